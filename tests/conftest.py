@@ -50,6 +50,7 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
         "faults/test_greenlets.py",  # gevent, which there is not
         "python/bindings/test_misuse.py",  # a heap that ends: this one grows until it is killed
         "python/bindings/test_pickled_objects.py",
+        "python/django/test_servers.py",  # daphne, which there is not
         "python/test_docs.py",  # griffe, of the environment of developers
         "python/test_types.py",  # mypy and pyright, of that too
         "simulation/test_memory.py",  # zstandard, which there is not

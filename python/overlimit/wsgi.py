@@ -23,6 +23,7 @@ from overlimit.http.identifying.builtin import (
 )
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import LimitsValue
+from overlimit.http.request import environ_key
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -136,8 +137,7 @@ class _Request:
         return self._environ.get("REMOTE_USER")
 
     def header(self, name: str) -> str | None:
-        key = name.upper().replace("-", "_")
-        return self._environ.get(key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}")
+        return self._environ.get(environ_key(name))
 
     def cookie(self, name: str) -> str | None:
         try:

@@ -19,6 +19,7 @@ import pytest
 
 import blocks
 import overlimit
+import overlimit.django
 import overlimit.flask
 import overlimit.http.fields
 import overlimit.httpx
@@ -117,6 +118,7 @@ def documented() -> Iterator[tuple[str, object]]:
         overlimit.recipes,
         overlimit.testing,
         overlimit.flask,
+        overlimit.django,
         overlimit.wsgi,
         overlimit.requests,
         overlimit.httpx,

@@ -13,10 +13,8 @@ import overlimit
 from overlimit.limits import ALGORITHMS
 from programs import output_of, run_without
 
-OPTIONAL = (
-    "flask flask_login httpx requests click rich redis "
-    "numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
-)
+WEB = "django rest_framework flask flask_login httpx requests"
+OPTIONAL = f"{WEB} click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
 EVENTS = "from overlimit.simulation import Events, explore, read_log, traffic;"
 
 
@@ -97,6 +95,13 @@ def test_flask_is_named_where_it_is_missing(missing):
     said = run_without(missing, "import overlimit.flask").stderr.splitlines()[-1]
     assert "needs Flask 2.3 or later" in said
     assert "pip install 'overlimit[flask]'" in said
+
+
+def test_django_is_named_where_it_is_missing():
+    said = run_without("django", "import overlimit.django").stderr.splitlines()[-1]
+    assert "needs Django 4.2 or later: pip install 'overlimit[django]'" in said
+    said = run_without("rest_framework", "import overlimit.django.drf").stderr.splitlines()[-1]
+    assert "needs Django REST framework: pip install 'overlimit[drf]'" in said
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 
+from .http_clients import answers
 from .patience import PATIENCE, eventually
 from .ports import free_port
 
@@ -57,12 +56,7 @@ class Gunicorn:
             raise RuntimeError(
                 f"gunicorn ended with status {self._process.returncode}: {self.log.read_text()}"
             )
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
-            try:
-                connection.request("GET", self._health)
-                return connection.getresponse().status == 200
-            except OSError:
-                return False
+        return answers(self.port, self._health)
 
     @property
     def pid(self) -> int:

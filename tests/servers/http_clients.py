@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from queue import Queue
 from typing import Any, NamedTuple
 
@@ -56,6 +57,16 @@ class Clients:
         self._pool.shutdown()
         while not self._connections.empty():
             self._connections.get().close()
+
+
+def answers(port: int, path: str) -> bool:
+    """Return whether a server answers a request with a 200."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
 
 
 class _Connection:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from overlimit import Decision, RateLimitExceeded
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
-from overlimit.http.deciding.steps import Steps
+from overlimit._steps import Steps
 from overlimit.http.fields import ServerLimits, parse
 from overlimit.http.options.limit_options import methods_of
 from overlimit.waiting.throttled_calls import check_identifier
@@ -108,7 +108,7 @@ class Patience:
         self._max_wait = _checked_max_wait(max_wait)
         self._holds = HeldBack()
 
-    def sending(self, exchange: Exchange[R]) -> Steps[R]:
+    def sending(self, exchange: Exchange[R]) -> Steps[Callable[[], Any], R]:
         """Make as many tries as it takes, and return the last response."""
         host, identifiers = host_of(exchange.request), self._identifiers_of(exchange.request)
         retries = self._retries if exchange.can_repeat and exchange.request.method in self._methods else 0
@@ -122,7 +122,7 @@ class Patience:
             yield partial(exchange.close, response)
             yield partial(exchange.sleep, wait)
 
-    def _turn(self, host: str, identifiers: tuple[str | bytes, ...], exchange: Exchange[R]) -> Steps[None]:
+    def _turn(self, host: str, identifiers: tuple[str | bytes, ...], exchange: Exchange[R]) -> Steps[Callable[[], Any], None]:
         """Wait until the host takes requests and it is the client's turn, both at once."""
         while True:
             while (left := self._holds.seconds_left(host)) > 0:

@@ -24,7 +24,7 @@ from overlimit.http.rules.precedence import global_rules, rules_of_options
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Exempt", "LimitsByPath", "MiddlewareOptions", "checks_arguments"]
+__all__ = ["METHODS", "Exempt", "ExemptRequests", "LimitsByPath", "MiddlewareOptions", "checks_arguments"]
 
 Exempt = Sequence[str] | Callable[..., object] | None
 """Patterns of requests that are not limited, or a function that returns true for them."""
@@ -33,7 +33,7 @@ _PATTERN = re.compile(r"(?:([A-Za-z]+) +)?([/*]\S*)")
 _SLASHES = re.compile(r"//+")
 _OF_HTTP = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE")
 _OF_WEBDAV = ("PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "ACL")
-_METHODS = (*_OF_HTTP, *_OF_WEBDAV, "PURGE")
+METHODS = (*_OF_HTTP, *_OF_WEBDAV, "PURGE")
 _PLACEHOLDER = re.compile(r"<[^/]*>|\{[^/]*\}|(?<=/):[^/]+")
 _ANYTHING = "\0"  # in no path: only a * matches it
 
@@ -66,7 +66,7 @@ class LimitsByPath:
         for name in options.keys() - MiddlewareOptions.__annotations__.keys():
             known = ("limits", "routes", "exempt", *MiddlewareOptions.__annotations__)
             raise no_such_option("the middleware", name, known, _OTHERWISE)
-        _check_kinds(routes, exempt)
+        _check_routes(routes)
         if limits == "":
             raise InvalidLimit("limits='' is not a limit: leave it out where only routes= have limits")
         if not (is_set(limits) or routes or is_set(options.get("global_limits"))):
@@ -87,9 +87,7 @@ class LimitsByPath:
         patterns = [_Pattern.read(text) for text in routes or ()]
         _check_reached(patterns)
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
-        self._exempt = None if callable(exempt) else [_Pattern.read(text) for text in exempt or ()]
-        self._is_exempt = taking_request(exempt) if callable(exempt) else None
-        check_callable("exempt", self._is_exempt, 1)
+        self._exempt = ExemptRequests(exempt)
 
     def _route_plans(self, settings: Settings, routes: Mapping[str, LimitsValue]) -> list[RoutePlan]:
         names = distinct(map(_field_name, routes))
@@ -112,14 +110,35 @@ class LimitsByPath:
         """Return the plan for a path, however many slashes are in a row or at its end; None: no limit."""
         if method == "OPTIONS":
             return None
-        asked = counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
-        if self._is_exempt is not None and self._is_exempt(*arguments):
+        if self._exempt.include(method, path, arguments):
             return None
-        if self._exempt is not None and any(pattern.matches(*asked) for pattern in self._exempt):
-            return None
+        asked = _as_asked(method, path)
         found = (plan for pattern, plan in self._routes if pattern.matches(*asked))
         plan = next(found, self._everywhere)
         return plan if plan.stores else None
+
+
+class ExemptRequests:
+    """The requests that are not limited."""
+
+    def __init__(self, exempt: Exempt, name: str = "exempt") -> None:
+        """Read patterns, or take a function; raise TypeError, about ``name``, or ValueError for a pattern."""
+        _check_exempt(exempt, name)
+        self._patterns = () if callable(exempt) else tuple(_Pattern.read(text) for text in exempt or ())
+        self._function = taking_request(exempt) if callable(exempt) else None
+        check_callable(name, self._function, 1)
+
+    @property
+    def depend_on_function(self) -> bool:
+        """Whether a function of the app says which they are."""
+        return self._function is not None
+
+    def include(self, method: str, path: str, arguments: tuple[Any, ...]) -> bool:
+        """Return whether a request is one of them; functions are called with ``arguments``."""
+        if self._function is not None:
+            return bool(self._function(*arguments))
+        asked = _as_asked(method, path) if self._patterns else ("", "")
+        return any(pattern.matches(*asked) for pattern in self._patterns)
 
 
 class _Pattern(NamedTuple):
@@ -159,6 +178,11 @@ class _Pattern(NamedTuple):
         return self.method in (None, other.method) and all(map(self.path.fullmatch, other.examples))
 
 
+def _as_asked(method: str, path: str) -> tuple[str, str]:
+    """Return the method and the path by which patterns are compared."""
+    return counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
+
+
 def _without_repeated_slashes(path: str) -> str:
     return _SLASHES.sub("/", path)
 
@@ -181,11 +205,11 @@ def _split(path: str) -> tuple[bool, str]:
 
 
 def _check_method(text: str, method: str | None) -> None:
-    if method is None or method.upper() in _METHODS:
+    if method is None or method.upper() in METHODS:
         return
     if method.upper() == "OPTIONS":
         raise ValueError(f"the pattern {text!r} matches nothing, because OPTIONS requests are never limited")
-    like = nearest(method.upper(), _METHODS)
+    like = nearest(method.upper(), METHODS)
     hint = f"did you mean {like!r}?" if like else "write one such as 'POST', or only the path"
     raise ValueError(f"the pattern {text!r} has an unknown HTTP method, {method!r}: {hint}")
 
@@ -204,18 +228,20 @@ def _field_name(pattern: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "-", str(pattern)).strip("-") or "root"
 
 
-def _check_kinds(routes: object, exempt: object) -> None:
+def _check_routes(routes: object) -> None:
     if not (routes is None or isinstance(routes, Mapping)):
         raise TypeError(
             "routes must be a dict from patterns to limits, as in routes={'/login': '5/minute'}, "
             f"not {short_repr(routes)}"
         )
+
+
+def _check_exempt(exempt: object, name: str) -> None:
     if isinstance(exempt, str):
-        raise TypeError(f"exempt must be a list of patterns: write exempt=[{exempt!r}]")
+        raise TypeError(f"{name} must be a list of patterns: write {name}=[{exempt!r}]")
     if not (exempt is None or callable(exempt) or isinstance(exempt, (list, tuple, set, frozenset))):
         raise TypeError(
-            "exempt must be a list of patterns, as in exempt=['/health'], or a function, "
-            f"not {short_repr(exempt)}"
+            f"{name} must be a list of patterns, as in ['/health'], or a function, not {short_repr(exempt)}"
         )
 
 

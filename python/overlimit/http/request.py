@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 
+def environ_key(name: str) -> str:
+    """Return the key under which CGI and WSGI have a header field."""
+    key = name.upper().replace("-", "_")
+    return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
+
+
 class Request(Protocol):
     """A request of any framework; None stands for what it does not have."""
 

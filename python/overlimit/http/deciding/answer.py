@@ -55,7 +55,9 @@ class StoreAnswer:
     @property
     def refuses_in_shadow(self) -> bool:
         """Whether it would refuse the request if nothing were in shadow."""
-        return self._only_shadows_refuse or (self._is_over and not self.store_failed)
+        if self._only_shadows_refuse:
+            return any(rule.role is Role.SHADOW and rule.is_reported for rule in self._over)
+        return self._is_over and not self.store_failed
 
     @property
     def _only_shadows_refuse(self) -> bool:

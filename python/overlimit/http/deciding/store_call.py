@@ -66,8 +66,9 @@ class StoreCall:
         self.rate_field: Callable[[Decision], str] = partial(
             _core._rate_field, _item_keys(self.rules, self.items)
         )
+        concerns_client = self.enforces or not all(rule.is_reported for rule in self.rules)
         legacy = (
-            each.legacy_names for each in rate_limits if self.enforces and each.legacy_names is not None
+            each.legacy_names for each in rate_limits if concerns_client and each.legacy_names is not None
         )
         self.legacy_names: HeaderNames | None = next(legacy, None)
         self.refundable = tuple(i for i, rule in enumerate(self.rules) if rule.deduct_when is not None)

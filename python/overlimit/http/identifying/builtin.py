@@ -130,7 +130,7 @@ def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """
     known = checked_header_name(name)
     start = f"header:{known.lower()}:"
-    return _by_value("by_header", name, start, lambda request: request.header(known), normalise, _hash)
+    return by_value("by_header", name, start, lambda request: request.header(known), normalise, hash_of)
 
 
 @checks_arguments()
@@ -140,7 +140,7 @@ def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     Raises TypeError or ValueError for a name that is no string or empty, and as `by_header` does.
     """
     start = f"cookie:{_checked(name)}:"
-    return _by_value("by_cookie", name, start, lambda request: request.cookie(name), normalise, _hash)
+    return by_value("by_cookie", name, start, lambda request: request.cookie(name), normalise, hash_of)
 
 
 @checks_arguments()
@@ -155,7 +155,7 @@ def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdent
         value = request.path_parameter(name)
         return None if value is None else str(value)
 
-    return _by_value("by_path_parameter", name, start, read, normalise, str)
+    return by_value("by_path_parameter", name, start, read, normalise)
 
 
 @checks_arguments()
@@ -172,7 +172,7 @@ def by_json(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
         body = request.json()
         return body.get(name) if isinstance(body, dict) else None
 
-    return replace(_by_value("by_json", name, start, read, normalise, str), reads_body=True)
+    return replace(by_value("by_json", name, start, read, normalise), reads_body=True)
 
 
 def builtins_in(identify: object) -> Iterator[BuiltinIdentifier]:
@@ -184,15 +184,18 @@ def builtins_in(identify: object) -> Iterator[BuiltinIdentifier]:
             yield from builtins_in(each)
 
 
-def _by_value(
+def by_value(
     kind: str,
     name: str,
     start: str,
     read: Callable[[Request], object],
     normalise: Normalise,
-    counted: Callable[[str], str],
+    counted: Callable[[str], str] = str,
 ) -> BuiltinIdentifier:
-    """Return the function for a value that ``read`` returns; ``counted`` returns what it counts as."""
+    """Return the function for a value that ``read`` returns, for ``by_header`` and the like.
+
+    It is written as ``kind(name)``; its identifiers begin with ``start``, and ``counted`` returns the rest.
+    """
     check_callable("normalise", normalise, 0, of="the value")
     more = "" if normalise is None else f", normalise={function_name(normalise).removesuffix('()')}"
     written = f"{kind}({name!r}{more})"
@@ -231,7 +234,8 @@ def _checked(name: str) -> str:
     return escaped(name)
 
 
-def _hash(value: str) -> str:
+def hash_of(value: str) -> str:
+    """Return 32 hex digits that stand for a value, which may be a secret, or long."""
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_HEX_DIGITS]
 
 

@@ -62,11 +62,11 @@ LIMIT_OPTIONS = options(
     ),
     error_message=Option(
         kinds.TEXT_OR_FUNCTION,
-        "The description of a refusal, or a function without parameters that returns it.",
+        "The description of a refusal, or a function that returns it.",
     ),
     exempt_when=Option(
         kinds.function(),
-        "A function without parameters; if it returns true, the request is not limited by this.",
+        "A function; if it returns true, the request is not limited by this.",
     ),
     override_defaults=Option(
         kinds.SWITCH,
@@ -81,7 +81,7 @@ LIMIT_OPTIONS = options(
         kinds.function("the decision"),
         "Called with the Decision of a refusal by this limit; a response it returns is the answer.",
     ),
-    cost=Option(kinds.COST, "What a request spends, or a function without parameters that returns it."),
+    cost=Option(kinds.COST, "What a request spends, or a function that returns it."),
     scope=Option(
         kinds.SCOPE,
         "Divides the counts of the endpoint: a string, or a function that returns one, given the endpoint.",
@@ -135,6 +135,8 @@ class LimitOptions:
     algorithm: str | None = None
     name: str | None = None
     shadow: bool = False
+    block: bool = True
+    """Whether a refusal is the answer to the request; if not, the app is called, and told of it."""
     on_error: OnError | None = None
     anonymous: Anonymous | None = None
     during_request: bool = False

@@ -43,12 +43,13 @@ class Settings:
                 label = f"{name} ({RATE_LIMIT_OPTIONS[name].key})"
                 self._check_limits(instead.get(name, label), self.group(name))
 
-    def warn_of_unused(self) -> None:
-        """Warn of options that say something of limits which there are not."""
+    def warn_of_unused(self, **instead: str) -> None:
+        """Warn of options that say something of limits which there are not, by names as in ``instead``."""
         for name, option in RATE_LIMIT_OPTIONS.items():
             of = next((group for group in GROUPS if name.startswith(f"{group}_")), None)
             if of and of not in self.options and self.options.get(name, option.default) != option.default:
-                warn_caller(f"{name} ({option.key}) has no effect without {of}")
+                called = instead.get(name, f"{name} ({option.key})")
+                warn_caller(f"{called} has no effect without {instead.get(of, of)}")
 
     def _check_limits(self, label: str, options: LimitOptions) -> None:
         if options.parts == ("",):

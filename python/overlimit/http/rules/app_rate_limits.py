@@ -153,10 +153,13 @@ class AppRateLimits:
         """Return what a RateLimit is on this app; None: it is not registered."""
         return self._registered.get(handle)
 
-    def register(self, handle: RateLimitHandle, settings: Settings) -> None:
-        """Add a RateLimit with its complete settings, once they are checked, or replace those it has."""
-        settings.check()
-        settings.warn_of_unused()
+    def register(self, handle: RateLimitHandle, settings: Settings, **instead: str) -> None:
+        """Add a RateLimit with its complete settings, once they are checked, or replace those it has.
+
+        Messages name options as in ``instead``.
+        """
+        settings.check(**instead)
+        settings.warn_of_unused(**instead)
         with self.lock():
             self._register(handle, settings)
             self.on_change()

@@ -77,7 +77,7 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
     overridden = False
     if ExemptionScope.DEFAULT not in rate_limit.exemptions.of_handlers(route.handlers):
         own = [each for each in route.applied_limits if _holds(rate_limits, rate_limit, route, each)]
-        yield from _own(rate_limit, route, own)
+        yield from rules_of_decorators(rate_limit, route, own)
         overridden = any(each.options.replaces_defaults for each in own)
         inherited = () if overridden else tuple(_inherited(rate_limits, rate_limit, route))
         for group, label, applied in inherited:
@@ -92,10 +92,12 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
         yield from rules_of_options(rate_limit, settings.group("application_limits"), application)
         yield from global_rules(rate_limit, count_of_all(route, "global"))
     if ExemptionScope.META not in exempt:
-        yield from _meta(rate_limit, route)
+        yield from meta_rules(rate_limit, route)
 
 
-def _own(rate_limit: AppRateLimit, route: Route, applied_limits: Collection[AppliedLimit]) -> Iterator[Rule]:
+def rules_of_decorators(
+    rate_limit: AppRateLimit, route: Route, applied_limits: Collection[AppliedLimit]
+) -> Iterator[Rule]:
     """Yield the rules of these applied limits: first of the function, then of the method that answers."""
     for label, applied in route.labelled:
         if applied in applied_limits:
@@ -119,7 +121,7 @@ def rules_besides(
             found[rate_limit] = (*found.get(rate_limit, ()), *rules)
     for rate_limit in found:
         if ExemptionScope.META not in _exempt(rate_limit, route):
-            found[rate_limit] += tuple(_meta(rate_limit, route))
+            found[rate_limit] += tuple(meta_rules(rate_limit, route))
     return found
 
 
@@ -157,7 +159,8 @@ def count_of_all(route: Route, kind: str) -> CountName:
     return CountName(kind, (), kind, route.endpoint, route.method)
 
 
-def _meta(rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:
+def meta_rules(rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:
+    """Yield the rules that count refusals of the whole app."""
     count = count_of_all(route, "meta")
     return rules_of_options(rate_limit, rate_limit.settings.group("meta_limits"), count, Role.ON_REFUSAL)
 

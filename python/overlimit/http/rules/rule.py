@@ -106,6 +106,8 @@ class ResolvedRule(NamedTuple):
     """Whether the ``RateLimit`` fields show it."""
     skips_anonymous: bool = False
     """Whether it does not hold for requests without an identifier."""
+    is_reported: bool = True
+    """Whether a refusal in shadow is reported, as it is unless the app is told of it."""
     header_names: HeaderNames = HeaderNames()
     """The names of the header fields of its refusals."""
 
@@ -187,6 +189,11 @@ class Rule(NamedTuple):
         return (self.options.anonymous or self.rate_limit.anonymous) == "exempt"
 
     @property
+    def _only_counts(self) -> bool:
+        """Whether the store is to count and to answer, but not to refuse because of it."""
+        return self.options.shadow or not self.options.block
+
+    @property
     def counted_endpoint(self) -> str | None:
         """The only endpoint whose requests it counts; None: it counts several."""
         named = self.options.is_shared or self.rate_limit.request_identifier is not None
@@ -265,13 +272,14 @@ class Rule(NamedTuple):
             ),
             identify=with_addresses(self.identify, rate_limit.addresses),
             field_name=self.field_name,
-            role=Role.SHADOW if options.shadow and self.role is Role.ENFORCE else self.role,
+            role=Role.SHADOW if self._only_counts and self.role is Role.ENFORCE else self.role,
             cost=options.cost,
             deduct_when=options.deduct_when,
             on_breach=tuple(hook for hook in hooks if hook is not None),
             error_message=options.error_message,
             in_fields=rate_limit.in_fields and self.role is Role.ENFORCE and not options.shadow,
             skips_anonymous=self.skips_anonymous,
+            is_reported=options.shadow or options.block,
             header_names=rate_limit.header_names,
         )
 
@@ -293,6 +301,7 @@ class Rule(NamedTuple):
         what = (
             self.options.fingerprint(self.options.identifiers),
             self.options.shadow,
+            *([] if self.options.block else ["told"]),
             *(["function"] if limits is None else sorted(str(limit.tag) for limit in limits)),
         )
         parts = scope, digest(what)

@@ -1,0 +1,183 @@
+"""What was decided in a request of Django, and how its response shows that."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.cache import patch_vary_headers
+
+from overlimit import Decision, errors
+from overlimit.django.request import DjangoRequest, method_of
+from overlimit.django.site import Site, ViewPlan, site, warn_of_processes
+from overlimit.django.views import facts_of
+from overlimit.http.answering.refusals import (
+    RefusalResponse,
+    limit_exceeded,
+    refusal_response,
+    retry_after_instead,
+)
+from overlimit.http.deciding.answer import StoreAnswer
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.steps import Steps, all_of
+from overlimit.http.identifying.identifiers import IdentifierCache
+from overlimit.http.rules.applied_limits import AppliedLimits
+
+_LEDGER = "_overlimit_ledger"
+_NO_PLAN = RoutePlan()
+_ERRORS = ((Http404, 404), (PermissionDenied, 403), ((BadRequest, SuspiciousOperation), 400))
+
+
+class Ledger(RequestLedger):
+    """The ledger of a request, which may be decided several times: for its view, and for what that calls."""
+
+    __slots__ = (
+        "_before",
+        "_caches",
+        "_is_limited",
+        "_is_taken",
+        "_refused",
+        "headers_of_view",
+        "pending",
+        "saw_view",
+        "site",
+        "site_waits",
+        "told",
+    )
+
+    def __init__(self, of: Site, request: HttpRequest) -> None:
+        super().__init__(DjangoRequest(request), _NO_PLAN)
+        self.site = of
+        self._before: tuple[StoreAnswer, ...] = ()
+        self._refused: HttpResponseBase | None = None
+        self._is_limited: bool | None = None
+        self._is_taken = False
+        self.headers_of_view: dict[str, str] | None = None
+        """Header fields that REST framework writes into the response."""
+        self.pending: AppliedLimits = ()
+        """The limits of decorators that were called, and which the innermost one decides."""
+        self.saw_view = False
+        """Whether the middleware has seen the view."""
+        self.site_waits = False
+        """Whether the limits of the site are decided together with those of the first decorator."""
+        self.told: Decision | None = None
+        """What the view is told: the latest decision, or the refusal."""
+        self._caches: list[IdentifierCache] = []
+
+    @classmethod
+    def of(cls, request: HttpRequest) -> Ledger:
+        """Return the ledger of a request, begun when it is first needed."""
+        known: Ledger | None = getattr(request, _LEDGER, None)
+        if known is not None:
+            return known
+        made = cls(site(), request)
+        setattr(request, _LEDGER, made)
+        request.rate_limit = None
+        return made
+
+    def take_response(self) -> bool:
+        """Return whether the caller is the first, and so the outermost, who is to finish the response."""
+        is_first, self._is_taken = not self._is_taken, True
+        return is_first
+
+    def limits(self, request: HttpRequest) -> bool:
+        """Return whether anything is limited in this request, which is asked when its view is known."""
+        if self._is_limited is None:
+            match = request.resolver_match
+            exempt = match is not None and facts_of(match.func, method_of(request)).is_exempt
+            self._is_limited = not exempt and self.site.limits(request)
+        return self._is_limited
+
+    def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> ViewPlan:
+        """Return the plan of what is to be decided now, which is so only once."""
+        found = self.site.plan(view, method, (*applied, *reversed(self.pending)), self.site_waits)
+        self.pending, self.site_waits = (), False
+        return found
+
+    def enforcing(self, plan: ViewPlan, given: Any, request: HttpRequest) -> Steps[HttpResponseBase | None]:
+        """Decide a request by a plan, and return the response if it is refused.
+
+        ``given`` is the request as the view has it, with which functions of the app are called.
+        """
+        warn_of_processes(plan, request)
+        now = RequestLedger(DjangoRequest(given), plan)
+        refusal = yield from now.deciding()
+        before = tuple(self.answers)
+        self._add(now)
+        request.rate_limit = self.told
+        if refusal is None:
+            return None
+        self.refusal, self._before = refusal, before
+        self._refused = _answer(refusal, given, request)
+        return self._refused
+
+    def _add(self, now: RequestLedger) -> None:
+        self.answers += now.answers
+        self._caches += [now.identifiers] * len(now.answers)
+        self.rolled_back = (*self.rolled_back, *now.rolled_back)
+        self.may_refund = self.may_refund or now.may_refund
+        if self.told is None or self.told:
+            self.told = self.decision(self.site.rate_limit)
+        if self.headers_of_view is not None:
+            self.headers_of_view.update(self.fields())
+
+    def refunding_uncounted(self, response: Any) -> Steps[None]:
+        """Refund what does not count, each decision by the identifiers that it was made for."""
+        self.may_refund = False
+        decided = zip(self.answers, self._caches, strict=False)
+        yield from all_of(each.refunding_uncounted(response, cache) for each, cache in decided)
+
+    def finishing(self, response: HttpResponseBase) -> Steps[None]:
+        """Write the header fields, and refund what does not count by the response.
+
+        If a refusal is the response, what was decided before gives back what it has charged. A view may also
+        go on, as one that does many things in a request.
+        """
+        if self.refusal is not None and (response is self._refused or response.status_code in (429, 503)):
+            yield from self._rolling_back([each for each in self._before if each not in self.rolled_back])
+        for name, value in self.fields():
+            response[name] = value
+        if self.told is not None and not self.told and response.status_code in (429, 503):
+            name = self.site.rate_limit.header_names.retry_after
+            seconds = retry_after_instead(self.told, response.get(name))
+            if seconds is not None:
+                response[name] = seconds
+        if self.may_refund:
+            yield from self.refunding_uncounted(response)
+
+    def failing(self, error: Exception) -> Steps[None]:
+        """Refund what does not count by the response that Django makes of an exception."""
+        if self.may_refund:
+            status = next((status for kinds, status in _ERRORS if isinstance(error, kinds)), 500)
+            yield from self.refunding_uncounted(HttpResponse(status=status))
+
+
+def _answer(refusal: StoreAnswer, given: Any, request: HttpRequest) -> HttpResponseBase:
+    if not refusal.store_failed:
+        wanted = "an HttpResponse"
+        answer = refusal.answer_of_hooks(
+            (given,), lambda result: isinstance(result, HttpResponseBase), wanted
+        )
+        if answer is not None:
+            return cast(HttpResponseBase, answer)
+    return _response(refusal.response(request.META.get("HTTP_ACCEPT"), (given,)))
+
+
+def answer_to(error: errors.RateLimitExceeded, request: HttpRequest) -> HttpResponseBase:
+    """Return the response to a refusal that a view has raised."""
+    problem = limit_exceeded(error.decision, getattr(error, "message", None), ())
+    name = site().rate_limit.header_names.retry_after
+    return _response(refusal_response(problem, error.decision, request.META.get("HTTP_ACCEPT"), name))
+
+
+def _response(refusal: RefusalResponse) -> HttpResponse:
+    status, fields, body = refusal
+    response = HttpResponse(body, status=status.value)
+    for name, value in fields:
+        if name != "Vary":
+            response[name] = value
+    patch_vary_headers(response, ["Accept"])
+    return response

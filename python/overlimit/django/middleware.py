@@ -1,0 +1,102 @@
+"""The middleware: the limits of the site, header fields on every response, and answers to refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from overlimit import errors
+from overlimit.django.ledger import Ledger, answer_to
+from overlimit.django.request import load_user, method_of
+from overlimit.django.site import ViewPlan, site
+from overlimit.django.views import facts_of
+from overlimit.http.deciding.steps import run, run_async
+
+
+class RateLimitMiddleware:
+    """Limits views by the setting ``OVERLIMIT``, and writes the header fields of all that is decided.
+
+    A view without a decorator is decided just before it is called, after the ``__call__`` of every
+    middleware, so that ``request.user`` is known wherever this one stands. What a decorator decides is
+    decided where that is called, together with the limits of the site. No view, no limit: 404s are not
+    counted, nor what another middleware answers. OPTIONS requests are not limited.
+
+    It may be used under WSGI and ASGI; `RateLimitExceeded` that a view raises becomes a 429.
+
+    Raises
+    ------
+    ImproperlyConfigured
+        The setting ``OVERLIMIT`` is wrong; raised when the server starts.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        site()
+        self._get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
+            markcoroutinefunction(self)
+            self.process_view = self._process_view_async  # type: ignore[method-assign]
+
+    def __call__(self, request: HttpRequest) -> Any:
+        """Let a request pass, and write the header fields into its response."""
+        ledger = Ledger.of(request)
+        is_outermost = ledger.take_response()
+        if self._is_async:
+            return self._call_async(ledger, request, is_outermost)
+        response = self._get_response(request)
+        if is_outermost:
+            run(ledger.finishing(response))
+        return response
+
+    async def _call_async(self, ledger: Ledger, request: HttpRequest, is_outermost: bool) -> Any:
+        response = await self._get_response(request)
+        if is_outermost:
+            await run_async(ledger.finishing(response))
+        return response
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Decide a request to a view that has no decorator; return the response if it is refused."""
+        ledger = Ledger.of(request)
+        plan = _plan(ledger, view, request)
+        return None if plan is None else run(ledger.enforcing(plan, request, request))
+
+    async def _process_view_async(
+        self, request: HttpRequest, view: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> HttpResponseBase | None:
+        ledger = Ledger.of(request)
+        if ledger.site.may_ask_for_user:
+            await load_user(request)
+        plan = _plan(ledger, view, request)
+        if plan is None:
+            return None
+        if plan.may_ask_for_user:
+            await load_user(request)
+        return await run_async(ledger.enforcing(plan, request, request))
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
+        """Answer a refusal that the view has raised."""
+        if isinstance(exception, errors.RateLimitExceeded):
+            return answer_to(exception, request)
+        return None
+
+
+def _plan(ledger: Ledger, view: Callable[..., Any], request: HttpRequest) -> ViewPlan | None:
+    """Return the plan by which the site limits a view; None: nothing is decided now."""
+    if ledger.saw_view or not ledger.limits(request):
+        return None
+    method = method_of(request)
+    facts = facts_of(view, method)
+    ledger.saw_view = ledger.site_waits = True
+    if facts.decides:
+        return None
+    plan = ledger.plan_of(facts.name, method)
+    return plan if plan.stores else None

@@ -1,0 +1,113 @@
+"""The options of a limit on a view: those of every limit, and what only views of Django have."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from overlimit._messages.arguments import no_such_option
+from overlimit._messages.texts import nearest
+from overlimit.django.keys import identifiers_of
+from overlimit.django.rates import optional
+from overlimit.django.settings import KEY
+from overlimit.http.callables import taking_request
+from overlimit.http.middleware import METHODS
+from overlimit.http.options import kinds
+from overlimit.http.options.kinds import Option, options
+from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options, methods_of
+from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
+
+_INSTEAD_OF_KEY = ("identifiers", "key_func")
+_OF_VIEWS = options(
+    key=KEY,
+    methods=Option(
+        kinds.Kind(lambda name, value, _: methods_of(_methods(value))),
+        "The HTTP methods it holds for, one or a list; None: all but OPTIONS, which is never limited.",
+        is_strict=True,
+    ),
+    group=Option(
+        kinds.SCOPE,
+        "Views of the same group are counted together: a string, or a function that returns one, given the "
+        "dotted name of the view.",
+    ),
+    block=Option(
+        kinds.SWITCH,
+        "False: the view is called with a refused request, too, and finds the refusal in "
+        "``request.rate_limit``. Nothing is then charged by this limit.",
+        default=True,
+        is_strict=True,
+    ),
+)
+VIEW_OPTIONS = MappingProxyType(
+    _OF_VIEWS
+    | {
+        name: each
+        for name, each in LIMIT_OPTIONS.items()
+        if name not in _OF_VIEWS and name not in _INSTEAD_OF_KEY
+    }
+)
+"""The options of `rate_limit`."""
+
+_HINTS = {
+    "rate": "write the limits first, as in rate_limit('5/minute')",
+    "limits": "write the limits first, as in rate_limit('5/minute')",
+    "method": "write methods=",
+    "identifiers": "write key=",
+    "key_func": "write key=",
+    "key_prefix": "set OVERLIMIT['KEY_PREFIX']",
+}
+
+
+def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None = None) -> AppliedLimits:
+    """Return what a decorator puts on a view, checked; nothing if ``limits`` is None.
+
+    ``shared`` names the count if there is a single one for all views. Raises InvalidLimit, ValueError or
+    TypeError for what is wrong.
+    """
+    for name in given:
+        if name not in VIEW_OPTIONS:
+            raise no_such_option("rate_limit", name, VIEW_OPTIONS, _HINTS)
+    keywords = {name: _taking_request(name, value) for name, value in given.items()}
+    block = keywords.pop("block", True)
+    VIEW_OPTIONS["block"].check(block, 1)
+    keywords["identifiers"] = identifiers_of(keywords.pop("key", None))
+    keywords["methods"] = _methods(keywords.get("methods"))
+    group = keywords.pop("group", None) or shared
+    if group is not None:
+        _check_group(group, keywords)
+        keywords["scope"] = group
+    if "name" not in keywords and shared is not None:
+        keywords["name"] = shared
+    made = limit_options(optional(limits), keywords, LIMIT_OPTIONS, arguments=1, is_shared=group is not None)
+    return (AppliedLimit(dataclasses.replace(made, block=block), None),) if made.parts else ()
+
+
+def _taking_request(name: str, value: Any) -> Any:
+    own = 0 if name == "key" else VIEW_OPTIONS[name].kind.own_arguments
+    return taking_request(value, own)
+
+
+def _check_group(group: object, keywords: Mapping[str, Any]) -> None:
+    VIEW_OPTIONS["group"].check(group, 1)
+    if keywords.get("scope") is not None:
+        raise TypeError("group and scope both say what is counted together: give one of them")
+
+
+def _methods(given: Any) -> Any:
+    """Return methods as a list; raise ValueError for one that is unknown, or never limited."""
+    methods = [given] if isinstance(given, str) else given
+    for method in methods if isinstance(methods, (list, tuple, set, frozenset)) else ():
+        _check_method(method)
+    return methods
+
+
+def _check_method(method: object) -> None:
+    if not isinstance(method, str) or method.upper() in METHODS:
+        return
+    if method.upper() == "OPTIONS":
+        raise ValueError("methods contains OPTIONS, but OPTIONS requests are never limited")
+    like = nearest(method.upper(), METHODS)
+    hint = f"did you mean {like!r}?" if like else "write one such as 'POST'"
+    raise ValueError(f"methods has an unknown HTTP method, {method!r}: {hint}")

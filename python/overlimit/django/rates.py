@@ -1,0 +1,30 @@
+"""Limits that a function leaves out by returning None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from overlimit import InvalidLimit
+from overlimit.http.callables import StandsForFunctions, taking_request
+from overlimit.http.options.limit_options import is_dynamic
+
+
+def optional(limits: Any) -> Any:
+    """Return limits whose functions may return None for no limit."""
+    if isinstance(limits, type) or (isinstance(limits, list) and not limits):
+        raise InvalidLimit(
+            f"limits must be a string such as '5/minute', a limit or a function, not {limits!r}"
+        )
+    if isinstance(limits, list):
+        return [optional(each) for each in limits]
+    return _Optional((taking_request(limits, 0),)) if limits is not None and is_dynamic(limits) else limits
+
+
+class _Optional(StandsForFunctions):
+    """A function that returns limits, or None, which is no limit."""
+
+    def __call__(self, request: object) -> Any:
+        function: Callable[[object], Any] = self.made_of[0]
+        found = function(request)
+        return "" if found is None else found

@@ -1,0 +1,88 @@
+"""A request of Django, or of Django REST framework, as limits see it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest
+from django.http.request import RawPostDataException
+from django.utils.functional import LazyObject, empty
+
+from overlimit.http.middleware import METHODS
+from overlimit.http.request import environ_key
+
+_LONGEST_JSON = 1_048_576
+
+
+class DjangoRequest:
+    """Describes a request to limits; functions of the app are called with it as the view has it."""
+
+    __slots__ = ("_request", "arguments")
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+        self.arguments = (request,)
+
+    def peer_address(self) -> str | None:
+        """Return ``REMOTE_ADDR``; under ASGI it is the client's address of the scope."""
+        return self._request.META.get("REMOTE_ADDR") or None
+
+    def user(self) -> object:
+        """Return the primary key of the user, which is not always called ``id``."""
+        user = getattr(self._request, "user", None)
+        if user is None or not getattr(user, "is_authenticated", True):
+            return None
+        key = getattr(user, "pk", None)
+        return user if key is None else key
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header field."""
+        found: str | None = self._request.META.get(environ_key(name))
+        return found
+
+    def cookie(self, name: str) -> str | None:
+        """Return the value of a cookie."""
+        found: str | None = self._request.COOKIES.get(name)
+        return found
+
+    def path_parameter(self, name: str) -> object:
+        """Return the value that the view is given by this name."""
+        match = self._request.resolver_match
+        return None if match is None else match.kwargs.get(name)
+
+    def json(self) -> object:
+        """Return the body of a JSON request, unless it is long; the view can read it again."""
+        kind, length = self._request.content_type or "", self._request.META.get("CONTENT_LENGTH") or "0"
+        kind = kind.partition(";")[0].strip().lower()
+        if not (kind == "application/json" or kind.endswith("+json")):
+            return None
+        if not str(length).isdecimal() or int(length) > _LONGEST_JSON:
+            return None
+        try:
+            return json.loads(self._request.body)
+        except RawPostDataException:  # it was read as a stream, by REST framework if there is data
+            return getattr(self._request, "data", None)
+        except (ValueError, RecursionError):
+            return None
+
+
+def http_request(given: object) -> HttpRequest | None:
+    """Return Django's request, also out of that of REST framework; None: it is no request."""
+    if isinstance(given, HttpRequest):
+        return given
+    within = getattr(given, "_request", None) if hasattr(given, "authenticators") else None
+    return within if isinstance(within, HttpRequest) else None
+
+
+def method_of(request: HttpRequest) -> str:
+    """Return the method by which limits hold; one for all that a client has made up."""
+    return request.method if request.method in METHODS else "OTHER"
+
+
+async def load_user(request: HttpRequest) -> None:
+    """Have ``request.user`` at hand, since code on an event loop may not fetch it from the database."""
+    user = getattr(request, "user", None)
+    if isinstance(user, LazyObject) and user._wrapped is empty:
+        await sync_to_async(lambda: getattr(user, "pk", None))()

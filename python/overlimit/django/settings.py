@@ -1,0 +1,138 @@
+"""The setting ``OVERLIMIT``: the options of a site, and requests that are exempt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
+
+from overlimit._messages.arguments import no_such_option
+from overlimit._messages.texts import short_repr
+from overlimit.django.keys import identifiers_of
+from overlimit.django.rates import optional
+from overlimit.http.callables import taking_request
+from overlimit.http.identifying.identifiers import as_identify
+from overlimit.http.middleware import ExemptRequests
+from overlimit.http.options import kinds
+from overlimit.http.options.kinds import Option, options
+from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS
+from overlimit.http.options.settings import Settings
+from overlimit.http.options.storage_urls import hides_passwords
+from overlimit.stores import as_store
+
+NAME = "OVERLIMIT"
+
+_INSTEAD = {"identifiers": "KEY", "key_func": "KEY"}
+KEY = Option(
+    kinds.IDENTIFY,
+    'Who is limited: ``"ip"``, ``"user"``, ``"user_or_ip"``, ``"header:X-Api-Key"``, ``"cookie:..."``, '
+    '``"path:..."``, ``"json:..."``, ``"post:..."``, ``"get:..."``, a function of the request, or a list of '
+    "these, all of which are limited. Default: the setting ``KEY``, or else the address, and the user if one "
+    "is logged in.",
+)
+_OWN = options(
+    key=KEY,
+    exempt=Option(
+        kinds.function(),
+        'Requests that are not limited: patterns such as ``"/health"`` or ``"GET /feeds/*"``, or a function '
+        "of the request.",
+    ),
+)
+SITE_OPTIONS = {
+    name.upper(): option for name, option in {**RATE_LIMIT_OPTIONS, **_OWN}.items() if name not in _INSTEAD
+}
+"""What ``OVERLIMIT`` may contain, by its keys."""
+
+_HINTS = {name.upper(): f"write {key!r}" for name, key in _INSTEAD.items()} | {
+    "LIMITS": "write 'DEFAULT_LIMITS', which each view counts by itself, or 'APPLICATION_LIMITS'",
+    "STORAGE_URI": "write 'STORE'",
+    "STORAGE_URL": "write 'STORE'",
+}
+LABELS = {option.name: f"{NAME}[{key!r}]" for key, option in SITE_OPTIONS.items()} | {
+    "identifiers": f"{NAME}['KEY']"
+}
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+
+
+class SiteSettings(NamedTuple):
+    """What ``OVERLIMIT`` says."""
+
+    options: Settings
+    exempt: ExemptRequests
+
+
+def read(given: object) -> SiteSettings:
+    """Read ``OVERLIMIT``; raise ImproperlyConfigured, naming the key, for what is wrong or unknown."""
+    try:
+        return _read(given)
+    except (TypeError, ValueError) as error:
+        raise ImproperlyConfigured(str(error)) from error
+
+
+def problems(given: object) -> Iterator[str]:
+    """Yield what is wrong, key by key."""
+    for each in [{key: value} for key, value in given.items()] if isinstance(given, Mapping) else [given]:
+        try:
+            _read(each)
+        except (TypeError, ValueError) as error:
+            yield str(error)
+
+
+@hides_passwords
+def _read(given: object) -> SiteSettings:
+    if not isinstance(given, Mapping):
+        example = f"{NAME} = {{'DEFAULT_LIMITS': '100/minute'}}"
+        raise TypeError(f"{NAME} must be a dict, as in {example}, not {short_repr(given)}")
+    for key in given:
+        if key not in SITE_OPTIONS:
+            raise no_such_option(NAME, key, SITE_OPTIONS, _hints_at(key))
+    found = {SITE_OPTIONS[key].name: _value(key, value) for key, value in given.items()}
+    exempt = ExemptRequests(found.pop("exempt", None), LABELS["exempt"])
+    key = found.pop("key", None)
+    with_key = {**found, "identifiers": _identifiers(key)}
+    settings = Settings(with_key, 1).completed({})
+    settings.check(**LABELS)
+    _check_store(settings)
+    return SiteSettings(settings, exempt)
+
+
+def _check_store(settings: Settings) -> None:
+    store = settings.options["store"]
+    if store == "memory://" or not settings.options["enabled"]:
+        return
+    try:
+        as_store(store)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{LABELS['store']}: {error}") from None
+
+
+def _hints_at(key: object) -> Mapping[str, str]:
+    lower = isinstance(key, str) and key.upper() in SITE_OPTIONS
+    return {str(key): f"write {str(key).upper()!r}"} if lower else _HINTS
+
+
+def _value(key: str, value: Any) -> Any:
+    """Return a value as an option takes it, with functions that take no request made to do so."""
+    option = SITE_OPTIONS[key]
+    if isinstance(value, str) and option.kind.own_arguments is not None and _DOTTED.fullmatch(value):
+        value = _imported(key, value)
+    if option.kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
+        return optional(value)
+    return taking_request(option.kind.read(value), option.kind.own_arguments)
+
+
+def _imported(key: str, path: str) -> Any:
+    try:
+        return import_string(path)
+    except ImportError as error:
+        raise ValueError(f"{LABELS[SITE_OPTIONS[key].name]}: {error}") from error
+
+
+def _identifiers(key: object) -> Any:
+    try:
+        return as_identify(LABELS["key"], identifiers_of(key), 1)
+    except ValueError as error:
+        raise ValueError(f"{LABELS['key']}: {error}") from None

@@ -1,0 +1,119 @@
+"""The limits of this site, compiled when they are first needed, and anew when its settings change."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import cast
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.http import HttpRequest
+
+from overlimit._forks import PerProcess
+from overlimit._logging.stores import warn_of_other_processes
+from overlimit.django.settings import LABELS, NAME, read
+from overlimit.http.deciding.plans import RoutePlan, plan_stores
+from overlimit.http.identifying.builtin import by_address_and_user
+from overlimit.http.identifying.identifiers import may_return
+from overlimit.http.options.limit_options import is_dynamic
+from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
+from overlimit.http.rules.applied_limits import AppliedLimits, labelled
+from overlimit.http.rules.precedence import (
+    Route,
+    count_of,
+    meta_rules,
+    rules_of_decorators,
+    rules_of_route,
+)
+from overlimit.http.rules.rule import Rule
+
+_MOST_PLANS = 4096
+_compiling = PerProcess(threading.Lock)
+
+
+class ViewPlan(RoutePlan):
+    """How requests to a view are decided."""
+
+    def __init__(self, route: Route, rules: tuple[Rule, ...], rate_limit: AppRateLimit) -> None:
+        super().__init__(plan_stores({rate_limit: rules}, count_of(route, "fallback")), place=route.endpoint)
+        self.may_ask_for_user = any(map(_may_ask_for_user, rules))
+        """Whether the user must be at hand before a request is decided on an event loop."""
+
+
+class Site:
+    """The limits of this process, by its settings; safe for threads."""
+
+    def __init__(self, given: object) -> None:
+        """Read the settings; raise ImproperlyConfigured, naming the key, for what is wrong."""
+        own = read(given)
+        self.exempt = own.exempt
+        self._rate_limits = AppRateLimits(self, "this site", by_address_and_user, how_to_register="")
+        handle = RateLimitHandle()
+        self._rate_limits.register(handle, own.options, **LABELS)
+        self.rate_limit = cast(AppRateLimit, self._rate_limits.get(handle))
+        """The settings, and where they count."""
+        self.plan = lru_cache(_MOST_PLANS)(self._compile)
+        """Returns the plan of a view with these decorators for a method, with the site's limits or not."""
+
+    @property
+    def may_ask_for_user(self) -> bool:
+        """Whether the user must be at hand before it is known on an event loop if a request is exempt."""
+        return self.exempt.depend_on_function
+
+    def limits(self, request: HttpRequest) -> bool:
+        """Return whether a request is limited at all."""
+        if request.method == "OPTIONS" or not self.rate_limit.enabled:
+            return False
+        return not self.exempt.include(request.method or "", request.path_info, (request,))
+
+    def _compile(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> ViewPlan:
+        rate_limit = self.rate_limit
+        route = Route(view, method, labelled=labelled(applied), limited=True)
+        if with_site:
+            rules = tuple(rules_of_route(self._rate_limits, rate_limit, route))
+        else:
+            holding = [each for each in applied if each.options.holds_for(method)]
+            own = tuple(rules_of_decorators(rate_limit, route, holding))
+            rules = (*own, *meta_rules(rate_limit, route)) if own else ()
+        return ViewPlan(route, rules, rate_limit)
+
+
+_current: Site | None = None
+
+
+def site() -> Site:
+    """Return the limits of the current settings; raise ImproperlyConfigured if they are wrong."""
+    global _current  # noqa: PLW0603 - Django's settings are one to a process, too
+    known = _current
+    if known is None:
+        with _compiling():
+            known = _current = _current or Site(getattr(settings, NAME, {}))
+    return known
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    global _current  # noqa: PLW0603
+    if setting == NAME:
+        _current = None
+
+
+setting_changed.connect(_forget, dispatch_uid="overlimit.django")
+
+
+def warn_of_processes(plan: ViewPlan, request: HttpRequest) -> None:
+    """Warn if the processes of the server count apart, each in its memory."""
+    if plan.counts_per_process and request.META.get("wsgi.multiprocess") and not _is_test(request):
+        name = getattr(settings, "SETTINGS_MODULE", None) or "this site"
+        warn_of_other_processes(name, "overlimit.django")
+
+
+def _is_test(request: HttpRequest) -> bool:
+    """Return whether it is of the test client, which says that it is one of several processes."""
+    return type(request.META.get("wsgi.input")).__module__ == "django.test.client"
+
+
+def _may_ask_for_user(rule: Rule) -> bool:
+    options = rule.options
+    functions = options.cost, options.scope, options.exempt_when, options.error_message, options.on_breach
+    return is_dynamic(rule.value) or any(map(callable, functions)) or may_return(rule.identify, "user:")

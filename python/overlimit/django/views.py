@@ -1,0 +1,92 @@
+"""What is known of a view: its name, by which it counts, its decorators, and whether it is exempt."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+from overlimit.http.rules.applied_limits import applied_limits_of, wrapped_chain
+
+EXEMPT = "__overlimit_exempt__"
+"""The attribute of a view, or of a class of views, that is exempt."""
+
+_MOST_KEPT = 4096
+_STATIC = ("django.views.static", "django.contrib.staticfiles.views")
+
+
+def class_of(view: object) -> type | None:
+    """Return the class of a view that ``as_view()`` or REST framework made; None: it is a function."""
+    found = getattr(view, "view_class", None) or getattr(view, "cls", None)
+    return found if isinstance(found, type) else None
+
+
+@lru_cache(_MOST_KEPT)
+def name_of(view: Callable[..., Any]) -> str:
+    """Return the dotted name of a view, of its class if it has one."""
+    return _dotted(class_of(view) or inspect.unwrap(view))
+
+
+def name_of_call(function: Callable[..., Any], owner: object) -> str:
+    """Return the name by which a decorated function counts; ``owner`` is the view that it is a method of."""
+    if owner is None:
+        return name_of(function)
+    method, of = getattr(function, "__name__", ""), _dotted(type(owner))
+    return of if method in ("dispatch", "") else f"{of}.{method}"
+
+
+def owner_of(function: object) -> object:
+    """Return the view that a function is a bound method of, as ``method_decorator`` passes them on."""
+    for each in wrapped_chain(function):
+        owner = getattr(each.func if isinstance(each, partial) else each, "__self__", None)
+        if owner is not None:
+            return owner
+    return None
+
+
+class Facts(NamedTuple):
+    """What is the same for every request to a view with a method."""
+
+    name: str
+    decides: bool
+    """Whether a call comes to one of our decorators."""
+    is_exempt: bool
+
+
+@lru_cache(_MOST_KEPT)
+def facts_of(view: Callable[..., Any], method: str) -> Facts:
+    """Return what is known of the view that a path leads to."""
+    return Facts(
+        name_of(view), any(map(applied_limits_of, functions_called(view, method))), is_exempt(view, method)
+    )
+
+
+def is_exempt(view: object, method: str) -> bool:
+    """Return whether a view is exempt, or its class, or the method of that which answers."""
+    if getattr(inspect.unwrap(view), "__module__", "") in _STATIC:  # type: ignore[arg-type]
+        return True
+    return any(getattr(each, EXEMPT, False) for each in (class_of(view), *functions_called(view, method)))
+
+
+def functions_called(view: Any, method: str) -> Iterator[Any]:
+    """Yield the functions that a call of the view leads to."""
+    yield view
+    of = class_of(view)
+    if of is None:
+        return
+    name = getattr(view, "actions", {}).get(method.lower(), method.lower())  # a ViewSet names its actions
+    handler = getattr(of, "get" if name == "head" and not hasattr(of, "head") else name, None)
+    yield handler
+    if getattr(handler, "__module__", "") == "rest_framework.decorators":  # what @api_view has made
+        yield from (cell.cell_contents for cell in getattr(handler, "__closure__", None) or ())
+
+
+def _dotted(thing: Any) -> str:
+    while isinstance(thing, partial):
+        thing = thing.func
+    of = thing if hasattr(thing, "__qualname__") else type(thing)
+    name: str = of.__qualname__
+    if isinstance(of, type) and not name.endswith(of.__name__):
+        name = of.__name__  # that of a function, which @api_view has made a class of
+    return f"{of.__module__}.{name}"

@@ -1,0 +1,135 @@
+"""``@rate_limit`` on classes of views: on ``dispatch``, on methods, and on both."""
+
+from __future__ import annotations
+
+import asyncio
+
+import django
+import pytest
+from django.urls import path
+from django.utils.decorators import method_decorator
+from django.views import View
+
+from overlimit.django import exempt, rate_limit
+
+from .conftest import statuses
+from .decorated import told
+
+
+@method_decorator(rate_limit("2/minute"), name="dispatch")
+class Page(View):
+    def get(self, request):
+        return told(request)
+
+    post = get
+
+
+class SubPage(Page):
+    pass
+
+
+@method_decorator(rate_limit("2/minute"), name="dispatch")
+class AsyncPage(View):
+    async def get(self, request):
+        return told(request)
+
+
+class OneMethod(View):
+    def get(self, request):
+        return told(request)
+
+    @method_decorator([rate_limit("2/minute"), rate_limit("3/hour")])
+    def post(self, request):
+        return told(request)
+
+    @rate_limit("1/minute")
+    def put(self, request):
+        return told(request)
+
+
+class AsyncMethod(View):
+    @rate_limit("2/minute")
+    async def get(self, request):
+        return told(request)
+
+
+def test_a_class_of_views_counts_by_its_class(either):
+    client = either(path("a", Page.as_view()), path("b", Page.as_view()), path("c", SubPage.as_view()))
+    asked = client.get("/a"), client.post("/b"), client.get("/a"), client.get("/c")
+    assert [each.status_code for each in asked] == [200, 200, 429, 200]
+    assert f"{Page.__module__}.Page" in asked[0]["RateLimit"]
+    assert f"{Page.__module__}.SubPage" in asked[3]["RateLimit"]
+
+
+@pytest.mark.parametrize("page", [AsyncPage, AsyncMethod])
+def test_an_async_class_of_views_is_awaited(either, page):
+    client = either(path("", page.as_view()))
+    assert statuses(client) == [200, 200, 429]
+
+
+class AsyncMethodOfDjango(View):
+    @method_decorator(rate_limit("2/minute"))
+    async def get(self, request):
+        return told(request)
+
+
+of_django = pytest.mark.skipif(
+    django.VERSION < (5, 2), reason="method_decorator knows no coroutine functions"
+)
+
+
+@pytest.mark.parametrize(
+    "page", [AsyncPage, AsyncMethod, Page, pytest.param(AsyncMethodOfDjango, marks=of_django)]
+)
+def test_classes_of_views_are_limited_on_an_event_loop(serve, page):
+    client = serve.asynchronously(path("", page.as_view()))
+
+    async def ask():
+        return [(await client.get("/")).status_code for _ in range(3)]
+
+    assert asyncio.run(ask()) == [200, 200, 429]
+
+
+def test_methods_of_a_class_are_limited_alone(either):
+    client = either(path("", OneMethod.as_view()))
+    assert statuses(client, times=5) == [200] * 5
+    assert [client.post("/").status_code for _ in range(3)] == [200, 200, 429]
+    assert [client.put("/").status_code for _ in range(2)] == [200, 429]
+    assert client.post("/")["RateLimit-Policy"].count(";q=") == 2
+
+
+@method_decorator(rate_limit("3/hour"), name="dispatch")
+class Nested(View):
+    @method_decorator(rate_limit("1/minute", algorithm="fixed_window"))
+    def get(self, request):
+        return told(request)
+
+
+def test_what_a_method_refuses_its_class_is_not_charged_for(either, clock):
+    client = either(path("", Nested.as_view()))
+    for _ in range(3):
+        assert statuses(client) == [200, 429, 429]
+        clock.advance(60)
+    assert statuses(client) == [429] * 3
+
+
+def test_both_decorators_of_a_class_are_one_decision(either):
+    @method_decorator(rate_limit("3/hour"), name="dispatch")
+    @method_decorator(rate_limit("1/minute"), name="dispatch")
+    class Stacked(View):
+        def get(self, request):
+            return told(request)
+
+    client = either(path("", Stacked.as_view()))
+    assert statuses(client) == [200, 429, 429]
+    assert client.get("/")["RateLimit-Policy"].count(";q=") == 2
+
+
+def test_an_exempt_class_is_not_limited(either):
+    client = either(
+        path("a", exempt(type("Exempt", (Page,), {})).as_view()),
+        path("b", method_decorator(exempt, name="dispatch")(type("Exempt2", (Page,), {})).as_view()),
+        path("c", Page.as_view()),
+    )
+    assert statuses(client, "/a") == statuses(client, "/b") == [200] * 3
+    assert statuses(client, "/c") == [200, 200, 429]

@@ -1,0 +1,213 @@
+"""``@rate_limit`` on functions: who is refused, what is charged, and what the view is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from django.http import HttpResponse, JsonResponse
+from django.urls import path
+
+from overlimit.django import by_header, exempt, rate_limit
+
+from .conftest import statuses
+from .decorated import async_view_of, told, view_of
+
+
+def test_a_view_is_refused_with_a_429_that_says_when_to_come_back(either, clock):
+    client = either(path("", view_of(rate_limit("2/minute", algorithm="fixed_window"))))
+    assert statuses(client) == [200, 200, 429]
+    clock.advance(20)
+    refused = client.get("/")
+    wait = int(refused["Retry-After"])
+    assert refused["Content-Type"] == "application/problem+json"
+    assert json.loads(refused.content)["status"] == 429
+    assert refused["RateLimit"].endswith(f";r=0;t={wait}")
+    clock.advance(wait - 1)
+    assert statuses(client, times=1) == [429]
+    clock.advance(1)
+    assert statuses(client) == [200, 200, 429]
+
+
+def test_a_browser_gets_a_page(either):
+    client = either(path("", view_of(rate_limit("0/minute"))))
+    refused = client.get("/", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (refused.status_code, refused["Content-Type"], refused["Vary"]) == (429, "text/html", "Accept")
+    assert b"<h1>Too Many Requests</h1>" in refused.content
+    assert "Retry-After" not in refused  # which never helps here
+
+
+def test_fields_are_on_what_passes_too(either):
+    client = either(path("", view_of(rate_limit("2/minute", name="login"))), headers="both")
+    passed = client.get("/")
+    assert passed["RateLimit-Policy"].startswith('"login";q=2;w=6')
+    assert passed["RateLimit"].startswith('"login";r=1;t=')
+    assert (passed["X-RateLimit-Limit"], passed["X-RateLimit-Remaining"]) == ("2", "1")
+    without = either(path("", view_of(rate_limit("2/minute"))), headers=None)
+    assert not {"RateLimit", "RateLimit-Policy", "X-RateLimit-Limit"} & set(without.get("/").headers)
+
+
+def test_an_async_view_is_awaited(either):
+    client = either(path("", async_view_of(rate_limit("2/minute"))))
+    assert statuses(client) == [200, 200, 429]
+    assert client.get("/").status_code == 429
+
+
+@pytest.mark.parametrize("make", [view_of, async_view_of])
+def test_views_are_limited_on_an_event_loop(serve, make):
+    client = serve.asynchronously(path("", make(rate_limit("2/minute"))))
+
+    async def ask():
+        return [await client.get("/") for _ in range(3)]
+
+    answers = asyncio.run(ask())
+    assert [each.status_code for each in answers] == [200, 200, 429]
+    assert all("RateLimit" in each for each in answers)
+
+
+def test_without_block_the_view_is_called_and_finds_the_refusal(either):
+    client = either(path("", view_of(rate_limit("2/minute", block=False))), headers="both")
+    answers = [client.get("/") for _ in range(4)]
+    assert [each["X-RateLimit-Remaining"] for each in answers] == ["1", "0", "0", "0"]
+    assert [each.status_code for each in answers] == [200] * 4
+    assert [each.json()["allowed"] for each in answers] == [True, True, False, False]
+    assert all("Retry-After" not in each for each in answers)
+    assert ";r=0;t=" in answers[3]["RateLimit"]
+
+
+def test_a_429_of_the_view_itself_gets_the_time_of_the_refusal(either):
+    def view(request):
+        return HttpResponse(status=200 if request.rate_limit else 429)
+
+    client = either(path("", view_of(rate_limit("1/minute", block=False), view=view)))
+    answers = [client.get("/") for _ in range(2)]
+    assert [each.status_code for each in answers] == [200, 429]
+    assert 50 <= int(answers[1]["Retry-After"]) <= 62
+
+
+def test_without_block_other_limits_are_still_charged_and_refuse(either):
+    free = rate_limit("1/minute", block=False)
+    client = either(path("", view_of(free, rate_limit("3/hour"))))
+    answers = [client.get("/") for _ in range(4)]
+    assert [each.status_code for each in answers] == [200, 200, 200, 429]
+    assert [each.json()["allowed"] for each in answers[:3]] == [True, False, False]
+
+
+def test_without_block_nothing_is_logged_as_a_shadow(either, caplog):
+    client = either(path("", view_of(rate_limit("1/minute", block=False))))
+    statuses(client)
+    assert "in shadow" not in caplog.text
+    client = either(path("", view_of(rate_limit("1/minute", shadow=True))))
+    assert statuses(client) == [200] * 3
+    assert "in shadow" in caplog.text
+
+
+def test_stacked_decorators_are_one_decision_that_charges_nowhere_if_it_refuses(either, clock):
+    inner = rate_limit("5/hour", algorithm="fixed_window")
+    client = either(path("", view_of(inner, rate_limit("1/second", algorithm="fixed_window"))))
+    for _ in range(5):
+        assert statuses(client) == [200, 429, 429]
+        clock.advance(1)
+    assert statuses(client) == [429] * 3
+    assert client.get("/")["RateLimit-Policy"].count(";q=") == 2
+
+
+def test_the_view_is_told_of_the_refusal_of_several(either):
+    limits = rate_limit("5/hour", block=False), rate_limit("1/minute", block=False)
+    client = either(path("", view_of(*limits)))
+    assert [client.get("/").json()["allowed"] for _ in range(3)] == [True, False, False]
+
+
+def test_a_view_counts_by_its_name_and_not_by_its_decoration(either):
+    def view(request):
+        return told(request)
+
+    limit = rate_limit("2/minute")
+    client = either(path("a", limit(view)), path("b", limit(view)), path("c", rate_limit("2/minute")(view)))
+    assert [client.get(f"/{name}").status_code for name in "abc"] == [200, 200, 429]
+    other = either(path("a", limit(view)), path("b", limit(view_of())))
+    assert [other.get(f"/{name}").status_code for name in "aabb"] == [200] * 4
+
+
+def test_another_rate_of_the_same_period_keeps_the_count(either, store):
+    def view(request):
+        return told(request)
+
+    client = either(path("", rate_limit("3/minute")(view)), store=store)
+    assert statuses(client, times=2) == [200, 200]
+    client = either(path("", rate_limit("4/minute")(view)), store=store)
+    assert statuses(client) == [200, 200, 429]
+
+
+def test_an_exempt_view_is_not_limited(either):
+    client = either(
+        path("a", exempt(view_of(rate_limit("1/minute")))),
+        path("b", view_of(exempt, rate_limit("1/minute"))),
+        path("c", exempt(async_view_of(rate_limit("1/minute")))),
+        path("e", view_of(rate_limit("1/minute"))),
+    )
+    for name in "abc":
+        assert statuses(client, f"/{name}") == [200] * 3
+    assert statuses(client, "/e") == [200, 429, 429]
+
+
+def test_decorated_functions_that_a_view_calls_decide_by_themselves(either):
+    @rate_limit("1/minute")
+    def inner(request):
+        return told(request)
+
+    client = either(path("a", view_of(view=inner)), path("b", view_of(rate_limit("2/minute"), view=inner)))
+    assert statuses(client, "/a") == [200, 429, 429]
+    assert client.get("/b").status_code == 429
+
+
+def test_a_view_that_goes_on_after_a_refusal_is_charged_for_what_it_did(either):
+    @rate_limit("3/minute")
+    def item(request):
+        return HttpResponse()
+
+    def batch(request):
+        return JsonResponse([item(request).status_code for _ in range(2)], safe=False)
+
+    client = either(path("", batch))
+    assert [client.get("/").json() for _ in range(3)] == [[200, 200], [200, 429], [429, 429]]
+
+
+def test_whom_a_decorator_above_turns_away_spends_nothing(either):
+    def members_only(view):
+        def checked(request):
+            return view(request) if "member" in request.GET else HttpResponse(status=403)
+
+        return checked
+
+    client = either(path("", view_of(rate_limit("1/minute"), members_only)))
+    assert statuses(client, times=5) == [403] * 5
+    assert statuses(client, "/?member=1") == [200, 429, 429]
+
+
+def test_a_coroutine_function_as_a_key_is_an_error():
+    async def key(request):
+        return "x"
+
+    with pytest.raises(TypeError, match="would never be awaited"):
+        rate_limit("5/minute", key=key)
+
+
+def test_a_limited_function_needs_a_request():
+    with pytest.raises(TypeError, match="called without a request"):
+        view_of(rate_limit("5/minute"))("no request")
+
+
+def test_a_decorated_view_keeps_its_name_and_its_attributes():
+    view = view_of(rate_limit("5/minute"), rate_limit("5/hour"))
+    assert view.__name__ == "decorated"
+    assert view.__wrapped__.__wrapped__.__module__ == view_of.__module__
+
+
+def test_secrets_do_not_become_names(either):
+    key = by_header("X-Api-Key")
+    client = either(path("", view_of(rate_limit("1/minute", key=key))))
+    assert statuses(client, headers={"X-Api-Key": "one"}) == [200, 429, 429]
+    assert statuses(client, headers={"X-Api-Key": "two"}) == [200, 429, 429]
+    assert "one" not in key.identifier("one")

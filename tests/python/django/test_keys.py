@@ -1,0 +1,258 @@
+"""Who is limited: the words of ``key=``, functions, lists, proxies, and users."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+from django.http import HttpResponse
+from django.test import RequestFactory
+from django.urls import path
+from django.utils.functional import SimpleLazyObject
+
+from overlimit.django import by_get, by_header, by_json, by_post, rate_limit
+
+from .conftest import OURS, statuses
+
+WHO = f"{__name__}.UserOfHeader"
+
+
+class UserOfHeader:
+    """Sets ``request.user`` as authentication does, lazily, by a header."""
+
+    sync_capable = async_capable = True
+
+    def __new__(cls, get_response):
+        def middleware(request):
+            request.user = SimpleLazyObject(lambda: user_of(request))
+            return get_response(request)
+
+        async def middleware_async(request):
+            request.user = SimpleLazyObject(lambda: forbidden_on_a_loop(request))
+            return await get_response(request)
+
+        return middleware_async if asyncio.iscoroutinefunction(get_response) else middleware
+
+
+def user_of(request):
+    name = request.headers.get("X-User")
+    return SimpleNamespace(is_authenticated=name is not None, pk=name)
+
+
+def forbidden_on_a_loop(request):
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return user_of(request)
+    raise AssertionError("the user was fetched from the database on the event loop")
+
+
+def view_of(key, limits="1/minute", *, asynchronous=False, **options):
+    async def view_async(request, **kwargs):
+        return HttpResponse()
+
+    def view(request, **kwargs):
+        return HttpResponse()
+
+    view = view_async if asynchronous else view
+    view.__qualname__ = f"view_by_{key}"
+    return rate_limit(limits, key=key, **options)(view)
+
+
+def served(serve, who, route="", *, asynchronous=False, **options):
+    """Serve a limited view, where users are known."""
+    url = path(route, view_of(who, asynchronous=asynchronous))
+    return serve(url, middleware=[OURS, WHO], **options)
+
+
+def test_by_address(serve):
+    client = served(serve, "ip")
+    assert statuses(client, headers={"X-User": "ann"}) == [200, 429, 429]
+    assert client.get("/", headers={"X-User": "ben"}).status_code == 429
+    assert client.get("/", REMOTE_ADDR="192.0.2.1").status_code == 200
+
+
+def test_addresses_are_never_those_that_a_client_may_invent(serve):
+    client = served(serve, "ip")
+    asked = [client.get("/", headers={"X-Forwarded-For": f"192.0.2.{n}"}).status_code for n in range(3)]
+    assert asked == [200, 429, 429]
+
+
+def test_addresses_behind_proxies(serve):
+    client = served(serve, "ip", trusted_proxies=1)
+
+    def ask(forwarded):
+        return client.get("/", headers={"X-Forwarded-For": forwarded}).status_code
+
+    asked = ["192.0.2.1", "192.0.2.2", "6.6.6.6, 192.0.2.1", "192.0.2.2"]
+    assert list(map(ask, asked)) == [200, 200, 429, 429]
+    client = served(serve, "ip", trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"])
+    assert list(map(ask, ["192.0.2.1", "192.0.2.1, 10.0.0.1", "192.0.2.2, 10.0.0.1"])) == [200, 429, 200]
+
+
+def test_an_ipv6_network_is_one_client(serve):
+    client = served(serve, "ip")
+    asked = ["2001:db8:1:2::1", "2001:db8:1:2::ffff", "2001:db8:1:3::1"]
+    assert [client.get("/", REMOTE_ADDR=each).status_code for each in asked] == [200, 429, 200]
+
+
+@pytest.mark.parametrize("how", ["sync", "async", "async view"])
+def test_by_user(serve, how):
+    to = serve if how == "sync" else serve.asynchronously
+    client = served(to, "user", asynchronous=how == "async view")
+
+    def ask(user, address="192.0.2.1"):
+        headers = {"X-User": user} if user else {}
+        if how == "sync":
+            return client.get("/", headers=headers, REMOTE_ADDR=address).status_code
+        return asyncio.run(client.get("/", headers=headers)).status_code
+
+    assert [ask("ann"), ask("ann", "192.0.2.2"), ask("ben"), ask("ben")] == [200, 429, 200, 429]
+    assert [ask(None), ask(None)] == [200, 429]  # who is nobody shares one count
+
+
+def test_a_user_counts_by_the_primary_key(serve):
+    user = SimpleNamespace(is_authenticated=True, id=1, pk="a")
+    asked = []
+    for pk in ("a", "b"):
+        request = RequestFactory().get("/")
+        request.user = SimpleNamespace(**{**vars(user), "pk": pk})
+        asked += [view_of("user")(request).status_code for _ in range(2)]
+    assert asked == [200, 429, 200, 429]
+
+
+def test_by_user_or_address(serve):
+    client = served(serve, "user_or_ip")
+    ann = {"X-User": "ann"}
+    assert [client.get("/", headers=ann).status_code for _ in range(2)] == [200, 429]
+    assert statuses(client) == [200, 429, 429]
+    assert client.get("/", headers=ann, REMOTE_ADDR="192.0.2.9").status_code == 429
+
+
+def test_by_default_address_and_user_are_limited(serve):
+    client = served(serve, None)
+    ann, ben = {"X-User": "ann"}, {"X-User": "ben"}
+    assert client.get("/", headers=ann, REMOTE_ADDR="192.0.2.1").status_code == 200
+    assert client.get("/", headers=ann, REMOTE_ADDR="192.0.2.2").status_code == 429
+    assert client.get("/", headers=ben, REMOTE_ADDR="192.0.2.1").status_code == 429
+    assert client.get("/", headers=ben, REMOTE_ADDR="192.0.2.2").status_code == 200
+
+
+def test_the_setting_is_the_default(serve):
+    client = served(serve, None, key="user")
+    assert statuses(client, headers={"X-User": "ann"}) == [200, 429, 429]
+    assert client.get("/", headers={"X-User": "ben"}).status_code == 200
+
+
+def test_functions_that_read_the_user_work_on_an_event_loop(serve):
+    client = served(serve.asynchronously, lambda request: f"user:{request.user.pk}", asynchronous=True)
+
+    async def ask():
+        return [(await client.get("/", headers={"X-User": "ann"})).status_code for _ in range(2)]
+
+    assert asyncio.run(ask()) == [200, 429]
+
+
+def test_the_user_is_not_fetched_where_nobody_asks_for_it(serve):
+    class Counting(SimpleLazyObject):
+        pass
+
+    asked = []
+    client = serve(path("", view_of("ip")), middleware=[OURS])
+    request = RequestFactory().get("/")
+    request.user = Counting(lambda: asked.append("fetched") or user_of(request))
+    assert view_of("ip")(request).status_code == 200
+    assert asked == []
+    assert view_of("user")(request).status_code == 200
+    assert asked == ["fetched"]
+    assert client.get("/").status_code == 429
+
+
+def test_by_header_cookie_query_and_path(serve):
+    client = served(serve, "header:X-Api-Key")
+    assert [client.get("/", headers={"x-api-key": key}).status_code for key in "aab"] == [200, 429, 200]
+    client = served(serve, "cookie:session")
+    assert [client.get("/", headers={"Cookie": f"session={key}"}).status_code for key in "aab"] == [
+        200,
+        429,
+        200,
+    ]
+    client = served(serve, "get:q")
+    assert [client.get(f"/?q={key}").status_code for key in "aab"] == [200, 429, 200]
+    client = served(serve, "path:tenant", route="<str:tenant>/x")
+    assert [client.get(f"/{key}/x").status_code for key in "aab"] == [200, 429, 200]
+
+
+@pytest.mark.parametrize("form", ["multipart", "urlencoded"])
+def test_by_a_field_of_a_form_which_the_view_still_reads(serve, form):
+    def view(request):
+        return HttpResponse(request.POST["password"])
+
+    client = serve(path("", rate_limit("1/minute", key="post:username")(view)))
+    kind = {} if form == "multipart" else {"content_type": "application/x-www-form-urlencoded"}
+
+    def ask(name):
+        fields = {"username": name, "password": "p"}
+        data = fields if form == "multipart" else "&".join(f"{key}={value}" for key, value in fields.items())
+        answer = client.post("/", data, **kind)
+        return answer.status_code, answer.content[:1]
+
+    assert [ask("ann"), ask("ann"), ask("ben")] == [(200, b"p"), (429, b"{"), (200, b"p")]
+
+
+def test_by_json_which_the_view_still_reads(serve):
+    def view(request):
+        return HttpResponse(json.loads(request.body)["account"])
+
+    key = by_json("account", normalise=str.casefold)
+    client = serve(path("", rate_limit("1/minute", key=key)(view)))
+
+    def ask(name):
+        return client.post("/", {"account": name}, content_type="application/json").status_code
+
+    assert [ask("Ann"), ask("ann"), ask("ben")] == [200, 429, 200]
+    wrong = [client.post("/", body, content_type="application/json") for body in ("[", "[1]")]
+    assert [each.status_code for each in wrong] == [500, 429]  # both count as nobody; the view fails
+
+
+def test_all_of_a_list_are_limited(serve):
+    client = served(serve, ["ip", "header:X-Api-Key", lambda request: f"agent:{request.headers['X-Agent']}"])
+
+    def ask(address, key, agent):
+        headers = {"X-Api-Key": key, "X-Agent": agent}
+        return client.get("/", headers=headers, REMOTE_ADDR=address).status_code
+
+    assert ask("192.0.2.1", "a", "x") == 200
+    assert [ask("192.0.2.1", "b", "y"), ask("192.0.2.2", "a", "y"), ask("192.0.2.2", "b", "x")] == [429] * 3
+    assert ask("192.0.2.2", "b", "y") == 200
+
+
+def test_who_has_no_identifier_shares_a_count_or_is_exempt(serve):
+    client = serve(path("a", view_of("header:X-A")), path("b", view_of("header:X-B", anonymous="exempt")))
+    assert statuses(client, "/a") == [200, 429, 429]
+    assert statuses(client, "/b") == [200] * 3
+
+
+@pytest.mark.parametrize(
+    ("identify", "value", "identifier"),
+    [
+        (by_post("username", normalise=str.lower), "Ann", "post:username:ann"),
+        (by_get("q"), "x", "get:q:x"),
+        (by_get("q"), "x" * 256, f"get:q:{'x' * 256}"),
+        (by_get("q"), "x" * 257, "get:q:15eb95a462ee20bd91a415ae2d4aed34"),
+        (by_header("X-A"), "a", "header:x-a:ca978112ca1bbdcafac231b39a23dc4d"),
+    ],
+    ids=["post", "get", "long", "longer", "header"],
+)
+def test_identifiers_can_be_told(identify, value, identifier):
+    assert identify.identifier(value) == identifier
+
+
+@pytest.mark.parametrize("make", [by_post, by_get])
+def test_names_are_checked(make):
+    with pytest.raises(ValueError, match="name of a field"):
+        make("")
+    with pytest.raises(TypeError, match="not 5"):
+        make(5)

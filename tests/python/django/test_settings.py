@@ -1,0 +1,112 @@
+"""The setting ``OVERLIMIT``: what it says, what is wrong with it, and when it changes."""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpResponse
+from django.test import override_settings
+from django.urls import path
+
+from .conftest import statuses
+
+
+def plain(request):
+    return HttpResponse("plain")
+
+
+def test_override_settings_is_followed(serve):
+    client = serve(path("", plain), default_limits="2/minute")
+    assert statuses(client) == [200, 200, 429]
+    with override_settings(OVERLIMIT={"ENABLED": False, "DEFAULT_LIMITS": "2/minute"}):
+        assert statuses(client) == [200] * 3
+    with override_settings(OVERLIMIT={"DEFAULT_LIMITS": "1/minute"}):
+        assert statuses(client) == [200, 429, 429]
+    with override_settings():
+        del settings.OVERLIMIT
+        assert statuses(client) == [200] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (5, "OVERLIMIT must be a dict"),
+        ({"DEFAULT_LIMIT": "5/minute"}, "did you mean 'DEFAULT_LIMITS'"),
+        ({"default_limits": "5/minute"}, "write 'DEFAULT_LIMITS'"),
+        ({"IDENTIFIERS": "ip"}, "write 'KEY'"),
+        ({"DEFAULT_LIMITS": "5/minutee"}, r"OVERLIMIT\['DEFAULT_LIMITS'\]: .*minutee"),
+        ({"STORE": "redi://localhost"}, r"OVERLIMIT\['STORE'\]: "),
+        ({"STORE": 5}, r"OVERLIMIT\['STORE'\]: .*URL"),
+        ({"TRUSTED_PROXIES": ["10.0.0.0/99"]}, "trusted_proxies"),
+        ({"ON_ERROR": "alow"}, r"OVERLIMIT\['ON_ERROR'\] must be 'raise', 'allow'"),
+        ({"HEADERS": "all"}, r"OVERLIMIT\['HEADERS'\] must be"),
+        ({"ENABLED": "perhaps"}, r"OVERLIMIT\['ENABLED'\] must be True or False"),
+        ({"KEY": "usr"}, r"OVERLIMIT\['KEY'\]: .*did you mean 'user'"),
+        ({"KEY": "shop.nowhere.key"}, r"OVERLIMIT\['KEY'\]: "),
+        ({"KEY": 5}, r"OVERLIMIT\['KEY'\] must be"),
+        ({"EXEMPT": "/health"}, r"write OVERLIMIT\['EXEMPT'\]=\['/health'\]"),
+        ({"EXEMPT": ["GTE /health"]}, "did you mean 'GET'"),
+        ({"CLOCK": "noon"}, "clock"),
+        ({"DEFAULT_LIMITS_COST": -1}, "DEFAULT_LIMITS_COST"),
+    ],
+    ids=range(18),
+)
+def test_wrong_settings_stop_the_server_from_starting(serve, given, said):
+    client = serve(path("", plain))
+    with override_settings(OVERLIMIT=given), pytest.raises(ImproperlyConfigured, match=said):
+        client.get("/")
+
+
+def test_no_password_is_shown(serve):
+    client = serve(path("", plain))
+    with (
+        override_settings(OVERLIMIT={"STORE": "redis://admin:secret@localhost:port/0"}),
+        pytest.raises(ImproperlyConfigured) as raised,
+    ):
+        client.get("/")
+    assert "secret" not in str(raised.value)
+
+
+def by_shop(request):
+    return f"shop:{request.GET['shop']}"
+
+
+def test_functions_may_be_named_by_their_paths(serve):
+    client = serve(path("", plain), default_limits="1/minute", key=f"{__name__}.by_shop")
+    assert statuses(client, "/?shop=a") == statuses(client, "/?shop=b") == [200, 429, 429]
+
+
+def test_stores_are_shared_by_their_url(serve, every_url):
+    served = [
+        serve(path("", plain), default_limits="4/minute", store=every_url, clock=None) for _ in range(2)
+    ]
+    assert [client.get("/").status_code for client in served for _ in range(3)] == [200] * 4 + [429] * 2
+
+
+@pytest.fixture(params=["shm", "redis"])
+def every_url(request, tmp_path):
+    if request.param == "shm":
+        return f"shm://{tmp_path}/counts"
+    server = request.getfixturevalue("redis_server")
+    return f"{server.tcp_url()}?timeout=10&prefix={tmp_path.name}"
+
+
+def test_unused_options_are_named(serve):
+    client = serve(path("", plain), default_limits_cost=2)
+    with pytest.warns(
+        UserWarning, match=r"OVERLIMIT\['DEFAULT_LIMITS_COST'\] has no effect without OVERLIMIT"
+    ):
+        client.get("/")
+
+
+def test_functions_in_the_settings_return_none_for_no_limit(serve):
+    client = serve(path("", plain), default_limits=lambda request: request.GET.get("rate"))
+    assert statuses(client) == [200] * 3
+    assert statuses(client, "/?rate=1/m") == [200, 429, 429]
+
+
+def test_methods_that_a_client_makes_up_are_one(serve):
+    client = serve(path("", plain), default_limits="2/minute", default_limits_per_method=True)
+    asked = [client.generic(method, "/").status_code for method in ("FROB", "GET", "FRAB", "FRIB")]
+    assert asked == [200, 200, 200, 429]

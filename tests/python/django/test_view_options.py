@@ -1,0 +1,158 @@
+"""The options of ``@rate_limit``, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+from django.http import HttpResponse
+from django.urls import path
+from django.views import View
+
+from overlimit import InvalidLimit
+from overlimit.django import exempt, rate_limit
+
+from .conftest import statuses
+from .decorated import async_view_of, view_of
+
+
+def test_methods_are_a_list_or_one(either):
+    client = either(
+        path("a", view_of(rate_limit("1/minute", methods=["POST", "PUT"]))),
+        path("b", view_of(rate_limit("1/minute", methods="post"))),
+    )
+    for name in "ab":
+        assert statuses(client, f"/{name}") == [200] * 3
+        assert [client.post(f"/{name}").status_code for _ in range(2)] == [200, 429]
+    assert client.put("/a").status_code == 429
+    assert client.put("/b").status_code == 200
+
+
+def test_head_counts_as_get_and_options_is_free(either):
+    client = either(path("", view_of(rate_limit("1/minute", methods="GET"))))
+    assert client.head("/").status_code == 200
+    assert client.get("/").status_code == 429
+    assert [client.options("/").status_code for _ in range(3)] == [200] * 3
+
+
+def test_a_rate_of_none_is_no_limit(either):
+    client = either(
+        path("a", view_of(rate_limit(None))),
+        path("b", view_of(rate_limit(lambda request: None))),
+        path("c", view_of(rate_limit(None), rate_limit("1/minute"))),
+        path("d", view_of(rate_limit("1/minute"), rate_limit(None))),
+    )
+    for name in "ab":
+        answers = [client.get(f"/{name}") for _ in range(5)]
+        assert [each.status_code for each in answers] == [200] * 5
+        assert answers[0].json()["allowed"] is None
+    assert statuses(client, "/c") == statuses(client, "/d") == [200, 429, 429]
+
+
+def test_a_rate_may_be_a_function_of_the_request(either):
+    def rate(request):
+        return {"many": "3/minute", "none": None}.get(request.GET["rate"], "1/minute")
+
+    client = either(path("", view_of(rate_limit(rate))))
+    assert statuses(client, "/?rate=one") == [200, 429, 429]
+    assert statuses(client, "/?rate=none", times=5) == [200] * 5
+    assert statuses(client, "/?rate=many") == [200, 200, 429]  # the same period, and one was spent
+
+
+def test_functions_need_not_take_the_request(either):
+    client = either(path("", view_of(rate_limit(lambda: "4/minute", key=lambda: "all", cost=lambda: 2))))
+    assert statuses(client) == [200, 200, 429]
+
+
+def test_costs_exemptions_and_scopes_are_given_the_request(either):
+    client = either(
+        path("cost", view_of(rate_limit("6/minute", cost=lambda request: int(request.GET["cost"])))),
+        path("free", view_of(rate_limit("1/minute", exempt_when=lambda request: "vip" in request.GET))),
+        path("by", view_of(rate_limit("1/minute", scope=lambda view, request: request.GET["scope"]))),
+    )
+    assert statuses(client, "/cost?cost=3") == [200, 200, 429]
+    assert statuses(client, "/free?vip=1") == [200] * 3
+    assert statuses(client, "/free") == [200, 429, 429]
+    assert statuses(client, "/by?scope=a") == statuses(client, "/by?scope=b") == [200, 429, 429]
+
+
+def test_a_request_that_does_not_count_is_refunded(either):
+    def view(request):
+        return HttpResponse(status=int(request.GET["status"]))
+
+    only_failures = rate_limit("2/minute", deduct_when=lambda response: response.status_code == 401)
+    client = either(path("", view_of(only_failures, view=view)))
+    assert statuses(client, "/?status=200", times=5) == [200] * 5
+    assert statuses(client, "/?status=401") == [401, 401, 429]
+
+
+@pytest.mark.parametrize("make", ["sync", "async"])
+def test_a_failing_view_counts_by_the_status_that_django_answers(either, make):
+    from django.http import Http404
+
+    def fail(request):
+        raise Http404 if "missing" in request.GET else RuntimeError("a bug of the view")
+
+    async def fail_async(request):
+        fail(request)
+
+    only_errors = rate_limit("2/minute", deduct_when=lambda response: response.status_code == 500)
+    client = either(path("", only_errors(fail if make == "sync" else fail_async)))
+    assert statuses(client, "/?missing=1", times=5) == [404] * 5
+    assert statuses(client) == [500, 500, 429]
+
+
+def test_error_messages_and_hooks_answer_a_refusal(either):
+    def teapot(decision, request):
+        return HttpResponse(f"{request.path} {decision.status}", status=418)
+
+    def busy(decision):
+        return HttpResponse("busy", status=503)
+
+    client = either(
+        path("text", view_of(rate_limit("0/minute", error_message=lambda request: f"no {request.path}"))),
+        path("hook", view_of(rate_limit("1/minute", cost=1, on_breach=teapot))),
+        path("busy", view_of(rate_limit("1/minute", on_breach=busy))),
+    )
+    assert client.get("/text").json()["detail"] == "no /text"
+    assert [client.get("/hook").content for _ in range(2)][1] == b"/hook over"
+    refused = [client.get("/busy") for _ in range(2)][1]
+    assert (refused.status_code, refused.content) == (503, b"busy")
+    assert 50 <= int(refused["Retry-After"]) <= 62
+    assert "RateLimit" in refused
+
+
+def test_views_of_a_group_count_together(either):
+    client = either(
+        path("a", view_of(rate_limit("2/minute", group="login"))),
+        path("b", async_view_of(rate_limit("2/minute", group=lambda view: "login"))),
+        path("c", view_of(rate_limit("2/minute", group="other"))),
+    )
+    assert [client.get(f"/{name}").status_code for name in "abacc"] == [200, 200, 429, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (lambda: rate_limit("5/minutee"), InvalidLimit, "minutee"),
+        (lambda: rate_limit(""), InvalidLimit, "not a limit"),
+        (lambda: rate_limit([]), InvalidLimit, "'5/minute'"),
+        (lambda: rate_limit(key="ip", rate="5/m"), TypeError, "write the limits first"),
+        (lambda: rate_limit("5/m", method="POST"), TypeError, "write methods="),
+        (lambda: rate_limit("5/m", blok=False), TypeError, "did you mean 'block'"),
+        (lambda: rate_limit("5/m", block="no"), TypeError, "block must be True or False"),
+        (lambda: rate_limit("5/m", key="usr"), ValueError, "did you mean 'user'"),
+        (lambda: rate_limit("5/m", key="heder:X-Api-Key"), ValueError, "did you mean 'header:X-Api-Key'"),
+        (lambda: rate_limit("5/m", key=5), TypeError, "not 5"),
+        (lambda: rate_limit("5/m", methods="PSOT"), ValueError, "did you mean 'POST'"),
+        (lambda: rate_limit("5/m", methods=["OPTIONS"]), ValueError, "never limited"),
+        (lambda: rate_limit("5/m", cost=-1), ValueError, "cost"),
+        (lambda: rate_limit("5/m", group="a", scope="b"), TypeError, "group and scope"),
+        (lambda: rate_limit("5/m", key=lambda a, b: "x"), TypeError, "cannot be called"),
+        (lambda: rate_limit("5/m")(View), TypeError, "method_decorator"),
+        (lambda: rate_limit("5/m")(5), TypeError, "not @rate_limit"),
+        (lambda: exempt(5), TypeError, "only a view"),
+    ],
+    ids=range(18),
+)
+def test_what_is_wrong_is_said_where_it_is_written(make, error, said):
+    with pytest.raises(error, match=said.replace("(", r"\(")):
+        make()
