@@ -227,7 +227,7 @@ def at(clock: ManualClock) -> Callable[[float], None]:
 
 @pytest.fixture
 def make_limiter(request: pytest.FixtureRequest) -> Iterator[Callable[..., AnyLimiter]]:
-    """Return Limiter, or what calls an AsyncLimiter on an event loop, which is then never blocked for long."""
+    """Return Limiter, or what calls an AsyncLimiter on an event loop, which is then never blocked long."""
     if getattr(request, "param", "threads") == "threads":
         yield Limiter
         return

@@ -1,7 +1,7 @@
 """Work that waits now and then, apart from how it waits.
 
-It is a generator of what must be waited for. Whoever runs it does each of these in a way of its own, in a thread
-or on an event loop, and sends the answer back or throws the error in.
+It is a generator of what must be waited for. Whoever runs it does each of these in a way of its own, in a
+thread or on an event loop, and sends the answer back or throws the error in.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ except ModuleNotFoundError as error:
 from overlimit import Limiter, errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
+from overlimit._steps import await_calls, run_calls
 from overlimit.aio import AsyncLimiter
 from overlimit.http.client import Exchange, Identify, Patience, host_of
-from overlimit._steps import await_calls, run_calls
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -21,8 +21,8 @@ except ModuleNotFoundError as error:
 from overlimit import Limiter, errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
-from overlimit.http.client import Exchange, Identify, Patience, host_of
 from overlimit._steps import run_calls
+from overlimit.http.client import Exchange, Identify, Patience, host_of
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response

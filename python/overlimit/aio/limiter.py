@@ -27,7 +27,8 @@ from overlimit.waiting.acquiring import key_of, subjects_of
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision, LimiterStats, Store
+    from overlimit._core import Decision, Store
+    from overlimit.statistics import LimiterStats
     from overlimit.limits import Limit, LimitsLike
 
 AsyncCharge: TypeAlias = "tuple[AsyncLimiter, str | bytes] | tuple[AsyncLimiter, str | bytes, int]"
@@ -40,8 +41,8 @@ _ROWS_AT_ONCE = 5_000
 class AsyncLimiter:
     """Decides as `Limiter` does, whose options, answers and errors it has; its calls are awaited.
 
-    On memory, a call is done without a switch to another task. On a store that waits, such as Redis, all tasks
-    of an event loop share one connection to a server, and their calls are sent together; deadlines, the
+    On memory, a call is done without a switch to another task. On a store that waits, such as Redis, all
+    tasks of an event loop share one connection to a server, and their calls are sent together; deadlines, the
     breaker, sentinels, clusters, TLS and ``on_error`` are as for threads. A limiter may be used on several
     event loops, which have a connection each.
 
@@ -155,9 +156,9 @@ class AsyncLimiter:
     ) -> Decision:
         """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
 
-        First come, first served among the tasks and threads of this process that acquire of a limiter; whoever
-        waits delays nobody else's hit. An unchecked refusal does not throttle: see `throttle`. Arguments, answer
-        and errors are those of `Limiter.acquire`.
+        First come, first served among the tasks and threads of this process that acquire of a limiter;
+        whoever waits delays nobody else's hit. An unchecked refusal does not throttle: see `throttle`.
+        Arguments, answer and errors are those of `Limiter.acquire`.
 
         A task that is cancelled meanwhile holds nothing: what it was granted is refunded.
         """
@@ -250,7 +251,7 @@ class AsyncLimiter:
         return cast("Decision", settled)
 
     async def reset(self, *identifiers: str | bytes) -> None:
-        """Forget everything of these identifiers in this policy, locks and levels too; see `Limiter.reset`."""
+        """Forget everything of these identifiers in this policy, locks too; see `Limiter.reset`."""
         if self._waits:
             await loops.answer(self._limiter._reset_later(*identifiers))
             waiting.wake_waiters(self.store, identifiers)

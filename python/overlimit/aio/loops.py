@@ -1,8 +1,8 @@
 """The event loops on which calls to stores are awaited.
 
-A store that waits runs each call as a fiber of the core, which is suspended where a thread would be blocked. All
-fibers of an event loop wait together by one descriptor, which the loop watches. So one connection serves all
-tasks of a loop, and what is sent, retried and given up is the same as for threads.
+A store that waits runs each call as a fiber of the core, which is suspended where a thread would be blocked.
+All fibers of an event loop wait together by one descriptor, which the loop watches. So one connection serves
+all tasks of a loop, and what is sent, retried and given up is the same as for threads.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def of_running_loop() -> LoopCalls:
     """Return the calls of the event loop that runs in this thread; RuntimeError if none does."""
     loop = asyncio.get_running_loop()
     known = _by_loop.get(loop)
-    calls = known and known()
+    calls = None if known is None else known()
     if calls is None or calls.made_after != _fork_generation():
         calls = LoopCalls(loop)
         _by_loop[loop] = ref(calls)

@@ -122,7 +122,9 @@ class Patience:
             yield partial(exchange.close, response)
             yield partial(exchange.sleep, wait)
 
-    def _turn(self, host: str, identifiers: tuple[str | bytes, ...], exchange: Exchange[R]) -> Steps[Callable[[], Any], None]:
+    def _turn(
+        self, host: str, identifiers: tuple[str | bytes, ...], exchange: Exchange[R]
+    ) -> Steps[Callable[[], Any], None]:
         """Wait until the host takes requests and it is the client's turn, both at once."""
         while True:
             while (left := self._holds.seconds_left(host)) > 0:

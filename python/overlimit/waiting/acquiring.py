@@ -94,11 +94,13 @@ def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decis
     checked = _core._checked_charges(charges)
     hit, peek = partial(_core._hit_all_within, checked), partial(_core._peek_all_within, checked)
     caller = Caller(hit, peek, checked[0][0].refund, WakeUp)
-    return _steps.run_calls(acquiring([(charge[0], key_of(charge[1])) for charge in checked], timeout, caller))
+    return _steps.run_calls(
+        acquiring([(charge[0], key_of(charge[1])) for charge in checked], timeout, caller)
+    )
 
 
 class Caller(NamedTuple):
-    """How a caller that waits asks the store, and sleeps: a thread, or a task that awaits what these return."""
+    """How a caller asks the store and sleeps: a thread, or a task that awaits what these return."""
 
     hit: Callable[[float], Any]
     """Charges what is to be acquired, unless its delay would be longer than so many seconds."""
@@ -188,7 +190,7 @@ class _Acquisition:
         while True:
             self._waiter.wake_up.is_notified = False
             if wait_queues().is_first(self._waiter):
-                decision = yield self._asking(self._caller.hit)
+                decision: Decision = yield self._asking(self._caller.hit)
                 if decision or self._is_too_late(decision):
                     return decision
                 yield from self._waiting_as_told(decision)

@@ -105,6 +105,7 @@ def test_who_gives_up_lets_the_next_one_in(build, at, enqueue):
     assert second.result(PATIENCE).time == 1_700_000_002
 
 
+@pytest.mark.only_threads  # KeyboardInterrupt ends an event loop
 def test_an_error_of_one_lets_the_next_one_in(build, at, enqueue):
     fails = iter([False, False, True, False, False])
 

@@ -7,12 +7,9 @@ its answer back or throws its error in: `run` does that in this thread, `run_asy
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from overlimit import _steps
-
-if TYPE_CHECKING:
-    from overlimit._core import PendingCall
 
 T = TypeVar("T")
 
@@ -22,7 +19,7 @@ class Call(NamedTuple):
 
     now: Callable[[], Any]
     """Returns the answer, for which this thread waits."""
-    later: Callable[[], PendingCall]
+    later: Callable[[], Any]
     """Prepares the call for an event loop."""
     waits: bool
     """Whether the store may wait, so that an event loop awaits the answer."""

@@ -24,7 +24,6 @@ from overlimit.http.rules.rule import ResolvedRule, Role, UnregisteredLimiter
 from overlimit.limits import Limit
 
 if TYPE_CHECKING:
-    from overlimit._core import PendingCall
     from overlimit.http.rules.app_rate_limits import AppRateLimit
 
 ItemKeys = tuple[tuple[str, ...] | None, ...]
@@ -82,8 +81,8 @@ class StoreCall:
             self._core_rules, identifiers, as_identifiers, identifiers.request.arguments
         )
 
-    def decide_later(self, identifiers: IdentifierCache) -> PendingCall:
-        """Prepare what `decide` does, for an event loop; its answer raises what `decide` raises."""
+    def decide_later(self, identifiers: IdentifierCache) -> Any:
+        """Prepare what `decide` does, to be answered on an event loop (`overlimit.aio.loops`)."""
         for identify in self._read_from_request:
             identifiers[identify]
         return _core._decide_request_later(
@@ -97,9 +96,7 @@ class StoreCall:
     def refund(self, decision: Decision) -> Call:
         """Return the call that refunds what it charged."""
         limiter = self.refunding
-        return Call(
-            partial(limiter.refund, decision), partial(limiter._refund_later, decision), self.waits
-        )
+        return Call(partial(limiter.refund, decision), partial(limiter._refund_later, decision), self.waits)
 
     def refund_part(self, decision: Decision, charges: list[int]) -> Call:
         """Return the call that refunds some of its charges."""
