@@ -1,5 +1,7 @@
 """Limits for asyncio: `AsyncLimiter`, and the functions on several limiters that are awaited."""
 
+from overlimit.aio.concurrency import AsyncConcurrency as AsyncConcurrency
+from overlimit.aio.concurrency import AsyncSlot as AsyncSlot
 from overlimit.aio.limiter import AsyncLimiter as AsyncLimiter
 from overlimit.aio.limiter import acquire_all as acquire_all
 from overlimit.aio.limiter import hit_all as hit_all

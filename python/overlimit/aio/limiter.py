@@ -28,8 +28,8 @@ from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
-    from overlimit.statistics import LimiterStats
     from overlimit.limits import Limit, LimitsLike
+    from overlimit.statistics import LimiterStats
 
 AsyncCharge: TypeAlias = "tuple[AsyncLimiter, str | bytes] | tuple[AsyncLimiter, str | bytes, int]"
 """What `hit_all` takes: a limiter, an identifier and, if it is not 1, a cost."""
@@ -144,6 +144,13 @@ class AsyncLimiter:
         if self._waits:
             return cast("Decision", await loops.answer(self._limiter._hit_later(*identifiers, cost=cost)))
         return self._limiter.hit(*identifiers, cost=cost)
+
+    async def _hit_or_undo(self, *identifiers: str | bytes) -> Decision:
+        """Hit, and refund it if the task is cancelled meanwhile."""
+        if self._waits:
+            answer = await loops.answer_or_undo(self._limiter._hit_later(*identifiers), self.refund)
+            return cast("Decision", answer)
+        return self._limiter.hit(*identifiers)
 
     async def peek(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Return the Decision that ``hit`` would give now; nothing is charged."""

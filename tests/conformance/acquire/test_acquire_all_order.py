@@ -20,6 +20,8 @@ from programs import run
 from .test_processes import started
 from .waiters import PATIENCE, queued, still_waits, until
 
+pytestmark = pytest.mark.only_threads
+
 START = 1_700_000_000
 
 

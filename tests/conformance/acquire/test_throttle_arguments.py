@@ -8,6 +8,8 @@ import pytest
 
 from overlimit import FixedWindow
 
+pytestmark = pytest.mark.only_threads
+
 
 @pytest.fixture
 def limiter(build):

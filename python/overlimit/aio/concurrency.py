@@ -1,0 +1,154 @@
+"""How many at once, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from types import TracebackType
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
+from overlimit._core import _fork_generation
+from overlimit._messages.arguments import checks_arguments
+from overlimit._messages.initialised import Initialised
+from overlimit.aio.limiter import AsyncLimiter
+from overlimit.errors import StoreError
+from overlimit.recipes.concurrency import Concurrency
+
+if TYPE_CHECKING:
+    from overlimit._core import Decision
+    from overlimit.clocks import ClockLike
+    from overlimit.limits.quantities import Seconds
+    from overlimit.stores import Store
+
+_log = logging.getLogger("overlimit")
+
+
+class AsyncSlot:
+    """One of a key's slots, taken, and true, until ``leave``. ``AsyncConcurrency.enter`` makes it.
+
+    It is also left when nobody refers to it any more, while its event loop runs; else it is free once its
+    longest time is over. It can be neither pickled nor copied.
+    """
+
+    _has_left = True
+
+    def __init__(self, limiter: AsyncLimiter, decision: Decision) -> None:
+        self._limiter, self._decision = limiter, decision
+        self._loop = asyncio.get_running_loop()
+        self._entered_after = _fork_generation()
+        self._has_left = False
+
+    async def leave(self) -> None:
+        """Free the slot for another; once: a second call does nothing, nor does one after ``longest``.
+
+        Raises StoreError when the store cannot answer. The slot is then free ``longest`` seconds after it was
+        taken, or at another ``leave`` if the error is not ``maybe_charged``.
+        """
+        if not self:
+            return
+        await self._limiter.refund(self._decision)
+        self._has_left = True
+
+    def __del__(self) -> None:
+        if not self:
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(_start_leaving, self._limiter, self._decision)
+
+    def __bool__(self) -> bool:
+        return not self._has_left and self._entered_after == _fork_generation()
+
+    def __repr__(self) -> str:
+        return f"<AsyncSlot of {self._decision.identifier!r}, {'held' if self else 'left'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an AsyncSlot belongs to the process that entered: it cannot be pickled or copied")
+
+
+_leaving: set[asyncio.Task[None]] = set()
+"""Tasks that leave slots: an event loop keeps none alive."""
+
+
+def _start_leaving(limiter: AsyncLimiter, decision: Decision) -> asyncio.Task[None]:
+    task = asyncio.get_running_loop().create_task(_leave_quietly(limiter, decision))
+    _leaving.add(task)
+    task.add_done_callback(_leaving.discard)
+    return task
+
+
+async def _leave_quietly(limiter: AsyncLimiter, decision: Decision) -> None:
+    try:
+        await limiter.refund(decision)
+    except StoreError:
+        _log.warning("a slot could not be left: it is free once its longest time is over", exc_info=True)
+
+
+class _Entering:
+    """What ``AsyncConcurrency.slot`` returns, for an ``async with`` statement."""
+
+    def __init__(self, concurrency: AsyncConcurrency, key: str | bytes) -> None:
+        self._concurrency, self._key = concurrency, key
+        self._entered: list[AsyncSlot | None] = []
+
+    async def __aenter__(self) -> AsyncSlot | None:
+        slot = await self._concurrency.enter(self._key)
+        self._entered.append(slot)
+        return slot
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        slot = self._entered.pop()
+        if slot is not None:
+            slot._has_left = True
+            await asyncio.shield(_start_leaving(slot._limiter, slot._decision))
+
+
+class AsyncConcurrency(Initialised):
+    """At most ``limit`` at once for each key, as `overlimit.recipes.Concurrency`; its calls are awaited.
+
+    Both share the slots of one name on one store. Options and errors are those of
+    `overlimit.recipes.Concurrency`.
+    """
+
+    _set_last: ClassVar[str] = "_limiter"
+
+    @checks_arguments()
+    def __init__(
+        self,
+        limit: int,
+        *,
+        longest: Seconds = 60,
+        store: str | Store = "memory://",
+        clock: ClockLike | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._slots = Concurrency(limit, longest=longest, store=store, clock=clock, name=name)
+        self._limiter = AsyncLimiter._of(self._slots._limiter)
+
+    def slot(self, key: str | bytes) -> _Entering:
+        """Return what an ``async with`` statement enters and leaves.
+
+        ``async with c.slot("user:42") as slot:`` runs its block in any case; ``slot`` is None when none was
+        free. Entering raises what ``enter`` does. If the store fails when the block ends, that is logged and
+        raises nothing.
+        """
+        return _Entering(self, key)
+
+    async def enter(self, key: str | bytes) -> AsyncSlot | None:
+        """Take a slot of the key, or return None when none is free; keep it while the work lasts.
+
+        A task that is cancelled meanwhile takes none.
+        Raises ValueError or TypeError for a wrong key, StoreError when the store cannot answer.
+        """
+        decision = await self._limiter._hit_or_undo(key)
+        return AsyncSlot(self._limiter, decision) if decision else None
+
+    async def in_use(self, key: str | bytes) -> int:
+        """Return how many of the key's slots are taken now. Raises as ``enter`` does."""
+        log = self._slots._log
+        return log.limit - (await self._limiter.peek(key, cost=0)).remaining
+
+    def __repr__(self) -> str:
+        return f"Async{self._slots!r}"
