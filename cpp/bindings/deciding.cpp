@@ -305,7 +305,8 @@ template <Mode mode, When when>
 PyObject* decide_given_within(PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2) raise_type_error("this function takes charges and the patience");
-    return decide_given<mode, when>(arguments[0], duration_from(arguments[1], "patience"));
+    const Duration patience = arguments[1] == Py_None ? kNever : duration_from(arguments[1], "patience");
+    return decide_given<mode, when>(arguments[0], patience);
   });
 }
 

@@ -481,10 +481,14 @@ def _decide_request_later(
     /,
 ) -> Any: ...
 def _hit_all_later(
-    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], patience: float, /
+    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]],
+    patience: float | None,
+    /,
 ) -> Any: ...
 def _peek_all_later(
-    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]], patience: float, /
+    charges: Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]],
+    patience: float | None,
+    /,
 ) -> Any: ...
 def _call_locked(lock: Any, function: Callable[..., _T], /, *arguments: Any) -> _T: ...
 def _fork_generation() -> int: ...

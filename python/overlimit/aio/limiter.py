@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
@@ -342,7 +341,7 @@ async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """
     own = _charges(charges)
     if _wait(own):
-        return cast("Decision", await loops.answer(_core._hit_all_later(own, math.inf)))
+        return cast("Decision", await loops.answer(_core._hit_all_later(own, None)))
     return _core.hit_all(own)
 
 
@@ -350,7 +349,7 @@ async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """Return the Decision that `hit_all` would give now; nothing is charged."""
     own = _charges(charges)
     if _wait(own):
-        return cast("Decision", await loops.answer(_core._peek_all_later(own, math.inf)))
+        return cast("Decision", await loops.answer(_core._peek_all_later(own, None)))
     return _core.peek_all(own)
 
 

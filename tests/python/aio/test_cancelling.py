@@ -1,0 +1,196 @@
+"""Tasks that are cancelled wherever they wait: what they hold, and what they leave to others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import pytest
+
+from overlimit import FixedWindow, LeakyBucket, RedisStore, TokenBucket, waiting
+from overlimit.aio import AsyncConcurrency, AsyncLimiter, acquire_all
+from servers.patience import PATIENCE
+
+from .conftest import cancelled_at_each_wait
+
+AMPLE = FixedWindow(1_000_000, per=86_400)
+SLOWLY = 0.05
+
+
+def nobody_waits():
+    return not waiting.wait_queues().by_family
+
+
+async def used(limiter, identifier):
+    return limiter.limits[0].quota - (await limiter.peek(identifier, cost=0)).remaining
+
+
+@pytest.mark.every_store
+def test_an_acquire_that_is_cancelled_holds_nothing(build):
+    limiter = build(FixedWindow(1000, per=86_400))
+
+    async def main():
+        async def check(was_cancelled):
+            assert await used(limiter, "a") == (0 if was_cancelled else 7)
+            assert nobody_waits()
+
+        waits = await cancelled_at_each_wait(lambda: limiter.acquire("a", cost=7), check)
+        assert waits == (0 if limiter.store.__class__.__name__ != "RedisStore" else 1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.every_store
+def test_one_that_waits_for_its_turn_or_its_delay_holds_nothing_either(build):
+    window = build(FixedWindow(1, per=0.2), name="window")
+    queue = build(LeakyBucket(1, per=0.1, capacity=3), name="queue")
+
+    async def main():
+        async def check_window(was_cancelled):
+            assert nobody_waits()
+
+        async def wait_for_the_window():
+            await window.hit("a")
+            assert await window.acquire("a")
+
+        assert await cancelled_at_each_wait(wait_for_the_window, check_window) >= 1
+
+        async def check_queue(was_cancelled):
+            assert nobody_waits()
+            assert not was_cancelled or (await queue.hit("fresh")).delay == 0.0
+            await queue.reset("fresh", "b")
+
+        async def wait_for_the_delay():
+            await queue.hit("b")
+            assert (await queue.acquire("b")).delay > 0
+
+        assert await cancelled_at_each_wait(wait_for_the_delay, check_queue) >= 1
+
+    asyncio.run(main())
+
+
+def test_what_is_granted_while_the_cancellation_is_on_its_way_is_given_back(proxy, redis_server, prefix):
+    limiter = AsyncLimiter(AMPLE, name="x", store=RedisStore(proxy.url, timeout=PATIENCE, prefix=prefix))
+    direct = AsyncLimiter(AMPLE, name="x", store=RedisStore(redis_server.unix_url(), prefix=prefix))
+
+    async def main():
+        await limiter.hit("other")
+        proxy.delay(replies=SLOWLY)
+        for after in (0.0, SLOWLY / 2, SLOWLY * 0.9):
+            task = asyncio.create_task(limiter.acquire("a"))
+            await asyncio.sleep(after)
+            task.cancel()
+            began = time.monotonic()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert time.monotonic() - began < PATIENCE
+            assert await used(direct, "a") == 0
+        proxy.restore()
+        other = AsyncLimiter("5/day", name="y", store=limiter.store)
+        charges = [(limiter, "b"), (other, "b")]
+
+        async def check(was_cancelled):
+            assert await used(direct, "b") == (0 if was_cancelled else 1)
+
+        assert await cancelled_at_each_wait(lambda: acquire_all(charges), check) == 1
+
+    asyncio.run(main())
+
+
+def test_a_second_cancellation_goes_on_at_once_and_what_was_granted_is_given_back_later(
+    proxy, redis_server, prefix
+):
+    limiter = AsyncLimiter(AMPLE, name="x", store=RedisStore(proxy.url, timeout=PATIENCE, prefix=prefix))
+    direct = AsyncLimiter(AMPLE, name="x", store=RedisStore(redis_server.unix_url(), prefix=prefix))
+
+    async def main():
+        await limiter.hit("other")
+        proxy.hold_replies()
+        task = asyncio.create_task(limiter.acquire("a"))
+        while not await used(direct, "a"):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.sleep(0.05)
+        assert not task.done(), "what it was granted is still on its way"
+        task.cancel()
+        await asyncio.wait([task], timeout=PATIENCE)
+        assert task.cancelled()
+        assert await used(direct, "a") == 1
+        proxy.restore()
+        while await used(direct, "a"):
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+
+def test_a_hit_that_is_cancelled_before_it_was_sent_charges_nothing(proxy, redis_server, prefix):
+    proxy.hold_all()
+    limiter = AsyncLimiter(AMPLE, name="x", store=RedisStore(proxy.url, timeout=PATIENCE, prefix=prefix))
+    direct = AsyncLimiter(AMPLE, name="x", store=RedisStore(redis_server.unix_url(), prefix=prefix))
+
+    async def main():
+        tasks = [asyncio.create_task(limiter.hit("a")) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        for task in tasks[1:]:
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks[1:], return_exceptions=True)
+        assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
+        proxy.restore()
+        assert await tasks[0], "whoever stays is answered, though the one that connected is gone"
+        assert await used(direct, "a") == 1
+
+    asyncio.run(main())
+
+
+def test_one_that_may_have_been_sent_leaves_its_reply_to_nobody(proxy, redis_server, prefix):
+    limiter = AsyncLimiter(AMPLE, name="x", store=RedisStore(proxy.url, timeout=PATIENCE, prefix=prefix))
+
+    async def main():
+        for number in range(30):
+            proxy.delay(replies=0.002)
+            tasks = [asyncio.create_task(limiter.hit("all", f"{number} of {each}")) for each in range(10)]
+            await asyncio.sleep(0.001 * (number % 4))
+            for task in tasks[::2]:
+                task.cancel()
+            answers = await asyncio.gather(*tasks[1::2])
+            assert [each.details[1].identifier for each in answers] == [
+                f"{number} of {i}" for i in range(1, 10, 2)
+            ]
+            assert all(each.details[1].remaining == 999_999 for each in answers)
+
+    asyncio.run(main())
+
+
+def test_a_storm_of_cancellations_leaves_what_the_others_were_told(build):
+    limiter = build(TokenBucket(1000, per=0.5, burst=20))
+
+    async def main():
+        async def caller(number):
+            with contextlib.suppress(asyncio.TimeoutError):
+                return bool(await asyncio.wait_for(limiter.acquire("a", timeout=5), 0.001 * (number % 50)))
+
+        outcomes = await asyncio.gather(*map(caller, range(300)))
+        assert 6 <= outcomes.count(True) <= 300
+        assert nobody_waits()
+        assert await limiter.acquire("a", cost=20, timeout=5)
+
+    asyncio.run(main())
+
+
+@pytest.mark.every_store
+def test_a_slot_that_is_entered_while_cancelled_is_free(store):
+    slots = AsyncConcurrency(3, store=store, name="slots")
+
+    async def main():
+        async def check(was_cancelled):
+            assert await slots.in_use("a") == 0
+
+        async def work():
+            async with slots.slot("a") as slot:
+                assert slot
+                await asyncio.sleep(0)
+
+        await cancelled_at_each_wait(work, check)
+
+    asyncio.run(main())
