@@ -135,6 +135,7 @@ class CallsOfLoop : NonCopyable {
   using Pointers = std::vector<Pointer>;
 
   [[nodiscard]] int fd() const { return fibers_.fd(); }
+  [[nodiscard]] bool needs_run() const { return fibers_.has_yielded(); }
 
   Pointers begin(const Pointer& call) {
     under_way_[call.get()] = call;
@@ -205,6 +206,9 @@ void bind_pending_calls(pybind11::module_& module) {
       .def(
           "fileno", [](const Calls& calls) { return given(calls).fd(); },
           "Return the descriptor to watch: run() is to be called when it is readable.")
+      .def_property_readonly(
+          "needs_run", [](const Calls& calls) { return given(calls).needs_run(); },
+          "Whether run() is to be called once all tasks that are due have run.")
       .def(
           "begin",
           [](const Calls& calls, const CallsOfLoop::Pointer& call) {

@@ -32,6 +32,8 @@ class Fibers : NonCopyable {
   Task& start(std::function<void()> action);
   /// Resumes all that can go on.
   void run();
+  /// Whether run() is to be called once the event loop has done what it is at, whatever the descriptor says.
+  [[nodiscard]] bool has_yielded() const noexcept;
   /// Ends the wait of a task, by_signal, at the next run(), and any later wait at once.
   void interrupt(Task& task);
 
@@ -45,6 +47,10 @@ class Fibers : NonCopyable {
   /// nothing can happen between a look at what is waited for and the wait.
   [[nodiscard]] Woken wait(const void* event, std::uint32_t waiters, TimePoint until);
   void notify(const void* event, std::uint32_t waiters) noexcept;
+  /// Waits until the next run(): until all that the event loop does at present has been done.
+  void yield();
+  /// The number of run()s so far.
+  [[nodiscard]] std::uint64_t turn() const noexcept;
   /// Runs an action on the stack of the event loop, as code needs it that a fiber must not run, such as Python's.
   /// Throws what it throws.
   void run_outside(const std::function<void()>& action);

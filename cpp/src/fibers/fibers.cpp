@@ -89,6 +89,7 @@ struct Fibers::Impl {
     deadlines.erase(task.deadline);
     if (task.fd >= 0) leave(by_fd, std::exchange(task.fd, -1), task);
     if (task.event != nullptr) leave(by_event, std::exchange(task.event, nullptr), task);
+    std::erase(yielded, &task);
     ready.push_back(&task);
   }
 
@@ -97,6 +98,12 @@ struct Fibers::Impl {
     const auto found = waiting.find(key);
     std::erase(found->second, &task);
     if (found->second.empty()) waiting.erase(found);
+  }
+
+  void wake_yielded() {
+    for (Task* const task : std::exchange(yielded, {})) {
+      if (task->is_waiting) wake(*task, Woken::by_event);
+    }
   }
 
   void wake_ready() {
@@ -139,6 +146,8 @@ struct Fibers::Impl {
   std::list<Task> tasks;
   std::vector<std::unique_ptr<Fiber::Stack>> stacks;
   std::deque<Task*> ready;
+  std::vector<Task*> yielded;
+  std::uint64_t turn = 0;
   std::multimap<TimePoint, Task*> deadlines;
   Waiting<int, Task> by_fd;
   Waiting<const void*, Task> by_event;
@@ -178,10 +187,16 @@ Fibers::Task& Fibers::start(std::function<void()> action) {
 }
 
 void Fibers::run() {
+  ++impl_->turn;
+  impl_->wake_yielded();
   impl_->wake_ready();
   impl_->resume_all();
   impl_->set_timer();
 }
+
+bool Fibers::has_yielded() const noexcept { return !impl_->yielded.empty(); }
+
+std::uint64_t Fibers::turn() const noexcept { return impl_->turn; }
 
 void Fibers::interrupt(Task& task) {
   task.is_interrupted = true;
@@ -211,6 +226,13 @@ Fibers::Woken Fibers::wait(const void* event, std::uint32_t waiters, TimePoint u
   task.event = event;
   task.waiters = waiters;
   return impl_->suspend(until);
+}
+
+void Fibers::yield() {
+  Task& task = *impl_->current;
+  if (task.is_interrupted) return;
+  impl_->yielded.push_back(&task);
+  (void)impl_->suspend(TimePoint::max());
 }
 
 void Fibers::notify(const void* event, std::uint32_t waiters) noexcept {

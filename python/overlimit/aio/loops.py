@@ -8,6 +8,7 @@ all tasks of a loop, and what is sent, retried and given up is the same as for t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -30,6 +31,7 @@ class LoopCalls:
         self._calls = CallsOfLoop()
         self._futures: dict[PendingCall, asyncio.Future[None]] = {}
         self._undoing: set[asyncio.Task[None]] = set()
+        self._is_due = False
         self.made_after = _fork_generation()
         loop.add_reader(self._calls.fileno(), self._run)
 
@@ -80,13 +82,19 @@ class LoopCalls:
         return future
 
     def _run(self) -> None:
+        self._is_due = False
         self._deliver(self._calls.run())
 
     def _deliver(self, done: Iterable[PendingCall]) -> None:
+        """Tell the tasks whose calls are done; go on with the others after all tasks that are due now."""
         for call in done:
             future = self._futures.pop(call, None)
             if future is not None and not future.done():
                 future.set_result(None)
+        if self._calls.needs_run and not self._is_due:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                asyncio.get_running_loop().call_soon(self._run)
+                self._is_due = True
 
 
 _by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[LoopCalls]] = WeakKeyDictionary()

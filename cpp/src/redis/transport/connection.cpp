@@ -105,6 +105,7 @@ class Connection::Caller : NonCopyable {
   };
 
   [[nodiscard]] Reply await(Call& call) {
+    connection_.gather(guard_);
     Woken woken = Woken::by_event;
     for (;;) {
       connection_.flush(guard_);
@@ -224,6 +225,15 @@ Connection::State Connection::state() const noexcept {
   if (!alive()) return State::lost;
   if (is_established()) return State::established;
   return stream_ ? State::handshake : State::connecting;
+}
+
+/// On an event loop: of the calls that it begins before it looks at its descriptors again, the first is sent at
+/// once, and all others together.
+void Connection::gather(UnlockableGuard& guard) {
+  Fibers* const fibers = Fibers::current();
+  if (fibers == nullptr) return;
+  if (flushed_in_ == fibers->turn()) guard.unlocked([&] { fibers->yield(); });
+  flushed_in_ = fibers->turn();
 }
 
 void Connection::flush(UnlockableGuard& guard) {

@@ -104,6 +104,7 @@ class Connection {
   [[nodiscard]] WaiterSlot& take_slot();
   [[nodiscard]] WaiterSlot& new_slot();
   void flush(UnlockableGuard& guard);
+  void gather(UnlockableGuard& guard);
   [[nodiscard]] Woken read(UnlockableGuard& guard, const Deadline& deadline);
   [[nodiscard]] Woken connect(UnlockableGuard& guard, const Deadline& deadline);
   void process_received(UnlockableGuard& guard, const Transfer& transfer);
@@ -130,6 +131,7 @@ class Connection {
   Sending sending_ = Sending::ready;
   bool is_silent_ = false;  // it was lost because the server was silent
 
+  std::optional<std::uint64_t> flushed_in_;  // which turn of an event loop
   Deadline::Clock::duration shortest_round_trip_ = Deadline::Clock::duration::max();
   int round_trips_ = 0;
 
