@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
@@ -11,8 +12,9 @@ from overlimit import InvalidLimit
 from overlimit._messages.arguments import checks_arguments, no_such_option
 from overlimit._messages.texts import nearest, short_repr
 from overlimit._options import is_set
-from overlimit.http.callables import check_callable, taking_request
+from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, taking_request
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
+from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.options.limit_options import Cost, LimitsValue, counted_method
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, CommonOptions
 from overlimit.http.options.settings import Settings
@@ -60,21 +62,30 @@ class LimitsByPath:
         limits: LimitsValue | None,
         routes: Mapping[str, LimitsValue] | None,
         exempt: Exempt,
+        message_limits: LimitsValue | None = None,
+        kept_in: KeptIn | None = None,
+        /,
         **options: Unpack[MiddlewareOptions],
     ) -> None:
-        """Compile the limits; raise InvalidLimit, ValueError or TypeError for what is wrong or unknown."""
+        """Compile the limits; raise InvalidLimit, ValueError or TypeError for what is wrong or unknown.
+
+        ``message_limits`` are of each message of a connection, if the adapter has such an option. With
+        ``kept_in`` functions may be coroutine functions (see `taking_request`).
+        """
         for name in options.keys() - MiddlewareOptions.__annotations__.keys():
             known = ("limits", "routes", "exempt", *MiddlewareOptions.__annotations__)
             raise no_such_option("the middleware", name, known, _OTHERWISE)
         _check_kinds(routes, exempt)
-        if limits == "":
-            raise InvalidLimit("limits='' is not a limit: leave it out where only routes= have limits")
-        if not (is_set(limits) or routes or is_set(options.get("global_limits"))):
+        for name, value in (("limits", limits), ("message_limits", message_limits)):
+            if value == "":
+                raise InvalidLimit(f"{name}='' is not a limit: leave it out where there are others")
+        if not any(map(is_set, (limits, routes, message_limits, options.get("global_limits")))):
             raise ValueError(
                 "a middleware limits nothing without limits=, routes= or global_limits=, as in "
                 "limits='100/minute'"
             )
-        settings = _settings(limits, options).completed({})
+        self._kept_in = kept_in
+        settings = _settings(limits, options, kept_in).completed({})
         settings.check(
             application_limits="limits",
             application_limits_cost="cost",
@@ -87,9 +98,11 @@ class LimitsByPath:
         patterns = [_Pattern.read(text) for text in routes or ()]
         _check_reached(patterns)
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
-        self._exempt = None if callable(exempt) else [_Pattern.read(text) for text in exempt or ()]
-        self._is_exempt = taking_request(exempt) if callable(exempt) else None
+        self._exempt = [] if callable(exempt) else [_Pattern.read(text) for text in exempt or ()]
+        self._is_exempt = taking_request(exempt, 0, kept_in) if callable(exempt) else None
         check_callable("exempt", self._is_exempt, 1)
+        self.of_messages = self._plan_of_messages(settings, message_limits)
+        """The plan for each message of a connection; None: they are not limited."""
 
     def _route_plans(self, settings: Settings, routes: Mapping[str, LimitsValue]) -> list[RoutePlan]:
         names = distinct(map(_field_name, routes))
@@ -97,10 +110,27 @@ class LimitsByPath:
         for (pattern, value), name in zip(routes.items(), names, strict=True):
             if not is_set(value):
                 raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
-            own = Settings({**settings.options, "application_limits": taking_request(value)}, 1)
-            own.check(application_limits=f"routes[{pattern!r}]")
+            own = self._settings_of(settings, value, f"routes[{pattern!r}]")
             plans.append(self._plan(own, CountName("route", ("1",), name, pattern, "", pattern), pattern))
         return plans
+
+    def _settings_of(self, settings: Settings, limits: LimitsValue, called: str) -> Settings:
+        """Return the same settings with other limits, which are checked."""
+        taken = taking_request(limits, 0, self._kept_in)
+        own = Settings({**settings.options, "application_limits": taken}, 1)
+        own.check(application_limits=called)
+        return own
+
+    def _plan_of_messages(self, settings: Settings, limits: LimitsValue | None) -> RoutePlan | None:
+        if limits is None or not is_set(limits):
+            return None
+        own = self._settings_of(settings, limits, "message_limits").group("application_limits")
+        options = dataclasses.replace(own, cost=1, deduct_when=None)
+        count = CountName("message", (), "messages", "", "")
+        rules = tuple(rules_of_options(self.rate_limit, options, count))
+        return RoutePlan(
+            plan_stores({self.rate_limit: rules}, count._replace(kind="fallback")), place="messages"
+        )
 
     def _plan(self, settings: Settings, count: CountName, place: str) -> RoutePlan:
         own = rules_of_options(self.rate_limit, settings.group("application_limits"), count)
@@ -110,15 +140,31 @@ class LimitsByPath:
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
         """Return the plan for a path, however many slashes are in a row or at its end; None: no limit."""
-        if method == "OPTIONS":
-            return None
-        asked = counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
-        if self._is_exempt is not None and self._is_exempt(*arguments):
-            return None
-        if self._exempt is not None and any(pattern.matches(*asked) for pattern in self._exempt):
-            return None
-        found = (plan for pattern, plan in self._routes if pattern.matches(*asked))
-        plan = next(found, self._everywhere)
+        return None if self.lets_pass(method, path, arguments) else self.plan_of(method, path)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether `awaiting` is to be asked before `lets_pass`."""
+        return isinstance(self._is_exempt, AwaitedFunction)
+
+    def awaiting(self, arguments: tuple[Any, ...]) -> Steps[None]:
+        """Await what `lets_pass` asks, if it is a coroutine function."""
+        return awaiting((self._is_exempt,), *arguments)
+
+    def lets_pass(self, method: str, path: str, arguments: tuple[Any, ...]) -> bool:
+        """Return whether a request is exempt, as those of OPTIONS always are."""
+        if method == "OPTIONS" or (self._is_exempt is not None and self._is_exempt(*arguments)):
+            return True
+        return bool(self._exempt) and any(each.matches(*_asked(method, path)) for each in self._exempt)
+
+    def plan_of(self, method: str, path: str) -> RoutePlan | None:
+        """Return the plan for the path of a request that is not exempt; None: no limit."""
+        if self._routes:
+            asked = _asked(method, path)
+            found = (plan for pattern, plan in self._routes if pattern.matches(*asked))
+            plan = next(found, self._everywhere)
+        else:
+            plan = self._everywhere
         return plan if plan.stores else None
 
 
@@ -157,6 +203,10 @@ class _Pattern(NamedTuple):
 
     def covers(self, other: _Pattern) -> bool:
         return self.method in (None, other.method) and all(map(self.path.fullmatch, other.examples))
+
+
+def _asked(method: str, path: str) -> tuple[str, str]:
+    return counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
 
 
 def _without_repeated_slashes(path: str) -> str:
@@ -219,12 +269,12 @@ def _check_kinds(routes: object, exempt: object) -> None:
         )
 
 
-def _settings(limits: LimitsValue | None, options: MiddlewareOptions) -> Settings:
+def _settings(limits: LimitsValue | None, options: MiddlewareOptions, kept_in: KeptIn | None) -> Settings:
     given: dict[str, Any] = {"application_limits": limits, **options}
     for name in ("cost", "deduct_when"):
         given[f"application_limits_{name}"] = given[f"global_limits_{name}"] = given.pop(name, None)
     taken = {
-        name: taking_request(value, RATE_LIMIT_OPTIONS[name].kind.own_arguments)
+        name: taking_request(value, RATE_LIMIT_OPTIONS[name].kind.own_arguments, kept_in)
         for name, value in given.items()
     }
     return Settings(taken, 1)

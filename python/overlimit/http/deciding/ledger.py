@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision
@@ -61,16 +60,19 @@ class RequestLedger:
         before = len(answers)
         try:
             for plan in stores:
+                if plan.awaits:
+                    yield from plan.awaiting(identifiers.request.arguments)
                 call = plan.fixed_call or plan.call_for(identifiers)
                 if call is None:
                     continue
                 try:
-                    decision = yield partial(call.decide, identifiers)
+                    decision = yield from call.deciding(identifiers)
                 except StoreError as error:
+                    yield from plan.awaiting_instead(identifiers.request.arguments)
                     call = plan.call_instead(call, error, identifiers)
                     if call is None:
                         continue
-                    decision = yield partial(call.decide, identifiers)
+                    decision = yield from call.deciding(identifiers)
                 else:
                     plan.note_answer()
                 if self._note(plan, call, decision):

@@ -10,8 +10,9 @@ from weakref import WeakKeyDictionary
 from overlimit import MemoryStore
 from overlimit._logging.stores import answered, failed
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
+from overlimit.http.callables import awaited_in
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.steps import Steps
+from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.deciding.store_call import StoreCall
 from overlimit.http.identifying.builtin import builtins_in
 from overlimit.http.identifying.identifiers import NOBODY, IdentifierCache
@@ -28,7 +29,7 @@ from overlimit.http.rules.precedence import (
     rules_besides,
     rules_of_route,
 )
-from overlimit.http.rules.rule import MOST_KEPT, ResolvedRule, Resolver, Rule
+from overlimit.http.rules.rule import MOST_KEPT, Arguments, ResolvedRule, Resolver, Rule
 
 Place = tuple[str, str]
 """An endpoint and an HTTP method."""
@@ -37,7 +38,18 @@ Place = tuple[str, str]
 class StorePlan:
     """The rules that one store decides in one call: ``fixed_call``, if it is the same for each request."""
 
-    __slots__ = ("_call_of", "_fallback", "_in_outage", "_rate_limits", "_rules", "fixed_call", "needs_body")
+    __slots__ = (
+        "_awaited",
+        "_awaited_instead",
+        "_call_of",
+        "_fallback",
+        "_in_outage",
+        "_rate_limits",
+        "_rules",
+        "awaits",
+        "fixed_call",
+        "needs_body",
+    )
 
     def __init__(self, rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: Sequence[Rule] = ()) -> None:
         """Resolve what is the same for each request; ``fallback`` holds instead while the store fails."""
@@ -48,6 +60,12 @@ class StorePlan:
         functions = {rule.identify for own in (*rules.values(), fallback) for rule in own}
         self.needs_body = any(each.reads_body for own in functions for each in builtins_in(own))
         """Whether identifiers are read from the body; what functions of the app read is not known."""
+        self._awaited = {each: tuple(filter(_awaits, own)) for each, own in rules.items()}
+        self._awaited_instead = tuple(filter(_awaits, fallback))
+        self.awaits = any(self._awaited.values()) or any(
+            any(awaited_in(each.request_filters)) for each in self._rate_limits
+        )
+        """Whether `awaiting` is to be asked before `call_for`."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
 
@@ -61,6 +79,19 @@ class StorePlan:
     def counts_per_process(self) -> bool:
         """Whether it counts in memory, so that each process that serves the app has counts of its own."""
         return any(each.enabled and isinstance(each.store, MemoryStore) for each in self._rate_limits)
+
+    def awaiting(self, arguments: Arguments) -> Steps[None]:
+        """Await the coroutine functions by which `call_for` finds the call for a request."""
+        for rate_limit in self._rate_limits:
+            yield from awaiting(rate_limit.request_filters, *arguments)
+            if rate_limit.holds_for(arguments):
+                for rule in self._awaited[rate_limit]:
+                    yield from _awaiting_rule(rule, arguments)
+
+    def awaiting_instead(self, arguments: Arguments) -> Steps[None]:
+        """Await the coroutine functions by which `call_instead` finds the call for a request."""
+        for rule in self._awaited_instead:
+            yield from _awaiting_rule(rule, arguments)
 
     def call_for(self, identifiers: IdentifierCache) -> StoreCall | None:
         """Return the call for a request; None if no rule holds for it."""
@@ -221,6 +252,25 @@ def plan_stores(rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: CountNam
     return tuple(
         StorePlan(group, tuple(fallback_rules(next(iter(group)), fallback))) for group in groups.values()
     )
+
+
+def _awaits(rule: Rule) -> bool:
+    options = rule.options
+    identify = rule.identify if rule.skips_anonymous else None
+    return any(awaited_in((options.exempt_when, rule.value, options.scope, identify)))
+
+
+def _awaiting_rule(rule: Rule, arguments: Arguments) -> Steps[None]:
+    """Await what says whether and how a rule holds for a request, in the order in which that is asked."""
+    options = rule.options
+    if options.exempt_when is not None:
+        yield from awaiting((options.exempt_when,), *arguments)
+        if options.exempt_when(*arguments):
+            return
+    yield from awaiting((rule.value,), *arguments)
+    yield from awaiting((options.scope,), rule.counted_as.endpoint, *arguments)
+    if rule.skips_anonymous:
+        yield from awaiting((rule.identify,), *arguments)
 
 
 def _concerns(rule: ResolvedRule, identifiers: IdentifierCache) -> bool:

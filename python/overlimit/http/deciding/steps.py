@@ -1,18 +1,22 @@
 """What a decision waits for, apart from what it decides.
 
-A decision is a generator of the calls to stores that it needs. Whoever runs it makes each of them, and sends
-its answer back or throws its error in: `run` does that in this thread, and an async adapter by awaiting.
+A decision is a generator of the calls that it needs: to stores, and of the app's coroutine functions. Whoever
+runs it makes each of them, and sends its answer back or throws its error in: `run` does that in this thread,
+and `run_async` on the event loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
+
+from overlimit.http.callables import awaited_in
 
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[Callable[[], Any], Any, T]
-"""Calls to stores, which may wait, one after the other; the result is known when all have been made."""
+"""Calls that may wait, one after the other; the result is known when all have been made."""
 
 
 def run(steps: Steps[T]) -> T:
@@ -38,6 +42,8 @@ async def run_async(steps: Steps[T]) -> T:
         while True:
             try:
                 answer = call()
+                if hasattr(answer, "__await__"):  # of a coroutine function
+                    answer = await answer
             except BaseException as error:  # also a cancellation
                 call = steps.throw(error)
             else:
@@ -57,3 +63,16 @@ def all_of(several: Iterable[Steps[None]]) -> Steps[None]:
             raised = raised or error
     if raised is not None:
         raise raised
+
+
+def awaiting(functions: Iterable[object], *arguments: Any) -> Steps[None]:
+    """Await the coroutine functions among these, so that they can be called with the same arguments."""
+    for function in awaited_in(functions):
+        if function.is_kept(arguments):
+            continue
+        try:
+            returned = yield partial(function.function, *arguments)
+        except Exception as error:
+            function.keep(arguments, None, error)
+        else:
+            function.keep(arguments, returned, None)
