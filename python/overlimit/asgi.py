@@ -97,7 +97,8 @@ trusted_proxies, ipv6_prefix
         if not callable(app):
             raise TypeError(f"the first argument must be the ASGI app, not {type(app).__name__}")
         self._app = app
-        self._limits = LimitsByPath(limits, routes, exempt, message_limits, kept_in, **options)
+        others = {"message_limits": message_limits}
+        self._limits = LimitsByPath(limits, routes, exempt, others, kept_in, **options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide a request or a handshake, and hand it to the app unless it is refused."""
@@ -113,8 +114,9 @@ trusted_proxies, ipv6_prefix
             await self._app(scope, receive, send)
             return
         messages = None
-        if scope["type"] == "websocket" and limits.of_messages is not None:
-            messages = LimitedMessages(limits.of_messages, limits.rate_limit, request, receive, send)
+        of_messages = limits.others["message_limits"]
+        if scope["type"] == "websocket" and of_messages is not None:
+            messages = LimitedMessages(of_messages, limits.rate_limit, request, receive, send)
             receive, send = messages.receive, messages.send
         plan = limits.plan_of(method, path)
         if plan is None:

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit import InvalidLimit
@@ -62,24 +63,24 @@ class LimitsByPath:
         limits: LimitsValue | None,
         routes: Mapping[str, LimitsValue] | None,
         exempt: Exempt,
-        message_limits: LimitsValue | None = None,
+        others: Mapping[str, LimitsValue | None] = MappingProxyType({}),
         kept_in: KeptIn | None = None,
         /,
         **options: Unpack[MiddlewareOptions],
     ) -> None:
         """Compile the limits; raise InvalidLimit, ValueError or TypeError for what is wrong or unknown.
 
-        ``message_limits`` are of each message of a connection, if the adapter has such an option. With
-        ``kept_in`` functions may be coroutine functions (see `taking_request`).
+        ``others`` are limits of something else than requests, such as messages, by the names of the adapter's
+        options. With ``kept_in`` functions may be coroutine functions (see `taking_request`).
         """
         for name in options.keys() - MiddlewareOptions.__annotations__.keys():
-            known = ("limits", "routes", "exempt", *MiddlewareOptions.__annotations__)
+            known = ("limits", "routes", "exempt", *others, *MiddlewareOptions.__annotations__)
             raise no_such_option("the middleware", name, known, _OTHERWISE)
         _check_kinds(routes, exempt)
-        for name, value in (("limits", limits), ("message_limits", message_limits)):
+        for name, value in {"limits": limits, **others}.items():
             if value == "":
                 raise InvalidLimit(f"{name}='' is not a limit: leave it out where there are others")
-        if not any(map(is_set, (limits, routes, message_limits, options.get("global_limits")))):
+        if not any(map(is_set, (limits, routes, options.get("global_limits"), *others.values()))):
             raise ValueError(
                 "a middleware limits nothing without limits=, routes= or global_limits=, as in "
                 "limits='100/minute'"
@@ -101,8 +102,8 @@ class LimitsByPath:
         self._exempt = [] if callable(exempt) else [_Pattern.read(text) for text in exempt or ()]
         self._is_exempt = taking_request(exempt, 0, kept_in) if callable(exempt) else None
         check_callable("exempt", self._is_exempt, 1)
-        self.of_messages = self._plan_of_messages(settings, message_limits)
-        """The plan for each message of a connection; None: they are not limited."""
+        self.others = {name: self._other_plan(settings, name, value) for name, value in others.items()}
+        """The plans of the other limits, by their names; None for those that are not set."""
 
     def _route_plans(self, settings: Settings, routes: Mapping[str, LimitsValue]) -> list[RoutePlan]:
         names = distinct(map(_field_name, routes))
@@ -121,16 +122,14 @@ class LimitsByPath:
         own.check(application_limits=called)
         return own
 
-    def _plan_of_messages(self, settings: Settings, limits: LimitsValue | None) -> RoutePlan | None:
+    def _other_plan(self, settings: Settings, name: str, limits: LimitsValue | None) -> RoutePlan | None:
         if limits is None or not is_set(limits):
             return None
-        own = self._settings_of(settings, limits, "message_limits").group("application_limits")
-        options = dataclasses.replace(own, cost=1, deduct_when=None)
-        count = CountName("message", (), "messages", "", "")
-        rules = tuple(rules_of_options(self.rate_limit, options, count))
-        return RoutePlan(
-            plan_stores({self.rate_limit: rules}, count._replace(kind="fallback")), place="messages"
-        )
+        own = self._settings_of(settings, limits, name).group("application_limits")
+        count = CountName("other", (name,), name.removesuffix("_limits"), "", "")
+        rules = rules_of_options(self.rate_limit, dataclasses.replace(own, cost=1, deduct_when=None), count)
+        stores = plan_stores({self.rate_limit: tuple(rules)}, count._replace(kind="fallback"))
+        return RoutePlan(stores, place=name)
 
     def _plan(self, settings: Settings, count: CountName, place: str) -> RoutePlan:
         own = rules_of_options(self.rate_limit, settings.group("application_limits"), count)

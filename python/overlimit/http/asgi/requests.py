@@ -64,7 +64,7 @@ class AsgiRequest:
             return user
         try:
             return getattr(user, "identity", user) if getattr(user, "is_authenticated", True) else None
-        except NotImplementedError:  # as the base class of Starlette has it
+        except NotImplementedError:  # as a base class for users may have it
             return getattr(user, "username", user)
 
     def header(self, name: str) -> str | None:

@@ -70,12 +70,16 @@ class StoreCall:
         self.legacy_names: HeaderNames | None = next(legacy, None)
         self.refundable = tuple(i for i, rule in enumerate(self.rules) if rule.deduct_when is not None)
         of_request = (function for rule in self.rules for function in (rule.identify, rule.cost))
-        self._awaited = tuple(awaited_in(of_request))
+        self._awaits = any(awaited_in(of_request))
 
     def deciding(self, identifiers: IdentifierCache) -> Steps[Decision]:
         """Decide as `decide` does, with coroutine functions too, and leave it to the caller to wait."""
-        if self._awaited:
-            yield from awaiting(self._awaited, *identifiers.request.arguments)
+        if self._awaits:
+            arguments = identifiers.request.arguments
+            for rule in self.rules:
+                if rule.identify not in identifiers:
+                    yield from awaiting((rule.identify,), *arguments)
+                yield from awaiting((rule.cost,), *arguments)
         decision: Decision = yield partial(self.decide, identifiers)
         return decision
 
