@@ -19,6 +19,7 @@ import pytest
 
 import blocks
 import overlimit
+import overlimit.asgi
 import overlimit.flask
 import overlimit.recipes
 import overlimit.simulation
@@ -114,6 +115,7 @@ def documented() -> Iterator[tuple[str, object]]:
         overlimit.recipes,
         overlimit.testing,
         overlimit.flask,
+        overlimit.asgi,
         overlimit.wsgi,
         overlimit.simulation,
     ):
