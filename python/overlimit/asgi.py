@@ -30,7 +30,7 @@ from overlimit.http.identifying.builtin import (
     by_user_or_address,
 )
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
-from overlimit.http.options.limit_options import LimitsValue
+from overlimit.http.options.limit_options import AnyLimits
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -87,9 +87,9 @@ trusted_proxies, ipv6_prefix
         self,
         app: ASGIApp,
         *,
-        limits: LimitsValue | None = None,
-        routes: Mapping[str, LimitsValue] | None = None,
-        message_limits: LimitsValue | None = None,
+        limits: AnyLimits | None = None,
+        routes: Mapping[str, AnyLimits] | None = None,
+        message_limits: AnyLimits | None = None,
         exempt: Exempt = None,
         **options: Unpack[MiddlewareOptions],
     ) -> None:

@@ -16,7 +16,7 @@ from overlimit._options import is_set
 from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, taking_request
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.deciding.steps import Steps, awaiting
-from overlimit.http.options.limit_options import Cost, LimitsValue, counted_method
+from overlimit.http.options.limit_options import AnyCost, AnyLimits, counted_method
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, CommonOptions
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
@@ -50,7 +50,7 @@ _OTHERWISE = dict.fromkeys(
 class MiddlewareOptions(CommonOptions, total=False):
     """The options of a middleware besides limits; None means not set, except for ``headers``."""
 
-    cost: Cost | None
+    cost: AnyCost | None
     deduct_when: Callable[..., object] | None
 
 
@@ -60,10 +60,10 @@ class LimitsByPath:
     @hides_passwords
     def __init__(
         self,
-        limits: LimitsValue | None,
-        routes: Mapping[str, LimitsValue] | None,
+        limits: AnyLimits | None,
+        routes: Mapping[str, AnyLimits] | None,
         exempt: Exempt,
-        others: Mapping[str, LimitsValue | None] = MappingProxyType({}),
+        others: Mapping[str, AnyLimits | None] = MappingProxyType({}),
         kept_in: KeptIn | None = None,
         /,
         **options: Unpack[MiddlewareOptions],
@@ -105,7 +105,7 @@ class LimitsByPath:
         self.others = {name: self._other_plan(settings, name, value) for name, value in others.items()}
         """The plans of the other limits, by their names; None for those that are not set."""
 
-    def _route_plans(self, settings: Settings, routes: Mapping[str, LimitsValue]) -> list[RoutePlan]:
+    def _route_plans(self, settings: Settings, routes: Mapping[str, AnyLimits]) -> list[RoutePlan]:
         names = distinct(map(_field_name, routes))
         plans = []
         for (pattern, value), name in zip(routes.items(), names, strict=True):
@@ -115,14 +115,14 @@ class LimitsByPath:
             plans.append(self._plan(own, CountName("route", ("1",), name, pattern, "", pattern), pattern))
         return plans
 
-    def _settings_of(self, settings: Settings, limits: LimitsValue, called: str) -> Settings:
+    def _settings_of(self, settings: Settings, limits: AnyLimits, called: str) -> Settings:
         """Return the same settings with other limits, which are checked."""
         taken = taking_request(limits, 0, self._kept_in)
         own = Settings({**settings.options, "application_limits": taken}, 1)
         own.check(application_limits=called)
         return own
 
-    def _other_plan(self, settings: Settings, name: str, limits: LimitsValue | None) -> RoutePlan | None:
+    def _other_plan(self, settings: Settings, name: str, limits: AnyLimits | None) -> RoutePlan | None:
         if limits is None or not is_set(limits):
             return None
         own = self._settings_of(settings, limits, name).group("application_limits")
@@ -268,7 +268,7 @@ def _check_kinds(routes: object, exempt: object) -> None:
         )
 
 
-def _settings(limits: LimitsValue | None, options: MiddlewareOptions, kept_in: KeptIn | None) -> Settings:
+def _settings(limits: AnyLimits | None, options: MiddlewareOptions, kept_in: KeptIn | None) -> Settings:
     given: dict[str, Any] = {"application_limits": limits, **options}
     for name in ("cost", "deduct_when"):
         given[f"application_limits_{name}"] = given[f"global_limits_{name}"] = given.pop(name, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import InvalidLimit
@@ -36,6 +36,16 @@ Scope: TypeAlias = str | Callable[..., str]
 """What a count is divided by, or a function that returns it for an endpoint."""
 
 
+AnyLimits: TypeAlias = LimitsValue | Callable[..., Awaitable[LimitsLike]]
+"""Limits where coroutine functions may return them, too."""
+
+AnyCost: TypeAlias = Cost | Callable[..., Awaitable[int]]
+"""A cost where coroutine functions may return it, too."""
+
+AnyScope: TypeAlias = Scope | Callable[..., Awaitable[str]]
+"""A scope where coroutine functions may return it, too."""
+
+
 ANONYMOUS = kinds.one_of(*get_args(Anonymous))
 ON_ERROR = kinds.one_of(*get_args(OnError))
 
@@ -62,11 +72,11 @@ LIMIT_OPTIONS = options(
     ),
     error_message=Option(
         kinds.TEXT_OR_FUNCTION,
-        "The description of a refusal, or a function without parameters that returns it.",
+        "The description of a refusal, or a function that returns it.",
     ),
     exempt_when=Option(
         kinds.function(),
-        "A function without parameters; if it returns true, the request is not limited by this.",
+        "A function; if it returns true, the request is not limited by this.",
     ),
     override_defaults=Option(
         kinds.SWITCH,
@@ -81,7 +91,7 @@ LIMIT_OPTIONS = options(
         kinds.function("the decision"),
         "Called with the Decision of a refusal by this limit; a response it returns is the answer.",
     ),
-    cost=Option(kinds.COST, "What a request spends, or a function without parameters that returns it."),
+    cost=Option(kinds.COST, "What a request spends, or a function that returns it."),
     scope=Option(
         kinds.SCOPE,
         "Divides the counts of the endpoint: a string, or a function that returns one, given the endpoint.",
@@ -157,6 +167,12 @@ class LimitOptions:
         """Check the limits by ``read``; raise InvalidLimit, or TypeError for what takes other arguments."""
         for part in (*self.parts, *self.meta_limits):
             _check_part(part, read, self.algorithm, arguments)
+
+
+def check_limits_are_given(value: object) -> None:
+    """Raise InvalidLimit for None in the place of limits."""
+    if value is None:
+        raise InvalidLimit("limits must be given: a string such as '10/second', a limit, or a list of these")
 
 
 @hides_passwords

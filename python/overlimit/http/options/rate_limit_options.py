@@ -11,7 +11,7 @@ from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
-from overlimit.http.options.limit_options import ANONYMOUS, ON_ERROR, Cost, LimitsValue
+from overlimit.http.options.limit_options import ANONYMOUS, ON_ERROR, AnyCost, AnyLimits
 from overlimit.limiter import OnError
 from overlimit.stores import Store
 
@@ -24,7 +24,7 @@ Headers = Literal["draft", "legacy", "both"] | None
 class CommonOptions(TypedDict, total=False):
     """The options of every adapter; None means not set, except for ``headers``."""
 
-    global_limits: LimitsValue | None
+    global_limits: AnyLimits | None
     on_breach: Callable[..., object] | None
     identifiers: Identify | Sequence[Identify] | None
     key_func: Callable[..., object] | None
@@ -46,22 +46,22 @@ class CommonOptions(TypedDict, total=False):
 class RateLimitOptions(CommonOptions, total=False):
     """The options of a RateLimit."""
 
-    default_limits: LimitsValue | None
+    default_limits: AnyLimits | None
     default_limits_per_method: bool | None
     default_limits_exempt_when: Callable[..., object] | None
     default_limits_deduct_when: Callable[..., object] | None
-    default_limits_cost: Cost | None
-    application_limits: LimitsValue | None
+    default_limits_cost: AnyCost | None
+    application_limits: AnyLimits | None
     application_limits_per_method: bool | None
     application_limits_exempt_when: Callable[..., object] | None
     application_limits_deduct_when: Callable[..., object] | None
-    application_limits_cost: Cost | None
+    application_limits_cost: AnyCost | None
     global_limits_per_method: bool | None
     global_limits_exempt_when: Callable[..., object] | None
     global_limits_deduct_when: Callable[..., object] | None
-    global_limits_cost: Cost | None
-    meta_limits: LimitsValue | None
-    in_memory_fallback: LimitsValue | None
+    global_limits_cost: AnyCost | None
+    meta_limits: AnyLimits | None
+    in_memory_fallback: AnyLimits | None
     on_meta_breach: Callable[..., object] | None
 
 
