@@ -107,6 +107,7 @@ trusted_proxies, ipv6_prefix
             return
         scope[DECISION] = None
         request, limits = AsgiRequest(scope), self._limits
+        request.begin()
         if limits.awaits:
             await run_async(limits.awaiting(request.arguments))
         method, path = request.method, request.path

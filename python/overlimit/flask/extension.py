@@ -63,7 +63,7 @@ class RateLimit(BaseRateLimit):
         Another option has an invalid value, or there is no option of this name.
     """
 
-    @shows_options
+    @shows_options(RATE_LIMIT_OPTIONS)
     @hides_passwords
     def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""

@@ -36,7 +36,7 @@ def check_callable(name: str, given: object, arguments: int, *, of: str = "") ->
     called = function_name(given)
     if isinstance(given, AwaitedFunction):
         given = given.function
-    elif _is_coroutine_function(given):
+    elif is_coroutine_function(given):
         raise TypeError(
             f"{name} must be {expected}, not a coroutine function: {called} would never be awaited"
         )
@@ -57,7 +57,8 @@ def expected_function(arguments: int, *, of: str = "") -> str:
     return f"a function of {of}, and of the request if it has a second parameter"
 
 
-def _is_coroutine_function(given: Any) -> bool:
+def is_coroutine_function(given: Any) -> bool:
+    """Return whether calling it makes a coroutine, also for an object that is called."""
     return any(map(inspect.iscoroutinefunction, (given, type(given).__call__)))
 
 
@@ -76,7 +77,7 @@ def taking_request(given: Any, own: int | None = 0, kept_in: KeptIn | None = Non
         return given
     found = _WithoutRequest((given,)) if not _takes(given, own + 1) and _takes(given, own) else given
     return (
-        found if kept_in is None or not _is_coroutine_function(given) else AwaitedFunction((found,), kept_in)
+        found if kept_in is None or not is_coroutine_function(given) else AwaitedFunction((found,), kept_in)
     )
 
 
@@ -144,6 +145,12 @@ class AwaitedFunction(StandsForFunctions):
 
     def _key(self, arguments: tuple[Any, ...]) -> Any:
         return self, *map(id, arguments[:-1])
+
+
+def asked_once(given: Any, kept_in: KeptIn) -> Any:
+    """Return a function that is called once a request, where those that are awaited are; else ``given``."""
+    is_plain = callable(given) and not isinstance(given, AwaitedFunction)
+    return AwaitedFunction((given,), kept_in) if is_plain else given
 
 
 def awaited_in(functions: Iterable[object]) -> Iterator[AwaitedFunction]:

@@ -36,7 +36,7 @@ class LimitedMessages:
             await self._send(message)
 
     async def _admits(self) -> bool:
-        self._request.forget()
+        self._request.begin()
         ledger = RequestLedger(self._request, self._plan)
         ledger.identifiers.update(self.identifiers or ())
         refusal = await run_async(ledger.deciding())

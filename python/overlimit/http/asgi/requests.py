@@ -32,10 +32,9 @@ class AsgiRequest:
         self.arguments = (scope if argument is None else argument,)
         self.body = b""
         """The whole body, once `read_json` has read it."""
-        self.forget()
 
-    def forget(self) -> None:
-        """Forget what coroutine functions returned, so that they are awaited again."""
+    def begin(self) -> None:
+        """Begin a decision: no coroutine function has been awaited for it."""
         self.scope[_OUTCOMES] = {}
 
     @property

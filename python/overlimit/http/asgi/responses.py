@@ -17,7 +17,8 @@ RawFields = list[tuple[bytes, bytes]]
 
 _REFUSED, _TRY_AGAIN_LATER = 1008, 1013
 _DENIAL = "websocket.http.response"
-_STARTS = ("http.response.start", f"{_DENIAL}.start", "websocket.accept", "websocket.close")
+_RESPONSES = ("http.response.start", f"{_DENIAL}.start")
+_STARTS = (*_RESPONSES, "websocket.accept", "websocket.close")
 
 
 class Response(NamedTuple):
@@ -39,6 +40,8 @@ class Answering:
 
     def __init__(self, send: Send, ledger: RequestLedger) -> None:
         self._send, self._ledger = send, ledger
+        if ledger.refusal is not None:
+            self._send = with_retry_after(send, ledger.refusal)
         self._fields = encoded(ledger.fields())
         self.has_started = False
 
@@ -97,7 +100,7 @@ async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, s
         send = _denying(send)
     if app is None:
         app = await _usual_answer(refusal, request)
-    await app(request.scope, receive, _with_retry_after(send, refusal))
+    await app(request.scope, receive, send)
 
 
 def closing(refusal: StoreAnswer) -> Message:
@@ -127,12 +130,12 @@ def _denying(send: Send) -> Send:
     return send_denial
 
 
-def _with_retry_after(send: Send, refusal: StoreAnswer) -> Send:
+def with_retry_after(send: Send, refusal: StoreAnswer) -> Send:
     """Return what sends a response, and adds Retry-After to a 429 or 503 that is without."""
     name = _encoded_name(refusal.retry_after_name)
 
     async def send_it(message: Message) -> None:
-        if message["type"].endswith("http.response.start") and message["status"] in (429, 503):
+        if message["type"] in _RESPONSES and message["status"] in (429, 503):
             headers = list(message.get("headers", ()))
             given = next((value.decode("latin-1") for key, value in headers if key.lower() == name), None)
             seconds = retry_after_instead(refusal.decision, given)

@@ -149,9 +149,14 @@ class StoreAnswer:
         yield from awaiting(hooks, self.decision, *arguments)
         return self.answer_of_hooks(arguments, is_answer, wanted)
 
+    def asking_message(self, arguments: tuple[Any, ...]) -> Steps[str | None]:
+        """Return the message as `message` does, also of a coroutine function."""
+        yield from awaiting((rule.error_message for rule in self.refusing), *arguments)
+        return self.message(arguments)
+
     def asking_response(self, accept: str | None, arguments: tuple[Any, ...]) -> Steps[RefusalResponse]:
         """Return the answer as `response` does, also with the message of a coroutine function."""
-        yield from awaiting((rule.error_message for rule in self.refusing), *arguments)
+        yield from self.asking_message(arguments)
         return self.response(accept, arguments)
 
     def log_as_shadow(self, place: str) -> None:

@@ -49,6 +49,7 @@ class StorePlan:
         "awaits",
         "fixed_call",
         "needs_body",
+        "needs_loop",
     )
 
     def __init__(self, rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: Sequence[Rule] = ()) -> None:
@@ -66,6 +67,11 @@ class StorePlan:
             any(awaited_in(each.request_filters)) for each in self._rate_limits
         )
         """Whether `awaiting` is to be asked before `call_for`."""
+        every_rule = tuple(rule for own in (*rules.values(), fallback) for rule in own)
+        self.needs_loop = self.awaits or any(
+            _awaits(rule) or any(awaited_in((rule.identify, rule.options.cost))) for rule in every_rule
+        )
+        """Whether a coroutine function has to be awaited before a request is decided."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
 
@@ -140,6 +146,7 @@ class RoutePlan:
         self.stores = tuple(stores)
         self.counts_per_process = any(each.counts_per_process for each in self.stores)
         self.needs_body = any(each.needs_body for each in self.stores)
+        self.needs_loop = any(each.needs_loop for each in self.stores)
         self.handler = route.handlers[0] if route is not None and route.handlers else None
         self.applied_limits = frozenset(() if route is None else route.applied_limits)
         self.handler_decides = route is not None and route.handler_decides

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
 from overlimit.clocks import ClockLike
@@ -209,21 +209,25 @@ GROUPS = tuple(name for name, option in RATE_LIMIT_OPTIONS.items() if option.kin
 """The options that are limits."""
 
 
-def shows_options(function: F) -> F:
-    """Show the options in the signature in place of ``**options``, and parameters as those given by name."""
-    signature = inspect.signature(function)
-    placed = [
-        each.replace(kind=each.POSITIONAL_OR_KEYWORD)
-        for each in signature.parameters.values()
-        if each.kind is not each.VAR_KEYWORD
-    ]
-    named = [_parameter(option) for option in RATE_LIMIT_OPTIONS.values()]
-    function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
-    return function
+def shows_options(known: Mapping[str, Option]) -> Callable[[F], F]:
+    """Show options in a signature in place of ``**options``, and parameters as those given by name."""
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        placed = [
+            each.replace(kind=each.POSITIONAL_OR_KEYWORD)
+            for each in signature.parameters.values()
+            if each.kind is not each.VAR_KEYWORD
+        ]
+        named = [_parameter(option) for option in known.values()]
+        function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
+        return function
+
+    return shown
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    annotation = RateLimitOptions.__annotations__[option.name]
+    annotation = RateLimitOptions.__annotations__.get(option.name, type(option.default).__name__)
     written = getattr(annotation, "__forward_arg__", annotation)
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(option.name, kind, default=option.default, annotation=written)
