@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from weakref import WeakKeyDictionary
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
@@ -12,7 +11,7 @@ from starlette.applications import Starlette
 from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
 from overlimit.fastapi.openapi import describe_refusals
-from overlimit.fastapi.route_limits import RouteLimit, decorated_functions
+from overlimit.fastapi.route_limits import RouteLimit
 from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
 from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
 from overlimit.http.callables import function_name
@@ -49,7 +48,7 @@ class AppState:
         self._numbers: dict[LimitedRoute, str] = {}
         self._endpoints: dict[LimitedRoute, str] = {}
         self._first: dict[LimitedRoute, bool] = {}
-        self._warned_of: WeakKeyDictionary[object, None] = WeakKeyDictionary()
+        self._warned_of: list[object] = []
         if app.middleware_stack is not None:
             raise RuntimeError("call init_app(app) before the app is started: it adds a middleware")
         app.add_middleware(_Middleware, state=self)
@@ -95,16 +94,17 @@ class AppState:
 
     def _warn_of_lost(self, routes: Iterable[LimitedRoute]) -> None:
         called = {id(function) for route in routes for function in route.functions()}
-        for function, handle in decorated_functions():
-            lost = handle.is_on(self.app) and not any(id(each) in called for each in wrapped_chain(function))
-            if lost and len(handle.apps) == 1 and function not in self._warned_of:
-                self._warned_of[function] = None
-                _log.warning(
-                    "the limit on %s holds for no request: no route of %r calls it. Put the decorator on a "
-                    "path function or a dependency, directly above its def",
-                    function_name(function),
-                    self.app.title,
-                )
+        for handle in [each.handle for each in self.rate_limits if len(each.handle.apps) == 1]:
+            for function in handle.decorated:
+                is_lost = not any(id(each) in called for each in wrapped_chain(function))
+                if is_lost and function not in self._warned_of:
+                    self._warned_of.append(function)
+                    _log.warning(
+                        "the limit on %s holds for no request: no route of %r calls it. Put the decorator on "
+                        "a path function or on what one depends on, and nothing that hides it in between",
+                        function_name(function),
+                        self.app.title,
+                    )
 
     def plan_of(self, route: LimitedRoute, scope: Scope) -> RoutePlan | None:
         """Return the plan of a route for a request to it; None: it is not limited."""
@@ -176,16 +176,20 @@ def _limits_of(route: LimitedRoute) -> tuple[AppliedLimit, ...]:
 
 
 def _named(routes: Iterable[LimitedRoute]) -> Iterator[tuple[LimitedRoute, str]]:
-    """Name the endpoint of each route: its function, with its path where several functions have one name."""
-    named = [(route, function_name(route.handler).removesuffix("()")) for route in routes]
-    owners: dict[str, list[object]] = {}
-    for route, name in named:
-        function = list(wrapped_chain(route.handler))[-1]
-        known = owners.setdefault(name, [])
-        if function not in known:
-            known.append(function)
-    for route, name in named:
-        yield route, name if len(owners[name]) == 1 else f"{name}:{route.path}"
+    """Name the endpoint of each route: its function, with the first path to it if that does not tell it."""
+    named = [
+        (route, function_name(route.handler).removesuffix("()"), list(wrapped_chain(route.handler))[-1])
+        for route in routes
+    ]
+    paths: dict[str, list[tuple[object, str]]] = {}
+    for route, name, function in named:
+        known = paths.setdefault(name, [])
+        if all(each != function for each, _ in known):
+            known.append((function, route.path))
+    for route, name, function in named:
+        path = next(path for each, path in paths[name] if each == function)
+        is_plain = len(paths[name]) == 1 and "<" not in name
+        yield route, name if is_plain else f"{name}:{path}"
 
 
 class _Middleware:

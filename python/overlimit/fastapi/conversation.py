@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketState
 
-from overlimit.fastapi.errors import RateLimitExceeded, StoreFailed
+from overlimit.fastapi.errors import RateLimitExceeded, RefusedRequest, StoreFailed
 from overlimit.http.asgi.requests import DECISION, AsgiRequest, Message, Receive, Send
 from overlimit.http.asgi.responses import Answering, closing, refuse
 from overlimit.http.deciding.answer import StoreAnswer
@@ -108,10 +108,12 @@ class Conversation:
         response: Response | None = await run_async(steps)
         if response is not None:
             return response
-        if refusal.store_failed:
-            raise StoreFailed(refusal.decision)
-        message = await run_async(refusal.asking_message(arguments))
-        raise RateLimitExceeded(refusal.decision, message, refusal.violated())
+        error: RefusedRequest = StoreFailed(refusal.decision)
+        if not refusal.store_failed:
+            message = await run_async(refusal.asking_message(arguments))
+            error = RateLimitExceeded(refusal.decision, message, refusal.violated())
+        error.retry_after_name = refusal.retry_after_name
+        raise error
 
 
 def _handshake_of(websocket: WebSocket) -> Receive:

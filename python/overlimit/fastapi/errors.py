@@ -21,6 +21,8 @@ class RefusedRequest(HTTPException):
     """Answers in the media type that the request accepts: problem details, JSON or HTML."""
 
     decision: Decision
+    retry_after_name = RETRY_AFTER
+    """The name of the field that says when to come back."""
 
     def _describe(self, problem: Problem, decision: Decision) -> None:
         seconds = retry_after_seconds(decision)
@@ -30,7 +32,7 @@ class RefusedRequest(HTTPException):
 
     def response(self, accept: str | None) -> Response:
         """Return the answer to a request with this ``Accept`` field."""
-        status, fields, body = refusal_response(self._problem, self.decision, accept, RETRY_AFTER)
+        status, fields, body = refusal_response(self._problem, self.decision, accept, self.retry_after_name)
         return Response(body, status.value, dict(fields))
 
 

@@ -140,7 +140,7 @@ class RateLimit(BaseRateLimit):
         ValueError, TypeError
             An option has an invalid value.
         """
-        return LimitDecorator(self._making(value, options))
+        return LimitDecorator(self._making(value, options), self._handle)
 
     @hints_at_arguments(OF_LIMIT)
     def shared_limit(
@@ -150,7 +150,8 @@ class RateLimit(BaseRateLimit):
 
         The options are those of `limit`.
         """
-        return LimitDecorator(self._making(value, {**options, "scope": scope}, is_shared=True))
+        make = self._making(value, {**options, "scope": scope}, is_shared=True)
+        return LimitDecorator(make, self._handle)
 
     @hints_at_arguments(OF_LIMIT)
     def dependency(self, value: AnyLimits, **options: Unpack[LimitKeywords]) -> LimitDependency:

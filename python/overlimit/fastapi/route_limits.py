@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypedDict, TypeVar
-from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, FastAPI
 from starlette.requests import HTTPConnection
@@ -115,19 +114,11 @@ def applied_limit(
     return RouteLimit(options, handle, first)
 
 
-_decorated: WeakKeyDictionary[Callable[..., Any], RateLimitHandle] = WeakKeyDictionary()
-
-
-def decorated_functions() -> Iterator[tuple[Callable[..., Any], RateLimitHandle]]:
-    """Yield all functions that have limits, and the RateLimit of the latest of them."""
-    yield from tuple(_decorated.items())
-
-
 class LimitDecorator:
     """Limits to be put on path functions, or on functions that these depend on."""
 
-    def __init__(self, make: Callable[[], RouteLimit]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], RouteLimit], handle: RateLimitHandle) -> None:
+        self._make, self._handle = make, handle
 
     def __call__(self, target: F) -> F:
         """Leave the limits on a function, which stays as it is."""
@@ -137,9 +128,8 @@ class LimitDecorator:
         limits = add_applied_limit(target, applied, during_request=False)
         try:
             setattr(target, APPLIED_LIMITS, limits)
-            if applied.handle is not None:
-                _decorated[target] = applied.handle
-                applied.handle.note_change()
+            self._handle.decorated.append(target)
+            self._handle.note_change()
         except (AttributeError, TypeError):
             raise TypeError(
                 f"a limit cannot stay on {function_name(target)}: put it on a function that is defined by def"
@@ -182,8 +172,8 @@ class LimitDependency:
         """Check that the limits hold here; RuntimeError if the app has no RateLimit that would see to it."""
         if CONVERSATION not in connection.scope:
             raise RuntimeError(
-                "a limit in Depends(...) is of a RateLimit that this app does not have: call init_app(app) on "
-                "it"
+                "a limit in Depends(...) is of a RateLimit that this app does not have: call init_app(app) "
+                "on it"
             )
 
     __signature__ = inspect.Signature(
