@@ -30,6 +30,9 @@ class RefusedRequest(HTTPException):
         HTTPException.__init__(self, problem.status.value, problem.detail, headers)
         self.decision, self._problem = decision, problem
 
+    def __str__(self) -> str:
+        return f"{self.status_code}: {self.detail}"
+
     def response(self, accept: str | None) -> Response:
         """Return the answer to a request with this ``Accept`` field."""
         status, fields, body = refusal_response(self._problem, self.decision, accept, self.retry_after_name)
@@ -41,7 +44,6 @@ class RateLimitExceeded(errors.RateLimitExceeded, RefusedRequest):
 
     def __init__(self, decision: Decision, detail: str | None = None, violated: Iterable[str] = ()) -> None:
         """Refuse because of a decision; ``detail`` is what the answer says, ``violated`` names the limits."""
-        errors.RateLimitExceeded.__init__(self, decision)
         self._violated = tuple(violated)
         self._describe(limit_exceeded(decision, detail, self._violated), decision)
 

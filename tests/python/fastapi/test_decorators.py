@@ -414,7 +414,7 @@ class Counter:
 
 
 class Called:
-    async def __call__(self, number: int) -> int:
+    def __call__(self, number: int) -> int:
         return number
 
 
