@@ -136,7 +136,7 @@ trusted_proxies, ipv6_prefix
         if plan.needs_body:
             receive = await read_json(request, receive)
         ledger = RequestLedger(request, plan)
-        await run_async(ledger.deciding())
+        await ledger.decide_async()
         request.scope[DECISION] = ledger.decision(self._limits.rate_limit)
         if messages is not None:
             messages.identifiers = ledger.identifiers

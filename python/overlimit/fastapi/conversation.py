@@ -59,7 +59,7 @@ class Conversation:
     async def decide(self, connection: HTTPConnection) -> Response | None:
         """Charge the request; raise if it is refused, or return the response of ``on_breach``."""
         ledger = self._new_ledger(connection)
-        await run_async(ledger.deciding())
+        await ledger.decide_async()
         self._note(ledger)
         return None if ledger.refusal is None else await self._refuse(ledger.refusal)
 
@@ -75,7 +75,7 @@ class Conversation:
     async def admit(self, websocket: WebSocket) -> bool:
         """Charge a handshake; return whether it may go on, and refuse it if not."""
         ledger = self._new_ledger(websocket)
-        await run_async(ledger.deciding())
+        await ledger.decide_async()
         self._note(ledger)
         if ledger.refusal is None:
             return True

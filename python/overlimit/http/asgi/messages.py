@@ -39,7 +39,7 @@ class LimitedMessages:
         self._request.begin()
         ledger = RequestLedger(self._request, self._plan)
         ledger.identifiers.update(self.identifiers or ())
-        refusal = await run_async(ledger.deciding())
+        refusal = await ledger.decide_async()
         self.identifiers = ledger.identifiers
         if refusal is None:
             return True

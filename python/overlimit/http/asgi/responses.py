@@ -82,8 +82,8 @@ def encoded(fields: Fields) -> RawFields:
 
 def with_fields(headers: Iterable[tuple[bytes, bytes]], fields: RawFields) -> RawFields:
     """Return header fields with ours in place of others of the same names."""
-    ours = {name for name, _ in fields}
-    return [*((name, value) for name, value in headers if name.lower() not in ours), *fields]
+    ours = [name for name, _ in fields]
+    return [*[each for each in headers if each[0].lower() not in ours], *fields]
 
 
 async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, send: Send) -> None:

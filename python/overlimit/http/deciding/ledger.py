@@ -9,7 +9,7 @@ from overlimit import Decision
 from overlimit.errors import StoreError
 from overlimit.http.answering.fields import POLICY, RATE, legacy_fields
 from overlimit.http.deciding.answer import StoreAnswer
-from overlimit.http.deciding.steps import Steps, all_of, run
+from overlimit.http.deciding.steps import Steps, all_of, run, run_async
 from overlimit.http.deciding.store_call import StoreCall, rate_fields
 from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.request import Request
@@ -51,6 +51,13 @@ class RequestLedger:
                 call = plan.fixed_call
                 return self.refusal if self._note(plan, call, call.decide(self.identifiers)) else None
         return run(self.deciding(stores))
+
+    async def decide_async(self) -> StoreAnswer | None:
+        """Charge the request as `decide` does, without blocking the event loop."""
+        stores = self.undecided
+        if len(stores) == 1 and stores[0].decides_at_once:  # as most requests are that a memory decides
+            return self.decide()
+        return await run_async(self.deciding())
 
     def deciding(self, stores: Iterable[StorePlan] | None = None) -> Steps[StoreAnswer | None]:
         """Decide as `decide` does, and leave it to the caller to call the stores."""

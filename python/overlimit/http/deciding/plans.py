@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from overlimit import MemoryStore
+from overlimit import MemoryStore, RedisStore
 from overlimit._logging.stores import answered, failed
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.http.callables import awaited_in
@@ -47,6 +47,7 @@ class StorePlan:
         "_rate_limits",
         "_rules",
         "awaits",
+        "decides_at_once",
         "fixed_call",
         "needs_body",
         "needs_loop",
@@ -74,6 +75,9 @@ class StorePlan:
         """Whether a coroutine function has to be awaited before a request is decided."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
+        waits = self.needs_loop or any(isinstance(each.store, RedisStore) for each in self._rate_limits)
+        self.decides_at_once = self.fixed_call is not None and not waits
+        """Whether a request is decided by one call to a store that never waits."""
 
     def _find_fixed_call(self) -> StoreCall | None:
         found = [rule for rules in self._rules.values() for rule in rules]

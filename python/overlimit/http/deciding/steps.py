@@ -42,7 +42,7 @@ async def run_async(steps: Steps[T]) -> T:
         while True:
             try:
                 answer = call()
-                if hasattr(answer, "__await__"):  # of a coroutine function
+                if hasattr(type(answer), "__await__"):  # of a coroutine function
                     answer = await answer
             except BaseException as error:  # also a cancellation
                 call = steps.throw(error)
