@@ -20,6 +20,7 @@ import pytest
 import blocks
 import overlimit
 import overlimit.asgi
+import overlimit.fastapi
 import overlimit.flask
 import overlimit.recipes
 import overlimit.simulation
@@ -115,6 +116,7 @@ def documented() -> Iterator[tuple[str, object]]:
         overlimit.recipes,
         overlimit.testing,
         overlimit.flask,
+        overlimit.fastapi,
         overlimit.asgi,
         overlimit.wsgi,
         overlimit.simulation,
