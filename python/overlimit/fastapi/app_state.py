@@ -144,14 +144,14 @@ class AppState:
 
     def _find_route(self, number: str, method: str) -> Route:
         route = self._found.routes[int(number)]
-        on_method = applied_limits_of(getattr(route.handler, method.lower(), None))
+        on_method = route.method_handler(method)
         depends = [(f"depends-{label}", each) for label, each in labelled(tuple(route.depends()))]
         return Route(
             self._endpoints[route],
             method,
-            (route.handler,),
+            (route.handler,) if on_method is None else (route.handler, on_method),
             (*labelled(_limits_of(route)), *depends),
-            on_method if isinstance(route.handler, type) else (),
+            applied_limits_of(on_method),
             limited=not route.is_of_framework,
             paths=(route.path,),
             field_name=function_name(route.handler).removesuffix("()").rpartition(".")[2],
@@ -214,3 +214,5 @@ class _Middleware:
             raise
         finally:
             current.set(before)
+            scope.pop(CONVERSATION, None)
+            conversation.end()

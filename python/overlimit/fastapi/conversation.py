@@ -35,7 +35,7 @@ class Conversation:
 
     def __init__(self, state: AppState, send: Send) -> None:
         self.state = state
-        self._send = send
+        self._send = self._sends = send
         self._answering: Answering | None = None
         self.ledger: RequestLedger | None = None
         self.plan: RoutePlan | None = None
@@ -50,6 +50,11 @@ class Conversation:
         """Refund a request that an exception ends, if a 500 does not count."""
         if self._answering is not None:
             await self._answering.fail()
+
+    def end(self) -> None:
+        """Let go of the request, whose scope and ways lead back here."""
+        self.request = self.ledger = self._answering = None
+        self._sends = self._send
 
     def begin(self, plan: RoutePlan, request: AsgiRequest, send: Send) -> None:
         """Note what is to be decided for the route that was found."""

@@ -59,8 +59,16 @@ class LimitedRoute:
 
     def functions(self) -> Iterator[object]:
         """Yield all functions that a request calls, as far as decorators tell."""
-        for function in (self.handler, *self.dependencies):
+        methods = vars(self.handler).values() if isinstance(self.handler, type) else ()
+        for function in (self.handler, *self.dependencies, *methods):
             yield from wrapped_chain(function)
+
+    def method_handler(self, method: str) -> Callable[..., Any] | None:
+        """Return what answers an HTTP method, if the path function is a class."""
+        name = method.lower()
+        if name == "head" and not hasattr(self.handler, name):
+            name = "get"
+        return getattr(self.handler, name, None) if isinstance(self.handler, type) else None
 
 
 @dataclass

@@ -7,6 +7,7 @@ import logging
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.routing import APIRoute
+from starlette.endpoints import HTTPEndpoint
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route, Router
 
@@ -169,6 +170,25 @@ def test_a_mounted_app_may_have_limits_of_its_own(make_site):
     outer.app.mount("/inner", inner.app)
     assert outer.statuses("/", 2) == [200, 429]
     assert outer.statuses("/inner/", 3) == [200, 200, 429]
+
+
+def test_classes_and_functions_of_starlette_as_endpoints(make_site, caplog):
+    site = make_site(default_limits="1/minute")
+
+    class Item(HTTPEndpoint):
+        @site.limiter.limit("2/minute")
+        async def get(self, request):
+            return PlainTextResponse("got")
+
+        async def post(self, request):
+            return PlainTextResponse("posted")
+
+    site.app.add_route("/item", Item)
+    site.app.add_route("/text", lambda request: PlainTextResponse("text"))
+    assert site.statuses("/item", 2) + site.statuses("/item", method="HEAD") == [200, 200, 429]
+    assert site.statuses("/item", 2, method="POST") == [200, 429]
+    assert site.statuses("/text", 2) == [200, 429]
+    assert "holds for no request" not in caplog.text
 
 
 class Loud(APIRoute):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 
 import pytest
@@ -13,6 +14,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 
 from overlimit import Limiter, errors
 from overlimit.fastapi import HeaderNames, RateLimitExceeded, StoreFailed
+from overlimit.fastapi.conversation import Conversation
 
 
 def limited(site, limits="1/minute", **options):
@@ -224,3 +226,17 @@ def test_a_path_function_may_refuse_by_itself(site):
     refusal = site.ask("/")
     assert (refusal.status_code, refusal.json()["detail"]) == (429, "not now")
     assert int(refusal.headers["Retry-After"]) > 1
+
+
+def test_a_request_leaves_nothing_that_only_the_garbage_collector_finds(site):
+    limited(site, "99/minute")
+    site.statuses("/", 3)
+    gc.collect()
+    gc.disable()
+    try:
+        before = len([each for each in gc.get_objects() if type(each) is Conversation])
+        site.statuses("/", 20)
+        after = len([each for each in gc.get_objects() if type(each) is Conversation])
+    finally:
+        gc.enable()
+    assert after <= before + 1
