@@ -10,13 +10,13 @@ from starlette.applications import Starlette
 
 from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
-from overlimit.fastapi.openapi import describe_refusals
 from overlimit.fastapi.route_limits import RouteLimit
 from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
 from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
 from overlimit.http.callables import function_name
 from overlimit.http.deciding.plans import PlanCache, RoutePlan
 from overlimit.http.identifying.builtin import by_address_and_user
+from overlimit.http.openapi import with_refusals
 from overlimit.http.options.settings import Settings
 from overlimit.http.reports import RulesOfRoute
 from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
@@ -165,7 +165,8 @@ class AppState:
         self.prepare()
         for route in self._found.routes:
             rules = [rule for each in self._described(route) for rule in self._rules_of(each)]
-            describe_refusals(route.target, rules)
+            if hasattr(route.target, "responses"):  # of FastAPI, not of Starlette
+                route.target.responses = with_refusals(route.target.responses, rules)
         return self._openapi()
 
 

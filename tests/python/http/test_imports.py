@@ -55,6 +55,7 @@ def test_what_all_frameworks_share_imports_none(source):
 
 
 FLASK = {path.stem: path for path in ROOT.parent.glob("flask/*.py")}
+FASTAPI = {path.stem: path for path in ROOT.parent.glob("fastapi/*.py")}
 ROOMS = ("request", "callables", "answering", "identifying", "options", "rules", "deciding", "asgi")
 
 
@@ -84,15 +85,24 @@ def is_data(source):
     return all(isinstance(node, kinds) for node in ast.parse(source.read_text()).body)
 
 
+@pytest.mark.parametrize("name", sorted(FASTAPI.keys() - {"__init__"}))
+def test_what_is_in_the_adapter_of_fastapi_is_about_it(name):
+    found = {each.partition(".")[0] for each in at_run_time(ast.parse(FASTAPI[name].read_text()))}
+    assert found & {"fastapi", "starlette"} or is_data(FASTAPI[name])
+    assert not [each for each in imported(FASTAPI[name]) if each.startswith("overlimit.flask")]
+
+
 @pytest.mark.parametrize("name", sorted(FLASK.keys() - {"__init__"}))
 def test_what_is_in_the_extension_is_about_flask(name):
     found = {each.partition(".")[0] for each in at_run_time(ast.parse(FLASK[name].read_text()))}
     assert found & {"flask", "werkzeug", "click"} or is_data(FLASK[name])
 
 
-def test_the_extension_is_small():
+def test_the_adapters_are_small():
     assert len(FLASK) <= 11
+    assert len(FASTAPI) <= 9
     assert floor(FLASK, "overlimit.flask", "__init__") <= 6
+    assert floor(FASTAPI, "overlimit.fastapi", "__init__") <= 6
 
 
 @pytest.mark.parametrize("room", ROOMS)

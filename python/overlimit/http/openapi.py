@@ -1,8 +1,8 @@
-"""What the OpenAPI of an app says of refusals: the answer 429 and its header fields."""
+"""What the OpenAPI description of an app says of refusals: the answer 429 and its header fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from overlimit.http.answering.fields import POLICY, RATE
@@ -23,15 +23,14 @@ _PROBLEM = {
 }
 
 
-def describe_refusals(route: Any, rules: Iterable[Rule]) -> None:
-    """Add the answer 429 to the responses of a route that can be refused, unless it has one."""
+def with_refusals(responses: Mapping[Any, Any], rules: Iterable[Rule]) -> dict[Any, Any]:
+    """Return the responses of an operation, by status, with the answer 429 if rules can refuse it."""
     refusing = [rule for rule in rules if rule.can_refuse]
-    known = getattr(route, "responses", None)  # which only routes of FastAPI have
-    if not refusing or known is None or {_STATUS, str(_STATUS), "4XX"} & known.keys():
-        return
+    if not refusing or {_STATUS, str(_STATUS), "4XX"} & responses.keys():
+        return dict(responses)
     json = {media_type: {"schema": _PROBLEM} for media_type in MEDIA_TYPES if "json" in media_type}
-    response = {"description": "Too Many Requests", "headers": _headers(refusing), "content": json}
-    route.responses = {**known, _STATUS: response}
+    answer = {"description": "Too Many Requests", "headers": _headers(refusing), "content": json}
+    return {**responses, _STATUS: answer}
 
 
 def _headers(rules: Iterable[Rule]) -> dict[str, Any]:
