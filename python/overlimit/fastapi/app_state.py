@@ -72,6 +72,7 @@ class AppState:
 
     def register(self, handle: RateLimitHandle, settings: Settings) -> None:
         """Add a RateLimit."""
+        self._first = {}
         self.rate_limits.register(handle, settings.completed({}))
 
     def prepare(self) -> None:

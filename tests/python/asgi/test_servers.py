@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from servers.http_clients import Clients
 from servers.web_server import ASGI_SERVERS, AsgiServer
 
 APP = """
+import asyncio
 import os
 
 from starlette.applications import Starlette
@@ -27,6 +29,11 @@ from overlimit.asgi import RateLimitMiddleware
 async def shout():
     for part in ("he", "llo"):
         yield part
+
+
+async def endless():
+    yield "begun"
+    await asyncio.sleep(3600)
 
 
 async def echo(websocket):
@@ -46,6 +53,7 @@ async def pays(response):
 routes = [
     Route("/health", lambda request: PlainTextResponse("up")),
     Route("/stream", lambda request: StreamingResponse(shout())),
+    Route("/endless", lambda request: StreamingResponse(endless())),
     Route("/fail", fail),
     WebSocketRoute("/ws", echo),
     WebSocketRoute("/talk", echo),
@@ -53,7 +61,7 @@ routes = [
 app = RateLimitMiddleware(
     Starlette(routes=routes),
     limits="20/hour",
-    routes={"/stream": "6/hour", "/ws": "3/hour", "/talk": "99/hour"},
+    routes={"/endless": "2/hour", "/stream": "6/hour", "/ws": "3/hour", "/talk": "99/hour"},
     message_limits="5/hour",
     exempt=["/health"],
     deduct_when=pays,
@@ -100,6 +108,14 @@ def test_what_the_app_fails_to_answer_is_given_back(clients):
     assert clients.statuses("/fail", 30, headers={"Connection": "close"}) == {500: 30}
     missing = clients.statuses("/nowhere", 30)
     assert missing == {404: 20, 429: 10}
+
+
+def test_a_client_that_leaves_stays_charged(server, clients):
+    for _ in range(2):
+        with socket.create_connection(("127.0.0.1", server.port), 30) as leaving:
+            leaving.sendall(b"GET /endless HTTP/1.1\r\nHost: site\r\n\r\n")
+            assert b" 200 " in leaving.recv(1000)
+    assert clients.ask("/endless").status == 429
 
 
 def test_a_handshake_is_refused_before_it_is_accepted(server):
