@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -42,9 +43,9 @@ class Conversation:
         """What is to be decided; None: nothing, or it was."""
         self.request: AsgiRequest | None = None
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> Awaitable[None]:
         """Send to the client, once it was decided with the header fields."""
-        await (self._send if self._answering is None else self._answering)(message)
+        return self._send(message) if self._answering is None else self._answering(message)
 
     async def fail(self) -> None:
         """Refund a request that an exception ends, if a 500 does not count."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -153,16 +153,23 @@ class _LimitedApp:
     def __init__(self, app: ASGIApp, route: LimitedRoute) -> None:
         self.app, self.route = app, route
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         conversation: Conversation | None = scope.get(CONVERSATION)
         plan = None if conversation is None else conversation.state.plan_of(self.route, scope)
         if conversation is None or plan is None:
-            await self.app(scope, receive, send)
-            return
+            return self.app(scope, receive, send)
         request = AsgiRequest(scope)
-        if plan.needs_body:
-            receive = await read_json(request, receive)
         conversation.begin(plan, request, send)
+        if not plan.needs_body and not conversation.state.decides_first(self.route):
+            return self.app(scope, receive, send)
+        return self._read_then_decide(conversation, request, receive, send)
+
+    async def _read_then_decide(
+        self, conversation: Conversation, request: AsgiRequest, receive: Receive, send: Send
+    ) -> None:
+        scope = request.scope
+        if conversation.plan is not None and conversation.plan.needs_body:
+            receive = await read_json(request, receive)
         if not conversation.state.decides_first(self.route):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ class Response(NamedTuple):
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
 
+# What has nothing to wait for returns what it calls, which costs less than to await that.
 class Answering:
     """Sends the response to a request that was decided; it is called as ``send``."""
 
@@ -45,16 +46,22 @@ class Answering:
         self._fields = encoded(ledger.fields())
         self.has_started = False
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:
         """Send a message; the first one says whether the request counts, and gets the fields."""
-        if not self.has_started and message["type"] in _STARTS:
-            if self._ledger.may_refund:
-                await run_async(self._ledger.refunding_uncounted(_response_of(message)))
-            self.has_started = True
-            if message["type"] != "websocket.close":
-                headers = with_fields(message.get("headers", ()), self._fields)
-                message = {**message, "headers": headers}
-        await self._send(message)
+        if self.has_started or message["type"] not in _STARTS:
+            return self._send(message)
+        return self._refund_then_start(message) if self._ledger.may_refund else self._start(message)
+
+    async def _refund_then_start(self, message: Message) -> None:
+        await run_async(self._ledger.refunding_uncounted(_response_of(message)))
+        await self._start(message)
+
+    def _start(self, message: Message) -> Awaitable[None]:
+        self.has_started = True
+        if message["type"] != "websocket.close":
+            headers = with_fields(message.get("headers", ()), self._fields)
+            message = {**message, "headers": headers}
+        return self._send(message)
 
     async def fail(self) -> None:
         """Refund a request that an exception ends, if a 500 does not count and nothing was sent."""
