@@ -114,8 +114,10 @@ class Conversation:
         response: Response | None = await run_async(steps)
         if response is not None:
             return response
-        error: RefusedRequest = StoreFailed(refusal.decision)
-        if not refusal.store_failed:
+        error: RefusedRequest
+        if refusal.store_failed:
+            error = StoreFailed(refusal.decision)
+        else:
             message = await run_async(refusal.asking_message(arguments))
             error = RateLimitExceeded(refusal.decision, message, refusal.violated())
         error.retry_after_name = refusal.retry_after_name

@@ -468,3 +468,16 @@ def test_what_is_wrong_is_an_error_where_it_is_written(make, error, message):
 def test_wrong_options_are_errors_that_name_them(options, error, message):
     with pytest.raises(error, match=message):
         RateLimit(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Limiter", "import RateLimit"),
+        ("RateLimiter", r"limiter\.dependency"),
+        ("get_remote_address", "get_address"),
+    ],
+)
+def test_names_of_other_packages_say_what_to_import(name, hint):
+    with pytest.raises(ImportError, match=hint):
+        exec(f"from overlimit.fastapi import {name}")

@@ -75,7 +75,7 @@ def _group(name: str, key: str, prefix: str, text: str) -> dict[str, Option]:
     }
     return {name: Option(kinds.LIMITS_OF_ALL, text, key)} | {
         f"{name}_{option}": Option(
-            kind, "As for `rate_limit`.", f"{prefix}_{option.upper()}", default=default
+            kind, "As for a single limit.", f"{prefix}_{option.upper()}", default=default
         )
         for option, (kind, default) in beside.items()
     }
