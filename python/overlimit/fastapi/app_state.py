@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+from weakref import WeakSet
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
@@ -52,9 +55,8 @@ class AppState:
         if app.middleware_stack is not None:
             raise RuntimeError("call init_app(app) before the app is started: it adds a middleware")
         app.add_middleware(_Middleware, state=self)
-        app.exception_handlers.setdefault(RefusedRequest, answer_refusal)
-        self._openapi = app.openapi
-        app.openapi = self._describe_then_openapi  # type: ignore[method-assign]
+        self._taught: WeakSet[Starlette] = WeakSet()
+        self._teach(app)
 
     @classmethod
     def of(cls, app: FastAPI) -> AppState:
@@ -88,10 +90,19 @@ class AppState:
         self._endpoints = dict(_named(found.routes))
         self._first = {}
         for app in found.apps:
-            app.exception_handlers.setdefault(RefusedRequest, answer_refusal)
+            self._teach(app)
         self._warn_of_lost(found.routes)
         self._found, self._lengths = found, list(map(len, found.lists))
         self.plans.clear()
+
+    def _teach(self, app: Starlette) -> None:
+        """Have the app, or one that is mounted in it, answer refusals and describe them."""
+        if app in self._taught:
+            return
+        self._taught.add(app)
+        app.exception_handlers.setdefault(RefusedRequest, answer_refusal)
+        if isinstance(app, FastAPI):
+            app.openapi = partial(self._describe_then, app.openapi)  # type: ignore[method-assign]
 
     def _warn_of_lost(self, routes: Iterable[LimitedRoute]) -> None:
         called = {id(function) for route in routes for function in route.functions()}
@@ -162,13 +173,13 @@ class AppState:
         taken = {method for each in self._found.routes for method in each.methods}
         check_methods(route, more, taken, self.app.title)
 
-    def _describe_then_openapi(self) -> dict[str, object]:
+    def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()
         for route in self._found.routes:
             rules = [rule for each in self._described(route) for rule in self._rules_of(each)]
             if hasattr(route.target, "responses"):  # of FastAPI, not of Starlette
                 route.target.responses = with_refusals(route.target.responses, rules)
-        return self._openapi()
+        return openapi()
 
 
 def _limits_of(route: LimitedRoute) -> tuple[AppliedLimit, ...]:

@@ -6,7 +6,7 @@ import gc
 import pickle
 
 import pytest
-from fastapi import HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
@@ -197,6 +197,14 @@ def test_openapi_of_included_routers_and_default_limits(make_site):
     site.app.include_router(router, prefix="/api")
     response = site.app.openapi()["paths"]["/api/read"]["get"]["responses"]["429"]
     assert set(response["headers"]) == {"Retry-After"}
+
+
+def test_openapi_of_a_mounted_app(site):
+    inner = FastAPI()
+    inner.get("/read")(site.limiter.limit("1/minute")(lambda: None))
+    site.app.mount("/inner", inner)
+    described = site.ask("/inner/openapi.json").json()["paths"]["/read"]["get"]["responses"]
+    assert "RateLimit" in described["429"]["headers"]
 
 
 def test_the_exception_is_both_ours_and_starlettes_and_pickles():
