@@ -121,6 +121,14 @@ class AwaitedFunction(StandsForFunctions):
         function: Callable[..., Any] = self.made_of[0]
         return function
 
+    @property
+    def waits(self) -> bool:
+        """Whether it is a coroutine function; another one is only called once a request."""
+        function: Any = self
+        while isinstance(function, StandsForFunctions):
+            function = function.made_of[0]
+        return is_coroutine_function(function)
+
     def __call__(self, *arguments: Any) -> Any:
         """Return or raise what the function has for these arguments, the last of which is the request's."""
         returned, raised = self._kept(arguments)

@@ -287,6 +287,27 @@ def test_a_plain_exempt_when_is_called_once_a_request_among_coroutine_functions(
     assert asked == [1] * 3
 
 
+def test_plain_functions_of_a_path_function_in_a_thread_are_called_there(site):
+    on_main_thread = []
+
+    def noted(value):
+        def function():
+            on_main_thread.append(threading.current_thread() is threading.main_thread())
+            return value
+
+        return function
+
+    functions = {"exempt_when": noted(False), "cost": noted(2), "identifiers": noted("all")}
+
+    @site.app.get("/")
+    @site.limiter.limit(noted("4/minute"), **functions)
+    def index() -> None: ...
+
+    site.limiter.request_filter(noted(False))
+    assert site.statuses("/", 3) == [200, 200, 429]
+    assert on_main_thread == [False] * 15
+
+
 @pytest.mark.parametrize("kind", ["by_json", "function", "first"])
 def test_limits_by_the_body_leave_it_to_the_path_function(site, kind):
     async def account(request):

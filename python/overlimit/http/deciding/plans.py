@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -59,8 +59,9 @@ class StorePlan:
         self._rules = {each: tuple(rule.resolve_early() for rule in own) for each, own in rules.items()}
         self._fallback = tuple(rule.resolve_early() for rule in fallback)
         self._in_outage = False
-        functions = {rule.identify for own in (*rules.values(), fallback) for rule in own}
-        self.needs_body = any(each.reads_body for own in functions for each in builtins_in(own))
+        every_rule = tuple(rule for own in (*rules.values(), fallback) for rule in own)
+        identifies = {rule.identify for rule in every_rule}
+        self.needs_body = any(each.reads_body for own in identifies for each in builtins_in(own))
         """Whether identifiers are read from the body; what functions of the app read is not known."""
         self._awaited = {each: tuple(filter(_awaits, own)) for each, own in rules.items()}
         self._awaited_instead = tuple(filter(_awaits, fallback))
@@ -68,10 +69,8 @@ class StorePlan:
             any(awaited_in(each.request_filters)) for each in self._rate_limits
         )
         """Whether `awaiting` is to be asked before `call_for`."""
-        every_rule = tuple(rule for own in (*rules.values(), fallback) for rule in own)
-        self.needs_loop = self.awaits or any(
-            _awaits(rule) or any(awaited_in((rule.identify, rule.options.cost))) for rule in every_rule
-        )
+        functions = _functions_of(self._rate_limits, every_rule)
+        self.needs_loop = any(each.waits for each in awaited_in(functions))
         """Whether a coroutine function has to be awaited before a request is decided."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
@@ -265,10 +264,23 @@ def plan_stores(rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: CountNam
     )
 
 
-def _awaits(rule: Rule) -> bool:
+def _functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule]) -> Iterator[object]:
+    """Yield the functions of the app that a decision asks, before it is made."""
+    for rate_limit in rate_limits:
+        yield from rate_limit.request_filters
+    for rule in rules:
+        yield from (*_asked_first(rule), rule.identify, rule.options.cost)
+
+
+def _asked_first(rule: Rule) -> tuple[object, ...]:
+    """Return what says whether and how a rule holds for a request."""
     options = rule.options
     identify = rule.identify if rule.skips_anonymous else None
-    return any(awaited_in((options.exempt_when, rule.value, options.scope, identify)))
+    return options.exempt_when, rule.value, options.scope, identify
+
+
+def _awaits(rule: Rule) -> bool:
+    return any(awaited_in(_asked_first(rule)))
 
 
 def _awaiting_rule(rule: Rule, arguments: Arguments) -> Steps[None]:
