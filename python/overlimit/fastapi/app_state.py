@@ -18,7 +18,7 @@ from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
 from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
 from overlimit.http.callables import function_name
 from overlimit.http.deciding.plans import PlanCache, RoutePlan
-from overlimit.http.identifying.builtin import by_address_and_user
+from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.openapi import with_refusals
 from overlimit.http.options.settings import Settings
 from overlimit.http.reports import RulesOfRoute

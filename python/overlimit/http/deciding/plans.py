@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,6 +11,7 @@ from overlimit import MemoryStore, RedisStore
 from overlimit._logging.stores import answered, failed
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.http.callables import awaited_in
+from overlimit.http.deciding.functions import awaiting_rule, awaits, functions_of
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.deciding.store_call import StoreCall
@@ -63,13 +64,13 @@ class StorePlan:
         identifies = {rule.identify for rule in every_rule}
         self.needs_body = any(each.reads_body for own in identifies for each in builtins_in(own))
         """Whether identifiers are read from the body; what functions of the app read is not known."""
-        self._awaited = {each: tuple(filter(_awaits, own)) for each, own in rules.items()}
-        self._awaited_instead = tuple(filter(_awaits, fallback))
+        self._awaited = {each: tuple(filter(awaits, own)) for each, own in rules.items()}
+        self._awaited_instead = tuple(filter(awaits, fallback))
         self.awaits = any(self._awaited.values()) or any(
             any(awaited_in(each.request_filters)) for each in self._rate_limits
         )
         """Whether `awaiting` is to be asked before `call_for`."""
-        functions = _functions_of(self._rate_limits, every_rule)
+        functions = functions_of(self._rate_limits, every_rule)
         self.needs_loop = any(each.waits for each in awaited_in(functions))
         """Whether a coroutine function has to be awaited before a request is decided."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
@@ -95,12 +96,12 @@ class StorePlan:
             yield from awaiting(rate_limit.request_filters, *arguments)
             if rate_limit.holds_for(arguments):
                 for rule in self._awaited[rate_limit]:
-                    yield from _awaiting_rule(rule, arguments)
+                    yield from awaiting_rule(rule, arguments)
 
     def awaiting_instead(self, arguments: Arguments) -> Steps[None]:
         """Await the coroutine functions by which `call_instead` finds the call for a request."""
         for rule in self._awaited_instead:
-            yield from _awaiting_rule(rule, arguments)
+            yield from awaiting_rule(rule, arguments)
 
     def call_for(self, identifiers: IdentifierCache) -> StoreCall | None:
         """Return the call for a request; None if no rule holds for it."""
@@ -262,38 +263,6 @@ def plan_stores(rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: CountNam
     return tuple(
         StorePlan(group, tuple(fallback_rules(next(iter(group)), fallback))) for group in groups.values()
     )
-
-
-def _functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule]) -> Iterator[object]:
-    """Yield the functions of the app that a decision asks, before it is made."""
-    for rate_limit in rate_limits:
-        yield from rate_limit.request_filters
-    for rule in rules:
-        yield from (*_asked_first(rule), rule.identify, rule.options.cost)
-
-
-def _asked_first(rule: Rule) -> tuple[object, ...]:
-    """Return what says whether and how a rule holds for a request."""
-    options = rule.options
-    identify = rule.identify if rule.skips_anonymous else None
-    return options.exempt_when, rule.value, options.scope, identify
-
-
-def _awaits(rule: Rule) -> bool:
-    return any(awaited_in(_asked_first(rule)))
-
-
-def _awaiting_rule(rule: Rule, arguments: Arguments) -> Steps[None]:
-    """Await what says whether and how a rule holds for a request, in the order in which that is asked."""
-    options = rule.options
-    if options.exempt_when is not None:
-        yield from awaiting((options.exempt_when,), *arguments)
-        if options.exempt_when(*arguments):
-            return
-    yield from awaiting((rule.value,), *arguments)
-    yield from awaiting((options.scope,), rule.counted_as.endpoint, *arguments)
-    if rule.skips_anonymous:
-        yield from awaiting((rule.identify,), *arguments)
 
 
 def _concerns(rule: ResolvedRule, identifiers: IdentifierCache) -> bool:

@@ -14,7 +14,7 @@ from overlimit import MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.addresses import Addresses
-from overlimit.http.identifying.builtin import by_address_and_user
+from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
