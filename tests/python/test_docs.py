@@ -19,7 +19,9 @@ import pytest
 
 import blocks
 import overlimit
+import overlimit.asgi
 import overlimit.django
+import overlimit.fastapi
 import overlimit.flask
 import overlimit.http.fields
 import overlimit.httpx
@@ -119,6 +121,8 @@ def documented() -> Iterator[tuple[str, object]]:
         overlimit.testing,
         overlimit.flask,
         overlimit.django,
+        overlimit.fastapi,
+        overlimit.asgi,
         overlimit.wsgi,
         overlimit.requests,
         overlimit.httpx,

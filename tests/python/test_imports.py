@@ -104,6 +104,17 @@ def test_django_is_named_where_it_is_missing():
     assert "needs Django REST framework: pip install 'overlimit[drf]'" in said
 
 
+def test_fastapi_is_named_where_it_is_missing():
+    said = run_without("fastapi", "import overlimit.fastapi").stderr.splitlines()[-1]
+    assert "needs FastAPI 0.100 or later" in said
+    assert "pip install 'overlimit[fastapi]'" in said
+
+
+def test_neither_the_package_nor_the_middleware_of_wsgi_loads_asyncio():
+    program = "import sys, overlimit, overlimit.wsgi; print('asyncio' in sys.modules)"
+    assert printed("", program).strip() == "False"
+
+
 @pytest.mark.parametrize(
     ("hidden", "program"),
     [

@@ -21,7 +21,10 @@ LICENCES = tuple(
 )
 METADATA = "".join(
     f"{line}\n"
-    for line in ("Name: overlimit", *(f"Provides-Extra: {e}" for e in ("flask", "cli", "notebook")))
+    for line in (
+        "Name: overlimit",
+        *(f"Provides-Extra: {e}" for e in ("fastapi", "flask", "cli", "notebook")),
+    )
 )
 
 

@@ -14,7 +14,7 @@ from overlimit._forks import PerProcess
 from overlimit._logging.stores import warn_of_other_processes
 from overlimit.django.settings import LABELS, NAME, read
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
-from overlimit.http.identifying.builtin import by_address_and_user
+from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import may_return
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, over
 
 from flask import Blueprint, Flask, has_request_context
 
-from overlimit import Decision, InvalidLimit
+from overlimit import Decision
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
@@ -26,6 +26,7 @@ from overlimit.http.options.limit_options import (
     LimitsValue,
     ReadLimits,
     Scope,
+    check_limits_are_given,
     limit_options,
 )
 from overlimit.http.rules.applied_limits import (
@@ -145,6 +146,8 @@ def rate_limit(value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDec
     functions are limited by themselves whenever a request calls them, a ``with`` block where it begins. On a
     blueprint it holds for all its routes, nested ones too. Outside a request nothing is limited.
 
+    Functions given as options are called without arguments, unless it says with which.
+
     Parameters
     ----------
     value
@@ -186,8 +189,7 @@ def limiting(
 
 def _check_limits_are_meant(value: object) -> None:
     """Check that ``@rate_limit`` was not written above a view without its limits."""
-    if value is None:
-        raise InvalidLimit("limits must be given: a string such as '10/second', a limit, or a list of these")
+    check_limits_are_given(value)
     if isinstance(value, type) or (inspect.isfunction(value) and _has_required_parameters(value)):
         raise TypeError(
             "rate_limit takes limits: write @rate_limit('10/second'). A function that names limits during a "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from flask import Blueprint, Flask, has_app_context
@@ -18,15 +17,15 @@ from overlimit.flask.current import LEDGER, this_app, this_request
 from overlimit.flask.decorator import LimitDecorator, LimitKeywords, SharedKeywords, limiting
 from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.http.callables import check_callable
-from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, as_identifiers
+from overlimit.http.identifying.identifiers import Identifiers
 from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import LimitsValue, Scope
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, RateLimitOptions, shows_options
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
+from overlimit.http.rate_limit import BaseRateLimit
 from overlimit.http.reports import reset_counts
-from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle
+from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Keywords(RateLimitOptions, total=False):
 
 
 @documents(RATE_LIMIT_OPTIONS)
-class RateLimit:
+class RateLimit(BaseRateLimit):
     """Limits the requests of one or more apps; the state of an app is in ``app.extensions["overlimit"]``.
 
     An option that is not given here is read from the app's configuration, by the name in brackets. Limits are
@@ -64,16 +63,14 @@ class RateLimit:
         Another option has an invalid value, or there is no option of this name.
     """
 
-    @shows_options
+    @shows_options(RATE_LIMIT_OPTIONS)
     @hides_passwords
     def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""
         app = _app_of(app, options)
-        self._settings = Settings(_options_of(options))
-        self._settings.check()
-        self._handle = RateLimitHandle()
-        self.exemptions = self._handle.exemptions
-        self.request_filters = self._handle.request_filters
+        settings = Settings(_options_of(options))
+        settings.check()
+        super().__init__(settings)
         if app is not None:
             self.init_app(app)
 
@@ -137,70 +134,8 @@ class RateLimit:
     @hints_at_arguments(OF_FILTER)
     def request_filter(self, function: F) -> F:
         """Let a request pass uncounted if the function, which takes no argument, returns true."""
-        known = without_proxy(function)
-        check_callable("request_filter", known, 0)
-        self.request_filters.append(known)
-        self._handle.note_change()
+        self._add_filter(without_proxy(function), 0)
         return function
-
-    @property
-    def enabled(self) -> bool:
-        """Whether anything is limited: False within `disabled`. May be set at any time, for all apps."""
-        return self._handle.enabled
-
-    @enabled.setter
-    def enabled(self, enabled: bool) -> None:
-        self._handle.switch(bool(enabled))
-
-    def disabled(self) -> AbstractContextManager[None]:
-        """Limit nothing within a ``with`` block, in any thread: for tests. Blocks may overlap."""
-        return self._handle.suspended()
-
-    def reset(self, *identifiers: object, endpoint: str | None = None) -> None:
-        """Give identifiers a fresh start on the current app; without one, on all apps of this RateLimit.
-
-        This resets all their counts and locks of this RateLimit, in any store; with ``endpoint`` only counts
-        of that endpoint alone, so none of the application, of a shared scope or of refusals. Identifiers are
-        what ``identifiers`` returns, such as ``"ip:203.0.113.7"`` and ``"user:42"``.
-        Counts whose names depend on the request (those of plain functions, of ``with`` blocks, and of a
-        ``scope`` that reads it) are reset if they are among the 1024 names that this process used last; those
-        of other processes stay.
-
-        Raises
-        ------
-        ValueError
-            There is no identifier (`reset_all` is for everybody), one is empty, or no app has the endpoint.
-        TypeError
-            One of them is not what ``identifiers`` may return.
-        StoreError
-            The store cannot answer.
-        RuntimeError
-            The current app does not have this RateLimit, or that of one of its decorators. Or this is not a
-            request, and there may be counts in the store whose names depend on one; all others were reset.
-        """
-        if not identifiers:
-            raise ValueError(
-                "reset() needs an identifier, as in reset('user:42'); reset_all() is for everybody"
-            )
-        if any(each is None or each in ("", b"") for each in identifiers):
-            raise ValueError(
-                f"an identifier must not be empty: requests without one are counted as {ANONYMOUS!r}"
-            )
-        named = as_identifiers(identifiers)
-        left = self._reset(endpoint, named)
-        if left and this_request() is None:
-            raise RuntimeError(
-                f"not reset, because the names of their counts depend on a request: {', '.join(left)}. Call "
-                "reset() during a request, or in the process that has handled it; the others are reset"
-            )
-
-    def reset_all(self, endpoint: str | None = None) -> None:
-        """Give everybody a fresh start: for tests.
-
-        As `reset`, for those in other processes too. No other key of the store is touched. On Redis all keys
-        of the database are looked at, once for each policy.
-        """
-        self._reset(endpoint, None)
 
     def _reset(self, endpoint: str | None, identifiers: Identifiers | None) -> list[str]:
         """Reset what can be reset, and return the limits that other processes may have counted elsewhere."""
@@ -212,6 +147,9 @@ class RateLimit:
             with state.app.app_context():
                 left += reset_counts(state.routes(), rate_limit, endpoint, identifiers)
         return left
+
+    def _is_in_request(self) -> bool:
+        return this_request() is not None
 
     def _registered(self) -> Iterator[tuple[AppState, AppRateLimit]]:
         apps = (this_app(),) if has_app_context() else tuple(each.app for each in self._handle.apps)

@@ -15,6 +15,7 @@ from overlimit.flask.current import EXTENSION, current_request, this_app, this_r
 from overlimit.http.identifying import builtin
 from overlimit.http.identifying.addresses import PEERS, UNKNOWN, Addresses, grouped
 from overlimit.http.identifying.builtin import BuiltinIdentifier, user_id
+from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Identify, ReadsRequest
 from overlimit.http.request import Request
 
@@ -56,7 +57,7 @@ class _ByDefault(ReadsRequest):
         return partial(_identifiers, addresses)
 
     def may_return(self, identifier: str) -> bool:
-        return builtin.by_address_and_user.may_return(identifier)
+        return by_address_and_user.may_return(identifier)
 
 
 BY_DEFAULT = _ByDefault((get_identifiers,))

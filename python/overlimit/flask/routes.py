@@ -6,21 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flask import Flask
-from flask.views import http_method_funcs
 
-from overlimit._messages.texts import nearest
+from overlimit.http.rules import precedence
 from overlimit.http.rules.applied_limits import (
     AppliedLimit,
     applied_limits_above,
     applied_limits_of,
-    applied_limits_of_group,
     labelled,
 )
 from overlimit.http.rules.precedence import Route, RouteGroup
 
 View = Callable[..., Any]
-
-_STANDARD_METHODS = frozenset(name.upper() for name in http_method_funcs) | {"CONNECT"}
 
 
 def find_route(app: Flask, endpoint: str, method: str) -> Route:
@@ -85,24 +81,7 @@ def _is_static(app: Flask, endpoint: str) -> bool:
 
 def check_methods(app: Flask, route: Route, more: Iterable[AppliedLimit]) -> None:
     """Raise ValueError if limits of a route, or ``more``, name methods that neither HTTP nor the app has."""
-    inherited = (each for group in route.groups for each in applied_limits_of_group(group.group))
-    found = (*route.applied_limits, *inherited, *more)
-    named = {name for applied in found for name in applied.options.methods or ()}
-    unknown = sorted(named - _STANDARD_METHODS)
-    if not unknown:
-        return
     rules = tuple(app.url_map.iter_rules())
-    if any(rule.methods is None for rule in rules):
-        return
-    taken = {name for rule in rules for name in rule.methods or ()}
-    for name in unknown:
-        if name not in taken:
-            raise ValueError(
-                f"a limit for {route.endpoint!r} has methods=[{name!r}], which no route of {app.name!r} "
-                f"takes: {_hint(name, taken)}"
-            )
-
-
-def _hint(name: str, taken: Iterable[str]) -> str:
-    like = nearest(name, (*taken, *_STANDARD_METHODS))
-    return f"did you mean {like!r}?" if like else "name some that its routes take, as 'GET'"
+    if all(rule.methods is not None for rule in rules):
+        taken = {name for rule in rules for name in rule.methods or ()}
+        precedence.check_methods(route, more, taken, app.name)

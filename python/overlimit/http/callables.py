@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ def check_callable(name: str, given: object, arguments: int, *, of: str = "") ->
     if not callable(given):
         raise TypeError(f"{name} must be {expected}, not {given!r}")
     called = function_name(given)
-    if any(map(inspect.iscoroutinefunction, (given, type(given).__call__))):
+    if isinstance(given, AwaitedFunction):
+        given = given.function
+    elif is_coroutine_function(given):
         raise TypeError(
             f"{name} must be {expected}, not a coroutine function: {called} would never be awaited"
         )
@@ -55,18 +57,28 @@ def expected_function(arguments: int, *, of: str = "") -> str:
     return f"a function of {of}, and of the request if it has a second parameter"
 
 
-def taking_request(given: Any, own: int | None = 0) -> Any:
+def is_coroutine_function(given: Any) -> bool:
+    """Return whether calling it makes a coroutine, also for an object that is called."""
+    return any(map(inspect.iscoroutinefunction, (given, type(given).__call__)))
+
+
+def taking_request(given: Any, own: int | None = 0, kept_in: KeptIn | None = None) -> Any:
     """Return a function to call with ``own`` arguments and the request, which ``given`` need not take.
 
     Functions in a list are treated alike, and anything else is returned unchanged, with ``own`` None too.
+    With ``kept_in``, which returns where a request keeps what coroutine functions returned, these become
+    functions that are awaited before; without it they stay, and are refused.
     """
     if own is None:
         return given
     if isinstance(given, (list, tuple)):
-        return type(given)(taking_request(member, own) for member in given)
+        return type(given)(taking_request(member, own, kept_in) for member in given)
     if not callable(given) or isinstance(given, StandsForFunctions):
         return given
-    return _WithoutRequest((given,)) if not _takes(given, own + 1) and _takes(given, own) else given
+    found = _WithoutRequest((given,)) if not _takes(given, own + 1) and _takes(given, own) else given
+    return (
+        found if kept_in is None or not is_coroutine_function(given) else AwaitedFunction((found,), kept_in)
+    )
 
 
 def _takes(function: Callable[..., object], arguments: int) -> bool:
@@ -84,6 +96,78 @@ class _WithoutRequest(StandsForFunctions):
 
     def __call__(self, *arguments: object) -> object:
         return self.made_of[0](*arguments[:-1])
+
+
+Outcomes: TypeAlias = MutableMapping[Any, tuple[Any, Exception | None]]
+"""What functions returned, or raised, in one request."""
+
+KeptIn: TypeAlias = Callable[[Any], Outcomes]
+"""Returns where a request keeps the outcomes of its `AwaitedFunction`, given what functions are given."""
+
+
+@dataclass(frozen=True)
+class AwaitedFunction(StandsForFunctions):
+    """A function of the app that has been awaited before it is called.
+
+    So what decides a request calls all functions alike: `awaiting` (deciding/steps.py) is asked before, and
+    has the outcome kept with the request.
+    """
+
+    kept_in: KeptIn = field(compare=False)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself, whose result may have to be awaited."""
+        function: Callable[..., Any] = self.made_of[0]
+        return function
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a coroutine function; another one is only called once a request."""
+        function: Any = self
+        while isinstance(function, StandsForFunctions):
+            function = function.made_of[0]
+        return is_coroutine_function(function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return or raise what the function has for these arguments, the last of which is the request's."""
+        returned, raised = self._kept(arguments)
+        if raised is not None:
+            raise raised
+        return returned
+
+    def _kept(self, arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+        outcomes = self.kept_in(arguments[-1]) if arguments else {}
+        try:
+            return outcomes[self._key(arguments)]
+        except KeyError:
+            raise RuntimeError(f"{self.name} is a coroutine function, and was not awaited here") from None
+
+    def keep(self, arguments: tuple[Any, ...], returned: Any, raised: Exception | None) -> None:
+        """Keep an outcome for calls with these very arguments."""
+        self.kept_in(arguments[-1])[self._key(arguments)] = (returned, raised)
+
+    def is_kept(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether its outcome for these arguments is known."""
+        return self._key(arguments) in self.kept_in(arguments[-1])
+
+    def _key(self, arguments: tuple[Any, ...]) -> Any:
+        return self, *map(id, arguments[:-1])
+
+
+def asked_once(given: Any, kept_in: KeptIn) -> Any:
+    """Return a function that is called once a request, where those that are awaited are; else ``given``."""
+    is_plain = callable(given) and not isinstance(given, AwaitedFunction)
+    return AwaitedFunction((given,), kept_in) if is_plain else given
+
+
+def awaited_in(functions: Iterable[object]) -> Iterator[AwaitedFunction]:
+    """Yield the functions to be awaited among these, and among those that make them up."""
+    for function in functions:
+        if isinstance(function, AwaitedFunction):
+            yield function
+        elif isinstance(function, StandsForFunctions):
+            yield from awaited_in(function.made_of)
 
 
 def function_name(function: object) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit import InvalidLimit
 from overlimit._messages.arguments import checks_arguments, no_such_option
 from overlimit._messages.texts import nearest, short_repr
 from overlimit._options import is_set
-from overlimit.http.callables import check_callable, taking_request
+from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, taking_request
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
-from overlimit.http.options.limit_options import Cost, LimitsValue, counted_method
+from overlimit.http.deciding.steps import Steps, awaiting
+from overlimit.http.options.limit_options import AnyCost, AnyLimits, counted_method
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, CommonOptions
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
@@ -47,7 +50,7 @@ _OTHERWISE = dict.fromkeys(
 class MiddlewareOptions(CommonOptions, total=False):
     """The options of a middleware besides limits; None means not set, except for ``headers``."""
 
-    cost: Cost | None
+    cost: AnyCost | None
     deduct_when: Callable[..., object] | None
 
 
@@ -57,24 +60,33 @@ class LimitsByPath:
     @hides_passwords
     def __init__(
         self,
-        limits: LimitsValue | None,
-        routes: Mapping[str, LimitsValue] | None,
+        limits: AnyLimits | None,
+        routes: Mapping[str, AnyLimits] | None,
         exempt: Exempt,
+        others: Mapping[str, AnyLimits | None] = MappingProxyType({}),
+        kept_in: KeptIn | None = None,
+        /,
         **options: Unpack[MiddlewareOptions],
     ) -> None:
-        """Compile the limits; raise InvalidLimit, ValueError or TypeError for what is wrong or unknown."""
+        """Compile the limits; raise InvalidLimit, ValueError or TypeError for what is wrong or unknown.
+
+        ``others`` are limits of something else than requests, such as messages, by the names of the adapter's
+        options. With ``kept_in`` functions may be coroutine functions (see `taking_request`).
+        """
         for name in options.keys() - MiddlewareOptions.__annotations__.keys():
-            known = ("limits", "routes", "exempt", *MiddlewareOptions.__annotations__)
+            known = ("limits", "routes", "exempt", *others, *MiddlewareOptions.__annotations__)
             raise no_such_option("the middleware", name, known, _OTHERWISE)
         _check_routes(routes)
-        if limits == "":
-            raise InvalidLimit("limits='' is not a limit: leave it out where only routes= have limits")
-        if not (is_set(limits) or routes or is_set(options.get("global_limits"))):
+        for name, value in {"limits": limits, **others}.items():
+            if value == "":
+                raise InvalidLimit(f"{name}='' is not a limit: leave it out where there are others")
+        if not any(map(is_set, (limits, routes, options.get("global_limits"), *others.values()))):
             raise ValueError(
                 "a middleware limits nothing without limits=, routes= or global_limits=, as in "
                 "limits='100/minute'"
             )
-        settings = _settings(limits, options).completed({})
+        self._kept_in = kept_in
+        settings = _settings(limits, options, kept_in).completed({})
         settings.check(
             application_limits="limits",
             application_limits_cost="cost",
@@ -87,18 +99,35 @@ class LimitsByPath:
         patterns = [_Pattern.read(text) for text in routes or ()]
         _check_reached(patterns)
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
-        self._exempt = ExemptRequests(exempt)
+        self._exempt = ExemptRequests(exempt, kept_in=kept_in)
+        self.others = {name: self._other_plan(settings, name, value) for name, value in others.items()}
+        """The plans of the other limits, by their names; None for those that are not set."""
 
-    def _route_plans(self, settings: Settings, routes: Mapping[str, LimitsValue]) -> list[RoutePlan]:
+    def _route_plans(self, settings: Settings, routes: Mapping[str, AnyLimits]) -> list[RoutePlan]:
         names = distinct(map(_field_name, routes))
         plans = []
         for (pattern, value), name in zip(routes.items(), names, strict=True):
             if not is_set(value):
                 raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
-            own = Settings({**settings.options, "application_limits": taking_request(value)}, 1)
-            own.check(application_limits=f"routes[{pattern!r}]")
+            own = self._settings_of(settings, value, f"routes[{pattern!r}]")
             plans.append(self._plan(own, CountName("route", ("1",), name, pattern, "", pattern), pattern))
         return plans
+
+    def _settings_of(self, settings: Settings, limits: AnyLimits, called: str) -> Settings:
+        """Return the same settings with other limits, which are checked."""
+        taken = taking_request(limits, 0, self._kept_in)
+        own = Settings({**settings.options, "application_limits": taken}, 1)
+        own.check(application_limits=called)
+        return own
+
+    def _other_plan(self, settings: Settings, name: str, limits: AnyLimits | None) -> RoutePlan | None:
+        if limits is None or not is_set(limits):
+            return None
+        own = self._settings_of(settings, limits, name).group("application_limits")
+        count = CountName("other", (name,), name.removesuffix("_limits"), "", "")
+        rules = rules_of_options(self.rate_limit, dataclasses.replace(own, cost=1, deduct_when=None), count)
+        stores = plan_stores({self.rate_limit: tuple(rules)}, count._replace(kind="fallback"))
+        return RoutePlan(stores, place=name)
 
     def _plan(self, settings: Settings, count: CountName, place: str) -> RoutePlan:
         own = rules_of_options(self.rate_limit, settings.group("application_limits"), count)
@@ -108,25 +137,53 @@ class LimitsByPath:
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
         """Return the plan for a path, however many slashes are in a row or at its end; None: no limit."""
-        if method == "OPTIONS":
-            return None
-        if self._exempt.include(method, path, arguments):
-            return None
-        asked = _as_asked(method, path)
-        found = (plan for pattern, plan in self._routes if pattern.matches(*asked))
-        plan = next(found, self._everywhere)
+        return None if self.lets_pass(method, path, arguments) else self.plan_of(method, path)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether `awaiting` is to be asked before `lets_pass`."""
+        return self._exempt.awaits
+
+    def awaiting(self, arguments: tuple[Any, ...]) -> Steps[None]:
+        """Await what `lets_pass` asks, if it is a coroutine function."""
+        return self._exempt.awaiting(arguments)
+
+    def lets_pass(self, method: str, path: str, arguments: tuple[Any, ...]) -> bool:
+        """Return whether a request is exempt, as those of OPTIONS always are."""
+        return method == "OPTIONS" or self._exempt.include(method, path, arguments)
+
+    def plan_of(self, method: str, path: str) -> RoutePlan | None:
+        """Return the plan for the path of a request that is not exempt; None: no limit."""
+        if self._routes:
+            asked = _as_asked(method, path)
+            found = (plan for pattern, plan in self._routes if pattern.matches(*asked))
+            plan = next(found, self._everywhere)
+        else:
+            plan = self._everywhere
         return plan if plan.stores else None
 
 
 class ExemptRequests:
     """The requests that are not limited."""
 
-    def __init__(self, exempt: Exempt, name: str = "exempt") -> None:
-        """Read patterns, or take a function; raise TypeError, about ``name``, or ValueError for a pattern."""
+    def __init__(self, exempt: Exempt, name: str = "exempt", kept_in: KeptIn | None = None) -> None:
+        """Read patterns, or take a function; raise TypeError, about ``name``, or ValueError for a pattern.
+
+        With ``kept_in`` it may be a coroutine function (see `taking_request`).
+        """
         _check_exempt(exempt, name)
         self._patterns = () if callable(exempt) else tuple(_Pattern.read(text) for text in exempt or ())
-        self._function = taking_request(exempt) if callable(exempt) else None
+        self._function = taking_request(exempt, 0, kept_in) if callable(exempt) else None
         check_callable(name, self._function, 1)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether `awaiting` is to be asked before `include`."""
+        return isinstance(self._function, AwaitedFunction)
+
+    def awaiting(self, arguments: tuple[Any, ...]) -> Steps[None]:
+        """Await the function, if it is a coroutine function."""
+        return awaiting((self._function,), *arguments)
 
     @property
     def depend_on_function(self) -> bool:
@@ -245,12 +302,12 @@ def _check_exempt(exempt: object, name: str) -> None:
         )
 
 
-def _settings(limits: LimitsValue | None, options: MiddlewareOptions) -> Settings:
+def _settings(limits: AnyLimits | None, options: MiddlewareOptions, kept_in: KeptIn | None) -> Settings:
     given: dict[str, Any] = {"application_limits": limits, **options}
     for name in ("cost", "deduct_when"):
         given[f"application_limits_{name}"] = given[f"global_limits_{name}"] = given.pop(name, None)
     taken = {
-        name: taking_request(value, RATE_LIMIT_OPTIONS[name].kind.own_arguments)
+        name: taking_request(value, RATE_LIMIT_OPTIONS[name].kind.own_arguments, kept_in)
         for name, value in given.items()
     }
     return Settings(taken, 1)

@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from servers.asgi_server import AsgiServer
 from servers.gunicorn import Gunicorn
 from servers.http_clients import Answer, Clients
+from servers.web_server import AsgiServer
 
 SHOP = Path(__file__).parents[3] / "examples" / "django_app"
 SERVERS = [
@@ -68,7 +68,7 @@ def serve(
     if server == "gunicorn":
         running = Gunicorn("shop.wsgi:application", SHOP, workers=2, **options)
     else:
-        running = AsgiServer(server, "shop.asgi:application", SHOP, **options)
+        running = AsgiServer(server, "shop.asgi:application", SHOP, workers=1, **options)
     clients = Clients(running.port)
     yield clients
     clients.close()

@@ -14,12 +14,13 @@ import overlimit.http
 
 HIDE_FLASK = """
 import sys
-for name in ("flask", "werkzeug", "click", "blinker", "redis"):
+for name in ("flask", "werkzeug", "click", "blinker", "redis", "starlette", "fastapi"):
     sys.modules[name] = None
 import importlib, pkgutil
 import overlimit.http
 for module in pkgutil.walk_packages(overlimit.http.__path__, "overlimit.http."):
     importlib.import_module(module.name)
+import overlimit.asgi
 import overlimit.wsgi
 try:
     import overlimit.flask
@@ -47,12 +48,15 @@ def imported(source):
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
 def test_what_all_frameworks_share_imports_none(source):
-    assert not {"flask", "werkzeug", "flask_login"} & {name.partition(".")[0] for name in imported(source)}
-    assert not [name for name in imported(source) if name.startswith("overlimit.flask")]
+    frameworks = {"flask", "werkzeug", "flask_login", "starlette", "fastapi"}
+    assert not frameworks & {name.partition(".")[0] for name in imported(source)}
+    adapters = ("overlimit.flask", "overlimit.fastapi", "overlimit.asgi", "overlimit.wsgi")
+    assert not [name for name in imported(source) if name.startswith(adapters)]
 
 
 FLASK = {path.stem: path for path in ROOT.parent.glob("flask/*.py")}
-ROOMS = ("request", "callables", "answering", "identifying", "options", "rules", "deciding")
+FASTAPI = {path.stem: path for path in ROOT.parent.glob("fastapi/*.py")}
+ROOMS = ("request", "callables", "answering", "identifying", "options", "rules", "deciding", "asgi")
 
 
 def at_run_time(node):
@@ -81,15 +85,24 @@ def is_data(source):
     return all(isinstance(node, kinds) for node in ast.parse(source.read_text()).body)
 
 
+@pytest.mark.parametrize("name", sorted(FASTAPI.keys() - {"__init__"}))
+def test_what_is_in_the_adapter_of_fastapi_is_about_it(name):
+    found = {each.partition(".")[0] for each in at_run_time(ast.parse(FASTAPI[name].read_text()))}
+    assert found & {"fastapi", "starlette"} or is_data(FASTAPI[name])
+    assert not [each for each in imported(FASTAPI[name]) if each.startswith("overlimit.flask")]
+
+
 @pytest.mark.parametrize("name", sorted(FLASK.keys() - {"__init__"}))
 def test_what_is_in_the_extension_is_about_flask(name):
     found = {each.partition(".")[0] for each in at_run_time(ast.parse(FLASK[name].read_text()))}
     assert found & {"flask", "werkzeug", "click"} or is_data(FLASK[name])
 
 
-def test_the_extension_is_small():
+def test_the_adapters_are_small():
     assert len(FLASK) <= 11
+    assert len(FASTAPI) <= 9
     assert floor(FLASK, "overlimit.flask", "__init__") <= 6
+    assert floor(FASTAPI, "overlimit.fastapi", "__init__") <= 6
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -105,19 +118,22 @@ def test_a_room_uses_only_those_below_it(room):
 def test_what_all_frameworks_share_names_none(source):
     text = source.read_text().replace("Flask-Limiter", "").replace("docs/reference/flask.md", "")
     own = {"count_names.py": {"blueprint"}}.get(source.name, set())  # a kind of policy name
-    names = re.findall(r"(?i)\b(?:flask|django|blueprints?|init_app|werkzeug|limiter\.exempt)\b", text)
+    words = "flask|fastapi|starlette|django|blueprints?|init_app|werkzeug|limiter\\.exempt"
+    names = re.findall(rf"(?i)\b(?:{words})\b", text)
     assert set(names) <= own
 
 
-def test_the_middleware_imports_no_framework():
-    source = ROOT.parent / "wsgi.py"
+@pytest.mark.parametrize("name", ["asgi", "wsgi"])
+def test_a_middleware_imports_no_framework(name):
+    source = ROOT.parent / f"{name}.py"
     ours = [name for name in imported(source) if name.startswith("overlimit")]
     assert all(name.startswith(("overlimit.http.", "overlimit._logging.")) for name in ours)
     assert len(source.read_text().splitlines()) < 255
 
 
-def test_the_middleware_uses_what_is_public():
-    source = ROOT.parent / "wsgi.py"
+@pytest.mark.parametrize("name", ["asgi", "wsgi"])
+def test_a_middleware_uses_what_is_public(name):
+    source = ROOT.parent / f"{name}.py"
     used = [node for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.Attribute)]
     assert not [
         node.attr for node in used if re.match(r"_[^_]", node.attr) and ast.unparse(node.value) != "self"

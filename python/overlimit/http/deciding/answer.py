@@ -12,7 +12,7 @@ from overlimit._logging.once import is_first
 from overlimit._messages.texts import short_repr
 from overlimit.errors import StoreError
 from overlimit.http.answering.refusals import RefusalResponse, limit_exceeded, refusal_response, store_failed
-from overlimit.http.deciding.steps import Steps
+from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.rules.rule import ResolvedRule, Role
 
@@ -141,6 +141,26 @@ class StoreAnswer:
             problem = limit_exceeded(self.decision, self.message(arguments), self.violated())
         return refusal_response(problem, self.decision, accept, self.retry_after_name)
 
+    def asking_hooks(
+        self, arguments: tuple[Any, ...], is_answer: Callable[[Any], bool], wanted: str
+    ) -> Steps[Any | None]:
+        """Call hooks as `answer_of_hooks` does, those that are coroutine functions too."""
+        if self.store_failed:
+            return None
+        hooks = (hook for rule in self.refusing for hook in rule.on_breach)
+        yield from awaiting(hooks, self.decision, *arguments)
+        return self.answer_of_hooks(arguments, is_answer, wanted)
+
+    def asking_message(self, arguments: tuple[Any, ...]) -> Steps[str | None]:
+        """Return the message as `message` does, also of a coroutine function."""
+        yield from awaiting((rule.error_message for rule in self.refusing), *arguments)
+        return self.message(arguments)
+
+    def asking_response(self, accept: str | None, arguments: tuple[Any, ...]) -> Steps[RefusalResponse]:
+        """Return the answer as `response` does, also with the message of a coroutine function."""
+        yield from self.asking_message(arguments)
+        return self.response(accept, arguments)
+
     def log_as_shadow(self, place: str) -> None:
         """Log whom the limit in shadow that binds would have refused: as a warning only once per process."""
         decision = self.decision_with_shadows
@@ -170,6 +190,7 @@ class StoreAnswer:
         # A refused request was not charged, and neither was one that no store decided.
         if not self.decision or self.store_failed:
             return
+        yield from self.call.awaiting_uncounted(response, identifiers)
         charges, raised = self.call.uncounted(response, identifiers)
         if charges:
             try:

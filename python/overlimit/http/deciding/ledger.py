@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision
+from overlimit._core import PendingCall
 from overlimit.errors import StoreError
 from overlimit.http.answering.fields import POLICY, RATE, legacy_fields
 from overlimit.http.deciding.answer import StoreAnswer
-from overlimit.http.deciding.steps import Steps, all_of, run
+from overlimit.http.deciding.steps import Steps, all_of, awaited, run, run_async
 from overlimit.http.deciding.store_call import StoreCall, rate_fields
 from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.request import Request
@@ -52,6 +53,18 @@ class RequestLedger:
                 return self.refusal if self._note(plan, call, call.decide(self.identifiers)) else None
         return run(self.deciding(stores))
 
+    async def decide_async(self) -> StoreAnswer | None:
+        """Charge the request as `decide` does, without blocking the event loop."""
+        plan = self.undecided[0] if len(self.undecided) == 1 else None
+        if plan is None or plan.fixed_call is None or plan.needs_loop:
+            return await run_async(self.deciding())
+        self.undecided = ()  # most requests: there is nothing to roll back
+        call = plan.fixed_call
+        decision = call.decide_later(self.identifiers)
+        if type(decision) is PendingCall:
+            decision = await awaited(decision)
+        return self.refusal if self._note(plan, call, decision) else None
+
     def deciding(self, stores: Iterable[StorePlan] | None = None) -> Steps[StoreAnswer | None]:
         """Decide as `decide` does, and leave it to the caller to call the stores."""
         if stores is None:
@@ -60,16 +73,19 @@ class RequestLedger:
         before = len(answers)
         try:
             for plan in stores:
+                if plan.awaits:
+                    yield from plan.awaiting(identifiers.request.arguments)
                 call = plan.fixed_call or plan.call_for(identifiers)
                 if call is None:
                     continue
                 try:
-                    decision = yield call.deciding(identifiers)
+                    decision = yield from call.deciding(identifiers)
                 except StoreError as error:
+                    yield from plan.awaiting_instead(identifiers.request.arguments)
                     call = plan.call_instead(call, error, identifiers)
                     if call is None:
                         continue
-                    decision = yield call.deciding(identifiers)
+                    decision = yield from call.deciding(identifiers)
                 else:
                     plan.note_answer()
                 if self._note(plan, call, decision):

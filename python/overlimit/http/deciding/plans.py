@@ -10,8 +10,10 @@ from weakref import WeakKeyDictionary
 from overlimit import MemoryStore
 from overlimit._logging.stores import answered, failed
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
+from overlimit.http.callables import awaited_in
+from overlimit.http.deciding.functions import awaiting_rule, awaits, functions_of
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.steps import Steps
+from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.deciding.store_call import StoreCall
 from overlimit.http.identifying.builtin import builtins_in
 from overlimit.http.identifying.identifiers import NOBODY, IdentifierCache
@@ -28,7 +30,7 @@ from overlimit.http.rules.precedence import (
     rules_besides,
     rules_of_route,
 )
-from overlimit.http.rules.rule import MOST_KEPT, ResolvedRule, Resolver, Rule
+from overlimit.http.rules.rule import MOST_KEPT, Arguments, ResolvedRule, Resolver, Rule
 
 Place = tuple[str, str]
 """An endpoint and an HTTP method."""
@@ -37,7 +39,19 @@ Place = tuple[str, str]
 class StorePlan:
     """The rules that one store decides in one call: ``fixed_call``, if it is the same for each request."""
 
-    __slots__ = ("_call_of", "_fallback", "_in_outage", "_rate_limits", "_rules", "fixed_call", "needs_body")
+    __slots__ = (
+        "_awaited",
+        "_awaited_instead",
+        "_call_of",
+        "_fallback",
+        "_in_outage",
+        "_rate_limits",
+        "_rules",
+        "awaits",
+        "fixed_call",
+        "needs_body",
+        "needs_loop",
+    )
 
     def __init__(self, rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: Sequence[Rule] = ()) -> None:
         """Resolve what is the same for each request; ``fallback`` holds instead while the store fails."""
@@ -45,9 +59,19 @@ class StorePlan:
         self._rules = {each: tuple(rule.resolve_early() for rule in own) for each, own in rules.items()}
         self._fallback = tuple(rule.resolve_early() for rule in fallback)
         self._in_outage = False
-        functions = {rule.identify for own in (*rules.values(), fallback) for rule in own}
-        self.needs_body = any(each.reads_body for own in functions for each in builtins_in(own))
+        every_rule = tuple(rule for own in (*rules.values(), fallback) for rule in own)
+        identifies = {rule.identify for rule in every_rule}
+        self.needs_body = any(each.reads_body for own in identifies for each in builtins_in(own))
         """Whether identifiers are read from the body; what functions of the app read is not known."""
+        self._awaited = {each: tuple(filter(awaits, own)) for each, own in rules.items()}
+        self._awaited_instead = tuple(filter(awaits, fallback))
+        self.awaits = any(self._awaited.values()) or any(
+            any(awaited_in(each.request_filters)) for each in self._rate_limits
+        )
+        """Whether `awaiting` is to be asked before `call_for`."""
+        functions = functions_of(self._rate_limits, every_rule)
+        self.needs_loop = any(each.waits for each in awaited_in(functions))
+        """Whether a coroutine function has to be awaited before a request is decided."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
 
@@ -61,6 +85,19 @@ class StorePlan:
     def counts_per_process(self) -> bool:
         """Whether it counts in memory, so that each process that serves the app has counts of its own."""
         return any(each.enabled and isinstance(each.store, MemoryStore) for each in self._rate_limits)
+
+    def awaiting(self, arguments: Arguments) -> Steps[None]:
+        """Await the coroutine functions by which `call_for` finds the call for a request."""
+        for rate_limit in self._rate_limits:
+            yield from awaiting(rate_limit.request_filters, *arguments)
+            if rate_limit.holds_for(arguments):
+                for rule in self._awaited[rate_limit]:
+                    yield from awaiting_rule(rule, arguments)
+
+    def awaiting_instead(self, arguments: Arguments) -> Steps[None]:
+        """Await the coroutine functions by which `call_instead` finds the call for a request."""
+        for rule in self._awaited_instead:
+            yield from awaiting_rule(rule, arguments)
 
     def call_for(self, identifiers: IdentifierCache) -> StoreCall | None:
         """Return the call for a request; None if no rule holds for it."""
@@ -109,6 +146,7 @@ class RoutePlan:
         self.stores = tuple(stores)
         self.counts_per_process = any(each.counts_per_process for each in self.stores)
         self.needs_body = any(each.needs_body for each in self.stores)
+        self.needs_loop = any(each.needs_loop for each in self.stores)
         self.handler = route.handlers[0] if route is not None and route.handlers else None
         self.applied_limits = frozenset(() if route is None else route.applied_limits)
         self.handler_decides = route is not None and route.handler_decides

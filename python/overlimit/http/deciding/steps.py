@@ -1,32 +1,34 @@
 """What a decision waits for, apart from what it decides.
 
-A decision is a generator of the calls to stores that it needs. Whoever runs it makes each of them, and sends
-its answer back or throws its error in: `run` does that in this thread, `run_async` by awaiting.
+A decision is a generator of the calls that it needs: to stores, and of the app's coroutine functions. Whoever
+runs it makes each of them, and sends its answer back or throws its error in: `run` does that in this thread,
+and `run_async` on the event loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from overlimit import _steps
+from overlimit._core import PendingCall
+from overlimit.http.callables import awaited_in
 
 T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """A call to a store, to be made in one of two ways."""
+    """A call that may wait, to be made in one of two ways."""
 
     now: Callable[[], Any]
     """Returns the answer, for which this thread waits."""
     later: Callable[[], Any]
-    """Prepares the call for an event loop."""
-    waits: bool
-    """Whether the store may wait, so that an event loop awaits the answer."""
+    """Returns the answer, or what an event loop awaits for it."""
 
 
 Steps: TypeAlias = _steps.Steps[Call, T]
-"""Calls to stores, which may wait, one after the other; the result is known when all have been made."""
+"""Calls that may wait, one after the other; the result is known when all have been made."""
 
 
 def run(steps: Steps[T]) -> T:
@@ -44,9 +46,17 @@ def _make_now(call: Call) -> Any:
 
 
 async def _make_later(call: Call) -> Any:
-    from overlimit.aio import loops
+    answer = call.later()
+    if type(answer) is PendingCall:
+        return await awaited(answer)
+    return await answer if hasattr(type(answer), "__await__") else answer  # of a coroutine function
 
-    return await loops.answer(call.later()) if call.waits else call.now()
+
+async def awaited(call: PendingCall) -> Any:
+    """Return or raise what a store answers to a call that has to wait."""
+    from overlimit.aio import loops  # which loads asyncio
+
+    return await loops.answer(call)
 
 
 def all_of(several: Iterable[Steps[None]]) -> Steps[None]:
@@ -59,3 +69,17 @@ def all_of(several: Iterable[Steps[None]]) -> Steps[None]:
             raised = raised or error
     if raised is not None:
         raise raised
+
+
+def awaiting(functions: Iterable[object], *arguments: Any) -> Steps[None]:
+    """Await the coroutine functions among these, so that they can be called with the same arguments."""
+    for function in awaited_in(functions):
+        if function.is_kept(arguments):
+            continue
+        try:
+            call = partial(function.function, *arguments)
+            returned = yield Call(call, call)
+        except Exception as error:
+            function.keep(arguments, None, error)
+        else:
+            function.keep(arguments, returned, None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from overlimit import Decision, Limiter, MemoryStore, _core
+from overlimit import Decision, Limiter, _core
 from overlimit.http.answering.fields import POLICY, RATE, HeaderNames, Item, policy_field
-from overlimit.http.deciding.steps import Call
+from overlimit.http.callables import StandsForFunctions, awaited_in
+from overlimit.http.deciding.steps import Call, Steps, awaiting
 from overlimit.http.identifying.identifiers import (
     FromFunctions,
     IdentifierCache,
@@ -47,8 +48,6 @@ class StoreCall:
         self.rules = _join_policies(rules)
         self.refunding = max((rule.limiter for rule in self.rules), key=_strictness)
         """The limiter that refunds: as for decisions, the strictest says what happens when that fails."""
-        self.waits = not isinstance(self.refunding.store, MemoryStore)
-        """Whether its store may wait."""
         self._core_rules = tuple(
             (each.limiter, each.identify, each.cost, int(each.role)) for each in self.rules
         )
@@ -71,6 +70,21 @@ class StoreCall:
         )
         self.legacy_names: HeaderNames | None = next(legacy, None)
         self.refundable = tuple(i for i, rule in enumerate(self.rules) if rule.deduct_when is not None)
+        of_request = (function for rule in self.rules for function in (rule.identify, rule.cost))
+        self._awaits = any(awaited_in(of_request))
+
+    def deciding(self, identifiers: IdentifierCache) -> Steps[Decision]:
+        """Decide as `decide` does, with coroutine functions too, and leave it to the caller to wait."""
+        if self._awaits:
+            arguments = identifiers.request.arguments
+            for rule in self.rules:
+                if rule.identify not in identifiers:
+                    yield from awaiting((rule.identify,), *arguments)
+                yield from awaiting((rule.cost,), *arguments)
+        decision: Decision = yield Call(
+            partial(self.decide, identifiers), partial(self.decide_later, identifiers)
+        )
+        return decision
 
     def decide(self, identifiers: IdentifierCache) -> Decision:
         """Charge a request; raise StoreError as ``on_error`` says, or what a cost or identifier raises."""
@@ -82,21 +96,17 @@ class StoreCall:
         )
 
     def decide_later(self, identifiers: IdentifierCache) -> Any:
-        """Prepare what `decide` does, to be answered on an event loop (`overlimit.aio.loops`)."""
+        """Decide as `decide` does; return a PendingCall if an event loop has to wait for the answer."""
         for identify in self._read_from_request:
             identifiers[identify]
         return _core._decide_request_later(
             self._core_rules, identifiers, as_identifiers, identifiers.request.arguments
         )
 
-    def deciding(self, identifiers: IdentifierCache) -> Call:
-        """Return the call that charges a request."""
-        return Call(partial(self.decide, identifiers), partial(self.decide_later, identifiers), self.waits)
-
     def refund(self, decision: Decision) -> Call:
         """Return the call that refunds what it charged."""
         limiter = self.refunding
-        return Call(partial(limiter.refund, decision), partial(limiter._refund_later, decision), self.waits)
+        return Call(partial(limiter.refund, decision), partial(limiter._refund_later, decision))
 
     def refund_part(self, decision: Decision, charges: list[int]) -> Call:
         """Return the call that refunds some of its charges."""
@@ -104,12 +114,16 @@ class StoreCall:
         return Call(
             partial(limiter._refund_part, decision, charges),
             partial(limiter._refund_part_later, decision, charges),
-            self.waits,
         )
 
     def names_of(self, rule: ResolvedRule) -> list[str]:
         """Return the names that header fields give to the limits of one of its rules."""
         return self._names[id(rule)]
+
+    def awaiting_uncounted(self, response: Any, identifiers: IdentifierCache) -> Steps[None]:
+        """Await the ``deduct_when`` that are coroutine functions, for `uncounted`."""
+        functions = [self.rules[index].deduct_when for index in self.refundable]
+        yield from awaiting(functions, response, *identifiers.request.arguments)
 
     def uncounted(self, response: Any, identifiers: IdentifierCache) -> tuple[list[int], Exception | None]:
         """Return the charges whose ``deduct_when`` is false, and the first exception of a ``deduct_when``."""
@@ -233,16 +247,25 @@ def _all_of(one: Identify, other: Identify) -> Identify:
 def _highest(one: Cost, other: Cost) -> Cost:
     if isinstance(one, int) and isinstance(other, int):
         return max(one, other)
-    return lambda *arguments: max(_units(one, arguments), _units(other, arguments))
+    return _Highest((one, other))
 
 
-def _units(cost: Cost, arguments: Sequence[Any]) -> int:
-    return cost if isinstance(cost, int) else cost(*arguments)
+class _Highest(StandsForFunctions):
+    """Returns the higher of two costs, of which one may be a number."""
+
+    def __call__(self, *arguments: Any) -> int:
+        return max(cost if isinstance(cost, int) else cost(*arguments) for cost in self.made_of)
 
 
 def _either(
     one: Callable[..., object] | None, other: Callable[..., object] | None
 ) -> Callable[..., object] | None:
-    if one is None or other is None:
-        return None
-    return lambda *arguments: any([one(*arguments), other(*arguments)])
+    return None if one is None or other is None else _Either((one, other))
+
+
+class _Either(StandsForFunctions):
+    """Returns whether one of two functions returns true, and calls both."""
+
+    def __call__(self, *arguments: Any) -> bool:
+        results = [function(*arguments) for function in self.made_of]
+        return any(results)

@@ -42,6 +42,11 @@ class Addresses:
         self._find: _Finder | None = by(trusted_proxies)
         self._remembered = lru_cache(_REMEMBERED)(self._find) if self._find else None
 
+    @property
+    def reads_forwarded_for(self) -> bool:
+        """Whether ``X-Forwarded-For`` matters to it."""
+        return self._find is not None
+
     def client(self, peer: str | None, forwarded_for: str | Sequence[str] | None) -> str | None:
         """Return the right-most address that is not a trusted proxy's, or ``peer`` unchanged; never raises.
 

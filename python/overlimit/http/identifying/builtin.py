@@ -20,7 +20,7 @@ from overlimit._messages.texts import short_repr
 from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import StandsForFunctions, check_callable, function_name
 from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
-from overlimit.http.identifying.identifiers import FromFunctions, ReadsRequest, escaped
+from overlimit.http.identifying.identifiers import ReadsRequest, escaped
 from overlimit.http.request import Request
 
 _HEX_DIGITS = 32
@@ -116,9 +116,6 @@ by_user_or_address = BuiltinIdentifier(
 
 everybody = BuiltinIdentifier((), "everybody", ("all",), lambda request, _: "all", lambda value, _: "all")
 """The same identifier for all requests."""
-
-by_address_and_user = FromFunctions((by_address, by_user))
-"""The address, and the user if one is logged in: all of them are limited."""
 
 
 @checks_arguments()

@@ -74,6 +74,8 @@ def as_identifiers(found: object) -> Identifiers:
     """
     if type(found) is str and found:
         return (found,)
+    if type(found) is tuple and len(found) == 1 and type(found[0]) is str and found[0]:
+        return found
     known: dict[bytes, str | bytes] = {}
     for member in map(_member, _each(found)):
         if member:

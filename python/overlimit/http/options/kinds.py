@@ -191,6 +191,11 @@ def options(**described: Option) -> dict[str, Option]:
     return {name: option._replace(name=name) for name, option in described.items()}
 
 
+def without_keys(known: Mapping[str, Option]) -> dict[str, Option]:
+    """Return options as those have them who read no configuration."""
+    return {name: option._replace(key=None, other_keys=()) for name, option in known.items()}
+
+
 def documents(known: Mapping[str, Option]) -> Callable[[C], C]:
     """Write the options in the place of ``{options}`` in a docstring."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import InvalidLimit
@@ -34,6 +34,16 @@ Cost: TypeAlias = int | Callable[..., int]
 
 Scope: TypeAlias = str | Callable[..., str]
 """What a count is divided by, or a function that returns it for an endpoint."""
+
+
+AnyLimits: TypeAlias = LimitsValue | Callable[..., Awaitable[LimitsLike]]
+"""Limits where coroutine functions may return them, too."""
+
+AnyCost: TypeAlias = Cost | Callable[..., Awaitable[int]]
+"""A cost where coroutine functions may return it, too."""
+
+AnyScope: TypeAlias = Scope | Callable[..., Awaitable[str]]
+"""A scope where coroutine functions may return it, too."""
 
 
 ANONYMOUS = kinds.one_of(*get_args(Anonymous))
@@ -159,6 +169,12 @@ class LimitOptions:
         """Check the limits by ``read``; raise InvalidLimit, or TypeError for what takes other arguments."""
         for part in (*self.parts, *self.meta_limits):
             _check_part(part, read, self.algorithm, arguments)
+
+
+def check_limits_are_given(value: object) -> None:
+    """Raise InvalidLimit for None in the place of limits."""
+    if value is None:
+        raise InvalidLimit("limits must be given: a string such as '10/second', a limit, or a list of these")
 
 
 @hides_passwords

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
 from overlimit.clocks import ClockLike
@@ -11,7 +11,7 @@ from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
-from overlimit.http.options.limit_options import ANONYMOUS, ON_ERROR, Cost, LimitsValue
+from overlimit.http.options.limit_options import ANONYMOUS, ON_ERROR, AnyCost, AnyLimits
 from overlimit.limiter import OnError
 from overlimit.stores import Store
 
@@ -24,7 +24,7 @@ Headers = Literal["draft", "legacy", "both"] | None
 class CommonOptions(TypedDict, total=False):
     """The options of every adapter; None means not set, except for ``headers``."""
 
-    global_limits: LimitsValue | None
+    global_limits: AnyLimits | None
     on_breach: Callable[..., object] | None
     identifiers: Identify | Sequence[Identify] | None
     key_func: Callable[..., object] | None
@@ -46,22 +46,22 @@ class CommonOptions(TypedDict, total=False):
 class RateLimitOptions(CommonOptions, total=False):
     """The options of a RateLimit."""
 
-    default_limits: LimitsValue | None
+    default_limits: AnyLimits | None
     default_limits_per_method: bool | None
     default_limits_exempt_when: Callable[..., object] | None
     default_limits_deduct_when: Callable[..., object] | None
-    default_limits_cost: Cost | None
-    application_limits: LimitsValue | None
+    default_limits_cost: AnyCost | None
+    application_limits: AnyLimits | None
     application_limits_per_method: bool | None
     application_limits_exempt_when: Callable[..., object] | None
     application_limits_deduct_when: Callable[..., object] | None
-    application_limits_cost: Cost | None
+    application_limits_cost: AnyCost | None
     global_limits_per_method: bool | None
     global_limits_exempt_when: Callable[..., object] | None
     global_limits_deduct_when: Callable[..., object] | None
-    global_limits_cost: Cost | None
-    meta_limits: LimitsValue | None
-    in_memory_fallback: LimitsValue | None
+    global_limits_cost: AnyCost | None
+    meta_limits: AnyLimits | None
+    in_memory_fallback: AnyLimits | None
     on_meta_breach: Callable[..., object] | None
 
 
@@ -75,7 +75,7 @@ def _group(name: str, key: str, prefix: str, text: str) -> dict[str, Option]:
     }
     return {name: Option(kinds.LIMITS_OF_ALL, text, key)} | {
         f"{name}_{option}": Option(
-            kind, "As for `rate_limit`.", f"{prefix}_{option.upper()}", default=default
+            kind, "As for a single limit.", f"{prefix}_{option.upper()}", default=default
         )
         for option, (kind, default) in beside.items()
     }
@@ -209,21 +209,25 @@ GROUPS = tuple(name for name, option in RATE_LIMIT_OPTIONS.items() if option.kin
 """The options that are limits."""
 
 
-def shows_options(function: F) -> F:
-    """Show the options in the signature in place of ``**options``, and parameters as those given by name."""
-    signature = inspect.signature(function)
-    placed = [
-        each.replace(kind=each.POSITIONAL_OR_KEYWORD)
-        for each in signature.parameters.values()
-        if each.kind is not each.VAR_KEYWORD
-    ]
-    named = [_parameter(option) for option in RATE_LIMIT_OPTIONS.values()]
-    function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
-    return function
+def shows_options(known: Mapping[str, Option]) -> Callable[[F], F]:
+    """Show options in a signature in place of ``**options``, and parameters as those given by name."""
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        placed = [
+            each.replace(kind=each.POSITIONAL_OR_KEYWORD)
+            for each in signature.parameters.values()
+            if each.kind is not each.VAR_KEYWORD
+        ]
+        named = [_parameter(option) for option in known.values()]
+        function.__signature__ = signature.replace(parameters=placed + named)  # type: ignore[attr-defined]
+        return function
+
+    return shown
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    annotation = RateLimitOptions.__annotations__[option.name]
+    annotation = RateLimitOptions.__annotations__.get(option.name, type(option.default).__name__)
     written = getattr(annotation, "__forward_arg__", annotation)
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(option.name, kind, default=option.default, annotation=written)

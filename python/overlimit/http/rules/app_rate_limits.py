@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 from weakref import WeakSet
 
 from overlimit import MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.addresses import Addresses
-from overlimit.http.identifying.builtin import by_address_and_user
+from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
@@ -52,7 +53,7 @@ class AppRateLimit:
         self.in_fields = given["headers"] in ("draft", "both") and not self.shadow
         self.enabled_by_settings = given["enabled"]
         self.enabled = self.enabled_by_settings
-        handle = RateLimitHandle() if handle is None else handle
+        self.handle = handle = RateLimitHandle() if handle is None else handle
         self.exemptions, self.request_filters = handle.exemptions, handle.request_filters
         self._unusable_store = given.get("unusable_store")
         store = self._store_or_memory(given["store"], memory)
@@ -210,6 +211,8 @@ class RateLimitHandle:
     def __init__(self) -> None:
         self.exemptions = Exemptions()
         self.request_filters: list[Callable[..., object]] = []
+        self.decorated: list[Callable[..., Any]] = []
+        """The functions that it limits, where decorators leave them as they are and calls do not tell."""
         self.apps: WeakSet[AppRateLimits] = WeakSet()
         self.was_registered = False
         """Whether it was ever registered on an app, even if that no longer exists."""

@@ -6,9 +6,10 @@ docs/reference/flask.md has this as tables.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from overlimit._messages.texts import nearest
 from overlimit.http.identifying.builtin import everybody
 from overlimit.http.options.limit_options import LimitOptions, is_dynamic, text_of
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits
@@ -23,6 +24,9 @@ from overlimit.http.rules.applied_limits import (
 )
 from overlimit.http.rules.count_names import CountName
 from overlimit.http.rules.rule import Role, Rule, digest
+
+STANDARD_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"))
+"""The methods of HTTP itself."""
 
 RulesByRateLimit = dict[AppRateLimit, tuple[Rule, ...]]
 
@@ -54,6 +58,8 @@ class Route(NamedTuple):
     """Whether it can be limited; static files without a decorator are not."""
     paths: tuple[str, ...] = ()
     """The paths that lead to it, as the framework writes them."""
+    field_name: str = ""
+    """The name of its limits in header fields, if it is not the endpoint."""
 
     @property
     def applied_limits(self) -> Iterator[AppliedLimit]:
@@ -67,6 +73,23 @@ def check_registered(rate_limits: AppRateLimits, route: Route) -> None:
     inherited = (applied for each in route.groups for applied in applied_limits_of_group(each.group))
     for applied in (*route.applied_limits, *inherited):
         rate_limits.acting_for(applied)
+
+
+def check_methods(route: Route, more: Iterable[AppliedLimit], taken: Collection[str], app_name: str) -> None:
+    """Raise ValueError if limits of a route, or ``more``, name methods that neither HTTP nor the app has.
+
+    ``taken`` are the methods that the routes of the app take.
+    """
+    inherited = (each for group in route.groups for each in applied_limits_of_group(group.group))
+    found = (*route.applied_limits, *inherited, *more)
+    named = {name for applied in found for name in applied.options.methods or ()}
+    for name in sorted(named - STANDARD_METHODS - set(taken)):
+        like = nearest(name, (*taken, *STANDARD_METHODS))
+        hint = f"did you mean {like!r}?" if like else "name some that its routes take, as 'GET'"
+        raise ValueError(
+            f"a limit for {route.endpoint!r} has methods=[{name!r}], which no route of {app_name!r} "
+            f"takes: {hint}"
+        )
 
 
 def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: Route) -> Iterator[Rule]:
@@ -151,7 +174,8 @@ def fallback_rules(rate_limit: AppRateLimit, count: CountName) -> Iterator[Rule]
 def count_of(route: Route, kind: str, *parts: str, field_name: str | None = None) -> CountName:
     """Return where limits of this kind count that count a route's endpoint alone."""
     endpoint = route.endpoint
-    return CountName(kind, parts, field_name or endpoint, endpoint, route.method, endpoint)
+    field_name = field_name or route.field_name or endpoint
+    return CountName(kind, parts, field_name, endpoint, route.method, endpoint)
 
 
 def count_of_all(route: Route, kind: str) -> CountName:

@@ -1,0 +1,151 @@
+"""Rate limits for every ASGI app: Starlette, Litestar, Quart, FastAPI without decorators, or plain ASGI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.asgi.messages import LimitedMessages
+from overlimit.http.asgi.requests import (
+    DECISION,
+    ASGIApp,
+    AsgiRequest,
+    Receive,
+    Scope,
+    Send,
+    kept_in,
+    read_json,
+)
+from overlimit.http.asgi.responses import Answering, Response, refuse
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.steps import run_async
+from overlimit.http.identifying.builtin import (
+    by_address,
+    by_cookie,
+    by_header,
+    by_json,
+    by_user,
+    by_user_or_address,
+)
+from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
+from overlimit.http.options.limit_options import AnyLimits
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["HeaderNames", "RateLimitMiddleware", "Response"]
+__all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
+
+
+class RateLimitMiddleware:
+    """Limits the requests to an ASGI app, and the handshakes of its websockets, before it sees them.
+
+    OPTIONS requests are not limited; all others are, including those that end with a 404. Functions are given
+    the scope if they take it, after the response or the decision if they are given one, and may be coroutine
+    functions. ``scope["overlimit.decision"]`` is the Decision on the request; None if it is not limited.
+
+    Parameters
+    ----------
+    limits
+        Hold for all requests of an identifier together: a string, a limit, a function that returns one of
+        these, or a list. Optional if there are ``routes``.
+    routes
+        Limits by pattern: ``{"/login": "5/minute", "POST /upload/*": "10/hour"}``, below the ``root_path``.
+        The first that matches replaces ``limits``, and has one count per identifier; ``*`` matches any rest,
+        slashes too. The handshake of a websocket is a GET.
+    message_limits
+        Hold for the messages that all websockets of an identifier receive together; a refusal closes that
+        websocket with the code 1008.
+    global_limits
+        Hold for all clients together, on every path that is not exempt: one count, whoever asks.
+    exempt
+        Patterns of requests that are not limited, or a function that returns true for them.
+    identifiers, key_func, anonymous
+        Who is limited, as for `overlimit.flask.RateLimit`; by default the address, and the user that a
+        middleware around this one has put into ``scope["user"]``.
+    cost, deduct_when
+        What a request spends, and whether it counts, given the `Response`.
+    on_breach
+        Called with the Decision of a refusal; an ASGI app that it returns, such as a response of Starlette,
+        is the answer.
+    store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, local_share, shadow, \
+trusted_proxies, ipv6_prefix
+        As for `overlimit.flask.RateLimit`.
+
+    Raises
+    ------
+    InvalidLimit
+        A limit is malformed.
+    ValueError, TypeError
+        Another option has an invalid value, or there is no option of this name.
+    """
+
+    @checks_arguments()
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: AnyLimits | None = None,
+        routes: Mapping[str, AnyLimits] | None = None,
+        message_limits: AnyLimits | None = None,
+        exempt: Exempt = None,
+        **options: Unpack[MiddlewareOptions],
+    ) -> None:
+        """Compile the limits; nothing is connected to."""
+        if not callable(app):
+            raise TypeError(f"the first argument must be the ASGI app, not {type(app).__name__}")
+        self._app = app
+        others = {"message_limits": message_limits}
+        self._limits = LimitsByPath(limits, routes, exempt, others, kept_in, **options)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Decide a request or a handshake, and hand it to the app unless it is refused."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        scope[DECISION] = None
+        request, limits = AsgiRequest(scope), self._limits
+        request.begin()
+        if limits.awaits:
+            await run_async(limits.awaiting(request.arguments))
+        method, path = request.method, request.path
+        if limits.lets_pass(method, path, request.arguments):
+            await self._app(scope, receive, send)
+            return
+        messages = None
+        of_messages = limits.others["message_limits"]
+        if scope["type"] == "websocket" and of_messages is not None:
+            messages = LimitedMessages(of_messages, limits.rate_limit, request, receive, send)
+            receive, send = messages.receive, messages.send
+        plan = limits.plan_of(method, path)
+        if plan is None:
+            await self._app(scope, receive, send)
+        else:
+            await self._decide(plan, request, receive, send, messages)
+
+    async def _decide(
+        self,
+        plan: RoutePlan,
+        request: AsgiRequest,
+        receive: Receive,
+        send: Send,
+        messages: LimitedMessages | None,
+    ) -> None:
+        if plan.needs_body:
+            receive = await read_json(request, receive)
+        ledger = RequestLedger(request, plan)
+        await ledger.decide_async()
+        request.scope[DECISION] = ledger.decision(self._limits.rate_limit)
+        if messages is not None:
+            messages.identifiers = ledger.identifiers
+        answering = Answering(send, ledger)
+        if ledger.refusal is not None:
+            await refuse(ledger.refusal, request, receive, answering)
+            return
+        try:
+            await self._app(request.scope, receive, answering)
+        except Exception:
+            await answering.fail()
+            raise

@@ -1,0 +1,59 @@
+"""Rate limits for FastAPI: the RateLimit with its decorators and dependencies, and built-in identifiers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+try:  # so that what is missing is named before anything else is imported
+    import fastapi as _fastapi  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "fastapi":
+        raise
+    raise ModuleNotFoundError(
+        "overlimit.fastapi needs FastAPI 0.100 or later: pip install 'overlimit[fastapi]' brings it",
+        name=error.name,
+    ) from None
+
+from overlimit.fastapi.errors import RateLimitExceeded, StoreFailed
+from overlimit.fastapi.extension import RateLimit
+from overlimit.fastapi.identifiers import get_address, get_identifiers
+from overlimit.fastapi.migration_hints import OF_MODULE
+from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.asgi.responses import Response
+from overlimit.http.identifying.builtin import (
+    by_address,
+    by_cookie,
+    by_header,
+    by_json,
+    by_path_parameter,
+    by_user,
+    by_user_or_address,
+)
+from overlimit.http.rules.applied_limits import ExemptionScope
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Say what to import instead, in an ImportError: ``from overlimit.fastapi import`` shows no other."""
+        if name in OF_MODULE:
+            raise ImportError(f"overlimit.fastapi has no {name}: {OF_MODULE[name]}", name=__name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+__all__ = [
+    "ExemptionScope",
+    "HeaderNames",
+    "RateLimit",
+    "RateLimitExceeded",
+    "Response",
+    "StoreFailed",
+    "by_address",
+    "by_cookie",
+    "by_header",
+    "by_json",
+    "by_path_parameter",
+    "by_user",
+    "by_user_or_address",
+    "get_address",
+    "get_identifiers",
+]

@@ -1,0 +1,181 @@
+"""What ``limiter.limit`` makes: limits that stay on a function, or that a dependency stands for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypedDict, TypeVar
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import HTTPConnection
+
+from overlimit.fastapi.conversation import CONVERSATION
+from overlimit.http.asgi.requests import kept_in
+from overlimit.http.callables import asked_once, function_name, taking_request
+from overlimit.http.identifying.identifiers import Anonymous, Identify
+from overlimit.http.options import kinds
+from overlimit.http.options.kinds import Option
+from overlimit.http.options.limit_options import (
+    LIMIT_OPTIONS,
+    AnyCost,
+    AnyLimits,
+    AnyScope,
+    ReadLimits,
+    check_limits_are_given,
+    limit_options,
+)
+from overlimit.http.rules.app_rate_limits import RateLimitHandle
+from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, add_applied_limit
+from overlimit.limiter import OnError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BEFORE_VALIDATION = Option(
+    kinds.SWITCH,
+    "Whether a request is decided before its parameters are validated and its dependencies called. All "
+    "limits of a route are decided together, so one of them says so for all.",
+    default=False,
+    name="before_validation",
+)
+
+OPTIONS = {**LIMIT_OPTIONS, BEFORE_VALIDATION.name: BEFORE_VALIDATION}
+"""The options of one limit."""
+
+
+class SharedKeywords(TypedDict, total=False):
+    """The options of every kind of limit; see `RateLimit.limit`."""
+
+    identifiers: Identify | Sequence[Identify] | None
+    key_func: Callable[..., object] | None
+    anonymous: Anonymous | None
+    per_method: bool
+    methods: Iterable[str] | None
+    error_message: str | Callable[..., str | Awaitable[str]] | None
+    exempt_when: Callable[..., object] | None
+    override_defaults: bool
+    deduct_when: Callable[..., object] | None
+    on_breach: Callable[..., object] | None
+    cost: AnyCost | None
+    meta_limits: AnyLimits | None
+    algorithm: str | None
+    name: str | None
+    shadow: bool
+    on_error: OnError | None
+    before_validation: bool
+
+
+class LimitKeywords(SharedKeywords, total=False):
+    """The options of a limit that does not span routes."""
+
+    scope: AnyScope | None
+
+
+@dataclass(eq=False, slots=True)
+class RouteLimit(AppliedLimit):
+    """The limits that one decorator or dependency has put on path functions."""
+
+    before_validation: bool = False
+
+
+def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[str, Any]:
+    """Return options whose functions get the request if they take it, and may be coroutine functions."""
+    taken = {
+        name: taking_request(value, known[name].kind.own_arguments, kept_in) if name in known else value
+        for name, value in options.items()
+    }
+    return {
+        name: asked_once(value, kept_in) if name.endswith("exempt_when") else value
+        for name, value in taken.items()
+    }
+
+
+def applied_limit(
+    value: AnyLimits,
+    handle: RateLimitHandle,
+    keywords: LimitKeywords,
+    *,
+    read: ReadLimits,
+    is_shared: bool = False,
+) -> RouteLimit:
+    """Check the options of a limit, as `limit_options` does; ``read`` reads limits."""
+    check_limits_are_given(value)
+    taken = taken_functions({"limits": value, **keywords}, {**OPTIONS, "limits": OPTIONS["meta_limits"]})
+    first = taken.pop(BEFORE_VALIDATION.name, False)
+    BEFORE_VALIDATION.check(first, 1)
+    options = limit_options(
+        taken.pop("limits"),
+        taken,
+        LimitKeywords.__annotations__,
+        read=read,
+        arguments=1,
+        is_shared=is_shared,
+    )
+    return RouteLimit(options, handle, first)
+
+
+class LimitDecorator:
+    """Limits to be put on path functions, or on functions that these depend on."""
+
+    def __init__(self, make: Callable[[], RouteLimit], handle: RateLimitHandle) -> None:
+        self._make, self._handle = make, handle
+
+    def __call__(self, target: F) -> F:
+        """Leave the limits on a function, which stays as it is."""
+        _check_target(target)
+        # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
+        applied = self._make()
+        limits = add_applied_limit(target, applied, during_request=False)
+        try:
+            setattr(target, APPLIED_LIMITS, limits)
+            self._handle.decorated.append(target)
+            self._handle.note_change()
+        except (AttributeError, TypeError):
+            raise TypeError(
+                f"a limit cannot stay on {function_name(target)}: put it on a function that is defined by def"
+            ) from None
+        return target
+
+    @property
+    def __signature__(self) -> NoReturn:
+        """FastAPI asks for it where this was meant to be a dependency, or was put above a function bare."""
+        raise TypeError(
+            "limiter.limit is a decorator that takes limits first: write @limiter.limit('5/minute'); in "
+            "Depends(...), write limiter.dependency('5/minute')"
+        )
+
+
+def _check_target(target: object) -> None:
+    if isinstance(target, APIRouter):
+        raise TypeError(
+            "a limit is put on a function, not on a router: write APIRouter(dependencies=[Depends("
+            "limiter.dependency('5/minute'))])"
+        )
+    if isinstance(target, FastAPI):
+        raise TypeError(
+            "a limit is put on a function, not on an app: write RateLimit(app, application_limits=...) for "
+            "all its routes together, or default_limits=... for each of them"
+        )
+    if isinstance(target, type):
+        raise TypeError(f"{target.__name__} is a class: put the limit on the methods that answer requests")
+    if not callable(target):
+        raise TypeError(f"a limit is put on a function, not on {target!r}")
+
+
+class LimitDependency:
+    """Stands for limits in ``Depends(...)``: they are decided with those of the path function."""
+
+    def __init__(self, applied: RouteLimit) -> None:
+        setattr(self, APPLIED_LIMITS, (applied,))
+
+    async def __call__(self, connection: HTTPConnection) -> None:
+        """Check that the limits hold here; RuntimeError if the app has no RateLimit that would see to it."""
+        if CONVERSATION not in connection.scope:
+            raise RuntimeError(
+                "a limit in Depends(...) is of a RateLimit that this app does not have: call init_app(app) "
+                "on it"
+            )
+
+    __signature__ = inspect.Signature(
+        [inspect.Parameter("connection", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=HTTPConnection)]
+    )

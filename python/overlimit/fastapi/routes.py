@@ -1,0 +1,233 @@
+"""The routes of an app, found wherever they are, and decided just before their path functions are called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection, Request
+from starlette.routing import BaseRoute, Host, Mount, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from overlimit.fastapi.conversation import CONVERSATION, Conversation
+from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send, read_json
+from overlimit.http.callables import is_coroutine_function
+from overlimit.http.rules.applied_limits import AppliedLimit, applied_limits_of, wrapped_chain
+
+_CONNECTION = "connection of overlimit"
+"""What a path function is given that has no parameter for its connection; no parameter can be called so."""
+
+
+@dataclass(eq=False)
+class LimitedRoute:
+    """A route that can be limited; no two of them are equal."""
+
+    target: Any
+    """The route, or what FastAPI has in its place for a router that was included."""
+    handler: Callable[..., Any]
+    dependencies: tuple[Callable[..., Any], ...]
+    """All that the path function depends on, through however many dependencies."""
+    decides_first: bool
+    """Whether there is nothing that could be waited for, or no place behind it to decide."""
+
+    @property
+    def path(self) -> str:
+        """The path as the framework writes it, below the app that it is mounted in."""
+        path: str = getattr(self.target, "path_format", self.target.path)
+        return path
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The HTTP methods that it takes; a handshake of a websocket is a GET."""
+        return tuple(sorted(getattr(self.target, "methods", None) or ("GET",)))
+
+    @property
+    def is_of_framework(self) -> bool:
+        """Whether it is one of the pages on the app's own interface."""
+        return getattr(self.handler, "__module__", "") == FastAPI.__module__
+
+    def depends(self) -> Iterator[AppliedLimit]:
+        """Yield the limits of its dependencies, each once."""
+        yield from dict.fromkeys(
+            applied for dependency in self.dependencies for applied in applied_limits_of(dependency)
+        )
+
+    def functions(self) -> Iterator[object]:
+        """Yield all functions that a request calls, as far as decorators tell."""
+        methods = vars(self.handler).values() if isinstance(self.handler, type) else ()
+        for function in (self.handler, *self.dependencies, *methods):
+            yield from wrapped_chain(function)
+
+    def method_handler(self, method: str) -> Callable[..., Any] | None:
+        """Return what answers an HTTP method, if the path function is a class."""
+        name = method.lower()
+        if name == "head" and not hasattr(self.handler, name):
+            name = "get"
+        return getattr(self.handler, name, None) if isinstance(self.handler, type) else None
+
+
+@dataclass
+class Found:
+    """What was found in an app."""
+
+    routes: list[LimitedRoute]
+    lists: list[Sequence[BaseRoute]]
+    """The lists of routes that were looked through: another length means other routes."""
+    apps: list[Starlette]
+    """The app, and those that are mounted in it."""
+
+
+def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Found:
+    """Find all routes of an app but those of mounted apps that have limits of their own."""
+    found = Found([], [], [app])
+
+    def look_through(routes: Sequence[BaseRoute]) -> None:
+        found.lists.append(routes)
+        for route in routes:
+            look_at(route)
+
+    def look_at(route: Any) -> None:
+        if isinstance(route, (Route, WebSocketRoute)):
+            found.routes.append(_limited(route))
+        elif isinstance(route, (Mount, Host)):
+            inner = getattr(route, "_base_app", route.app)
+            if isinstance(inner, Starlette):
+                if has_its_own(inner):
+                    return
+                found.apps.append(inner)
+            look_through(route.routes or ())
+        elif hasattr(route, "effective_route_contexts"):  # an included router, which FastAPI keeps apart
+            found.lists += _lists_of(route)
+            for context in route.effective_route_contexts():
+                if context.starlette_route is not None:
+                    look_at(context.starlette_route)
+                elif context.app is not None:
+                    found.routes.append(_limited(context))
+
+    look_through(app.routes)
+    return found
+
+
+def _lists_of(included: Any) -> Iterator[Sequence[BaseRoute]]:
+    routes = included.original_router.routes
+    yield routes
+    for route in routes:
+        if hasattr(route, "original_router"):
+            yield from _lists_of(route)
+
+
+def _limited(target: Any) -> LimitedRoute:
+    """Have a route ask its conversation; the same as before if it does so already."""
+    if isinstance(target.app, _LimitedApp):
+        return target.app.route
+    dependant = getattr(target, "dependant", None)
+    handler = target.endpoint
+    is_last = dependant is not None and not _is_generator(handler)
+    made = LimitedRoute(target, handler, tuple(_dependencies_of(dependant)), not is_last)
+    target.app = _LimitedApp(target.app, made)
+    if is_last:
+        _limit_call(dependant, isinstance(target, WebSocketRoute))
+    return made
+
+
+def _is_generator(handler: Callable[..., Any]) -> bool:
+    """Return whether the response begins before anything of the function has run."""
+    function = inspect.unwrap(handler)
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _dependencies_of(dependant: Any) -> Iterator[Callable[..., Any]]:
+    for each in () if dependant is None else dependant.dependencies:
+        yield each.call
+        yield from _dependencies_of(each)
+
+
+class _LimitedApp:
+    """What answers on a route, with the plan of the route noted in its conversation."""
+
+    def __init__(self, app: ASGIApp, route: LimitedRoute) -> None:
+        self.app, self.route = app, route
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        conversation: Conversation | None = scope.get(CONVERSATION)
+        plan = None if conversation is None else conversation.state.plan_of(self.route, scope)
+        if conversation is None or plan is None:
+            return self.app(scope, receive, send)
+        request = AsgiRequest(scope)
+        conversation.begin(plan, request, send)
+        if not plan.needs_body and not conversation.state.decides_first(self.route):
+            return self.app(scope, receive, send)
+        return self._read_then_decide(conversation, request, receive, send)
+
+    async def _read_then_decide(
+        self, conversation: Conversation, request: AsgiRequest, receive: Receive, send: Send
+    ) -> None:
+        scope = request.scope
+        if conversation.plan is not None and conversation.plan.needs_body:
+            receive = await read_json(request, receive)
+        if not conversation.state.decides_first(self.route):
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            if await conversation.admit(WebSocket(scope, receive, send)):
+                await self.app(scope, receive, send)
+        else:
+            replay = _Replay(receive)
+            response = await conversation.decide(Request(scope, replay.receive))
+            await (self.app if response is None else response)(scope, replay.receive_again, send)
+
+
+class _Replay:
+    """Lets an app receive what functions of limits have read of its request."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._read: list[Message] = []
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._read.append(message)
+        return message
+
+    async def receive_again(self) -> Message:
+        return self._read.pop(0) if self._read else await self._receive()
+
+
+# The path function stays what it is: FastAPI calls what is put before it with the same values, and as it
+# would call the function itself, on the event loop or in a thread.
+def _limit_call(dependant: Any, is_websocket: bool) -> None:
+    """Decide between the validation and the call of a path function, which is given its connection."""
+    call = dependant.call
+    field = "websocket_param_name" if is_websocket else "request_param_name"
+    given: str | None = getattr(dependant, field)
+    name = given or _CONNECTION
+    setattr(dependant, field, name)
+
+    def undecided(values: dict[str, Any]) -> tuple[HTTPConnection, Conversation | None]:
+        connection: HTTPConnection = values[name] if given else values.pop(name)
+        conversation: Conversation | None = connection.scope.get(CONVERSATION)
+        return connection, None if conversation is None or conversation.plan is None else conversation
+
+    @wraps(call)
+    async def decide_then_await(**values: Any) -> Any:
+        connection, conversation = undecided(values)
+        if conversation is not None:
+            if isinstance(connection, WebSocket):
+                if not await conversation.admit(connection):
+                    return None
+            elif (response := await conversation.decide(connection)) is not None:
+                return response
+        return await call(**values)
+
+    @wraps(call)
+    def decide_then_call(**values: Any) -> Any:
+        connection, conversation = undecided(values)
+        response = None if conversation is None else conversation.decide_in_thread(connection)
+        return call(**values) if response is None else response
+
+    awaits = is_websocket or is_coroutine_function(inspect.unwrap(call))
+    dependant.call = decide_then_await if awaits else decide_then_call

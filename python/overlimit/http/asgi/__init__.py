@@ -1,0 +1,1 @@
+"""What every adapter of ASGI shares: requests read from their scopes, and responses sent by messages."""

@@ -1,0 +1,140 @@
+"""A request or a handshake, as its ASGI scope describes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, TypeAlias
+
+from overlimit.http.callables import Outcomes
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+ASGIApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+DECISION = "overlimit.decision"
+"""The key of a scope under which an app finds the Decision."""
+
+_OUTCOMES = "overlimit.outcomes"
+"""The key under which a scope keeps what coroutine functions returned."""
+
+_LONGEST_JSON = 1_048_576
+
+
+class AsgiRequest:
+    """Reads a scope; functions of the app are given ``argument``, by default the scope itself."""
+
+    def __init__(self, scope: Scope, argument: object = None) -> None:
+        self.scope = scope
+        self.arguments = (scope if argument is None else argument,)
+        self.body = b""
+        """The whole body, once `read_json` has read it."""
+
+    def begin(self) -> None:
+        """Begin a decision: no coroutine function has been awaited for it."""
+        self.scope[_OUTCOMES] = {}
+
+    @property
+    def method(self) -> str:
+        """The HTTP method; a handshake of a websocket is a GET."""
+        method: str = self.scope.get("method", "GET")
+        return method
+
+    @property
+    def path(self) -> str:
+        """The path below ``root_path``, which it begins with unless the server has left that out."""
+        path: str = self.scope["path"]
+        root = self.scope.get("root_path", "").rstrip("/")
+        below = path[len(root) :]
+        return below if path.startswith(root) and below[:1] in ("", "/") else path
+
+    def peer_address(self) -> str | None:
+        """Return the address of the other end, unless it is a Unix socket."""
+        client = self.scope.get("client")
+        return client[0] if client else None
+
+    def user(self) -> object:
+        """Return ``scope["user"]``, or the identity of one that has neither an ``id`` nor ``get_id()``."""
+        user = self.scope.get("user")
+        if user is None or hasattr(user, "id") or hasattr(user, "get_id"):
+            return user
+        try:
+            return getattr(user, "identity", user) if getattr(user, "is_authenticated", True) else None
+        except NotImplementedError:  # as a base class for users may have it
+            return getattr(user, "username", user)
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header field; several are joined."""
+        wanted = name.lower().encode("latin-1")
+        found = [value for key, value in self.scope["headers"] if key == wanted]
+        return b", ".join(found).decode("latin-1") if found else None
+
+    def cookie(self, name: str) -> str | None:
+        """Return the value of a cookie."""
+        fields = [value for key, value in self.scope["headers"] if key == b"cookie"]
+        try:
+            found = SimpleCookie(b"; ".join(fields).decode("latin-1")).get(name)
+        except CookieError:
+            return None
+        return None if found is None else found.value
+
+    def path_parameter(self, name: str) -> object:
+        """Return a parameter of the path, where a router has put them."""
+        return self.scope.get("path_params", {}).get(name)
+
+    def json(self) -> object:
+        """Return the body that `read_json` has read, parsed."""
+        try:
+            return json.loads(self.body) if self.body else None
+        except (ValueError, RecursionError):
+            return None
+
+    @property
+    def may_have_json(self) -> bool:
+        """Whether its body is JSON that is not too long, as far as its header fields tell."""
+        content_type = (self.header("Content-Type") or "").partition(";")[0].strip().lower()
+        if not (content_type == "application/json" or content_type.endswith("+json")):
+            return False
+        length = self.header("Content-Length") or "0"
+        return length.isdecimal() and int(length) <= _LONGEST_JSON
+
+
+def kept_in(given: Any) -> Outcomes:
+    """Return where a scope keeps outcomes, or that of a connection which functions are given."""
+    outcomes: Outcomes = getattr(given, "scope", given)[_OUTCOMES]
+    return outcomes
+
+
+_MOST_CHUNKS = 64
+
+
+async def read_json(request: AsgiRequest, receive: Receive) -> Receive:
+    """Read the body of a JSON request unless it is long; return what the app can receive all of it from."""
+    if request.scope["type"] != "http" or not request.may_have_json:
+        return receive
+    message = await receive()
+    chunks: list[bytes] = []
+    size = 0
+    while message["type"] == "http.request":
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > _LONGEST_JSON or not message.get("more_body", False):
+            break
+        if len(chunks) == _MOST_CHUNKS:
+            chunks = [b"".join(chunks)]
+        message = await receive()
+    body = b"".join(chunks)
+    is_whole = message["type"] == "http.request" and not message.get("more_body", False)
+    if is_whole and size <= _LONGEST_JSON:
+        request.body = body
+    again: list[Message] = [{"type": "http.request", "body": body, "more_body": not is_whole}]
+    if message["type"] != "http.request":
+        again.append(message)
+
+    async def receive_again() -> Message:
+        return again.pop(0) if again else await receive()
+
+    return receive_again

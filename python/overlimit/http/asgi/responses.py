@@ -1,0 +1,153 @@
+"""What an app sends: with the header fields of the decision, refunded if it does not count, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from overlimit.http.answering.refusals import retry_after_instead
+from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
+from overlimit.http.deciding.answer import StoreAnswer
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.steps import run_async
+
+Fields = list[tuple[str, str]]
+RawFields = list[tuple[bytes, bytes]]
+
+_REFUSED, _TRY_AGAIN_LATER = 1008, 1013
+_DENIAL = "websocket.http.response"
+_RESPONSES = ("http.response.start", f"{_DENIAL}.start")
+_STARTS = (*_RESPONSES, "websocket.accept", "websocket.close")
+
+
+class Response(NamedTuple):
+    """The response as the app has begun it; ``deduct_when`` is called with it.
+
+    An accepted websocket is a 101, one that is closed before it was accepted a 403.
+    """
+
+    status_code: int
+    headers: Fields
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header field, whatever the case of its name."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+
+
+# What has nothing to wait for returns what it calls, which costs less than to await that.
+class Answering:
+    """Sends the response to a request that was decided; it is called as ``send``."""
+
+    def __init__(self, send: Send, ledger: RequestLedger) -> None:
+        self._send, self._ledger = send, ledger
+        if ledger.refusal is not None:
+            self._send = with_retry_after(send, ledger.refusal)
+        self._fields = encoded(ledger.fields())
+        self.has_started = False
+
+    def __call__(self, message: Message) -> Awaitable[None]:
+        """Send a message; the first one says whether the request counts, and gets the fields."""
+        if self.has_started or message["type"] not in _STARTS:
+            return self._send(message)
+        return self._refund_then_start(message) if self._ledger.may_refund else self._start(message)
+
+    async def _refund_then_start(self, message: Message) -> None:
+        await run_async(self._ledger.refunding_uncounted(_response_of(message)))
+        await self._start(message)
+
+    def _start(self, message: Message) -> Awaitable[None]:
+        self.has_started = True
+        if message["type"] != "websocket.close":
+            headers = with_fields(message.get("headers", ()), self._fields)
+            message = {**message, "headers": headers}
+        return self._send(message)
+
+    async def fail(self) -> None:
+        """Refund a request that an exception ends, if a 500 does not count and nothing was sent."""
+        if self._ledger.may_refund and not self.has_started:
+            await run_async(self._ledger.refunding_uncounted(Response(500, [])))
+
+
+def _response_of(message: Message) -> Response:
+    of_websockets = {"websocket.accept": 101, "websocket.close": 403}
+    headers = [
+        (name.decode("latin-1"), value.decode("latin-1")) for name, value in message.get("headers") or ()
+    ]
+    return Response(message.get("status") or of_websockets[message["type"]], headers)
+
+
+@lru_cache(256)
+def _encoded_name(name: str) -> bytes:
+    return name.lower().encode("latin-1")
+
+
+def encoded(fields: Fields) -> RawFields:
+    """Return header fields as messages have them."""
+    return [(_encoded_name(name), value.encode("latin-1")) for name, value in fields]
+
+
+def with_fields(headers: Iterable[tuple[bytes, bytes]], fields: RawFields) -> RawFields:
+    """Return header fields with ours in place of others of the same names."""
+    ours = [name for name, _ in fields]
+    return [*[each for each in headers if each[0].lower() not in ours], *fields]
+
+
+async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, send: Send) -> None:
+    """Answer a refused request by the app that ``on_breach`` returned, or else in a type that it accepts.
+
+    A websocket gets such an answer if its server has an extension for it, and is closed if not.
+    """
+    app = await run_async(refusal.asking_hooks(request.arguments, callable, "an ASGI app"))
+    if request.scope["type"] == "websocket":
+        await receive()  # the handshake, to which this is the answer
+        if _DENIAL not in (request.scope.get("extensions") or {}):
+            await send(closing(refusal))
+            return
+        send = _denying(send)
+    if app is None:
+        app = await _usual_answer(refusal, request)
+    await app(request.scope, receive, send)
+
+
+def closing(refusal: StoreAnswer) -> Message:
+    """Return the message that closes a websocket because of a refusal."""
+    code = _TRY_AGAIN_LATER if refusal.store_failed else _REFUSED
+    return {"type": "websocket.close", "code": code, "reason": "rate limit exceeded"}
+
+
+async def _usual_answer(refusal: StoreAnswer, request: AsgiRequest) -> ASGIApp:
+    steps = refusal.asking_response(request.header("Accept"), request.arguments)
+    status, fields, body = await run_async(steps)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": status.value, "headers": encoded(fields)})
+        await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
+
+    return answer
+
+
+def _denying(send: Send) -> Send:
+    """Return what sends an HTTP response in the place of a websocket."""
+
+    async def send_denial(message: Message) -> None:
+        kind = message["type"]
+        await send({**message, "type": f"websocket.{kind}"} if kind.startswith("http.response") else message)
+
+    return send_denial
+
+
+def with_retry_after(send: Send, refusal: StoreAnswer) -> Send:
+    """Return what sends a response, and adds Retry-After to a 429 or 503 that is without."""
+    name = _encoded_name(refusal.retry_after_name)
+
+    async def send_it(message: Message) -> None:
+        if message["type"] in _RESPONSES and message["status"] in (429, 503):
+            headers = list(message.get("headers", ()))
+            given = next((value.decode("latin-1") for key, value in headers if key.lower() == name), None)
+            seconds = retry_after_instead(refusal.decision, given)
+            if seconds is not None:
+                message = {**message, "headers": with_fields(headers, [(name, seconds.encode())])}
+        await send(message)
+
+    return send_it

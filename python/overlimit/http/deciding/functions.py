@@ -1,0 +1,43 @@
+"""Which functions of the app a decision asks, and awaiting those that are coroutine functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from overlimit.http.callables import awaited_in
+from overlimit.http.deciding.steps import Steps, awaiting
+from overlimit.http.rules.app_rate_limits import AppRateLimit
+from overlimit.http.rules.rule import Arguments, Rule
+
+
+def functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule]) -> Iterator[object]:
+    """Yield the functions of the app that a decision asks, before it is made."""
+    for rate_limit in rate_limits:
+        yield from rate_limit.request_filters
+    for rule in rules:
+        yield from (*_asked_first(rule), rule.identify, rule.options.cost)
+
+
+def _asked_first(rule: Rule) -> tuple[object, ...]:
+    """Return what says whether and how a rule holds for a request."""
+    options = rule.options
+    identify = rule.identify if rule.skips_anonymous else None
+    return options.exempt_when, rule.value, options.scope, identify
+
+
+def awaits(rule: Rule) -> bool:
+    """Return whether `awaiting_rule` has something to await."""
+    return any(awaited_in(_asked_first(rule)))
+
+
+def awaiting_rule(rule: Rule, arguments: Arguments) -> Steps[None]:
+    """Await what says whether and how a rule holds for a request, in the order in which that is asked."""
+    options = rule.options
+    if options.exempt_when is not None:
+        yield from awaiting((options.exempt_when,), *arguments)
+        if options.exempt_when(*arguments):
+            return
+    yield from awaiting((rule.value,), *arguments)
+    yield from awaiting((options.scope,), rule.counted_as.endpoint, *arguments)
+    if rule.skips_anonymous:
+        yield from awaiting((rule.identify,), *arguments)

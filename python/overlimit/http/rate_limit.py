@@ -1,0 +1,92 @@
+"""What the RateLimit object of each framework has: its switch, and fresh starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from overlimit.http.callables import check_callable
+from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, as_identifiers
+from overlimit.http.options.settings import Settings
+from overlimit.http.rules.app_rate_limits import RateLimitHandle
+
+
+class BaseRateLimit:
+    """Limits the requests of one or more apps."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Keep settings that were checked."""
+        self._settings = settings
+        self._handle = RateLimitHandle()
+        self.exemptions = self._handle.exemptions
+        self.request_filters = self._handle.request_filters
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is limited: False within `disabled`. May be set at any time, for all apps."""
+        return self._handle.enabled
+
+    @enabled.setter
+    def enabled(self, enabled: bool) -> None:
+        self._handle.switch(bool(enabled))
+
+    def disabled(self) -> AbstractContextManager[None]:
+        """Limit nothing within a ``with`` block, in any thread: for tests. Blocks may overlap."""
+        return self._handle.suspended()
+
+    def reset(self, *identifiers: object, endpoint: str | None = None) -> None:
+        """Give identifiers a fresh start on the current app; without one, on all apps of this RateLimit.
+
+        This resets all their counts and locks of this RateLimit, in any store; with ``endpoint`` only counts
+        of that endpoint alone, so none of the application, of a shared scope or of refusals. Identifiers are
+        what ``identifiers`` returns, such as ``"ip:203.0.113.7"`` and ``"user:42"``.
+        Counts whose names depend on the request (those of plain functions, of ``with`` blocks, and of a
+        ``scope`` that reads it) are reset if they are among the 1024 names that this process used last; those
+        of other processes stay.
+
+        Raises
+        ------
+        ValueError
+            There is no identifier (`reset_all` is for everybody), one is empty, or no app has the endpoint.
+        TypeError
+            One of them is not what ``identifiers`` may return.
+        StoreError
+            The store cannot answer.
+        RuntimeError
+            The current app does not have this RateLimit, or that of one of its decorators. Or this is not a
+            request, and there may be counts in the store whose names depend on one; all others were reset.
+        """
+        if not identifiers:
+            raise ValueError(
+                "reset() needs an identifier, as in reset('user:42'); reset_all() is for everybody"
+            )
+        if any(each is None or each in ("", b"") for each in identifiers):
+            raise ValueError(
+                f"an identifier must not be empty: requests without one are counted as {ANONYMOUS!r}"
+            )
+        left = self._reset(endpoint, as_identifiers(identifiers))
+        if left and not self._is_in_request():
+            raise RuntimeError(
+                f"not reset, because the names of their counts depend on a request: {', '.join(left)}. Call "
+                "reset() during a request, or in the process that has handled it; the others are reset"
+            )
+
+    def reset_all(self, endpoint: str | None = None) -> None:
+        """Give everybody a fresh start: for tests.
+
+        As `reset`, for those in other processes too. No other key of the store is touched. On Redis all keys
+        of the database are looked at, once for each policy.
+        """
+        self._reset(endpoint, None)
+
+    def _reset(self, endpoint: str | None, identifiers: Identifiers | None) -> list[str]:
+        """Reset what can be reset, and return the limits that other processes may have counted elsewhere."""
+        raise NotImplementedError
+
+    def _is_in_request(self) -> bool:
+        raise NotImplementedError
+
+    def _add_filter(self, known: Callable[..., object], arguments: int) -> None:
+        check_callable("request_filter", known, arguments)
+        self.request_filters.append(known)
+        self._handle.note_change()

@@ -1,0 +1,70 @@
+"""ASGI apps for tests, and a client that asks them without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+
+
+class AsgiSite:
+    """An app that httpx asks on one event loop."""
+
+    def __init__(self, app: Any) -> None:
+        self.asked = app
+        self.root_path = ""
+        self._loop = asyncio.new_event_loop()
+
+    def ask(self, path: str = "/", *, method: str = "GET", ip: str = "192.0.2.1", **options: Any) -> Any:
+        """Send one request; an exception of the app is a 500, as servers make it."""
+        transport = httpx.ASGITransport(
+            self.asked, client=(ip, 5000), root_path=self.root_path, raise_app_exceptions=False
+        )
+        return self.run(self._ask(transport, method, path, options))
+
+    async def _ask(self, transport: Any, method: str, path: str, options: Any) -> httpx.Response:
+        async with httpx.AsyncClient(transport=transport, base_url="http://site") as client:
+            return await client.request(method, path, **options)
+
+    def statuses(self, path: str = "/", times: int = 1, **options: Any) -> list[int]:
+        """Return the status codes of so many requests."""
+        return [self.ask(path, **options).status_code for _ in range(times)]
+
+    def run(self, coroutine: Any) -> Any:
+        return self._loop.run_until_complete(coroutine)
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+async def HELLO(scope: Any, receive: Any, send: Any) -> None:
+    """Answer with the body of the request, or do what the header X-Status says."""
+    headers = dict(scope["headers"])
+    status = headers.get(b"x-status", b"200")
+    if status == b"fail":
+        raise LookupError("the app failed")
+    body, more = b"", True
+    while more:
+        message = await receive()
+        more = message.get("more_body", False)
+        body += message.get("body", b"")
+    fields = [(b"content-type", b"text/plain"), (b"RateLimit", b"of the app")]
+    await send({"type": "http.response.start", "status": int(status), "headers": fields})
+    if status == b"299":
+        raise LookupError("the app failed after it had begun")
+    await send({"type": "http.response.body", "body": body or b"hello"})
+
+
+async def streaming(scope: Any, receive: Any, send: Any) -> None:
+    """Send a response in parts, with a task of its own."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send_rest() -> None:
+        for part in (b"he", b"ll"):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"o"})
+
+    await asyncio.create_task(send_rest())

@@ -1,0 +1,161 @@
+"""Handshakes and messages of websockets, as a server hands them to an app; docs/reference/asgi.md."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from overlimit.asgi import RateLimitMiddleware
+
+
+async def echo(scope, receive, send):
+    """Accept, and send back every message until the client is gone."""
+    assert (await receive())["type"] == "websocket.connect"
+    await send({"type": "websocket.accept", "headers": [(b"x-own", b"1")]})
+    while (message := await receive())["type"] == "websocket.receive":
+        await send({"type": "websocket.send", "text": message["text"]})
+    await send({"type": "websocket.send", "text": f"after {message['code']}"})
+
+
+class Handshake:
+    """A websocket on which a client says these texts."""
+
+    def __init__(self, *texts, path="/ws", ip="192.0.2.1", denial=False):
+        self.scope = {"type": "websocket", "path": path, "headers": [], "client": (ip, 5000)}
+        self.scope["extensions"] = {"websocket.http.response": {}} if denial else {}
+        said = [{"type": "websocket.receive", "text": text} for text in texts]
+        self._received = [
+            {"type": "websocket.connect"},
+            *said,
+            {"type": "websocket.disconnect", "code": 1000},
+        ]
+        self.sent = []
+
+    async def receive(self):
+        return self._received.pop(0)
+
+    async def send(self, message):
+        self.sent.append(message)
+
+    def through(self, app):
+        asyncio.run(app(self.scope, self.receive, self.send))
+        return self
+
+    @property
+    def kinds(self):
+        return [message["type"].removeprefix("websocket.") for message in self.sent]
+
+
+@pytest.fixture
+def limited(store, clock):
+    def make(app=echo, **options):
+        options = {"store": store, "clock": clock, "algorithm": "fixed_window", **options}
+        return RateLimitMiddleware(app, **options)
+
+    return make
+
+
+def test_an_accepted_handshake_carries_the_fields_and_a_refused_one_is_closed_before_it(limited):
+    app = limited(limits="1/minute")
+    accepted = Handshake("hi").through(app)
+    assert accepted.kinds == ["accept", "send", "send"]
+    fields = dict(accepted.sent[0]["headers"])
+    assert fields[b"ratelimit"] == b'"application";r=0;t=60'
+    assert fields[b"x-own"] == b"1"
+    refused = Handshake("hi").through(app)
+    assert refused.sent == [{"type": "websocket.close", "code": 1008, "reason": "rate limit exceeded"}]
+
+
+def test_a_refusal_is_a_response_where_the_server_can_send_one(limited):
+    app = limited(limits="1/minute")
+    Handshake().through(app)
+    refused = Handshake(denial=True).through(app)
+    assert refused.kinds == ["http.response.start", "http.response.body"]
+    fields = dict(refused.sent[0]["headers"])
+    assert (refused.sent[0]["status"], fields[b"retry-after"]) == (429, b"60")
+    assert (fields[b"content-type"], fields[b"ratelimit"]) == (
+        b"application/problem+json",
+        b'"application";r=0;t=60',
+    )
+
+
+def test_a_handshake_is_a_get_and_its_path_is_matched(limited):
+    app = limited(routes={"GET /ws": "1/minute", "POST /*": "0/minute"}, exempt=["/free"])
+    assert [Handshake(path=path).through(app).kinds[0] for path in ("/ws", "/ws/", "/free", "/other")] == [
+        "accept",
+        "close",
+        "accept",
+        "accept",
+    ]
+
+
+def test_an_answer_of_on_breach_is_sent_if_it_can_be(limited):
+    async def answer(scope, receive, send):
+        await send({"type": "http.response.start", "status": 429, "headers": []})
+        await send({"type": "http.response.body", "body": b"later"})
+
+    app = limited(limits="0/minute; 1/hour", on_breach=lambda decision: answer)
+    refused = Handshake(denial=True).through(app)
+    assert refused.kinds == ["http.response.start", "http.response.body"]
+    assert refused.sent[1]["body"] == b"later"
+    assert Handshake().through(app).kinds == ["close"]
+
+
+async def rejecting(scope, receive, send):
+    await receive()
+    await send({"type": "websocket.close", "code": 4000})
+
+
+def test_deduct_when_sees_whether_a_handshake_was_accepted(limited):
+    asked = []
+    for app, status in ((echo, 101), (rejecting, 403)):
+        given = limited(
+            app, limits="1/minute", deduct_when=lambda response: asked.append(response.status_code)
+        )
+        assert [Handshake().through(given).kinds[0] for _ in range(2)] == [
+            "accept" if status == 101 else "close"
+        ] * 2
+        assert asked == [status] * 2
+        asked.clear()
+
+
+@pytest.mark.every_store
+def test_each_message_is_a_hit_and_a_refused_one_closes_that_websocket(limited):
+    app = limited(message_limits="3/minute")
+    first = Handshake("a", "b").through(app)
+    assert [message.get("text") for message in first.sent[1:]] == ["a", "b", "after 1000"]
+    second = Handshake("c", "d", "e").through(app)
+    assert second.kinds == ["accept", "send", "close"]
+    assert second.sent[1]["text"] == "c"
+    assert second.sent[2]["code"] == 1008
+    assert Handshake("f", ip="192.0.2.2").through(app).kinds == ["accept", "send", "send"]
+
+
+def test_messages_and_handshakes_count_apart_and_identifiers_are_asked_once_a_websocket(limited):
+    asked = []
+
+    async def identifiers(scope):
+        asked.append(scope["path"])
+        return "ann"
+
+    app = limited(limits="2/minute", message_limits="3/minute", identifiers=identifiers)
+    ends = [Handshake(*texts).through(app).kinds[-1] for texts in ("ab", "cd", "e")]
+    assert ends == ["send", "close", "close"]
+    assert asked == ["/ws"] * 3
+
+
+def test_what_an_exempt_websocket_receives_is_not_limited(limited):
+    app = limited(message_limits="1/minute", exempt=["/free"])
+    assert Handshake(*"abc", path="/free").through(app).kinds == ["accept", *["send"] * 4]
+
+
+@pytest.mark.parametrize(
+    ("on_error", "ends"), [("allow", ["accept", "send", "send"]), ("deny", ["accept", "close"])]
+)
+def test_messages_while_the_store_fails(limited, on_error, ends):
+    app = limited(message_limits="5/minute", store="redis://localhost:1/0", on_error=on_error, clock=None)
+    websocket = Handshake("a").through(app)
+    assert websocket.kinds == ends
+    if on_error == "deny":
+        assert websocket.sent[-1]["code"] == 1013

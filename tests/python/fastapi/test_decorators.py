@@ -1,0 +1,504 @@
+"""``@limiter.limit`` and its relatives on path functions: docs/reference/fastapi.md."""
+
+from __future__ import annotations
+
+import threading
+from functools import wraps
+
+import pytest
+from fastapi import APIRouter, BackgroundTasks, FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse, StreamingResponse
+
+from overlimit import InvalidLimit
+from overlimit.fastapi import ExemptionScope, RateLimit, by_address, by_header, by_json, by_path_parameter
+
+
+def test_neither_kind_of_path_function_asks_for_a_request(site):
+    threads = []
+
+    @site.app.get("/async")
+    @site.limiter.limit("2/minute")
+    async def asynchronous(number: int = 1) -> dict[str, int]:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return {"number": number}
+
+    @site.app.get("/sync")
+    @site.limiter.limit("2/minute")
+    def synchronous(number: int = 1) -> dict[str, int]:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return {"number": number}
+
+    for path in ("/async", "/sync"):
+        assert site.ask(f"{path}?number=5").json() == {"number": 5}
+        assert site.statuses(path, 3) == [200, 429, 429]
+    assert threads == [True, True, False, False]
+    assert synchronous(7) == {"number": 7}
+    assert site.run(asynchronous(7)) == {"number": 7}
+
+
+def test_the_order_of_the_decorators_does_not_matter(site):
+    @site.limiter.limit("1/minute")
+    @site.app.get("/above")
+    async def above() -> None: ...
+
+    def doubled(function):
+        @wraps(function)
+        async def wrapper():
+            return [await function()] * 2
+
+        return wrapper
+
+    @site.app.get("/below-a-wrapper")
+    @doubled
+    @site.limiter.limit("1/minute")
+    async def below_a_wrapper():
+        return 1
+
+    @site.limiter.limit("1/minute")
+    @doubled
+    @site.app.get("/above-a-wrapper")
+    async def above_a_wrapper():
+        return 1
+
+    for path in ("/above", "/below-a-wrapper", "/above-a-wrapper"):
+        assert site.statuses(path, 2) == [200, 429], path
+
+
+@pytest.mark.every_store
+def test_all_limits_of_a_request_are_one_call_and_a_refusal_charges_none(make_site, store_calls):
+    site = make_site(application_limits="9/minute", global_limits="99/minute", meta_limits="50/hour")
+
+    @site.app.get("/")
+    @site.limiter.limit("2/minute; 50/hour", name="often")
+    @site.limiter.limit("5/minute", identifiers=by_header("X-Key"), name="key")
+    async def index() -> None: ...
+
+    assert site.statuses("/", 4) == [200, 200, 429, 429]
+    assert len(store_calls) == 4
+    assert site.items("/") == {"often:2-per-60s": 0, "often:50-per-3600s": 48, "key": 3, "application": 7} | {
+        "global": 97
+    }
+
+
+def test_default_limits_give_way_to_decorators_unless_these_say_otherwise(make_site):
+    site = make_site(default_limits="1/minute", application_limits="99/minute")
+
+    @site.app.get("/default")
+    async def default() -> None: ...
+
+    @site.app.get("/own")
+    @site.limiter.limit("2/minute")
+    async def own() -> None: ...
+
+    @site.app.get("/both")
+    @site.limiter.limit("2/minute", override_defaults=False)
+    async def both() -> None: ...
+
+    assert [site.statuses(path, 3) for path in ("/default", "/own", "/both")] == [
+        [200, 429, 429],
+        [200, 200, 429],
+        [200, 429, 429],
+    ]
+    assert site.items("/both") == {"both": 1, "default": 0, "application": 95}
+
+
+def test_what_is_not_a_route_or_method_or_is_options_is_not_limited(make_site):
+    site = make_site(default_limits="1/minute", application_limits="1/minute")
+
+    @site.app.get("/")
+    async def index() -> None: ...
+
+    assert site.statuses("/nowhere", 3) + site.statuses("/", 3, method="POST") == [404] * 3 + [405] * 3
+    assert site.statuses("/", 3, method="OPTIONS") == [405] * 3
+    assert site.statuses("/docs", 2) + site.statuses("/openapi.json", 2) == [200] * 4
+    assert site.statuses("/", 2) == [200, 429]
+    assert "RateLimit" not in site.ask("/nowhere").headers
+
+
+def test_it_is_decided_after_dependencies_and_validation_so_a_422_is_free(site):
+    @site.app.get("/")
+    @site.limiter.limit("1/minute")
+    async def index(number: int) -> int:
+        return number
+
+    invalid = [site.ask("/?number=x") for _ in range(3)]
+    assert [answer.status_code for answer in invalid] == [422] * 3
+    assert "RateLimit" not in invalid[0].headers
+    assert site.statuses("/?number=1", 2) == [200, 429]
+    assert site.statuses("/?number=x", 1) == [422]
+
+
+@pytest.mark.parametrize("where", ["RateLimit", "limit"])
+def test_before_validation_decides_first(make_site, where):
+    of_all, of_one = (
+        ({"before_validation": True}, {}) if where == "RateLimit" else ({}, {"before_validation": True})
+    )
+    site = make_site(**of_all)
+
+    @site.app.post("/")
+    @site.limiter.limit("2/minute", **of_one)
+    def index(body: dict[str, int]) -> dict[str, int]:
+        return body
+
+    assert site.statuses("/", 1, method="POST", json={"a": "x"}) == [422]
+    assert site.ask("/", method="POST", json={"a": 1}).json() == {"a": 1}
+    assert site.statuses("/", 1, method="POST", json={"a": "x"}) == [429]
+
+
+def test_counts_are_per_function_whatever_leads_to_it(site):
+    @site.app.get("/a")
+    @site.app.get("/a/")
+    @site.limiter.limit("2/minute")
+    async def one(): ...
+
+    @site.app.get("/b")
+    @site.limiter.limit("2/minute")
+    async def other(): ...
+
+    assert site.statuses("/a", 1) + site.statuses("/a/", 1) + site.statuses("/a", 1) == [200, 200, 429]
+    assert site.statuses("/b", 3) == [200, 200, 429]
+
+
+def test_functions_of_one_name_count_apart(site):
+    def make(path):
+        @site.app.get(path)
+        @site.limiter.limit("1/minute")
+        async def read() -> str:
+            return path
+
+    make("/a")
+    make("/b")
+    assert site.statuses("/a", 2) + site.statuses("/b", 2) == [200, 429] * 2
+
+
+def test_shared_limits_and_scopes(site):
+    for name in ("a", "b"):
+
+        @site.app.get(f"/{name}")
+        @site.limiter.shared_limit("3/minute", scope="both")
+        async def shared() -> None: ...
+
+    @site.app.get("/tenant/{name}")
+    @site.limiter.limit("1/minute", scope=lambda endpoint, request: request.path_params["name"])
+    async def tenant(name: str) -> str:
+        return name
+
+    assert site.statuses("/a", 2) + site.statuses("/b", 2) == [200, 200, 200, 429]
+    assert [site.ask(f"/tenant/{name}").status_code for name in "xyx"] == [200, 200, 429]
+
+
+def test_methods_and_counts_per_method(site):
+    @site.app.api_route("/methods", methods=["GET", "POST"])
+    @site.limiter.limit("1/minute", methods=["POST"])
+    async def methods() -> None: ...
+
+    @site.app.api_route("/per", methods=["GET", "POST"])
+    @site.limiter.limit("1/minute", per_method=True)
+    async def per() -> None: ...
+
+    assert site.statuses("/methods", 3) + site.statuses("/methods", 2, method="POST") == [200] * 4 + [429]
+    assert site.statuses("/per", 2) + site.statuses("/per", 2, method="POST") == [200, 429] * 2
+
+    @site.app.get("/misspelt")
+    @site.limiter.limit("1/minute", methods=["PSOT"])
+    async def misspelt() -> None: ...
+
+    assert site.statuses("/misspelt") == [500]
+
+
+@pytest.mark.every_store
+def test_costs_and_what_does_not_count(site):
+    @site.app.get("/{status}")
+    @site.limiter.limit(
+        "4/minute",
+        cost=lambda request: int(request.query_params.get("cost", 1)),
+        deduct_when=lambda response, request: response.status_code == int(request.query_params["counts"]),
+    )
+    def answer(status: int, response: Response) -> None:
+        response.status_code = status
+
+    assert site.statuses("/200?counts=401", 9) == [200] * 9
+    assert site.statuses("/401?counts=401&cost=3", 1) == [401]
+    assert site.statuses("/401?counts=401&cost=2", 1) == [429]
+    assert site.statuses("/401?counts=401", 2) == [401, 429]
+
+
+def test_coroutine_functions_of_each_kind(site):
+    async def limits(request):
+        return request.headers.get("X-Limits", "9/minute")
+
+    async def exempt_when(request):
+        return "X-Free" in request.headers
+
+    async def scope(endpoint, request):
+        return request.headers.get("X-Tenant", "")
+
+    async def cost():
+        return 3
+
+    async def deduct_when(response):
+        return response.status_code == 200
+
+    async def message(request):
+        return f"slowly, {request.headers['X-User']}"
+
+    for path, kind in (("/async", "async"), ("/sync", "sync")):
+        decorate = site.limiter.limit(
+            limits,
+            exempt_when=exempt_when,
+            scope=scope,
+            cost=cost,
+            deduct_when=deduct_when,
+            error_message=message,
+            identifiers=lambda request: request.headers["X-User"],
+        )
+
+        async def asynchronous(status: int = 200):
+            return Response(status_code=status)
+
+        def synchronous(status: int = 200):
+            return Response(status_code=status)
+
+        site.app.get(path)(decorate(asynchronous if kind == "async" else synchronous))
+        ann = {"X-User": "ann"}
+        assert site.statuses(f"{path}?status=404", 5, headers=ann) == [404] * 5
+        assert site.statuses(path, 5, headers={**ann, "X-Free": "1"}) == [200] * 5
+        assert site.statuses(path, 4, headers=ann) == [200] * 3 + [429]
+        assert site.ask(path, headers=ann).json()["detail"] == "slowly, ann"
+        assert site.statuses(path, 1, headers={**ann, "X-Tenant": "b"}) == [200]
+        assert site.statuses(path, 1, headers={**ann, "X-Limits": "1/minute", "X-Tenant": "c"}) == [429]
+
+
+def test_a_plain_exempt_when_is_called_once_a_request_among_coroutine_functions(site):
+    asked = []
+
+    async def cost():
+        return 1
+
+    def exempt_when():
+        asked.append(1)
+        return False
+
+    @site.app.get("/")
+    @site.limiter.limit("9/minute", exempt_when=exempt_when, cost=cost)
+    async def index() -> None: ...
+
+    assert site.statuses("/", 3) == [200] * 3
+    assert asked == [1] * 3
+
+
+def test_plain_functions_of_a_path_function_in_a_thread_are_called_there(site):
+    on_main_thread = []
+
+    def noted(value):
+        def function():
+            on_main_thread.append(threading.current_thread() is threading.main_thread())
+            return value
+
+        return function
+
+    functions = {"exempt_when": noted(False), "cost": noted(2), "identifiers": noted("all")}
+
+    @site.app.get("/")
+    @site.limiter.limit(noted("4/minute"), **functions)
+    def index() -> None: ...
+
+    site.limiter.request_filter(noted(False))
+    assert site.statuses("/", 3) == [200, 200, 429]
+    assert on_main_thread == [False] * 15
+
+
+@pytest.mark.parametrize("kind", ["by_json", "function", "first"])
+def test_limits_by_the_body_leave_it_to_the_path_function(site, kind):
+    async def account(request):
+        return (await request.json())["account"]
+
+    identifiers = by_json("account") if kind == "by_json" else account
+    limit = site.limiter.limit("1/minute", identifiers=identifiers, before_validation=kind == "first")
+
+    @site.app.post("/model")
+    @limit
+    async def model(body: dict[str, str]) -> dict[str, str]:
+        return body
+
+    @site.app.post("/request")
+    @limit
+    async def of_request(request: Request) -> dict[str, str]:
+        return await request.json()
+
+    for path in ("/model", "/request"):
+        sent = [site.ask(path, method="POST", json={"account": name}) for name in ("ann", "bob", "ann")]
+        assert [answer.status_code for answer in sent] == [200, 200, 429], path
+        assert sent[1].json() == {"account": "bob"}
+
+
+def test_identifiers_of_the_route(site):
+    @site.app.get("/{tenant}")
+    @site.limiter.limit("1/minute", identifiers=[by_path_parameter("tenant"), by_address])
+    async def index(tenant: str) -> str:
+        return tenant
+
+    asked = [site.ask(f"/{tenant}", ip=ip).status_code for tenant, ip in (("a", "1.1.1.1"), ("b", "2.2.2.2"))]
+    assert asked == [200, 200]
+    assert site.statuses("/a", ip="3.3.3.3") + site.statuses("/c", ip="1.1.1.1") == [429, 429]
+
+
+def test_exemptions_and_filters(make_site):
+    site = make_site(default_limits="1/minute", application_limits="2/minute")
+
+    @site.app.get("/free")
+    @site.limiter.exempt
+    async def free() -> None: ...
+
+    @site.limiter.exempt(flags=ExemptionScope.APPLICATION)
+    @site.app.get("/partly")
+    async def partly() -> None: ...
+
+    @site.app.get("/")
+    async def index() -> None: ...
+
+    @site.limiter.request_filter
+    async def from_inside(request: Request) -> bool:
+        return request.headers.get("X-Inside") == "1"
+
+    assert site.statuses("/free", 5) == [200] * 5
+    assert site.statuses("/partly", 2) == [200, 429]
+    assert site.statuses("/", 5, headers={"X-Inside": "1"}) == [200] * 5
+    assert site.statuses("/", 2) == [200, 429]
+
+
+def test_switching_off_and_fresh_starts(make_site):
+    site = make_site(default_limits="1/minute")
+
+    @site.app.get("/")
+    async def index() -> None: ...
+
+    assert site.statuses("/", 2) == [200, 429]
+    with site.limiter.disabled():
+        assert site.statuses("/", 2) == [200, 200]
+        assert not site.limiter.enabled
+    site.limiter.reset("ip:192.0.2.1")
+    assert site.statuses("/", 2) == [200, 429]
+    site.limiter.reset_all()
+    assert site.statuses("/", 2) == [200, 429]
+    site.limiter.reset("ip:192.0.2.1", endpoint=f"{__name__}.{index.__qualname__}:/")
+    assert site.statuses("/", 2) == [200, 429]
+    with pytest.raises(ValueError, match=r"no endpoint is called 'index'; .* as 'main.read_items'"):
+        site.limiter.reset_all(endpoint="index")
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+def test_the_decision_is_at_hand(site, is_async):
+    async def asynchronous(request: Request) -> list[int]:
+        return [site.limiter.current_decision.remaining, request.scope["overlimit.decision"].remaining]
+
+    def synchronous(request: Request) -> list[int]:
+        return [site.limiter.current_decision.remaining, request.scope["overlimit.decision"].remaining]
+
+    site.app.get("/")(site.limiter.limit("5/minute")(asynchronous if is_async else synchronous))
+    assert site.ask("/").json() == [4, 4]
+    assert site.limiter.current_decision is None
+
+
+def test_fields_are_on_streams_and_tasks_run_behind_them(site):
+    done = []
+
+    @site.app.get("/stream")
+    @site.limiter.limit("5/minute")
+    def stream() -> StreamingResponse:
+        return StreamingResponse(iter(["he", "llo"]))
+
+    @site.app.get("/task")
+    @site.limiter.limit("5/minute")
+    async def task(tasks: BackgroundTasks) -> None:
+        tasks.add_task(done.append, 1)
+
+    @site.app.get("/generated", response_class=PlainTextResponse)
+    @site.limiter.limit("1/minute")
+    async def generated():
+        yield "hel"
+        yield "lo"
+
+    assert (site.ask("/stream").text, site.items("/stream")) == ("hello", {"stream": 3})
+    assert (site.items("/task"), done) == ({"task": 4}, [1])
+    assert site.statuses("/generated", 2)[1] == 429
+
+
+class Counter:
+    def __init__(self, limiter):
+        self.limiter = limiter
+        self.router = APIRouter()
+        self.router.get("/read")(self.read)
+
+    async def read(self) -> str:
+        return "read"
+
+
+class Called:
+    def __call__(self, number: int) -> int:
+        return number
+
+
+def test_methods_and_objects_as_path_functions(make_site):
+    site = make_site(default_limits="1/minute")
+    site.limiter.limit("2/minute")(Counter.read)
+    site.app.include_router(Counter(site.limiter).router, prefix="/counter")
+    called = Called()
+    site.app.get("/called")(called)
+    assert site.statuses("/counter/read", 3) == [200, 200, 429]
+    assert site.statuses("/called?number=1", 2) == [200, 429]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda limiter: limiter.limit("5/sec onds"), InvalidLimit, "5/sec onds"),
+        (lambda limiter: limiter.limit(None), InvalidLimit, "limits must be given"),
+        (lambda limiter: limiter.limit("1/s", costs=2), TypeError, r"did you mean 'cost'\?"),
+        (lambda limiter: limiter.limit("1/s", cost=-1), ValueError, "cost must be 0 or more"),
+        (lambda limiter: limiter.limit("1/s", before_validation="yes"), TypeError, "must be True or False"),
+        (lambda limiter: limiter.limit(limit_value="1/s"), TypeError, "write the limits first"),
+        (lambda limiter: limiter.limit("1/s", cost=lambda a, b: 1), TypeError, "cannot be called like that"),
+        (lambda limiter: limiter.limit("1/s")(APIRouter()), TypeError, r"APIRouter\(dependencies=\[Depends"),
+        (lambda limiter: limiter.limit("1/s")(FastAPI()), TypeError, "write RateLimit"),
+        (lambda limiter: limiter.limit("1/s")(Counter), TypeError, "Counter is a class"),
+        (lambda limiter: limiter.limit("1/s")(len), TypeError, "cannot stay on"),
+        (lambda limiter: FastAPI().get("/")(limiter.limit("1/s")), TypeError, r"limiter\.dependency"),
+        (lambda limiter: limiter.exempt(FastAPI()), TypeError, "only a path function can be exempt"),
+        (lambda limiter: limiter.reset(), ValueError, "reset_all"),
+    ],
+)
+def test_what_is_wrong_is_an_error_where_it_is_written(make, error, message):
+    with pytest.raises(error, match=message):
+        make(RateLimit())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"default_limits": "5/sec onds"}, InvalidLimit, r"(?s)^default_limits: .*5/sec onds"),
+        ({"default_limit": "1/s"}, TypeError, r"did you mean 'default_limits'\?"),
+        ({"storage_uri": "memory://"}, TypeError, "write store="),
+        ({"before_validation": 1}, TypeError, "before_validation must be True or False"),
+        ({"headers": "all"}, ValueError, "headers must be"),
+        ({"identifiers": lambda a, b: ""}, TypeError, "identifiers must be"),
+        ({"app": "app"}, TypeError, "app must be a FastAPI app, not a str"),
+        ({"app": lambda request: ""}, TypeError, r"write RateLimit\(app, key_func=...\)"),
+    ],
+)
+def test_wrong_options_are_errors_that_name_them(options, error, message):
+    with pytest.raises(error, match=message):
+        RateLimit(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Limiter", "import RateLimit"),
+        ("RateLimiter", r"limiter\.dependency"),
+        ("get_remote_address", "get_address"),
+    ],
+)
+def test_names_of_other_packages_say_what_to_import(name, hint):
+    with pytest.raises(ImportError, match=hint):
+        exec(f"from overlimit.fastapi import {name}")

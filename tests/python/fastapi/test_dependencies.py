@@ -1,0 +1,282 @@
+"""``Depends(limiter.dependency(...))``, routers, and apps that are mounted: docs/reference/fastapi.md."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi.routing import APIRoute
+from starlette.endpoints import HTTPEndpoint
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route, Router
+
+from asgi_sites import AsgiSite
+from overlimit.fastapi import RateLimit, by_user
+
+
+def test_a_dependency_of_a_route_joins_its_one_call(site, store_calls):
+    per_minute = Depends(site.limiter.dependency("3/minute", name="dependency"))
+
+    @site.app.get("/", dependencies=[per_minute])
+    @site.limiter.limit("5/hour", name="decorator")
+    def index() -> None: ...
+
+    assert site.items("/") == {"decorator": 4, "dependency": 2}
+    assert store_calls == [2]
+    assert site.statuses("/", 3) == [200, 200, 429]
+    assert site.items("/") == {"decorator": 2, "dependency": 0}
+
+
+@pytest.mark.parametrize("where", ["router", "include_router", "app", "nested"])
+def test_a_dependency_limits_all_routes_below_it_each_by_itself(store, clock, where):
+    limiter = RateLimit(store=store, clock=clock, algorithm="fixed_window")
+    limited = [Depends(limiter.dependency("2/minute"))]
+    app = FastAPI(dependencies=limited if where == "app" else [])
+    limiter.init_app(app)
+    router = APIRouter(prefix="/in", dependencies=limited if where == "router" else [])
+
+    @router.get("/a")
+    async def a() -> str:
+        return "a"
+
+    @router.get("/b")
+    def b() -> str:
+        return "b"
+
+    outer = APIRouter(prefix="/out", dependencies=limited if where == "nested" else [])
+    outer.include_router(router)
+    app.include_router(outer, prefix="/api", dependencies=limited if where == "include_router" else [])
+
+    @app.get("/elsewhere")
+    async def elsewhere() -> None: ...
+
+    site = AsgiSite(app)
+    assert site.statuses("/api/out/in/a", 3) + site.statuses("/api/out/in/b", 3) == [200, 200, 429] * 2
+    assert site.statuses("/elsewhere", 3)[2] == (429 if where == "app" else 200)
+    site.close()
+
+
+def test_a_decorated_dependency_limits_the_routes_that_depend_on_it(site):
+    @site.limiter.limit("1/minute")
+    def database() -> str:
+        return "db"
+
+    def session(db: str = Depends(database)) -> str:
+        return db
+
+    @site.app.get("/")
+    async def index(db: str = Depends(session)) -> str:
+        return db
+
+    @site.app.get("/free")
+    async def free() -> None: ...
+
+    assert site.statuses("/", 2) + site.statuses("/free", 2) == [200, 429, 200, 200]
+
+
+class Paging:
+    def __init__(self, page: int = 1):
+        self.page = page
+
+
+def test_whom_a_dependency_turns_away_spends_nothing(site):
+    def login(token: str) -> str:
+        if token != "good":
+            raise HTTPException(401)
+        return token
+
+    @site.app.get("/", dependencies=[Depends(site.limiter.dependency("1/minute"))])
+    async def index(user: str = Depends(login), paging: Paging = Depends(Paging)) -> int:
+        return paging.page
+
+    assert site.statuses("/?token=bad", 5) == [401] * 5
+    assert site.ask("/?token=good&page=7").json() == 7
+    assert site.statuses("/?token=good") == [429]
+
+
+def test_a_user_that_a_dependency_loads_is_known(site):
+    async def load(request: Request, token: str) -> None:
+        request.scope["user"] = token.upper()
+
+    @site.app.get("/", dependencies=[Depends(load)])
+    @site.limiter.limit("1/minute", identifiers=by_user)
+    def index() -> None: ...
+
+    assert [site.ask(f"/?token={token}").status_code for token in "aba"] == [200, 200, 429]
+
+
+def test_shared_dependencies_count_together(site):
+    both = Depends(site.limiter.shared_dependency("3/minute", "both"))
+    for name in ("a", "b"):
+        site.app.get(f"/{name}", dependencies=[both], name=name)(lambda: None)
+    assert site.statuses("/a", 2) + site.statuses("/b", 2) == [200, 200, 200, 429]
+
+
+def test_a_dependency_in_an_app_without_the_ratelimit_fails_instead_of_limiting_nothing():
+    app, limiter = FastAPI(), RateLimit()
+    app.get("/", dependencies=[Depends(limiter.dependency("1/minute"))])(lambda: None)
+    site = AsgiSite(app)
+    assert site.statuses("/") == [500]
+    site.close()
+
+
+def test_a_decorator_of_a_ratelimit_that_the_app_does_not_have_fails(site):
+    other = RateLimit()
+    site.app.get("/")(other.limit("1/minute")(lambda: None))
+    assert site.statuses("/") == [500]
+
+
+def test_one_router_under_two_prefixes_counts_its_functions_together(site):
+    router = APIRouter()
+
+    @router.get("/read")
+    @site.limiter.limit("2/minute")
+    async def read() -> None: ...
+
+    site.app.include_router(router, prefix="/v1")
+    site.app.include_router(router, prefix="/v2")
+    assert site.statuses("/v1/read", 2) + site.statuses("/v2/read", 1) == [200, 200, 429]
+
+
+def test_routes_of_mounted_apps_are_limited(make_site):
+    site = make_site(default_limits="2/minute", application_limits="9/minute")
+    inner, innermost = FastAPI(), FastAPI()
+
+    @inner.get("/own/{name}")
+    @site.limiter.limit("1/minute", identifiers=lambda request: request.path_params["name"])
+    def own(name: str) -> str:
+        return name
+
+    @innermost.get("/default")
+    async def default() -> None: ...
+
+    inner.mount("/innermost", innermost)
+    site.app.mount("/inner", inner)
+    site.app.mount("/plain", Router([Route("/text", lambda request: PlainTextResponse("text"))]))
+    refused = [site.ask(f"/inner/own/{name}") for name in "aba"]
+    assert [answer.status_code for answer in refused] == [200, 200, 429]
+    assert refused[2].headers["Content-Type"] == "application/problem+json"
+    assert refused[2].headers["RateLimit"].startswith('"own";r=0')
+    assert site.statuses("/inner/innermost/default", 3) == [200, 200, 429]
+    assert site.statuses("/plain/text", 3) == [200, 200, 429]
+
+
+def test_a_mounted_app_may_have_limits_of_its_own(make_site):
+    outer = make_site(default_limits="1/minute", key_prefix="outer")
+    inner = make_site(default_limits="2/minute")
+    inner.app.get("/")(lambda: None)
+    outer.app.get("/")(lambda: None)
+    outer.app.mount("/inner", inner.app)
+    assert outer.statuses("/", 2) == [200, 429]
+    assert outer.statuses("/inner/", 3) == [200, 200, 429]
+
+
+def test_classes_and_functions_of_starlette_as_endpoints(make_site, caplog):
+    site = make_site(default_limits="1/minute")
+
+    class Item(HTTPEndpoint):
+        @site.limiter.limit("2/minute")
+        async def get(self, request):
+            return PlainTextResponse("got")
+
+        async def post(self, request):
+            return PlainTextResponse("posted")
+
+    site.app.add_route("/item", Item)
+    site.app.add_route("/text", lambda request: PlainTextResponse("text"))
+    assert site.statuses("/item", 2) + site.statuses("/item", method="HEAD") == [200, 200, 429]
+    assert site.statuses("/item", 2, method="POST") == [200, 429]
+    assert site.statuses("/text", 2) == [200, 429]
+    assert "holds for no request" not in caplog.text
+
+
+class Loud(APIRoute):
+    """A route class of the user's own, as FastAPI documents them."""
+
+    def get_route_handler(self):
+        handler = super().get_route_handler()
+
+        async def loud(request):
+            response = await handler(request)
+            response.headers["X-Loud"] = "yes"
+            return response
+
+        return loud
+
+
+def test_route_classes_of_the_users_own(site):
+    router = APIRouter(route_class=Loud)
+
+    @router.get("/loud")
+    @site.limiter.limit("1/minute")
+    def loud() -> None: ...
+
+    site.app.include_router(router)
+    first = site.ask("/loud")
+    assert (first.status_code, first.headers["X-Loud"], first.headers["RateLimit"]) == (
+        200,
+        "yes",
+        '"loud";r=0;t=60',
+    )
+    assert site.statuses("/loud") == [429]
+
+
+def test_routes_that_are_added_later_are_limited(make_site):
+    site = make_site(default_limits="1/minute")
+    router = APIRouter()
+    router.get("/first")(lambda: None)
+    site.app.include_router(router)
+    assert site.statuses("/first", 2) == [200, 429]
+    site.app.get("/second")(lambda: None)
+    router.get("/third")(lambda: None)
+    assert site.statuses("/second", 2) == [200, 429]
+    assert site.statuses("/first") == [429]
+    assert site.statuses("/third", 2) in ([200, 429], [404, 404])  # before FastAPI kept routers apart
+
+
+def test_a_decorator_that_limits_nothing_is_named_in_the_log(site, caplog):
+    def swallowing(function):
+        async def other() -> int:
+            return 1
+
+        return other
+
+    @site.app.get("/")
+    @swallowing
+    @site.limiter.limit("1/minute")
+    async def lost() -> int:
+        return 1
+
+    with caplog.at_level(logging.WARNING, logger="overlimit"):
+        assert site.statuses("/", 2) == [200, 200]
+    (record,) = [each for each in caplog.records if "holds for no request" in each.getMessage()]
+    assert lost.__name__ == "other"
+    assert "lost()" in record.getMessage()
+
+
+def test_an_app_that_was_started_cannot_be_limited_any_more():
+    app = FastAPI()
+    site = AsgiSite(app)
+    site.ask("/")
+    site.close()
+    with pytest.raises(RuntimeError, match="before the app is started"):
+        RateLimit(app)
+    with pytest.raises(TypeError, match="init_app takes the FastAPI app"):
+        RateLimit().init_app(Mount("/", app))
+
+
+def test_several_ratelimits_of_one_app_are_asked_together(make_site, store_calls):
+    site = make_site(default_limits="9/minute")
+    second = RateLimit(
+        site.app,
+        application_limits="2/minute",
+        store=site.limiter._settings.options["store"],
+        clock=site.limiter._settings.options["clock"],
+        algorithm="fixed_window",
+    )
+    site.app.get("/")(lambda: None)
+    assert site.statuses("/", 3) == [200, 200, 429]
+    assert store_calls == [2, 2, 2]
+    second.enabled = False
+    assert site.statuses("/", 1) == [200]

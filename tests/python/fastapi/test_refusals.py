@@ -1,0 +1,250 @@
+"""What a refused request gets, who sees it, and what OpenAPI says of it: docs/reference/fastapi.md."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+
+import pytest
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.middleware.base import BaseHTTPMiddleware
+
+from overlimit import Limiter, errors
+from overlimit.fastapi import HeaderNames, RateLimitExceeded, StoreFailed
+from overlimit.fastapi.conversation import Conversation
+
+
+def limited(site, limits="1/minute", **options):
+    @site.app.get("/")
+    @site.limiter.limit(limits, **options)
+    async def index() -> None: ...
+
+    return site
+
+
+@pytest.mark.parametrize(
+    ("accept", "sent"),
+    [
+        ("*/*", "application/problem+json"),
+        ("application/json", "application/json"),
+        ("text/html,*/*;q=0.8", "text/html"),
+    ],
+)
+def test_it_is_answered_by_problem_details_as_accept_says(site, accept, sent):
+    limited(site, error_message="slowly")
+    site.ask("/")
+    refusal = site.ask("/", headers={"Accept": accept})
+    assert (refusal.status_code, refusal.headers["Content-Type"].partition(";")[0]) == (429, sent)
+    assert (refusal.headers["Retry-After"], refusal.headers["Vary"]) == ("60", "Accept")
+    assert refusal.headers["RateLimit"] == '"index";r=0;t=60'
+    assert "slowly" in refusal.text
+    if sent != "text/html":
+        assert refusal.json()["violated-policies"] == ["index"]
+
+
+@pytest.mark.parametrize("key", [RateLimitExceeded, StarletteHTTPException, 429])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+def test_a_handler_of_the_app_sees_it(site, key, is_async):
+    async def handle(request: Request, error: RateLimitExceeded) -> JSONResponse:
+        return JSONResponse({"limit": error.decision.limit.quota, "detail": error.detail}, error.status_code)
+
+    def handle_in_thread(request: Request, error: RateLimitExceeded) -> JSONResponse:
+        return JSONResponse({"limit": error.decision.limit.quota, "detail": error.detail}, error.status_code)
+
+    site.app.add_exception_handler(key, handle if is_async else handle_in_thread)
+    limited(site, error_message="slowly")
+    site.ask("/")
+    refusal = site.ask("/")
+    assert (refusal.status_code, refusal.json()) == (429, {"limit": 1, "detail": "slowly"})
+    assert (refusal.headers["Retry-After"], refusal.headers["RateLimit"]) == ("60", '"index";r=0;t=60')
+
+
+def test_fields_are_on_what_handlers_of_exceptions_answer(site):
+    class OwnError(Exception): ...
+
+    @site.app.exception_handler(OwnError)
+    async def own(request: Request, error: OwnError) -> PlainTextResponse:
+        return PlainTextResponse("own", 418)
+
+    for path, raised in (("/http", HTTPException(403)), ("/own", OwnError())):
+
+        @site.app.get(path, name=path)
+        @site.limiter.limit("5/minute", name=path.strip("/"))
+        def fail(raised=raised) -> None:
+            raise raised
+
+        del fail
+
+    async def failing() -> None:
+        raise RequestValidationError([])
+
+    site.app.get("/invalid")(site.limiter.limit("5/minute")(failing))
+    answers = [site.ask(path) for path in ("/http", "/own", "/invalid")]
+    assert [answer.status_code for answer in answers] == [403, 418, 422]
+    assert all(answer.headers["RateLimit"].endswith(";r=4;t=60") for answer in answers)
+
+
+def test_an_unhandled_exception_is_a_500_to_deduct_when(site):
+    asked = []
+
+    @site.app.get("/")
+    @site.limiter.limit("1/minute", deduct_when=lambda response: asked.append(response.status_code))
+    def fail() -> None:
+        raise LookupError
+
+    assert site.statuses("/", 3) == [500] * 3
+    assert asked == [500] * 3
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+def test_a_response_of_on_breach_is_the_answer(site, is_async):
+    async def answer(decision, request):
+        return PlainTextResponse(f"{request.url.path} {decision.identifier}", 429)
+
+    def answer_at_once(decision):
+        return PlainTextResponse(f"/ {decision.identifier}", 429)
+
+    @site.app.exception_handler(429)
+    async def unused(request: Request, error: Exception) -> None:
+        raise AssertionError
+
+    limited(site, on_breach=answer if is_async else answer_at_once)
+    site.ask("/")
+    refusal = site.ask("/")
+    assert (refusal.status_code, refusal.text) == (429, "/ ip:192.0.2.1")
+    assert (refusal.headers["Retry-After"], refusal.headers["RateLimit"]) == ("60", '"index";r=0;t=60')
+
+
+def test_a_text_of_on_breach_is_a_500(site):
+    limited(site, on_breach=lambda decision: "sold out")
+    assert site.statuses("/", 2) == [200, 500]
+
+
+@pytest.mark.parametrize(("on_error", "status"), [("allow", 200), ("deny", 503), ("raise", 500)])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+def test_a_store_that_fails(make_site, on_error, status, is_async):
+    site = make_site(default_limits="1/minute", store="redis://localhost:1/0", on_error=on_error, clock=None)
+
+    async def asynchronous() -> None: ...
+
+    def synchronous() -> None: ...
+
+    site.app.get("/")(asynchronous if is_async else synchronous)
+    answer = site.ask("/")
+    assert answer.status_code == status
+    assert ("Retry-After" in answer.headers) == (status == 503)
+
+
+def test_names_of_header_fields(make_site):
+    names = HeaderNames(limit="X-Limit", retry_after="X-Retry")
+    site = limited(make_site(headers="both", header_names=names))
+    site.ask("/")
+    refusal = site.ask("/")
+    assert (refusal.headers["X-Limit"], refusal.headers["X-Retry"]) == ("1", "60")
+    assert "Retry-After" not in refusal.headers
+
+
+def test_a_middleware_around_it_sees_the_decision_in_the_scope(site):
+    class Around(BaseHTTPMiddleware):
+        async def dispatch(self, request, call_next):
+            response = await call_next(request)
+            response.headers["X-Decided"] = str(request.scope["overlimit.decision"].remaining)
+            return response
+
+    site.app.add_middleware(Around)
+    limited(site, "5/minute")
+    answer = site.ask("/")
+    assert (answer.headers["X-Decided"], answer.headers["RateLimit"]) == ("4", '"index";r=4;t=60')
+
+
+def test_shadow_limits_refuse_nobody(site, caplog):
+    limited(site, shadow=True)
+    assert site.statuses("/", 3) == [200] * 3
+    assert "would have refused 'ip:192.0.2.1'" in caplog.text
+
+
+def test_openapi_says_what_a_refusal_is(make_site):
+    site = limited(make_site(headers="both"))
+
+    @site.app.get("/free")
+    async def free() -> None: ...
+
+    @site.app.get("/own", responses={429: {"description": "Own"}})
+    @site.limiter.limit("1/minute")
+    async def own() -> None: ...
+
+    paths = site.app.openapi()["paths"]
+    response = paths["/"]["get"]["responses"]["429"]
+    assert set(response["headers"]) == {
+        *("RateLimit", "RateLimit-Policy", "Retry-After"),
+        *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+    }
+    assert "application/problem+json" in response["content"]
+    assert "429" not in paths["/free"]["get"]["responses"]
+    assert paths["/own"]["get"]["responses"]["429"]["description"] == "Own"
+    assert site.ask("/openapi.json").json()["paths"] == paths
+
+
+def test_openapi_of_included_routers_and_default_limits(make_site):
+    from fastapi import APIRouter
+
+    site = make_site(default_limits="1/minute", headers=None)
+    router = APIRouter()
+    router.get("/read")(lambda: None)
+    site.app.include_router(router, prefix="/api")
+    response = site.app.openapi()["paths"]["/api/read"]["get"]["responses"]["429"]
+    assert set(response["headers"]) == {"Retry-After"}
+
+
+def test_openapi_of_a_mounted_app(site):
+    inner = FastAPI()
+    inner.get("/read")(site.limiter.limit("1/minute")(lambda: None))
+    site.app.mount("/inner", inner)
+    described = site.ask("/inner/openapi.json").json()["paths"]["/read"]["get"]["responses"]
+    assert "RateLimit" in described["429"]["headers"]
+
+
+def test_the_exception_is_both_ours_and_starlettes_and_pickles():
+    limiter = Limiter("1/minute")
+    decision = [limiter.hit("secret") for _ in range(2)][1]
+    error = RateLimitExceeded(decision, "slowly", ["a"])
+    assert isinstance(error, errors.RateLimitExceeded)
+    assert isinstance(error, StarletteHTTPException)
+    for each in (error, StoreFailed(decision)):
+        again = pickle.loads(pickle.dumps(each))
+        assert (type(again), again.detail, again.headers) == (type(each), each.detail, each.headers)
+        assert "secret" not in str(each)
+    assert (error.status_code, error.detail, list(error.headers)) == (429, "slowly", ["Retry-After"])
+    assert 1 < int(error.headers["Retry-After"]) <= 62
+
+
+def test_a_path_function_may_refuse_by_itself(site):
+    limiter = Limiter("1/minute")
+
+    @site.app.get("/")
+    def index() -> None:
+        decision = limiter.hit("all")
+        if not decision:
+            raise RateLimitExceeded(decision, "not now")
+
+    assert site.statuses("/") == [200]
+    refusal = site.ask("/")
+    assert (refusal.status_code, refusal.json()["detail"]) == (429, "not now")
+    assert int(refusal.headers["Retry-After"]) > 1
+
+
+def test_a_request_leaves_nothing_that_only_the_garbage_collector_finds(site):
+    limited(site, "99/minute")
+    site.statuses("/", 3)
+    gc.collect()
+    gc.disable()
+    try:
+        before = len([each for each in gc.get_objects() if type(each) is Conversation])
+        site.statuses("/", 20)
+        after = len([each for each in gc.get_objects() if type(each) is Conversation])
+    finally:
+        gc.enable()
+    assert after <= before + 1

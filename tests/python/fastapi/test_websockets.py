@@ -1,0 +1,83 @@
+"""Websocket routes under limits: refused before they are accepted; docs/reference/fastapi.md."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import APIRouter, Depends, WebSocket
+
+from .handshakes import Handshake
+
+
+@pytest.fixture
+def websockets(site):
+    """Return a site whose websocket routes are limited in each way."""
+    limiter = site.limiter
+
+    @site.app.websocket("/decorated")
+    @limiter.limit("1/minute")
+    async def decorated(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await websocket.close()
+
+    router = APIRouter(dependencies=[Depends(limiter.dependency("1/minute"))])
+
+    @router.websocket("/depends")
+    async def depends(socket: WebSocket, number: int) -> None:
+        await socket.accept()
+        await socket.close(code=3000 + number)
+
+    @site.app.websocket("/first")
+    @limiter.limit("1/minute", before_validation=True)
+    async def first(websocket: WebSocket, number: int) -> None:
+        await websocket.accept()
+        await websocket.close()
+
+    site.app.include_router(router, prefix="/in")
+    return site
+
+
+@pytest.mark.parametrize("path", ["/decorated", "/in/depends?number=7", "/first?number=7"])
+def test_a_handshake_is_refused_before_it_is_accepted(websockets, path):
+    accepted = Handshake(path).through(websockets)
+    assert accepted.kinds == ["accept", "close"]
+    assert dict(accepted.sent[0]["headers"])[b"ratelimit"].endswith(b";r=0;t=60")
+    refused = Handshake(path).through(websockets)
+    assert [(message["type"], message["code"]) for message in refused.sent] == [("websocket.close", 1008)]
+    denied = Handshake(path, denial=True).through(websockets)
+    assert denied.kinds == ["http.response.start", "http.response.body"]
+    assert denied.sent[0]["status"] == 429
+    assert dict(denied.sent[0]["headers"])[b"retry-after"] == b"60"
+
+
+def test_a_handshake_that_is_invalid_is_free_unless_it_is_decided_first(websockets):
+    for _ in range(3):
+        assert Handshake("/in/depends?number=x").through(websockets).kinds == ["close"]
+    assert Handshake("/in/depends?number=1").through(websockets).kinds == ["accept", "close"]
+    assert Handshake("/first?number=x").through(websockets).kinds == ["close"]
+    assert Handshake("/first?number=1").through(websockets).sent[0]["code"] == 1008
+
+
+def test_what_a_dependency_has_accepted_is_closed(site):
+    async def accept(websocket: WebSocket) -> None:
+        await websocket.accept()
+
+    @site.app.websocket("/")
+    @site.limiter.limit("1/minute")
+    async def talk(websocket: WebSocket, _: None = Depends(accept)) -> None:
+        await websocket.close()
+
+    assert Handshake("/").through(site).kinds == ["accept", "close"]
+    refused = Handshake("/").through(site)
+    assert refused.kinds == ["accept", "close"]
+    assert refused.sent[1]["code"] == 1008
+
+
+def test_default_limits_hold_for_websockets(make_site):
+    site = make_site(default_limits="1/minute")
+
+    @site.app.websocket("/")
+    async def talk(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await websocket.close()
+
+    assert [Handshake("/").through(site).kinds for _ in range(2)] == [["accept", "close"], ["close"]]
