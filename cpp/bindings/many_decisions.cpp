@@ -167,7 +167,8 @@ class ManyDecisions::Batch {
 class ManyDecisions::Step final : public StoreTask {
  public:
   Step(ManyDecisions& many, std::size_t first, std::size_t last)
-      : many_(many),
+      : kept_(many.shared_from_this()),
+        many_(many),
         limiter_(&many.limiter_),
         first_(first),
         batch_(many, many.policy_.get()),
@@ -214,6 +215,7 @@ class ManyDecisions::Step final : public StoreTask {
     return Object::borrow(Py_None);
   }
 
+  std::shared_ptr<ManyDecisions> kept_;
   ManyDecisions& many_;
   LimiterState* limiter_;
   std::size_t first_;

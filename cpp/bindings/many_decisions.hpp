@@ -87,7 +87,7 @@ class OwnRows {
   UninitialisedBlock bytes_;
 };
 
-class ManyDecisions {
+class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
  public:
   /// Reads the arguments. Other threads run Python meanwhile, and signals are noticed. Throws PythonError for
   /// wrong arguments, and CrossSlot for a row that the store can never decide.

@@ -23,7 +23,10 @@ METADATA = "".join(
     f"{line}\n"
     for line in (
         "Name: overlimit",
-        *(f"Provides-Extra: {e}" for e in ("fastapi", "flask", "cli", "notebook")),
+        *(
+            f"Provides-Extra: {e}"
+            for e in ("fastapi", "flask", "django", "drf", "requests", "httpx", "cli", "notebook")
+        ),
     )
 )
 

@@ -96,6 +96,20 @@ def _periods(instant: int) -> tuple[int, int, int]:
     return instant, instant + 1, instant + 2
 
 
+def _pending_call(world: World) -> _core.PendingCall:
+    """Return a call that no event loop has begun."""
+    call = _core.ManyDecisions(world.limiter, ["a", "b"], 1, False)._next_step()
+    assert call is not None
+    return call
+
+
+def _done_call(world: World) -> _core.PendingCall:
+    """Return a call that has not been answered yet."""
+    call = _pending_call(world)
+    _core.CallsOfLoop().begin(call)
+    return call
+
+
 def _constructors(world: World) -> dict[str, Use]:
     endpoint, rows = _core.Endpoint(**ENDPOINT), [*IDENTIFIERS, ("a", "b")]
     limiter_options = {
@@ -114,6 +128,8 @@ def _constructors(world: World) -> dict[str, Use]:
         "SharedMemoryStore": Use(_core.SharedMemoryStore, ["core-uses"], SHARED_MEMORY),
         "RedisStore": Use(_core.RedisStore, [endpoint], STORE),
         "ManualClock": Use(_core.ManualClock, [1.5]),
+        "PendingCall": Use(_done_call, [world]),
+        "CallsOfLoop": Use(_core.CallsOfLoop),
         "ManyDecisions": Use(_core.ManyDecisions, [world.limiter, rows, [1, 2, 3], False]),
         "Replay": Use(_core.Replay, [world.limiter, [3]]),
         "Decision": Use(type, [world.decision]),
@@ -130,6 +146,7 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
     first = world.decision.details[0]
     positional = {
         "MemoryStore.__deepcopy__": [{}],
+        "CallsOfLoop.cancel": [_done_call(world)],
         "ManyDecisions.decision": [1],
         "ManyDecisions.fill": ["remaining", array("q", [0, 0, 0])],
         "Replay.run": [times, [codes], costs, order, answers, 0, 2],
@@ -154,14 +171,19 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "Limiter._lock": ["banned", 1000],
         "Limiter.unlock": ["banned"],
         "Limiter.reset": ["user:43"],
+        "Limiter._ping_later": [None],
         "Limiter._unlike_limits": [world.new_limiter()],
         "Limiter._derive": [LIMITS, None],
         "Limiter._set_limits": [LIMITS, None],
     }
+    for name in ("_lock", "_refund", "_refund_part", "_reset", "_settle", "_unlock"):
+        known = f"Limiter.{name}" if name in ("_lock", "_refund_part") else f"Limiter.{name[1:]}"
+        positional[f"Limiter.{name}_later"] = list(positional[known])
     arguments = {name: (given, {}) for name, given in positional.items()}
-    arguments |= {f"Limiter.{name}": ([*IDENTIFIERS], {"cost": 1}) for name in ("hit", "charge", "peek")}
+    of_cost, ends = ("hit", "charge", "peek", "_charge_later"), ("_within", "_later")
+    arguments |= {f"Limiter.{name}": ([*IDENTIFIERS], {"cost": 1}) for name in of_cost}
     return arguments | {
-        f"Limiter.{name}": ([*IDENTIFIERS], patience) for name in ("_hit_within", "_peek_within")
+        f"Limiter.{name}{end}": ([*IDENTIFIERS], patience) for name in ("_hit", "_peek") for end in ends
     }
 
 
@@ -173,6 +195,9 @@ def _functions(world: World) -> dict[str, Use]:
         "peek_all": Use(_core.peek_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_hit_all_within": Use(_core._hit_all_within, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
         "_peek_all_within": Use(_core._peek_all_within, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
+        "_hit_all_later": Use(_core._hit_all_later, [[(limiter, "a", 1), (limiter, b"b")], None]),
+        "_peek_all_later": Use(_core._peek_all_later, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
+        "_decide_request_later": Use(_core._decide_request_later, [rules, {}, tuple, ()]),
         "_checked_charges": Use(_core._checked_charges, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
@@ -206,6 +231,9 @@ def uses() -> dict[str, Use]:
             is_init = member == "__init__"
             call = _remake(made[cls.__name__].call) if is_init else _call(cls, member, objects[cls.__name__])
             members[name] = Use(call, *arguments.get(name, ()))
+    # These are used once only.
+    members["PendingCall.answer"] = Use(lambda: _done_call(world).answer())
+    members["CallsOfLoop.begin"] = Use(lambda: objects["CallsOfLoop"].begin(_pending_call(world)))
     return {**made, **members, **_functions(world)}
 
 

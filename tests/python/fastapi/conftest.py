@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from asgi_sites import AsgiSite
 from memory_unless_marked import pytest_generate_tests, store
-from overlimit import Decision, ManualClock, _core
+from overlimit import ManualClock, _core
 from overlimit.fastapi import RateLimit
 from overlimit.stores import Store
 
@@ -60,12 +60,17 @@ def site(make_site: Callable[..., Site]) -> Site:
 def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the number of charges of each call to a store, as they come."""
     calls: list[int] = []
-    decide_request = _core._decide_request
 
-    def noted(rules: Any, known: Any, *rest: Any) -> Decision:
-        decision = decide_request(rules, known, *rest)
-        calls.append(sum(len(known[identify]) for _, identify, _, _ in rules))
-        return decision
+    def note(name: str) -> None:
+        decide = getattr(_core, name)
 
-    monkeypatch.setattr(_core, "_decide_request", noted)
+        def noted(rules: Any, known: Any, *rest: Any) -> Any:
+            decision = decide(rules, known, *rest)
+            calls.append(sum(len(known[identify]) for _, identify, _, _ in rules))
+            return decision
+
+        monkeypatch.setattr(_core, name, noted)
+
+    note("_decide_request")
+    note("_decide_request_later")
     return calls
