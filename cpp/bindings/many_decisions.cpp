@@ -9,7 +9,6 @@ namespace {
 // How many rows are decided, within one timeout where the store waits, or read, before other threads may run
 // Python, and signals are noticed.
 constexpr std::size_t kRowsPerStep = 1000;
-constexpr Instant kUndecided{-1};
 
 void let_others_run() {
   { const GilReleased released; }
@@ -328,6 +327,7 @@ Rows ManyDecisions::pairs_of_rows(std::size_t first, std::size_t last) const {
 }
 
 ManyDecisions::Answer ManyDecisions::answer(std::size_t row) const {
+  if (!is_decided(row)) return {{.status = Status::over}, Source::nobody};
   const Rows pairs = pairs_of_rows(row, row + 1);
   const Source source = source_of(row);
   if (source == Source::error || source == Source::nobody) {

@@ -120,6 +120,7 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
  private:
   class Batch;
   class Step;
+  static constexpr Instant kUndecided{-1};
 
   /// Throws CrossSlot naming the first row that the store can never decide.
   void check_calls(Store& store) const;
@@ -127,7 +128,9 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   void raise_if_nothing_was_decided() const;
   void follow_on_error(const std::vector<std::size_t>& rows, const StoreError& error);
   void decide_here(const std::vector<std::size_t>& rows);
+  [[nodiscard]] bool is_decided(std::size_t row) const { return times_[row] != kUndecided; }
   [[nodiscard]] Source source_of(std::size_t row) const {
+    if (!is_decided(row)) return Source::nobody;
     return sources_.empty() ? Source::store : sources_[row];
   }
   /// The policy that has decided a row (borrowed).

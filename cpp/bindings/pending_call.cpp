@@ -36,7 +36,6 @@ void PendingCall::ask_at_once() {
 }
 
 void PendingCall::begin(Fibers& fibers, std::vector<PendingCall*>& done) {
-  if (stage_ != Stage::prepared) throw std::logic_error("a pending call begins once");
   ask_at_once();
   if (is_done()) return;
   count();
@@ -138,6 +137,7 @@ class CallsOfLoop : NonCopyable {
   [[nodiscard]] bool needs_run() const { return fibers_.has_yielded(); }
 
   Pointers begin(const Pointer& call) {
+    if (call->has_begun()) return {};
     under_way_[call.get()] = call;
     call->begin(fibers_, done_);
     if (call->is_done()) under_way_.erase(call.get());
@@ -215,7 +215,7 @@ void bind_pending_calls(pybind11::module_& module) {
             given(call);
             return with_python_errors([&] { return given(calls).begin(call); });
           },
-          "Begin a call, which may be done already; return those begun before that are done now.",
+          "Begin a call that has not begun; it may be done at once. Return those begun before that are done now.",
           py::arg("call"))
       .def(
           "run", [](const Calls& calls) { return with_python_errors([&] { return given(calls).run(); }); },

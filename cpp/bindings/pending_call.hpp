@@ -19,6 +19,7 @@ class PendingCall : NonCopyable {
 
   /// Asks if that certainly does not wait; then it is done.
   void ask_at_once();
+  [[nodiscard]] bool has_begun() const { return stage_ != Stage::prepared; }
   /// Asks as far as that goes without waiting. Is added to `done` when it is done later.
   void begin(Fibers& fibers, std::vector<PendingCall*>& done);
   /// Has it end at the next run of the fibers, if it is under way.

@@ -146,6 +146,7 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
     first = world.decision.details[0]
     positional = {
         "MemoryStore.__deepcopy__": [{}],
+        "CallsOfLoop.begin": [_pending_call(world)],
         "CallsOfLoop.cancel": [_done_call(world)],
         "ManyDecisions.decision": [1],
         "ManyDecisions.fill": ["remaining", array("q", [0, 0, 0])],
@@ -231,9 +232,7 @@ def uses() -> dict[str, Use]:
             is_init = member == "__init__"
             call = _remake(made[cls.__name__].call) if is_init else _call(cls, member, objects[cls.__name__])
             members[name] = Use(call, *arguments.get(name, ()))
-    # These are used once only.
-    members["PendingCall.answer"] = Use(lambda: _done_call(world).answer())
-    members["CallsOfLoop.begin"] = Use(lambda: objects["CallsOfLoop"].begin(_pending_call(world)))
+    members["PendingCall.answer"] = Use(lambda: _done_call(world).answer())  # once only
     return {**made, **members, **_functions(world)}
 
 
