@@ -71,7 +71,13 @@ disable_error_code = attr-defined, no-untyped-def, union-attr, var-annotated
 RULES = dict.fromkeys(
     ("reportArgumentType", "reportAssertTypeFailure", "reportCallIssue", "reportIndexIssue"), "error"
 )
-APPS = ("django/typed_django_views.py", "fastapi/typed_routes.py", "flask/typed_views.py")
+APPS = (
+    "aio/typed_tasks.py",
+    "clients/typed_clients.py",
+    "django/typed_django_views.py",
+    "fastapi/typed_routes.py",
+    "flask/typed_views.py",
+)
 """What mypy checks with the package (pyproject.toml); the errors that it must find are marked there."""
 
 
