@@ -7,7 +7,7 @@ import asyncio
 from typing_extensions import assert_type
 
 from overlimit import Decision, TokenBucket
-from overlimit.aio import AsyncConcurrency, AsyncLimiter, AsyncSlot, acquire_all, hit_all, peek_all
+from overlimit.aio import AsyncConcurrency, AsyncLimiter, acquire_all, hit_all, peek_all
 
 limiter = AsyncLimiter("10/second; 100/minute", name="api", store="memory://", on_error="allow")
 other = AsyncLimiter([TokenBucket(5, per=1)])
