@@ -15,7 +15,6 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
-from overlimit.errors import StoreError
 
 _log = logging.getLogger("overlimit")
 
@@ -73,7 +72,7 @@ class LoopCalls:
             await self._end_of(call)
         try:
             await undo(call.answer())
-        except StoreError:
+        except Exception:  # the task is cancelled, whatever the store says now
             _log.warning("what a cancelled task was charged may not have been given back", exc_info=True)
 
     def _end_of(self, call: PendingCall) -> asyncio.Future[None]:
