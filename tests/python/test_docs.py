@@ -19,6 +19,7 @@ import pytest
 
 import blocks
 import overlimit
+import overlimit.aio
 import overlimit.asgi
 import overlimit.django
 import overlimit.fastapi
@@ -119,6 +120,7 @@ def documented() -> Iterator[tuple[str, object]]:
         overlimit,
         overlimit.recipes,
         overlimit.testing,
+        overlimit.aio,
         overlimit.flask,
         overlimit.django,
         overlimit.fastapi,
