@@ -7,7 +7,7 @@ import asyncio
 from typing_extensions import assert_type
 
 from overlimit import Decision, TokenBucket
-from overlimit.aio import AsyncConcurrency, AsyncLimiter, acquire_all, hit_all, peek_all
+from overlimit.aio import AsyncConcurrency, AsyncLimiter, AsyncSlot, acquire_all, hit_all, peek_all
 
 limiter = AsyncLimiter("10/second; 100/minute", name="api", store="memory://", on_error="allow")
 other = AsyncLimiter([TokenBucket(5, per=1)])
@@ -33,7 +33,8 @@ async def main() -> None:
     async with limiter.throttle("a") as admitted:
         assert_type(admitted, Decision)
     async with slots.slot("user:42") as slot:
-        assert_type(slot, "AsyncSlot | None")
+        taken: AsyncSlot | None = slot
+        assert_type(bool(taken), bool)
     await fetch("one")  # type: ignore[arg-type]
     await limiter.hit(42)  # type: ignore[arg-type]
     await limiter.hit("a", cost="2")  # type: ignore[arg-type]
