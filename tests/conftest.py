@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from event_loops import AnyLimiter, AwaitedLimiter, LoopThread
+from event_loops import AnyLimiter, AwaitedLimiter, LoopThread, TimedCalls, assert_short
 from overlimit import (
     Limiter,
     ManualClock,
@@ -27,6 +27,7 @@ from overlimit import (
     Store,
     StoreConfigError,
 )
+from overlimit.aio import loops
 from servers.cluster import Cluster
 from servers.patience import PATIENCE
 from servers.redis_server import RedisServer, TlsRedisServer
@@ -226,15 +227,19 @@ def at(clock: ManualClock) -> Callable[[float], None]:
 
 
 @pytest.fixture
-def make_limiter(request: pytest.FixtureRequest) -> Iterator[Callable[..., AnyLimiter]]:
+def make_limiter(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., AnyLimiter]]:
     """Return Limiter, or what calls an AsyncLimiter on an event loop, which is then never blocked long."""
     if getattr(request, "param", "threads") == "threads":
         yield Limiter
         return
+    monkeypatch.setattr(loops, "CallsOfLoop", TimedCalls)
+    TimedCalls.longest_turn = 0.0
     loop = LoopThread()
     yield partial(AwaitedLimiter, loop)
     loop.stop()
-    loop.ticks.assert_free()
+    assert_short(TimedCalls.longest_turn)
 
 
 @pytest.fixture

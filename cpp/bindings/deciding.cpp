@@ -100,9 +100,34 @@ Object ask(LimiterState& limiter, std::span<PyObject* const> identifiers, Durati
   return decision;
 }
 
-/// The same call, to be awaited.
+/// A call that decides, to be awaited.
+class DecidingTask : public StoreTask {
+ public:
+  void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
+  Object answer() override { return finished(deciding_->answer()); }
+  Object answer_without(const StoreError& error) override {
+    return finished(deciding_->answer_without(error));
+  }
+
+ protected:
+  /// Borrows the arguments.
+  void prepare(const ChargeList& collected, Mode mode, Duration patience, PyObject* cost) {
+    deciding_.emplace(limiters(), collected, mode, patience, cost);
+  }
+  /// What follows a decision.
+  virtual void finish_with(const Object& decision) const = 0;
+
+ private:
+  Object finished(Object decision) const {
+    finish_with(decision);
+    return decision;
+  }
+
+  std::optional<DecidingLater> deciding_;
+};
+
 template <Mode mode, Role role>
-class PendingDecision final : public StoreTask {
+class PendingDecision final : public DecidingTask {
  public:
   PendingDecision(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
                   const WholeCost& cost, Cost units)
@@ -111,27 +136,18 @@ class PendingDecision final : public StoreTask {
         policy_(limiter.present_policy()),
         cost_(Object::borrow(cost.number())) {
     collect<role>(policy_.get(), identifiers, units, collected_);
-    deciding_.emplace(limiters(), collected_, mode, patience, cost_.get());
+    prepare(collected_, mode, patience, cost_.get());
   }
   [[nodiscard]] std::span<LimiterState* const> limiters() const override { return {&limiter_, 1}; }
-  void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
-  Object answer() override { return finished(deciding_->answer()); }
-  Object answer_without(const StoreError& error) override {
-    return finished(deciding_->answer_without(error));
-  }
 
  private:
-  Object finished(Object decision) const {
-    finish<mode>(*limiter_, decision);
-    return decision;
-  }
+  void finish_with(const Object& decision) const override { finish<mode>(*limiter_, decision); }
 
   LimiterState* limiter_;
   Object kept_;
   Object policy_;
   Object cost_;
   ChargeList collected_;
-  std::optional<DecidingLater> deciding_;
 };
 
 // A template, since every hit counts.
@@ -201,30 +217,22 @@ void finish(const ChargesOfLimiters& collected, Mode mode, const Object& decisio
 }
 
 /// A call under several limiters, to be awaited.
-class PendingDecisionOfAll final : public StoreTask {
+class PendingDecisionOfAll final : public DecidingTask {
  public:
   PendingDecisionOfAll(const Collect& collect, Mode mode, Duration patience, Object kept)
       : kept_(std::move(kept)), mode_(mode) {
     collect(collected_);
-    deciding_.emplace(limiters_of(collected_), collected_.charges, mode, patience, collected_.cost.get());
+    (void)limiters_of(collected_);
+    prepare(collected_.charges, mode, patience, collected_.cost.get());
   }
   [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
-  void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
-  Object answer() override { return finished(deciding_->answer()); }
-  Object answer_without(const StoreError& error) override {
-    return finished(deciding_->answer_without(error));
-  }
 
  private:
-  Object finished(Object decision) const {
-    finish(collected_, mode_, decision);
-    return decision;
-  }
+  void finish_with(const Object& decision) const override { finish(collected_, mode_, decision); }
 
   Object kept_;
   Mode mode_;
   ChargesOfLimiters collected_;
-  std::optional<DecidingLater> deciding_;
 };
 
 }  // namespace
