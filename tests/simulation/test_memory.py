@@ -14,7 +14,11 @@ import zstandard
 import programs
 from programs import output_of
 
-ENVIRONMENT = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
+ENVIRONMENT = os.environ | {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_MMAP_THRESHOLD_": "131072",  # else glibc raises it, and keeps what was freed for later
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 READ = """
 import resource, sys
