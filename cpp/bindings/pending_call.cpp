@@ -44,7 +44,7 @@ void PendingCall::begin(Fibers& fibers, std::vector<PendingCall*>& done) {
   if (store.waits_seldom()) {
     run(fibers, done, [&] { ask_until_others_leave(fibers, store); });
   } else {
-    run(fibers, done, [&] { task_->ask(store, interrupted_); });
+    run(fibers, done, [&] { task_->ask(store, Interrupted()); });
   }
 }
 
@@ -91,7 +91,6 @@ void PendingCall::ask_until_others_leave(Fibers& fibers, Store& store) {
 }
 
 void PendingCall::cancel(Fibers& fibers) {
-  is_cancelled_ = true;
   if (stage_ == Stage::under_way) fibers.interrupt(*fiber_);
 }
 

@@ -15,13 +15,15 @@
 #include <thread>
 #include <vector>
 
-#include "forks.hpp"
+#include "../forks.hpp"
 #include "overlimit/errors.hpp"
 #include "signals.hpp"
 #include "tls_fixture.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
+
+using overlimit::testing::in_child;
 
 class EachStreamTest : public TlsTest, public ::testing::WithParamInterface<bool> {
  protected:

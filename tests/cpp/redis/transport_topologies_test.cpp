@@ -6,11 +6,13 @@
 #include <memory>
 #include <string>
 
-#include "forks.hpp"
+#include "../forks.hpp"
 #include "topologies.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
+
+using overlimit::testing::in_child;
 
 class Clusters : public ::testing::Test {
  protected:
