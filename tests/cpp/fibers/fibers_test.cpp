@@ -495,7 +495,7 @@ TEST(FibersOfALoop, EndInTheParentAloneWhereAChildDestroysIt) {
     fibers.reset();
     if (guests != 1 || Counted::destroyed != 0 || woken) return false;
     Fibers own;
-    testing::run_on_fiber(own, [&] {
+    testing::in_fibers(own, 1, [&](int) {
       (void)own.wait(-1, 0, Clock::now() + 5ms);
       owned_by_child = own.own<int>();
     });

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 
 #include "../descriptors.hpp"
@@ -20,14 +22,32 @@ inline bool run_until(Fibers& fibers, const std::function<bool()>& condition) {
   return true;
 }
 
-/// Runs an action as a fiber, and returns when it is done.
-inline void run_on_fiber(Fibers& fibers, const std::function<void()>& action) {
-  bool is_done = false;
-  fibers.start([&] {
-    action();
-    is_done = true;
+/// Runs so many fibers at once, and returns when all are done. They throw nothing.
+inline void in_fibers(Fibers& fibers, int count, const std::function<void(int)>& body) {
+  int done = 0;
+  for (int i = 0; i < count; ++i) {
+    fibers.start([&, i] {
+      body(i);
+      ++done;
+    });
+  }
+  if (!run_until(fibers, [&] { return done == count; })) std::terminate();  // what they use is gone soon
+}
+
+/// Runs an action as a fiber, and returns or throws what it does.
+template <class Action>
+auto on_fiber(Fibers& fibers, const Action& action) {
+  std::optional<decltype(action())> result;
+  std::exception_ptr failure;
+  in_fibers(fibers, 1, [&](int) {
+    try {
+      result.emplace(action());
+    } catch (...) {
+      failure = std::current_exception();
+    }
   });
-  if (!run_until(fibers, [&] { return is_done; })) throw std::runtime_error("a fiber does not end");
+  if (failure) std::rethrow_exception(failure);
+  return std::move(*result);
 }
 
 }  // namespace overlimit::testing

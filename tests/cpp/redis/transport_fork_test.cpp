@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "connections_fixture.hpp"
 #include "../forks.hpp"
+#include "connections_fixture.hpp"
 #include "overlimit/errors.hpp"
 #include "signals.hpp"
 
