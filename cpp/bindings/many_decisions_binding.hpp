@@ -98,7 +98,8 @@ inline void bind_many_decisions(pybind11::module_& module) {
               return py::reinterpret_steal<py::object>(pending(std::move(step)).release());
             });
           },
-          py::keep_alive<0, 1>(), "Prepare the decisions on the next thousand rows, to be awaited; None: there are none.")
+          py::keep_alive<0, 1>(),
+          "Prepare the decisions on the next thousand rows, to be awaited; None: there are none.")
       .def("__len__", [](const Pointer& many) { return given(many).size(); })
       .def(
           "counts",

@@ -172,7 +172,8 @@ class CallsOfLoop : NonCopyable {
 
 template <class Action>
 pybind11::object result_of(const Action& action) {
-  return with_python_errors([&] { return pybind11::reinterpret_steal<pybind11::object>(action().release()); });
+  return with_python_errors(
+      [&] { return pybind11::reinterpret_steal<pybind11::object>(action().release()); });
 }
 
 }  // namespace

@@ -123,12 +123,14 @@ TEST(SentinelTopologies, FollowTheMasterUnderManyFibers) {
     const auto watched = topology_of(servers.location());
     const std::string key = "key" + std::to_string(fiber);
     for (int more = 5; more > 0; more -= over.load() ? 1 : 0) {
+      const auto begin = Deadline::Clock::now();
       try {
         (void)integer(*watched, {"INCR", key});
         if (over.load()) ++acknowledged_at_the_end;
       } catch (const StoreError& error) {
         if (error.maybe_charged()) ++unknown;
       }
+      EXPECT_LT(Deadline::Clock::now() - begin, kAmple / 4) << "an answer that another call has read";
       pause(1ms, {});
     }
   });

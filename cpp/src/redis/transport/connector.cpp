@@ -170,7 +170,8 @@ std::shared_ptr<TlsContext> Connector::new_tls_context(const Deadline& deadline)
   if (made->failure) std::rethrow_exception(made->failure);
   return made->context;
 } catch (const std::system_error& error) {
-  throw StoreUnavailable("cannot read the TLS files for redis at " + endpoint_.describe() + ": " + error.what());
+  throw StoreUnavailable("cannot read the TLS files for redis at " + endpoint_.describe() + ": " +
+                         error.what());
 }
 
 std::unique_ptr<Stream> ConnectAttempt::step(const Deadline& deadline) {
