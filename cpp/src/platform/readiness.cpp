@@ -22,7 +22,7 @@ static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLPRI == POLLPRI);
 
 }  // namespace
 
-Readiness::Readiness() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), timer_(-1) {
+Readiness::Readiness() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (epoll_ >= 0) timer_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   epoll_event event{.events = EPOLLIN, .data = {.fd = timer_}};
   if (timer_ >= 0 && ::epoll_ctl(epoll_, EPOLL_CTL_ADD, timer_, &event) == 0) return;

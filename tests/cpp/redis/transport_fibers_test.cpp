@@ -323,7 +323,6 @@ TEST_F(LoopTest, ResolvesNamesInAThread) {
   in_fibers(fibers_, 20, [&](int) { EXPECT_EQ(text(by_name, {"PING"}), "PONG"); });
   Connections unknown(named("no-such-host.invalid"), &fibers_);
   const UnderWay asked(fibers_, [&] { (void)call(unknown, {"PING"}, 300ms); });
-  EXPECT_FALSE(asked.has_ended()) << "it is looked up elsewhere";
   const Ended end = asked.await();
   EXPECT_TRUE(end.as == Ended::As::unavailable || end.as == Ended::As::timed_out);
   EXPECT_FALSE(end.maybe_charged);
