@@ -34,6 +34,12 @@
 #include <ucontext.h>
 #endif
 
+// Every C++ library has it, but not every one declares it.
+namespace __cxxabiv1 {    // NOLINT(bugprone-reserved-identifier): named by the ABI
+struct __cxa_eh_globals;  // NOLINT
+extern "C" __cxa_eh_globals* __cxa_get_globals() noexcept;  // NOLINT
+}  // namespace __cxxabiv1
+
 namespace overlimit::platform {
 
 #ifdef OVERLIMIT_SWITCHES_STACKS
