@@ -187,7 +187,8 @@ PyObject* decide_given_request(PyObject* const* arguments, Py_ssize_t count) {
       }
     };
     if constexpr (when == When::later) {
-      return answer_or_pending(deciding_all(collect, Mode::consume, kNever, Object::borrow(arguments[0]))).release();
+      return answer_or_pending(deciding_all(collect, Mode::consume, kNever, Object::borrow(arguments[0])))
+          .release();
     }
     ChargesOfLimiters collected;
     collect(collected);

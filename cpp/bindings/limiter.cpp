@@ -483,7 +483,8 @@ PyMethodDef methods[] = {
      "that long and\nlonger than the bound before, the last one being inf; counted for stores that wait "
      "only."},
     {"_hit_later", as_c_function(hit_later), METH_FASTCALL | METH_KEYWORDS,
-     "_hit_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_hit_within(), to be awaited, like all of "
+     "_hit_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_hit_within(), to be awaited, like all "
+     "of "
      "these: each returns a PendingCall."},
     {"_peek_later", as_c_function(peek_later), METH_FASTCALL | METH_KEYWORDS,
      "_peek_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_peek_within(), to be awaited."},
@@ -505,8 +506,7 @@ PyMethodDef methods[] = {
      "_reset_all_later($self, /)\n--\n\nreset_all(), to be awaited."},
     {"_stats_later", stats<When::later>, METH_NOARGS,
      "_stats_later($self, /)\n--\n\nstats(), to be awaited, with the breaker of the event loop."},
-    {"_ping_later", ping_later, METH_O,
-     "_ping_later($self, timeout, /)\n--\n\nStore.ping(), to be awaited."},
+    {"_ping_later", ping_later, METH_O, "_ping_later($self, timeout, /)\n--\n\nStore.ping(), to be awaited."},
     {"_close_later", close_later, METH_NOARGS,
      "_close_later($self, /)\n--\n\nClose what the event loop has open for the store; to be awaited."},
     {"_unlike_limits", unlike_limits, METH_O,
@@ -569,7 +569,8 @@ PyMethodDef functions[] = {
     {"_peek_all_later", as_c_function(peek_all_later), METH_FASTCALL,
      "_peek_all_later(charges, patience, /)\n--\n\n_peek_all_within(), to be awaited."},
     {"_decide_request_later", as_c_function(decide_request_later), METH_FASTCALL,
-     "_decide_request_later(rules, known, read, arguments, /)\n--\n\n_decide_request(), to be awaited: returns a "
+     "_decide_request_later(rules, known, read, arguments, /)\n--\n\n_decide_request(), to be awaited: "
+     "returns a "
      "PendingCall."},
     {"_hit_all_within", as_c_function(hit_all_within), METH_FASTCALL,
      "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "

@@ -131,8 +131,7 @@ OwnRows::OwnRows(std::size_t size) : size_(size), bytes_(uninitialised_block(siz
 /// Some rows as calls of a policy. Borrows the bytes of identifiers that the rows keep.
 class ManyDecisions::Batch {
  public:
-  Batch(const ManyDecisions& many, PyObject* policy)
-      : many_(many), policy_(policy), model_(**many.timed_) {}
+  Batch(const ManyDecisions& many, PyObject* policy) : many_(many), policy_(policy), model_(**many.timed_) {}
 
   /// The calls of the rows from `first` to before `last`, valid until the next ones.
   std::span<const Call> calls(std::size_t first, std::size_t last) {

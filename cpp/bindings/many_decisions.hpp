@@ -94,11 +94,11 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
                 std::optional<Duration> timeout);
 
-  /// Decides each row by itself, in order, as often as not all are decided: the next thousand. Returns the task
-  /// for it, or nullptr when all have been decided. It must be done before the next one is taken.
+  /// Decides each row by itself, in order, as often as not all are decided: the next thousand. Returns the
+  /// task for it, or nullptr when all have been decided. It must be done before the next one is taken.
   ///
-  /// What a store that waits does not decide within its timeout, or this one, follows on_error; with `raise` the
-  /// error is thrown by the last step, and only if nothing at all was decided.
+  /// What a store that waits does not decide within its timeout, or this one, follows on_error; with `raise`
+  /// the error is thrown by the last step, and only if nothing at all was decided.
   [[nodiscard]] std::unique_ptr<StoreTask> next_step();
   /// Has this thread do all steps that are left.
   void decide();

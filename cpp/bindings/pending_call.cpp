@@ -43,7 +43,7 @@ void PendingCall::begin(Fibers& fibers, std::vector<PendingCall*>& done) {
   if (store.waits_seldom()) {
     run(fibers, done, [&] { ask_until_others_leave(fibers, store); });
   } else {
-    run(fibers, done, [&] { task_->ask(store, interrupted_); });
+    run(fibers, done, [&] { task_->ask(store, Interrupted()); });
   }
 }
 
@@ -90,7 +90,6 @@ void PendingCall::ask_until_others_leave(Fibers& fibers, Store& store) {
 }
 
 void PendingCall::cancel(Fibers& fibers) {
-  is_cancelled_ = true;
   if (stage_ == Stage::under_way) fibers.interrupt(*fiber_);
 }
 
@@ -174,7 +173,8 @@ class CallsOfLoop : NonCopyable {
 
 template <class Action>
 pybind11::object result_of(const Action& action) {
-  return with_python_errors([&] { return pybind11::reinterpret_steal<pybind11::object>(action().release()); });
+  return with_python_errors(
+      [&] { return pybind11::reinterpret_steal<pybind11::object>(action().release()); });
 }
 
 }  // namespace

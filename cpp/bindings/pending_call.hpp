@@ -41,13 +41,11 @@ class PendingCall : NonCopyable {
 
   Stage stage_ = Stage::prepared;
   bool is_counted_ = false;
-  bool is_cancelled_ = false;
   std::unique_ptr<StoreTask> task_;
   std::exception_ptr failure_;
   Fibers::Task* fiber_ = nullptr;  // valid while it is under way; set if it ever was
   Stopwatch::Clock::time_point began_{};
   Stopwatch::Clock::time_point ended_{};
-  const Interrupted interrupted_{[this] { return is_cancelled_; }};
 };
 
 /// Part of module.cpp.

@@ -183,7 +183,9 @@ class Settling final : public StoreTask {
     const bool is_counted = !giving_back_ || giving_back_->is_counted();
     return {&limiter_, is_counted ? std::size_t{1} : std::size_t{0}};
   }
-  [[nodiscard]] Store& store() const override { return giving_back_ ? giving_back_->store() : *limiter_->store; }
+  [[nodiscard]] Store& store() const override {
+    return giving_back_ ? giving_back_->store() : *limiter_->store;
+  }
 
   void ask(Store& store, const Interrupted& interrupted) override {
     if (giving_back_) return giving_back_->ask(store, &*present_, interrupted);
@@ -258,7 +260,7 @@ class Settling final : public StoreTask {
   std::vector<const Subject*> subjects_;
   Cost charged_cost_ = 0;
   ChargeList asked_;
-  std::optional<DecidingLater> charging_;       // either this
+  std::optional<DecidingLater> charging_;  // either this
   std::optional<NewDecision> left_;        // or this and the next two
   std::optional<Present> present_;
   std::optional<GivingBack> giving_back_;
@@ -266,9 +268,8 @@ class Settling final : public StoreTask {
 
 template <When when>
 PyObject* refunded(PyObject* self, PyObject* decision) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    return done<when>(std::make_unique<Refunding>(state_of(self), decision, nullptr));
-  });
+  return guarded(static_cast<PyObject*>(nullptr),
+                 [&] { return done<when>(std::make_unique<Refunding>(state_of(self), decision, nullptr)); });
 }
 
 template <When when>

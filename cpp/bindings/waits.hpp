@@ -28,9 +28,7 @@ class GilHeld : NonCopyable {
 /// A Python exception that was taken from its thread, to be set again later.
 class TakenError {
  public:
-  TakenError() {
-    PyErr_Fetch(&type_, &value_, &traceback_);
-  }
+  TakenError() { PyErr_Fetch(&type_, &value_, &traceback_); }
   /// Sets it, once.
   void set() {
     PyErr_Restore(std::exchange(type_, nullptr), std::exchange(value_, nullptr),
@@ -43,8 +41,8 @@ class TakenError {
   PyObject* traceback_ = nullptr;
 };
 
-/// Runs an action of Python: with the GIL, and not on the stack of a fiber, where it throws TakenError instead
-/// of PythonError, as others may run before somebody looks.
+/// Runs an action of Python: with the GIL, and not on the stack of a fiber, where it throws TakenError
+/// instead of PythonError, as others may run before somebody looks.
 template <class Action>
 void in_python(const Action& action) {
   Fibers* const fibers = Fibers::current();

@@ -39,20 +39,22 @@ class Fibers : NonCopyable {
 
   /// Those of the fiber that runs in this thread; nullptr: none does.
   [[nodiscard]] static Fibers* current() noexcept;
+  /// Whether interrupt() was called for it. To be called on a fiber, as all below.
+  [[nodiscard]] bool is_interrupted() const noexcept;
 
-  /// The functions below are called on a fiber. The first waits for one of the poll(2) `events` of `fd` or its
-  /// failure, and may end without either; for -1 for the deadline alone. It throws std::bad_alloc.
+  /// Waits for one of the poll(2) `events` of `fd` or its failure, and may end without either; for -1 for the
+  /// deadline alone. Throws std::bad_alloc.
   [[nodiscard]] Woken wait(int fd, short events, TimePoint until);
-  /// Waits until notify() of this event is called for one of these waiters. They all are fibers of this loop, so
-  /// nothing can happen between a look at what is waited for and the wait.
+  /// Waits until notify() of this event is called for one of these waiters. They all are fibers of this loop,
+  /// so nothing can happen between a look at what is waited for and the wait.
   [[nodiscard]] Woken wait(const void* event, std::uint32_t waiters, TimePoint until);
   void notify(const void* event, std::uint32_t waiters) noexcept;
   /// Waits until the next run(): until all that the event loop does at present has been done.
   void yield();
   /// The number of run()s so far.
   [[nodiscard]] std::uint64_t turn() const noexcept;
-  /// Runs an action on the stack of the event loop, as code needs it that a fiber must not run, such as Python's.
-  /// Throws what it throws.
+  /// Runs an action on the stack of the event loop, as code needs it that a fiber must not run, such as
+  /// Python's. Throws what it throws.
   void run_outside(const std::function<void()>& action);
 
   /// What this loop has one of, made at the first use and destroyed with it.

@@ -39,7 +39,7 @@ class Fibers::Task : NonCopyable {
   bool is_interrupted = false;
   bool is_waiting = false;
   Woken woken = Woken::by_event;
-  int fd = -1;                  // while it waits for one, as the next one
+  int fd = -1;  // while it waits for one, as the next one
   short events = 0;
   const void* event = nullptr;  // while it waits for one
   std::uint32_t waiters = 0;
@@ -52,18 +52,22 @@ struct Fibers::Impl {
   explicit Impl(Fibers& owner) : fibers(owner) {}
 
   void resume(Task& task) {
+    enter(task);
+    while (task.outside != nullptr) {
+      (*std::exchange(task.outside, nullptr))();
+      enter(task);
+    }
+    if (!task.fiber.has_ended()) return;
+    if (stacks.size() < kMostStacksKept) stacks.push_back(task.fiber.release_stack());
+    tasks.erase(task.place);
+  }
+
+  void enter(Task& task) {
     Fibers* const before = std::exchange(running, &fibers);
     current = &task;
     task.fiber.resume();
     current = nullptr;
     running = before;
-    if (task.outside != nullptr) {
-      (*std::exchange(task.outside, nullptr))();
-      return resume(task);
-    }
-    if (!task.fiber.has_ended()) return;
-    if (stacks.size() < kMostStacksKept) stacks.push_back(task.fiber.release_stack());
-    tasks.erase(task.place);
   }
 
   void resume_all() {
@@ -204,6 +208,8 @@ void Fibers::interrupt(Task& task) {
 }
 
 Fibers* Fibers::current() noexcept { return running; }
+
+bool Fibers::is_interrupted() const noexcept { return impl_->current->is_interrupted; }
 
 Fibers::Woken Fibers::wait(int fd, short events, TimePoint until) {
   Task& task = *impl_->current;

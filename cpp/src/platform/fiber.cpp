@@ -34,6 +34,12 @@
 #include <ucontext.h>
 #endif
 
+// Every C++ library has it, but not every one declares it.
+namespace __cxxabiv1 {    // NOLINT(bugprone-reserved-identifier): named by the ABI
+struct __cxa_eh_globals;  // NOLINT
+extern "C" __cxa_eh_globals* __cxa_get_globals() noexcept;  // NOLINT
+}  // namespace __cxxabiv1
+
 namespace overlimit::platform {
 
 #ifdef OVERLIMIT_SWITCHES_STACKS
@@ -57,7 +63,7 @@ extern "C" void overlimit_run_fiber(Fiber* fiber) noexcept { fiber->run_to_end()
 
 // System V ABI for AMD64, 3.2.1: rbx, rbp, r12 to r15 and the control words of both floating-point units.
 asm(".text\n" OVERLIMIT_FUNCTION("overlimit_switch_stack")
-    R"(
+        R"(
   .cfi_startproc
   pushq %rbp
   pushq %rbx
@@ -82,7 +88,7 @@ asm(".text\n" OVERLIMIT_FUNCTION("overlimit_switch_stack")
   ret
   .cfi_endproc
 )" OVERLIMIT_FUNCTION("overlimit_begin_stack")
-    R"(
+            R"(
   .cfi_startproc
   .cfi_undefined rip
   movq %rbx, %rdi
@@ -109,7 +115,7 @@ struct Saved {
 
 // Procedure Call Standard for the Arm 64-bit Architecture, 6.1: x19 to x30 and d8 to d15.
 asm(".text\n" OVERLIMIT_FUNCTION("overlimit_switch_stack")
-    R"(
+        R"(
   .cfi_startproc
   sub sp, sp, #160
   stp x19, x20, [sp, #0]
@@ -139,7 +145,7 @@ asm(".text\n" OVERLIMIT_FUNCTION("overlimit_switch_stack")
   ret
   .cfi_endproc
 )" OVERLIMIT_FUNCTION("overlimit_begin_stack")
-    R"(
+            R"(
   .cfi_startproc
   .cfi_undefined x30
   mov x0, x19
@@ -165,20 +171,6 @@ namespace {
 
 thread_local Fiber* running = nullptr;
 
-/// What the C++ library knows of the exceptions that are being handled, of which there is one per thread: the
-/// Itanium C++ ABI, "Exception Handling", 2.2.2.
-struct HandledExceptions {
-  void* caught = nullptr;
-  unsigned int uncaught = 0;
-
-  /// Exchanges them for those of this thread.
-  void exchange() noexcept {
-    auto& present = *reinterpret_cast<HandledExceptions*>(abi::__cxa_get_globals());
-    std::swap(caught, present.caught);
-    std::swap(uncaught, present.uncaught);
-  }
-};
-
 std::size_t page_size() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
@@ -198,6 +190,20 @@ Fiber::Stack::~Stack() {
 
 /// Both sides of a switch, and what the sanitizers want to know of them.
 struct Fiber::Context {
+  /// What the C++ library knows of the exceptions that are being handled, of which there is one per thread:
+  /// the Itanium C++ ABI, "Exception Handling", 2.2.2.
+  struct HandledExceptions {
+    void* caught = nullptr;
+    unsigned int uncaught = 0;
+
+    /// Exchanges them for those of this thread.
+    void exchange() noexcept {
+      auto& present = *reinterpret_cast<HandledExceptions*>(abi::__cxa_get_globals());
+      std::swap(caught, present.caught);
+      std::swap(uncaught, present.uncaught);
+    }
+  };
+
   HandledExceptions exceptions;
 #ifdef OVERLIMIT_SWITCHES_STACKS
   void* own = nullptr;
@@ -241,21 +247,20 @@ struct Fiber::Context {
   void leaving(bool for_ever) noexcept {
     __sanitizer_start_switch_fiber(for_ever ? nullptr : &fake_stack, resumer_bottom, resumer_size);
   }
-  void entered() noexcept {
-    __sanitizer_finish_switch_fiber(fake_stack, &resumer_bottom, &resumer_size);
-  }
+  void entered() noexcept { __sanitizer_finish_switch_fiber(fake_stack, &resumer_bottom, &resumer_size); }
 #elif defined(OVERLIMIT_TSAN)
   void* const own_fiber = __tsan_create_fiber(0);
   void* resumer_fiber = nullptr;
 
   Context() = default;
   ~Context() { __tsan_destroy_fiber(own_fiber); }
-  void entering(const Stack&, void**) noexcept {
+  // Inlined, as the sanitizer counts on every function to return where it was called.
+  __attribute__((always_inline)) void entering(const Stack&, void**) noexcept {
     resumer_fiber = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(own_fiber, 0);
   }
   static void left(void*) noexcept {}
-  void leaving(bool) noexcept { __tsan_switch_to_fiber(resumer_fiber, 0); }
+  __attribute__((always_inline)) void leaving(bool) noexcept { __tsan_switch_to_fiber(resumer_fiber, 0); }
   void entered() noexcept {}
 #else
   void entering(const Stack&, void**) noexcept {}

@@ -22,7 +22,7 @@ static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLPRI == POLLPRI);
 
 }  // namespace
 
-Readiness::Readiness() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), timer_(-1) {
+Readiness::Readiness() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (epoll_ >= 0) timer_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   epoll_event event{.events = EPOLLIN, .data = {.fd = timer_}};
   if (timer_ >= 0 && ::epoll_ctl(epoll_, EPOLL_CTL_ADD, timer_, &event) == 0) return;
@@ -101,8 +101,6 @@ namespace overlimit::platform {
 class Readiness::Poller {
  public:
   Poller() {
-    open(ready_);
-    open(changed_);
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -117,22 +115,21 @@ class Readiness::Poller {
         const std::lock_guard lock(mutex_);
         ends_ = true;
       }
-      tell(changed_);
+      changed_.fill();
       thread_.join();
     } else {
       thread_.detach();
     }
-    for (const int fd : {ready_[0], ready_[1], changed_[0], changed_[1]}) ::close(fd);
   }
 
-  [[nodiscard]] int fd() const noexcept { return ready_[0]; }
+  [[nodiscard]] int fd() const noexcept { return ready_.fd(); }
 
   void watch(int fd, short events) {
     {
       const std::lock_guard lock(mutex_);
       watched_[fd] = events;
     }
-    tell(changed_);
+    changed_.fill();
   }
 
   void wake_at(TimePoint instant) noexcept {
@@ -140,7 +137,7 @@ class Readiness::Poller {
       const std::lock_guard lock(mutex_);
       instant_ = instant;
     }
-    tell(changed_);
+    changed_.fill();
   }
 
   std::size_t take_ready(std::span<int> fds) noexcept {
@@ -148,22 +145,31 @@ class Readiness::Poller {
     const std::size_t count = std::min(fds.size(), found_.size());
     std::copy_n(found_.begin(), count, fds.begin());
     found_.erase(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(count));
-    if (found_.empty()) empty(ready_);
+    if (found_.empty()) ready_.empty();
     return count;
   }
 
  private:
-  using Ends = std::array<int, 2>;
+  /// A pipe, which is readable from fill() until empty().
+  class Signal : NonCopyable {
+   public:
+    Signal() {
+      if (!open_pipe(ends_)) throw std::system_error(errno, std::system_category(), "pipe");
+      for (const int fd : ends_) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+    }
+    ~Signal() {
+      for (const int fd : ends_) ::close(fd);
+    }
+    [[nodiscard]] int fd() const noexcept { return ends_[0]; }
+    void fill() const noexcept { [[maybe_unused]] const auto written = ::write(ends_[1], "", 1); }
+    void empty() const noexcept {
+      std::array<char, 64> bytes{};
+      while (::read(ends_[0], bytes.data(), bytes.size()) > 0) continue;
+    }
 
-  static void open(Ends& ends) {
-    if (!open_pipe(ends)) throw std::system_error(errno, std::system_category(), "pipe");
-    for (const int fd : ends) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
-  }
-  static void tell(const Ends& ends) noexcept { [[maybe_unused]] const auto written = ::write(ends[1], "", 1); }
-  static void empty(const Ends& ends) noexcept {
-    std::array<char, 64> bytes{};
-    while (::read(ends[0], bytes.data(), bytes.size()) > 0) continue;
-  }
+   private:
+    std::array<int, 2> ends_{-1, -1};
+  };
 
   void run() {
     std::vector<pollfd> polled;
@@ -172,12 +178,12 @@ class Readiness::Poller {
       {
         const std::lock_guard lock(mutex_);
         if (ends_) return;
-        polled.assign(1, {changed_[0], POLLIN, 0});
+        polled.assign(1, {changed_.fd(), POLLIN, 0});
         for (const auto& [fd, events] : watched_) polled.push_back({fd, events, 0});
         until = instant_;
       }
       ::poll(polled.data(), static_cast<nfds_t>(polled.size()), milliseconds_until(until));
-      empty(changed_);
+      changed_.empty();
       note(polled);
     }
   }
@@ -186,7 +192,8 @@ class Readiness::Poller {
   static int milliseconds_until(const std::optional<TimePoint>& instant) {
     constexpr std::chrono::milliseconds kLongest = std::chrono::hours(1);
     if (!instant) return -1;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*instant - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(*instant - std::chrono::steady_clock::now());
     return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kLongest).count());
   }
 
@@ -199,14 +206,14 @@ class Readiness::Poller {
       found_.push_back(each.fd);
       is_news = true;
     }
-    if (is_news) tell(ready_);
+    if (is_news) ready_.fill();
   }
 
   const pid_t owner_ = ::getpid();
-  Ends ready_{-1, -1};
-  Ends changed_{-1, -1};
+  Signal ready_;
+  Signal changed_;
   std::mutex mutex_;
-  std::map<int, short> watched_;     // guarded by mutex_, as all below
+  std::map<int, short> watched_;  // guarded by mutex_, as all below
   std::vector<int> found_;
   std::optional<TimePoint> instant_;
   bool ends_ = false;

@@ -22,9 +22,13 @@ class TlsTest : public ::testing::Test {
   }
 
   [[nodiscard]] static std::string file(const std::string& name) { return (*certificates_)(name); }
+  /// The server in the clear or with TLS.
+  [[nodiscard]] static Endpoint endpoint_of(const TlsServer& server, bool is_tls) {
+    return is_tls ? server.tls() : server.server().tcp();
+  }
   /// The server's endpoint behind a proxy's address; its certificate is for both.
-  [[nodiscard]] static Endpoint behind(const Proxy& proxy) {
-    return endpoint_at({proxy.endpoint().host, proxy.endpoint().port}, server_->tls());
+  [[nodiscard]] static Endpoint behind(const Proxy& proxy, bool is_tls = true) {
+    return endpoint_at({proxy.endpoint().host, proxy.endpoint().port}, endpoint_of(*server_, is_tls));
   }
 
   static std::unique_ptr<Certificates> certificates_;  // NOLINT: of the suite

@@ -1,6 +1,5 @@
-// What holds of connections in the clear and under TLS alike.
+// What holds of connections that many use or that forks inherit, in the clear and under TLS alike.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "forks.hpp"
+#include "../forks.hpp"
 #include "overlimit/errors.hpp"
 #include "signals.hpp"
 #include "tls_fixture.hpp"
@@ -23,16 +22,11 @@
 namespace overlimit::redis::transport {
 namespace {
 
+using overlimit::testing::in_child;
+
 class EachStreamTest : public TlsTest, public ::testing::WithParamInterface<bool> {
  protected:
-  [[nodiscard]] static Endpoint endpoint_of(const TlsServer& server) {
-    return GetParam() ? server.tls() : server.server().tcp();
-  }
-  [[nodiscard]] static Endpoint endpoint() { return endpoint_of(*server_); }
-  /// The server behind a proxy's address; its certificate is for both.
-  [[nodiscard]] static Endpoint behind(const Proxy& proxy) {
-    return endpoint_at({proxy.endpoint().host, proxy.endpoint().port}, endpoint());
-  }
+  [[nodiscard]] static Endpoint endpoint() { return endpoint_of(*server_, GetParam()); }
 };
 
 INSTANTIATE_TEST_SUITE_P(, EachStreamTest, ::testing::Bool(),
@@ -96,91 +90,6 @@ void storm(Connections& connections, Proxy& proxy, Told& told) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_P(EachStreamTest, UsesOneConnectionForAllCallsOfAThread) {
-  Connections connections(endpoint());
-  const std::int64_t id = integer(connections, {"CLIENT", "ID"});
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(integer(connections, {"CLIENT", "ID"}), id);
-}
-
-TEST_P(EachStreamTest, MovesMegabytesBothWays) {
-  Connections connections(endpoint());
-  const std::string big(std::size_t{8} << 20U, 'x');
-  EXPECT_EQ(text(connections, {"ECHO", big}), big);
-}
-
-TEST_P(EachStreamTest, NeverGivesALateReplyToTheNextCall) {
-  Proxy proxy(endpoint().port);
-  Connections connections(behind(proxy));
-  (void)call(connections, {"PING"});
-  for (int round = 0; round < 5; ++round) {
-    const std::string late = "late " + std::to_string(round);
-    proxy.set(Proxy::Replies::hold);
-    error_of<StoreTimeout>([&] { (void)call(connections, {"ECHO", late}, 20ms); });
-    proxy.set(Proxy::Replies::pass);
-    EXPECT_EQ(text(connections, {"ECHO", "in time"}), "in time");
-  }
-  EXPECT_EQ(proxy.accepted(), 1);
-}
-
-TEST_P(EachStreamTest, ReadsRepliesThatComeByteByByte) {
-  Proxy proxy(endpoint().port);
-  proxy.set(Proxy::Replies::drip);
-  Connections connections(behind(proxy));
-  EXPECT_EQ(text(connections, {"ECHO", "drop by drop"}), "drop by drop");
-}
-
-TEST_P(EachStreamTest, GivesUpARequestItCouldNotSendInFull) {
-  const TlsServer server(*certificates_);
-  Connections connections(endpoint_of(server));
-  (void)call(connections, {"PING"});
-  ::kill(server.server().pid(), SIGSTOP);
-  const std::string big(std::size_t{16} << 20U, 'x');
-  const auto error = error_of<StoreTimeout>([&] { (void)call(connections, {"SET", "big", big}, 1s); });
-  ::kill(server.server().pid(), SIGCONT);
-  ASSERT_TRUE(error.has_value());
-  EXPECT_TRUE(error->maybe_charged());
-  EXPECT_EQ(integer(connections, {"EXISTS", "big"}), 0);
-}
-
-TEST_P(EachStreamTest, CountsEveryCallOnceUnderFaults) {
-  Proxy proxy(endpoint().port);
-  Connections connections(behind(proxy));
-  (void)call(admin_, {"SET", "faults:counter", "0"});
-  const auto timeout = GetParam() ? 50ms : 20ms;
-  int acknowledged = 0;
-  int unknown = 0;
-  constexpr Proxy::Replies kModes[] = {Proxy::Replies::pass, Proxy::Replies::hold, Proxy::Replies::drip,
-                                       Proxy::Replies::cut};
-  for (int i = 0; i < 200; ++i) {
-    if (i % 3 == 0) {
-      proxy.set(Proxy::Replies::pass);
-      EXPECT_TRUE(eventually([&] { return answers(connections); }));
-    }
-    proxy.set(kModes[(i / 3) % 4]);
-    try {
-      (void)call(connections, {"INCR", "faults:counter"}, timeout);
-      ++acknowledged;
-    } catch (const StoreError& error) {
-      if (error.maybe_charged()) ++unknown;
-    }
-  }
-  EXPECT_TRUE(eventually([&] { return std::stoi(text(admin_, {"GET", "faults:counter"})) >= acknowledged; }));
-  EXPECT_LE(std::stoi(text(admin_, {"GET", "faults:counter"})), acknowledged + unknown);
-  EXPECT_GT(acknowledged, 10);
-  EXPECT_GT(unknown, 40);
-}
-
-TEST_P(EachStreamTest, ReplacesAnIdleConnectionThatTheServerClosed) {
-  Endpoint on_socket = server_->server().unix_socket();
-  on_socket.database = 1;  // another connection than the one that kills
-  for (const Endpoint& each : {endpoint(), on_socket}) {
-    Connections connections(each);
-    const std::string id = std::to_string(integer(connections, {"CLIENT", "ID"}));
-    EXPECT_EQ(integer(admin_, {"CLIENT", "KILL", "ID", id}), 1);
-    EXPECT_NE(std::to_string(integer(connections, {"CLIENT", "ID"})), id);
-  }
-}
-
 TEST_P(EachStreamTest, BringsEachThreadItsOwnRepliesOverThreeConnectionsAtMost) {
   constexpr int kThreads = 8;
   const std::int64_t before = clients_of(admin_);
@@ -205,18 +114,6 @@ TEST_P(EachStreamTest, BringsEachThreadItsOwnRepliesOverThreeConnectionsAtMost) 
   counted.count_down();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong.load(), 0);
-}
-
-TEST_P(EachStreamTest, AServerThatDiesIsUnavailableAndRaisesNoSignal) {
-  auto server = std::make_unique<TlsServer>(*certificates_);
-  Connections connections(endpoint_of(*server));
-  (void)call(connections, {"PING"});
-  server.reset();
-  for (int i = 0; i < 3; ++i) {
-    const auto error = error_of<StoreUnavailable>([&] { (void)call(connections, {"PING"}); });
-    ASSERT_TRUE(error.has_value());
-    EXPECT_FALSE(error->maybe_charged());
-  }
 }
 
 TEST_P(EachStreamTest, AnInterruptionEndsTheWaitAndLeavesTheConnectionUsable) {
@@ -285,7 +182,7 @@ TEST_P(EachStreamTest, AForkUnderOtherThreadsCallsDisturbsNobody) {
 
 TEST_P(EachStreamTest, LosesAndInventsNothingInAStorm) {
   Proxy proxy(endpoint().port);
-  Connections connections(behind(proxy));
+  Connections connections(behind(proxy, GetParam()));
   (void)call(admin_, {"SET", "storm:counter", "0"});
   Told told;
   storm(connections, proxy, told);

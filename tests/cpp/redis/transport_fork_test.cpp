@@ -9,13 +9,15 @@
 #include <filesystem>
 #include <vector>
 
+#include "../forks.hpp"
 #include "connections_fixture.hpp"
-#include "forks.hpp"
 #include "overlimit/errors.hpp"
 #include "signals.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
+
+using overlimit::testing::in_child;
 
 std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),

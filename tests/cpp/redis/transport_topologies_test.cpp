@@ -6,11 +6,15 @@
 #include <memory>
 #include <string>
 
-#include "forks.hpp"
+#include "../fibers/loop.hpp"
+#include "../forks.hpp"
+#include "overlimit/fibers.hpp"
 #include "topologies.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
+
+using overlimit::testing::in_child;
 
 class Clusters : public ::testing::Test {
  protected:
@@ -42,6 +46,27 @@ TEST_F(Clusters, AnswerThreadsWhileSlotsMoveAway) {
   });
   mover.join();
   EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST_F(Clusters, AnswerFibersWhileSlotsMoveAway) {
+  const auto slot = protocol::key_slot("nowhere");
+  const std::size_t owner = slot * servers_->size() / protocol::kSlots;
+  int wrong = 0;
+  Fibers fibers;
+  std::thread mover([&] {
+    for (std::size_t i = 0; i < 6; ++i) servers_->move(slot, i % servers_->size());
+    servers_->move(slot, owner);
+  });
+  testing::in_fibers(fibers, 20, [&](int fiber) {
+    const auto cluster = topology_of(servers_->location());
+    const std::string own = "fibers" + std::to_string(fiber);
+    for (int i = 1; i <= 60; ++i) {
+      if (integer(*cluster, {"INCR", own}) != i) ++wrong;
+      if (!call(*cluster, {"GET", "nowhere"}).is_nil()) ++wrong;
+    }
+  });
+  mover.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(Clusters, ShowTheOthersWhenOneFailsAndThenSayWhichError) {
@@ -82,6 +107,37 @@ TEST(SentinelTopologies, FollowTheMasterUnderManyThreads) {
   EXPECT_LE(unknown.load(), 4) << "at most each thread's call at the switch";
   const std::int64_t now = integer(*watched, {"INCR", "key0"});
   EXPECT_EQ(text(servers.replica(), {"GET", "key0"}), std::to_string(now)) << "the one that was promoted";
+}
+
+TEST(SentinelTopologies, FollowTheMasterUnderManyFibers) {
+  WatchedServers servers;
+  Fibers fibers;
+  std::atomic<bool> over{false};
+  std::int64_t unknown = 0;
+  std::int64_t acknowledged_at_the_end = 0;
+  std::thread switcher([&] {
+    servers.fail_over();
+    over.store(true);
+  });
+  testing::in_fibers(fibers, 20, [&](int fiber) {
+    const auto watched = topology_of(servers.location());
+    const std::string key = "key" + std::to_string(fiber);
+    for (int more = 5; more > 0; more -= over.load() ? 1 : 0) {
+      const auto begin = Deadline::Clock::now();
+      try {
+        (void)integer(*watched, {"INCR", key});
+        if (over.load()) ++acknowledged_at_the_end;
+      } catch (const StoreError& error) {
+        if (error.maybe_charged()) ++unknown;
+      }
+      EXPECT_LT(Deadline::Clock::now() - begin, kAmple / 4) << "an answer that another call has read";
+      pause(1ms, {});
+    }
+  });
+  switcher.join();
+  EXPECT_GE(acknowledged_at_the_end, 50);
+  EXPECT_LE(unknown, 20) << "at most each fiber's call at the switch";
+  EXPECT_GE(std::stoll(text(servers.replica(), {"GET", "key0"})), 1) << "the one that was promoted";
 }
 
 TEST(SentinelTopologies, LeaveTheParentsDescriptorsAloneInAChild) {

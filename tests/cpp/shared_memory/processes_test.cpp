@@ -292,8 +292,26 @@ TEST_F(SharedProcesses, EndAWaitThatIsInterrupted) {
   };
   EXPECT_THROW(decide(at_once), WaitInterrupted);
   EXPECT_THROW(decide(DontWait{}), WouldWait);
+  const ComeBack later{std::chrono::steady_clock::now() + std::chrono::hours(1)};
+  EXPECT_THROW(decide(later), WouldWait);
+  EXPECT_THROW(decide(ComeBack{std::chrono::steady_clock::now()}), StoreTimeout);
   child.kill(SIGKILL);
   EXPECT_EQ(used("a"), 1);
+}
+
+TEST_F(SharedProcesses, TakeOverTheLockOfOneThatDiedWhenTheyComeBack) {
+  hit(store, policy, {"a"}, kNow);
+  Child child([&] { return hold_all_locks([] { ::raise(SIGSTOP); }); });
+  child.wait_until_stopped();
+  child.kill(SIGKILL);
+  const auto charges = charges_of(policy, {"a"}, 1);
+  testing::Columns columns(1);
+  Instant time{};
+  ChargeBits crowded = 0;
+  const Call call{charges, Mode::consume, At(kNow), true};
+  const Interrupted later = ComeBack{std::chrono::steady_clock::now() + std::chrono::hours(1)};
+  store.decide({&call, 1}, columns.rows(), {&time, 1}, {&crowded, 1}, later);
+  EXPECT_EQ(used("a"), 2);
 }
 
 // As a backup or a curious person does in the same process.

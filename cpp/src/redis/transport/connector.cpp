@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "platform/keepalive.hpp"
 
@@ -167,10 +168,11 @@ std::shared_ptr<TlsContext> Connector::new_tls_context(const Deadline& deadline)
                          " took longer than the timeout");
     }
   }
-  if (made->failure) std::rethrow_exception(made->failure);
-  return made->context;
+  if (made->failure) std::rethrow_exception(std::exchange(made->failure, nullptr));
+  return std::move(made->context);
 } catch (const std::system_error& error) {
-  throw StoreUnavailable("cannot read the TLS files for redis at " + endpoint_.describe() + ": " + error.what());
+  throw StoreUnavailable("cannot read the TLS files for redis at " + endpoint_.describe() + ": " +
+                         error.what());
 }
 
 std::unique_ptr<Stream> ConnectAttempt::step(const Deadline& deadline) {

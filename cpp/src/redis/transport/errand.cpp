@@ -40,7 +40,7 @@ Errand::Errand() {
 }
 
 std::shared_ptr<Errand> Errand::begun(std::function<void()> work) {
-  const std::shared_ptr<Errand> errand(new Errand);
+  std::shared_ptr<Errand> errand(new Errand);
   const SignalsBlocked blocked;
   std::thread([errand, work = std::move(work)] {
     work();

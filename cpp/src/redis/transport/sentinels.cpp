@@ -364,6 +364,7 @@ class Sentinels final : public Topology {
     await_answer(sentinel, wait);
   }
 
+  /// In short waits, since another call may read the answer, which this one would wait for in vain.
   void await_answer(Sentinel& sentinel, const Wait& wait) {
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -373,10 +374,10 @@ class Sentinels final : public Topology {
       const int fd = sentinel.connection.fd();
       const short events = sentinel.connection.events();
       lock.unlock();
-      const bool came = await(fd, events, wait);
+      const bool came = await(fd, events, {end_of_wait(wait.deadline), wait.interrupted});
       lock.lock();
       exchange_with_all();
-      if (came || !sentinel.connection.is_asked()) continue;
+      if (came || !sentinel.connection.is_asked() || !wait.deadline.passed()) continue;
       sentinel.connection.fail(std::make_exception_ptr(StoreUnavailable(
           "the sentinel at " + sentinel.connector->endpoint().host_port() + " did not answer in time")));
       sentinel.fd.store(-1);

@@ -17,8 +17,8 @@ using platform::EventCount;
 using platform::WaiterSet;
 
 /// Waits until one of these waiters is notified, or returns at once if any waiter was since `count`. Unlike a
-/// wait for a condition variable, it ends when a signal may have come. Those who wait for one event, and those
-/// who notify them, are either all threads or all fibers of one event loop.
+/// wait for a condition variable, it ends when a signal may have come. Those who wait for one event, and
+/// those who notify them, are either all threads or all fibers of one event loop.
 [[nodiscard]] Woken wait_for(EventCount& event, WaiterSet waiters, std::uint32_t count,
                              const Deadline& deadline);
 void notify(EventCount& event, WaiterSet waiters) noexcept;

@@ -42,6 +42,9 @@ bool is_ready(int fd, short events) noexcept {
 }
 
 void check_interrupted(const Interrupted& interrupted) {
+  if (const Fibers* const fibers = Fibers::current(); fibers != nullptr && fibers->is_interrupted()) {
+    throw WaitInterrupted();
+  }
   if (!interrupted) return;
   const std::uint64_t generation = fork_generation();
   const bool ends = interrupted();

@@ -52,7 +52,8 @@ inline constexpr std::chrono::milliseconds kLongestWait{20};
 using Woken = Fibers::Woken;
 
 /// Waits for one of the poll(2) `events` of `fd` or its failure; for -1 for the deadline alone. Checks at
-/// least once. Blocks the thread, or suspends the fiber that runs in it. Throws std::bad_alloc when the system has no memory to wait with.
+/// least once. Blocks the thread, or suspends the fiber that runs in it. Throws std::bad_alloc when the
+/// system has no memory to wait with.
 [[nodiscard]] Woken wait_for(int fd, short events, const Deadline& deadline);
 
 /// Whether one of the poll(2) `events` of `fd`, or its failure, has come. Does not wait.
@@ -67,8 +68,9 @@ using Woken = Fibers::Woken;
   return end.at() < deadline.at() ? Woken::by_signal : Woken::by_deadline;
 }
 
-/// To be called when a signal ended a wait. Throws WaitInterrupted if interrupted() ends the call, what it
-/// throws, and StoreUnavailable in a child that it forked: the call is the parent's.
+/// To be called when a signal ended a wait. Throws WaitInterrupted if interrupted() ends the call or the
+/// fiber was interrupted, what interrupted() throws, and StoreUnavailable in a child that it forked: the call
+/// is the parent's.
 void check_interrupted(const Interrupted& interrupted);
 
 /// As wait_for(), but signals alone do not end it: whether an event came. Throws as check_interrupted() does.

@@ -8,7 +8,7 @@
 #include <exception>
 #include <functional>
 
-namespace overlimit::redis::transport {
+namespace overlimit::testing {
 
 /// Runs `body` in a child; whether it returned true there.
 inline bool in_child(const std::function<bool()>& body) {
@@ -27,4 +27,4 @@ inline bool in_child(const std::function<bool()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-}  // namespace overlimit::redis::transport
+}  // namespace overlimit::testing
