@@ -53,9 +53,8 @@ Object decided(std::span<LimiterState* const> limiters, const ChargeList& collec
   Deciding deciding(*limiters.front(), collected, mode, patience);
   const Rows rows = deciding.rows();
   try {
-    ask_store(limiters, [&](Store& store, const Interrupted& interrupted) {
-      deciding.ask(rows, store, interrupted);
-    });
+    ask_store(limiters,
+              [&](Store& store, const Interrupted& interrupted) { deciding.ask(rows, store, interrupted); });
   } catch (const StoreError& error) {
     return deciding.answer_without(error, limiters, collected, cost);
   }
@@ -238,8 +237,7 @@ class PendingDecisionOfAll final : public DecidingTask {
 }  // namespace
 
 Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience) {
-  Object decision =
-      decided(limiters_of(collected), collected.charges, mode, patience, collected.cost.get());
+  Object decision = decided(limiters_of(collected), collected.charges, mode, patience, collected.cost.get());
   finish(collected, mode, decision);
   return decision;
 }

@@ -48,8 +48,7 @@ Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patien
 /// Adds the charges of a call.
 using Collect = std::function<void(ChargesOfLimiters&)>;
 /// The same as a task, which keeps alive what these charges borrow.
-std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience,
-                                        Object kept);
+std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience, Object kept);
 
 /// What one call that decides needs besides its arguments, which it borrows.
 class Deciding : NonCopyable {

@@ -215,7 +215,8 @@ void bind_pending_calls(pybind11::module_& module) {
             given(call);
             return with_python_errors([&] { return given(calls).begin(call); });
           },
-          "Begin a call that has not begun; it may be done at once. Return those begun before that are done now.",
+          "Begin a call that has not begun; it may be done at once. Return those begun before that are done "
+          "now.",
           py::arg("call"))
       .def(
           "run", [](const Calls& calls) { return with_python_errors([&] { return given(calls).run(); }); },

@@ -39,6 +39,9 @@ class Fibers : NonCopyable {
 
   /// Those of the fiber that runs in this thread; nullptr: none does.
   [[nodiscard]] static Fibers* current() noexcept;
+  /// The time of the steady clock, by which deadlines are meant. On a fiber, without the time for which the
+  /// event loop was kept from run() by something else: nobody could have looked for an answer meanwhile.
+  [[nodiscard]] static TimePoint now() noexcept;
   /// Whether interrupt() was called for it. To be called on a fiber, as all below.
   [[nodiscard]] bool is_interrupted() const noexcept;
 

@@ -24,6 +24,8 @@ namespace {
 thread_local Fibers* running = nullptr;
 
 constexpr std::size_t kMostStacksKept = 32;
+/// For so long a turn of an event loop may last (docs/guides/asyncio.md).
+constexpr std::chrono::milliseconds kLongestTurn{20};
 
 template <class Key, class Value>
 using Waiting = std::unordered_map<Key, std::vector<Value*>>;
@@ -104,7 +106,19 @@ struct Fibers::Impl {
     if (found->second.empty()) waiting.erase(found);
   }
 
+  [[nodiscard]] TimePoint own_time(TimePoint real) const noexcept { return real - away; }
+
+  /// Leaves out of this loop's time by how much run() is late, but for what is promised of a turn anyway.
+  /// What is due by then gets another moment, as its answer may need one more turn.
+  void leave_out_lateness() noexcept {
+    const TimePoint real = std::chrono::steady_clock::now();
+    const TimePoint due = std::min(armed.value_or(TimePoint::max()), yielded_at.value_or(TimePoint::max()));
+    if (due == TimePoint::max() || real - due <= kLongestTurn) return;
+    away = real - std::max(seen, own_time(due) - kLongestTurn);
+  }
+
   void wake_yielded() {
+    yielded_at.reset();
     for (Task* const task : std::exchange(yielded, {})) {
       if (task->is_waiting) wake(*task, Woken::by_event);
     }
@@ -114,7 +128,7 @@ struct Fibers::Impl {
     std::array<int, 64> fds{};
     const std::size_t count = readiness.take_ready(fds);
     for (std::size_t i = 0; i < count; ++i) wake_all_of(fds[i]);
-    const TimePoint now = std::chrono::steady_clock::now();
+    const TimePoint now = own_time(std::chrono::steady_clock::now());
     while (!deadlines.empty() && deadlines.begin()->first <= now) {
       wake(*deadlines.begin()->second, Woken::by_deadline);
     }
@@ -128,9 +142,11 @@ struct Fibers::Impl {
 
   /// Timers that are too early do no harm, so there is no new one while another is earlier.
   void set_timer() noexcept {
-    if (armed && std::chrono::steady_clock::now() >= *armed) armed.reset();
-    if (deadlines.empty()) return;
-    const TimePoint first = deadlines.begin()->first;
+    const TimePoint real = std::chrono::steady_clock::now();
+    seen = own_time(real);
+    if (armed && real >= *armed) armed.reset();
+    if (deadlines.empty() || deadlines.begin()->first == TimePoint::max()) return;
+    const TimePoint first = deadlines.begin()->first + away;
     if (armed && *armed <= first) return;
     armed = first;
     readiness.wake_at(first);
@@ -151,6 +167,9 @@ struct Fibers::Impl {
   std::vector<std::unique_ptr<Fiber::Stack>> stacks;
   std::deque<Task*> ready;
   std::vector<Task*> yielded;
+  std::optional<TimePoint> yielded_at;  // the first of these
+  TimePoint::duration away{};           // what is left out of this loop's time
+  TimePoint seen{};                     // by this loop's time, at the end of the last turn
   std::uint64_t turn = 0;
   std::multimap<TimePoint, Task*> deadlines;
   Waiting<int, Task> by_fd;
@@ -192,6 +211,7 @@ Fibers::Task& Fibers::start(std::function<void()> action) {
 
 void Fibers::run() {
   ++impl_->turn;
+  impl_->leave_out_lateness();
   impl_->wake_yielded();
   impl_->wake_ready();
   impl_->resume_all();
@@ -208,6 +228,11 @@ void Fibers::interrupt(Task& task) {
 }
 
 Fibers* Fibers::current() noexcept { return running; }
+
+Fibers::TimePoint Fibers::now() noexcept {
+  const TimePoint real = std::chrono::steady_clock::now();
+  return running == nullptr ? real : running->impl_->own_time(real);
+}
 
 bool Fibers::is_interrupted() const noexcept { return impl_->current->is_interrupted; }
 
@@ -237,6 +262,7 @@ Fibers::Woken Fibers::wait(const void* event, std::uint32_t waiters, TimePoint u
 void Fibers::yield() {
   Task& task = *impl_->current;
   if (task.is_interrupted) return;
+  if (impl_->yielded.empty()) impl_->yielded_at = std::chrono::steady_clock::now();
   impl_->yielded.push_back(&task);
   (void)impl_->suspend(TimePoint::max());
 }

@@ -24,8 +24,8 @@ class Readiness : NonCopyable {
   /// Becomes readable when one of the descriptors is ready or the instant has come, and stays so until
   /// take_ready() was called. It is closed in no forked child.
   [[nodiscard]] int fd() const noexcept;
-  /// Reports this descriptor once, when one of these poll(2) events or its failure has come. A descriptor that
-  /// is watched already is watched for these events instead. Throws std::bad_alloc.
+  /// Reports this descriptor once, when one of these poll(2) events or its failure has come. A descriptor
+  /// that is watched already is watched for these events instead. Throws std::bad_alloc.
   void watch(int fd, short events);
   /// There is one instant: the last one that was given.
   void wake_at(TimePoint instant) noexcept;

@@ -35,7 +35,8 @@ bool ShardMutex::try_word_for_a_moment() {
 void ShardMutex::wait_for_word(MutexWait& wait) {
   if (try_word_for_a_moment()) return;
   if (wait.interrupted().target<DontWait>() != nullptr) throw WouldWait();
-  if (const auto* const caller = wait.interrupted().target<ComeBack>()) return come_back(*caller, wait.timeout());
+  if (const auto* const caller = wait.interrupted().target<ComeBack>())
+    return come_back(*caller, wait.timeout());
   const Clock::time_point deadline = wait.deadline();
   for (;;) {
     const std::uint32_t seen = word_->load(std::memory_order_relaxed);

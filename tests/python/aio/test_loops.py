@@ -309,3 +309,51 @@ class TestConnecting:
 
 def test_importing_the_package_loads_no_asyncio():
     assert output_of("import sys, overlimit; print('asyncio' in sys.modules)").strip() == "False"
+
+
+@pytest.mark.parametrize("number", [1, 2, 20])
+def test_the_time_for_which_an_app_blocks_the_loop_counts_against_no_timeout(own, prefix, number):
+    server, _ = own
+    store = RedisStore(server.tcp_url(), timeout=0.1, prefix=prefix)
+    limiter = AsyncLimiter(AMPLE, name="x", store=store)
+
+    async def main():
+        for connected in (False, True):
+            tasks = [asyncio.create_task(limiter.hit(f"{connected}")) for _ in range(number)]
+            await asyncio.sleep(0)
+            time.sleep(0.3)  # what an app may do
+            assert all(await asyncio.gather(*tasks))
+            assert (await limiter.peek(f"{connected}", cost=0)).remaining == 1_000_000 - number
+
+    asyncio.run(main())
+
+
+def test_a_server_that_is_silent_meanwhile_is_given_up_all_the_same(own, prefix):
+    server, _ = own
+    store = RedisStore(server.tcp_url(), timeout=0.2, prefix=prefix)
+    limiter = AsyncLimiter(AMPLE, name="x", store=store)
+
+    async def main():
+        await limiter.hit("a")
+        server.pause()
+        began = time.monotonic()
+        task = asyncio.create_task(limiter.hit("a"))
+        await asyncio.sleep(0)
+        time.sleep(0.5)
+        with pytest.raises(StoreTimeout):
+            await task
+        assert 0.5 <= time.monotonic() - began < 3.0
+        server.resume()
+
+    asyncio.run(main())
+
+
+def test_more_calls_than_a_connection_takes_wait_for_room(own):
+    _, limiter = own
+
+    async def main():
+        decisions = await asyncio.gather(*[limiter.hit("a") for _ in range(9000)])
+        assert all(decisions)
+        assert (await limiter.peek("a", cost=0)).remaining == 991_000
+
+    asyncio.run(main())

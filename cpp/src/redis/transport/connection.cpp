@@ -227,8 +227,8 @@ Connection::State Connection::state() const noexcept {
   return stream_ ? State::handshake : State::connecting;
 }
 
-/// On an event loop: of the calls that it begins before it looks at its descriptors again, the first is sent at
-/// once, and all others together.
+/// On an event loop: of the calls that it begins before it looks at its descriptors again, the first is sent
+/// at once, and all others together.
 void Connection::gather(UnlockableGuard& guard) {
   Fibers* const fibers = Fibers::current();
   if (fibers == nullptr) return;

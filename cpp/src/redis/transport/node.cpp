@@ -20,6 +20,13 @@ constexpr int kMostConnectionsPerCall = 3;
 constexpr auto kMomentForProbe = 500us;
 constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
 
+/// Leaves the event loop to the calls that are under way, for a moment.
+void wait_for_room(const Deadline& deadline) {
+  constexpr std::chrono::milliseconds kMoment{2};
+  const Deadline until(std::min(deadline.at(), Clock::now() + kMoment));
+  if (wait_for(-1, 0, until) == Woken::by_signal) throw WaitInterrupted();
+}
+
 /// Whether a call may be sent on another connection: no byte of it was sent, and this connection was merely
 /// closed, or is a spare one that could not be opened.
 bool may_try_another(const StoreError& error, const Connection& connection, bool is_spare) {
@@ -82,6 +89,10 @@ void Node::record_final_reply(const Reply& reply) {
 
 Node::ConnectionPointer Node::connection_for(UnlockableGuard& guard, const Deadline& deadline) {
   ConnectionPointer first = first_connection(guard, deadline);
+  while (Fibers::current() != nullptr && first->in_flight() >= kMostInFlight && !deadline.passed()) {
+    guard.unlocked_wait([&] { wait_for_room(deadline); });
+    first = first_connection(guard, deadline);
+  }
   if (first->in_flight() >= kMostInFlight) {
     throw StoreUnavailable(std::to_string(first->in_flight()) + " calls already wait for redis at " +
                            endpoint().describe());

@@ -10,10 +10,15 @@
 
 namespace overlimit::redis::transport {
 
+/// The steady clock, as whoever waits for a call goes by it: see Fibers::now().
+struct CallClock : std::chrono::steady_clock {
+  static time_point now() noexcept { return Fibers::now(); }
+};
+
 /// The end of the time that one whole call may take: a point of the steady clock. A value.
 class Deadline {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = CallClock;
 
   /// With a timeout of zero or less it has passed already; a timeout of more than a year counts as a year.
   explicit Deadline(std::chrono::microseconds timeout)
