@@ -105,8 +105,7 @@ class Conversation:
     def _note(self, ledger: RequestLedger) -> None:
         self.ledger = ledger
         self._answering = Answering(self._send, ledger)
-        if ledger.answers:
-            self._asked.scope[DECISION] = ledger.answers[-1].decision_with_shadows
+        self._asked.scope[DECISION] = ledger.latest
 
     async def _refuse(self, refusal: StoreAnswer) -> Response:
         arguments = self._asked.arguments
