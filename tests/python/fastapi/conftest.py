@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from asgi_sites import AsgiSite
 from memory_unless_marked import pytest_generate_tests, store
-from overlimit import Decision, ManualClock, _core
+from overlimit import ManualClock, _core
 from overlimit.fastapi import RateLimit
 from overlimit.stores import Store
 
@@ -60,12 +60,15 @@ def site(make_site: Callable[..., Site]) -> Site:
 def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the number of charges of each call to a store, as they come."""
     calls: list[int] = []
-    decide_request = _core._decide_request
 
-    def noted(rules: Any, known: Any, *rest: Any) -> Decision:
-        decision = decide_request(rules, known, *rest)
-        calls.append(sum(len(known[identify]) for _, identify, _, _ in rules))
-        return decision
+    def noting(decide_request: Any) -> Any:
+        def noted(rules: Any, known: Any, *rest: Any) -> Any:
+            answer = decide_request(rules, known, *rest)
+            calls.append(sum(len(known[identify]) for _, identify, _, _ in rules))
+            return answer
 
-    monkeypatch.setattr(_core, "_decide_request", noted)
+        return noted
+
+    for name in ("_decide_request", "_decide_request_later"):
+        monkeypatch.setattr(_core, name, noting(getattr(_core, name)))
     return calls

@@ -65,7 +65,9 @@ class Addresses:
 
     def counted(self, request: Request) -> str:
         """Return the client's address of a request, as it is counted."""
-        client = self.client(request.peer_address(), request.header("X-Forwarded-For"))
+        client = request.peer_address()
+        if self.reads_forwarded_for:
+            client = self.client(client, request.header("X-Forwarded-For"))
         return grouped(client, self.ipv6_prefix)
 
 
