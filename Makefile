@@ -128,7 +128,8 @@ bench: $(DONE)/bench ## First figures, side by side with others, of an extension
 	build/release/cpp/benchmarks/overlimit_benchmarks --benchmark_min_time=0.2
 	build/bench/bin/python benchmarks/compare.py
 	build/bench/bin/python benchmarks/flask_overhead.py
-	build/bench/bin/python benchmarks/django_overhead.py
+	build/bench/bin/python benchmarks/web_overhead.py
+	build/bench/bin/python benchmarks/tasks.py
 	build/bench/bin/python benchmarks/simulation.py
 	build/bench/bin/python benchmarks/processes.py
 

@@ -11,11 +11,13 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import flask_limiter
 import throttled.contrib.flask
 from flask import Flask
+from turns import print_costs
 from werkzeug.test import EnvironBuilder
 
 from overlimit import MemoryStore
@@ -98,16 +100,8 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     apps = {name: app_with(limit) for name, limit in CONTESTANTS.items()}
     environ = EnvironBuilder("/", environ_base={"REMOTE_ADDR": "192.0.2.1"}).get_environ()
-    taken: dict[str, list[float]] = {name: [] for name in apps}
-    for _ in range(rounds + 1):
-        for name, app in apps.items():
-            taken[name].append(microseconds(app, environ))
-    base = taken["bare Flask"][1:]
-    for name, times in taken.items():
-        pairs = list(zip(times[1:], base, strict=True))
-        over = statistics.median(own - bare for own, bare in pairs)
-        share = statistics.median(own / bare - 1 for own, bare in pairs)
-        print(f"{name:30}{statistics.median(times):8.1f} us   + {over:6.1f} us   {100 * share:5.0f} %")
+    contestants = {name: partial(microseconds, app, environ) for name, app in apps.items()}
+    print_costs("Flask, in memory", contestants, rounds)
 
 
 if __name__ == "__main__":

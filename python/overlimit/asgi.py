@@ -19,7 +19,6 @@ from overlimit.http.asgi.requests import (
 )
 from overlimit.http.asgi.responses import Answering, Response, refuse
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.deciding.steps import run_async
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HeaderNames", "RateLimitMiddleware", "Response"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
+
+_LIMITED = ("http", "websocket")
 
 
 class RateLimitMiddleware:
@@ -99,10 +100,11 @@ trusted_proxies, ipv6_prefix
         self._app = app
         others = {"message_limits": message_limits}
         self._limits = LimitsByPath(limits, routes, exempt, others, kept_in, **options)
+        self._of_messages = self._limits.others["message_limits"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide a request or a handshake, and hand it to the app unless it is refused."""
-        if scope["type"] not in ("http", "websocket"):
+        if scope["type"] not in _LIMITED:
             await self._app(scope, receive, send)
             return
         scope[DECISION] = None
@@ -111,33 +113,22 @@ trusted_proxies, ipv6_prefix
         if limits.awaits:
             await run_async(limits.awaiting(request.arguments))
         method, path = request.method, request.path
-        if limits.lets_pass(method, path, request.arguments):
-            await self._app(scope, receive, send)
-            return
-        messages = None
-        of_messages = limits.others["message_limits"]
-        if scope["type"] == "websocket" and of_messages is not None:
-            messages = LimitedMessages(of_messages, limits.rate_limit, request, receive, send)
-            receive, send = messages.receive, messages.send
-        plan = limits.plan_of(method, path)
+        plan = messages = None
+        if not limits.lets_pass(method, path, request.arguments):
+            plan = limits.plan_of(method, path)
+            if self._of_messages is not None and scope["type"] == "websocket":
+                messages = LimitedMessages(self._of_messages, limits.rate_limit, request, receive, send)
+                receive, send = messages.receive, messages.send
         if plan is None:
             await self._app(scope, receive, send)
-        else:
-            await self._decide(plan, request, receive, send, messages)
-
-    async def _decide(
-        self,
-        plan: RoutePlan,
-        request: AsgiRequest,
-        receive: Receive,
-        send: Send,
-        messages: LimitedMessages | None,
-    ) -> None:
+            return
         if plan.needs_body:
             receive = await read_json(request, receive)
         ledger = RequestLedger(request, plan)
-        await ledger.decide_async()
-        request.scope[DECISION] = ledger.decision(self._limits.rate_limit)
+        later = ledger.decide_later()
+        if later is not None:
+            await later
+        scope[DECISION] = ledger.latest
         if messages is not None:
             messages.identifiers = ledger.identifiers
         answering = Answering(send, ledger)
@@ -145,7 +136,7 @@ trusted_proxies, ipv6_prefix
             await refuse(ledger.refusal, request, receive, answering)
             return
         try:
-            await self._app(request.scope, receive, answering)
+            await self._app(scope, receive, answering)
         except Exception:
             await answering.fail()
             raise

@@ -114,16 +114,18 @@ class _Call:
 
     def answer(self) -> Any:
         plan = self._plan()
-        response = None if plan is None else run(self._ledger.enforcing(plan, self._given, self._request))
+        response = None if plan is None else self._ledger.enforce(plan, self._given, self._request)
         if response is None:
             try:
                 response = self._view(*self._args, **self._kwargs)
             except Exception as error:
                 run(self._failing(error))
                 raise
-        if inspect.isawaitable(response):
+        if not isinstance(response, HttpResponseBase) and inspect.isawaitable(response):
             return self._finish_later(response)
-        run(self._finishing(response))
+        refunding = self._finish(response)
+        if refunding is not None:
+            run(refunding)
         return response
 
     async def answer_async(self) -> Any:
@@ -133,10 +135,12 @@ class _Call:
         if plan is not None:
             if plan.may_ask_for_user:
                 await load_user(self._request)
-            response = await run_async(self._ledger.enforcing(plan, self._given, self._request))
+            response = await self._ledger.enforce_async(plan, self._given, self._request)
         if response is None:
             return await self._finish_later(self._call_view())
-        await run_async(self._finishing(response))
+        refunding = self._finish(response)
+        if refunding is not None:
+            await run_async(refunding)
         return response
 
     async def _call_view(self) -> Any:
@@ -149,7 +153,9 @@ class _Call:
         except Exception as error:
             await run_async(self._failing(error))
             raise
-        await run_async(self._finishing(response))
+        refunding = self._finish(response)
+        if refunding is not None:
+            await run_async(refunding)
         return response
 
     @property
@@ -168,9 +174,9 @@ class _Call:
         return plan if plan.stores else None
 
     # The header fields are the middleware's, if it is there, or else the outermost decorator's.
-    def _finishing(self, response: Any) -> Steps[None]:
-        if self._is_outermost and isinstance(response, HttpResponseBase):
-            yield from self._ledger.finishing(response)
+    def _finish(self, response: Any) -> Steps[None] | None:
+        writes = self._is_outermost and isinstance(response, HttpResponseBase)
+        return self._ledger.finish(response) if writes else None
 
     def _failing(self, error: Exception) -> Steps[None]:
         if self._is_outermost:

@@ -31,7 +31,6 @@ from overlimit.django.site import site
 from overlimit.django.views import name_of
 from overlimit.http.answering.fields import retry_after_seconds
 from overlimit.http.deciding.answer import StoreAnswer
-from overlimit.http.deciding.steps import run
 from overlimit.http.options.limit_options import LimitsValue, hashable
 from overlimit.http.rules.applied_limits import AppliedLimits
 from overlimit.http.rules.count_names import usable_field_name
@@ -163,7 +162,7 @@ def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any)
         return None
     plan = ledger.site.plan(name_of(cast(Any, type(view))), method_of(asked), applied, False)
     before = len(ledger.answers)
-    run(ledger.enforcing(plan, request, asked))
+    ledger.enforce(plan, request, asked)
     answer = next(iter(ledger.answers[before:]), None)
     if answer is not None and answer.refuses and answer.store_failed:
         raise StoreFailed(retry_after_seconds(answer.decision))

@@ -97,21 +97,33 @@ class Ledger(RequestLedger):
         self.pending, self.site_waits = (), False
         return found
 
-    def enforcing(self, plan: ViewPlan, given: Any, request: HttpRequest) -> Steps[HttpResponseBase | None]:
+    def enforce(self, plan: ViewPlan, given: Any, request: HttpRequest) -> HttpResponseBase | None:
         """Decide a request by a plan, and return the response if it is refused.
 
         ``given`` is the request as the view has it, with which functions of the app are called.
         """
         warn_of_processes(plan, request)
         now = RequestLedger(DjangoRequest(given), plan)
-        refusal = yield from now.deciding()
+        now.decide()
+        return self._enforced(now, given, request)
+
+    async def enforce_async(
+        self, plan: ViewPlan, given: Any, request: HttpRequest
+    ) -> HttpResponseBase | None:
+        """Decide a request as `enforce` does, without blocking the event loop."""
+        warn_of_processes(plan, request)
+        now = RequestLedger(DjangoRequest(given), plan)
+        await now.decide_async()
+        return self._enforced(now, given, request)
+
+    def _enforced(self, now: RequestLedger, given: Any, request: HttpRequest) -> HttpResponseBase | None:
         before = tuple(self.answers)
         self._add(now)
         request.rate_limit = self.told
-        if refusal is None:
+        if now.refusal is None:
             return None
-        self.refusal, self._before = refusal, before
-        self._refused = _answer(refusal, given, request)
+        self.refusal, self._before = now.refusal, before
+        self._refused = _answer(now.refusal, given, request)
         return self._refused
 
     def _add(self, now: RequestLedger) -> None:
@@ -130,7 +142,14 @@ class Ledger(RequestLedger):
         decided = zip(self.answers, self._caches, strict=False)
         yield from all_of(each.refunding_uncounted(response, cache) for each, cache in decided)
 
-    def finishing(self, response: HttpResponseBase) -> Steps[None]:
+    def finish(self, response: HttpResponseBase) -> Steps[None] | None:
+        """Write the header fields; return what is to be refunded by the response, None if nothing is."""
+        if self.refusal is not None or self.may_refund:
+            return self._finishing(response)
+        self._write_fields(response)
+        return None
+
+    def _finishing(self, response: HttpResponseBase) -> Steps[None]:
         """Write the header fields, and refund what does not count by the response.
 
         If a refusal is the response, what was decided before gives back what it has charged. A view may also
@@ -138,6 +157,11 @@ class Ledger(RequestLedger):
         """
         if self.refusal is not None and (response is self._refused or response.status_code in (429, 503)):
             yield from self._rolling_back([each for each in self._before if each not in self.rolled_back])
+        self._write_fields(response)
+        if self.may_refund:
+            yield from self.refunding_uncounted(response)
+
+    def _write_fields(self, response: HttpResponseBase) -> None:
         for name, value in self.fields():
             response[name] = value
         if self.told is not None and not self.told and response.status_code in (429, 503):
@@ -145,8 +169,6 @@ class Ledger(RequestLedger):
             seconds = retry_after_instead(self.told, response.get(name))
             if seconds is not None:
                 response[name] = seconds
-        if self.may_refund:
-            yield from self.refunding_uncounted(response)
 
     def failing(self, error: Exception) -> Steps[None]:
         """Refund what does not count by the response that Django makes of an exception."""

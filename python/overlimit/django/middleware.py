@@ -51,14 +51,16 @@ class RateLimitMiddleware:
         if self._is_async:
             return self._call_async(ledger, request, is_outermost)
         response = self._get_response(request)
-        if is_outermost:
-            run(ledger.finishing(response))
+        refunding = ledger.finish(response) if is_outermost else None
+        if refunding is not None:
+            run(refunding)
         return response
 
     async def _call_async(self, ledger: Ledger, request: HttpRequest, is_outermost: bool) -> Any:
         response = await self._get_response(request)
-        if is_outermost:
-            await run_async(ledger.finishing(response))
+        refunding = ledger.finish(response) if is_outermost else None
+        if refunding is not None:
+            await run_async(refunding)
         return response
 
     def process_view(
@@ -67,7 +69,7 @@ class RateLimitMiddleware:
         """Decide a request to a view that has no decorator; return the response if it is refused."""
         ledger = Ledger.of(request)
         plan = _plan(ledger, view, request)
-        return None if plan is None else run(ledger.enforcing(plan, request, request))
+        return None if plan is None else ledger.enforce(plan, request, request)
 
     async def _process_view_async(
         self, request: HttpRequest, view: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -80,7 +82,7 @@ class RateLimitMiddleware:
             return None
         if plan.may_ask_for_user:
             await load_user(request)
-        return await run_async(ledger.enforcing(plan, request, request))
+        return await ledger.enforce_async(plan, request, request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
         """Answer a refusal that the view has raised."""

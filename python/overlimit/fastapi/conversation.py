@@ -65,7 +65,9 @@ class Conversation:
     async def decide(self, connection: HTTPConnection) -> Response | None:
         """Charge the request; raise if it is refused, or return the response of ``on_breach``."""
         ledger = self._new_ledger(connection)
-        await ledger.decide_async()
+        later = ledger.decide_later()
+        if later is not None:
+            await later
         self._note(ledger)
         return None if ledger.refusal is None else await self._refuse(ledger.refusal)
 
@@ -97,16 +99,16 @@ class Conversation:
         return self.request
 
     def _new_ledger(self, connection: HTTPConnection) -> RequestLedger:
-        assert self.plan is not None
-        plan, self.plan = self.plan, None
-        self._asked.arguments = (connection,)
-        return RequestLedger(self._asked, plan)
+        plan, request, self.plan = self.plan, self.request, None
+        assert plan is not None
+        assert request is not None
+        request.arguments = (connection,)
+        return RequestLedger(request, plan)
 
     def _note(self, ledger: RequestLedger) -> None:
         self.ledger = ledger
         self._answering = Answering(self._send, ledger)
-        if ledger.answers:
-            self._asked.scope[DECISION] = ledger.answers[-1].decision_with_shadows
+        self._asked.scope[DECISION] = ledger.latest
 
     async def _refuse(self, refusal: StoreAnswer) -> Response:
         arguments = self._asked.arguments

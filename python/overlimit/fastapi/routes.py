@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
@@ -213,13 +213,18 @@ def _limit_call(dependant: Any, is_websocket: bool) -> None:
         return connection, None if conversation is None or conversation.plan is None else conversation
 
     @wraps(call)
+    async def admit_then_await(**values: Any) -> Any:
+        connection, conversation = undecided(values)
+        if conversation is not None and not await conversation.admit(cast(WebSocket, connection)):
+            return None
+        return await call(**values)
+
+    @wraps(call)
     async def decide_then_await(**values: Any) -> Any:
         connection, conversation = undecided(values)
         if conversation is not None:
-            if isinstance(connection, WebSocket):
-                if not await conversation.admit(connection):
-                    return None
-            elif (response := await conversation.decide(connection)) is not None:
+            response = await conversation.decide(connection)
+            if response is not None:
                 return response
         return await call(**values)
 
@@ -229,5 +234,8 @@ def _limit_call(dependant: Any, is_websocket: bool) -> None:
         response = None if conversation is None else conversation.decide_in_thread(connection)
         return call(**values) if response is None else response
 
-    awaits = is_websocket or is_coroutine_function(inspect.unwrap(call))
-    dependant.call = decide_then_await if awaits else decide_then_call
+    if is_websocket:
+        dependant.call = admit_then_await
+    else:
+        awaits = is_coroutine_function(inspect.unwrap(call))
+        dependant.call = decide_then_await if awaits else decide_then_call

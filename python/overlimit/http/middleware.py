@@ -100,6 +100,9 @@ class LimitsByPath:
         _check_reached(patterns)
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
         self._exempt = ExemptRequests(exempt, kept_in=kept_in)
+        self._exempts_some = is_set(exempt)
+        self.awaits = self._exempt.awaits
+        """Whether `awaiting` is to be asked before `lets_pass`."""
         self.others = {name: self._other_plan(settings, name, value) for name, value in others.items()}
         """The plans of the other limits, by their names; None for those that are not set."""
 
@@ -139,28 +142,24 @@ class LimitsByPath:
         """Return the plan for a path, however many slashes are in a row or at its end; None: no limit."""
         return None if self.lets_pass(method, path, arguments) else self.plan_of(method, path)
 
-    @property
-    def awaits(self) -> bool:
-        """Whether `awaiting` is to be asked before `lets_pass`."""
-        return self._exempt.awaits
-
     def awaiting(self, arguments: tuple[Any, ...]) -> Steps[None]:
         """Await what `lets_pass` asks, if it is a coroutine function."""
         return self._exempt.awaiting(arguments)
 
     def lets_pass(self, method: str, path: str, arguments: tuple[Any, ...]) -> bool:
         """Return whether a request is exempt, as those of OPTIONS always are."""
-        return method == "OPTIONS" or self._exempt.include(method, path, arguments)
+        if method == "OPTIONS":
+            return True
+        return self._exempts_some and self._exempt.include(method, path, arguments)
 
     def plan_of(self, method: str, path: str) -> RoutePlan | None:
         """Return the plan for the path of a request that is not exempt; None: no limit."""
-        if self._routes:
-            asked = _as_asked(method, path)
-            found = (plan for pattern, plan in self._routes if pattern.matches(*asked))
-            plan = next(found, self._everywhere)
-        else:
-            plan = self._everywhere
+        plan = self._plan_of_route(method, path) if self._routes else self._everywhere
         return plan if plan.stores else None
+
+    def _plan_of_route(self, method: str, path: str) -> RoutePlan:
+        asked = _as_asked(method, path)
+        return next((plan for pattern, plan in self._routes if pattern.matches(*asked)), self._everywhere)
 
 
 class ExemptRequests:
@@ -194,7 +193,9 @@ class ExemptRequests:
         """Return whether a request is one of them; functions are called with ``arguments``."""
         if self._function is not None:
             return bool(self._function(*arguments))
-        asked = _as_asked(method, path) if self._patterns else ("", "")
+        if not self._patterns:
+            return False
+        asked = _as_asked(method, path)
         return any(pattern.matches(*asked) for pattern in self._patterns)
 
 

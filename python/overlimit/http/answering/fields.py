@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from overlimit import Decision
@@ -22,6 +23,7 @@ RATE = "RateLimit"
 RETRY_AFTER = "Retry-After"
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_MOST_NAMES = 256
 _SECOND_US = 1_000_000
 _LARGEST_INTEGER = 999_999_999_999_999  # RFC 9651, section 3.3.1: at most 15 digits
 
@@ -91,6 +93,17 @@ def legacy_fields(decision: Decision, names: HeaderNames = _USUAL_NAMES) -> list
     if seconds != math.inf:
         fields.append((names.reset, str(_epoch_second(decision.time, seconds))))
     return fields
+
+
+@lru_cache(_MOST_NAMES)
+def raw_name(name: str) -> bytes:
+    """Return the name of a field in bytes and in lower case, as ASGI has it."""
+    return name.lower().encode("ascii")
+
+
+def raw(fields: Iterable[tuple[str, str]]) -> dict[bytes, bytes]:
+    """Return header fields of ours, which are in ASCII, in bytes, by their names in lower case."""
+    return {raw_name(name): value.encode("ascii") for name, value in fields}
 
 
 def checked_header_name(value: object) -> str:

@@ -25,11 +25,13 @@ _LONGEST_JSON = 1_048_576
 
 
 class AsgiRequest:
-    """Reads a scope; functions of the app are given ``argument``, by default the scope itself."""
+    """Reads a scope, which functions of the app are given unless ``arguments`` are set to something else."""
 
-    def __init__(self, scope: Scope, argument: object = None) -> None:
+    __slots__ = ("arguments", "body", "scope")
+
+    def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.arguments = (scope if argument is None else argument,)
+        self.arguments: tuple[Any, ...] = (scope,)
         self.body = b""
         """The whole body, once `read_json` has read it."""
 
@@ -47,7 +49,10 @@ class AsgiRequest:
     def path(self) -> str:
         """The path below ``root_path``, which it begins with unless the server has left that out."""
         path: str = self.scope["path"]
-        root = self.scope.get("root_path", "").rstrip("/")
+        root = self.scope.get("root_path", "")
+        if not root:
+            return path
+        root = root.rstrip("/")
         below = path[len(root) :]
         return below if path.startswith(root) and below[:1] in ("", "/") else path
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from functools import lru_cache
 from typing import NamedTuple
 
+from overlimit.http.answering.fields import raw, raw_name
 from overlimit.http.answering.refusals import retry_after_instead
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
 from overlimit.http.deciding.answer import StoreAnswer
@@ -39,11 +39,13 @@ class Response(NamedTuple):
 class Answering:
     """Sends the response to a request that was decided; it is called as ``send``."""
 
+    __slots__ = ("_fields", "_ledger", "_send", "has_started")
+
     def __init__(self, send: Send, ledger: RequestLedger) -> None:
         self._send, self._ledger = send, ledger
         if ledger.refusal is not None:
             self._send = with_retry_after(send, ledger.refusal)
-        self._fields = encoded(ledger.fields())
+        self._fields = ledger.raw_fields()
         self.has_started = False
 
     def __call__(self, message: Message) -> Awaitable[None]:
@@ -59,8 +61,7 @@ class Answering:
     def _start(self, message: Message) -> Awaitable[None]:
         self.has_started = True
         if message["type"] != "websocket.close":
-            headers = with_fields(message.get("headers", ()), self._fields)
-            message = {**message, "headers": headers}
+            message = {**message, "headers": with_fields(message.get("headers", ()), self._fields)}
         return self._send(message)
 
     async def fail(self) -> None:
@@ -77,20 +78,11 @@ def _response_of(message: Message) -> Response:
     return Response(message.get("status") or of_websockets[message["type"]], headers)
 
 
-@lru_cache(256)
-def _encoded_name(name: str) -> bytes:
-    return name.lower().encode("latin-1")
-
-
-def encoded(fields: Fields) -> RawFields:
-    """Return header fields as messages have them."""
-    return [(_encoded_name(name), value.encode("latin-1")) for name, value in fields]
-
-
-def with_fields(headers: Iterable[tuple[bytes, bytes]], fields: RawFields) -> RawFields:
+def with_fields(headers: Iterable[tuple[bytes, bytes]], ours: dict[bytes, bytes]) -> RawFields:
     """Return header fields with ours in place of others of the same names."""
-    ours = [name for name, _ in fields]
-    return [*[each for each in headers if each[0].lower() not in ours], *fields]
+    kept = [each for each in headers if each[0].lower() not in ours]
+    kept += ours.items()
+    return kept
 
 
 async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, send: Send) -> None:
@@ -121,7 +113,8 @@ async def _usual_answer(refusal: StoreAnswer, request: AsgiRequest) -> ASGIApp:
     status, fields, body = await run_async(steps)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": status.value, "headers": encoded(fields)})
+        headers = list(raw(fields).items())
+        await send({"type": "http.response.start", "status": status.value, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
 
     return answer
@@ -139,7 +132,7 @@ def _denying(send: Send) -> Send:
 
 def with_retry_after(send: Send, refusal: StoreAnswer) -> Send:
     """Return what sends a response, and adds Retry-After to a 429 or 503 that is without."""
-    name = _encoded_name(refusal.retry_after_name)
+    name = raw_name(refusal.retry_after_name)
 
     async def send_it(message: Message) -> None:
         if message["type"] in _RESPONSES and message["status"] in (429, 503):
@@ -147,7 +140,7 @@ def with_retry_after(send: Send, refusal: StoreAnswer) -> Send:
             given = next((value.decode("latin-1") for key, value in headers if key.lower() == name), None)
             seconds = retry_after_instead(refusal.decision, given)
             if seconds is not None:
-                message = {**message, "headers": with_fields(headers, [(name, seconds.encode())])}
+                message = {**message, "headers": with_fields(headers, {name: seconds.encode()})}
         await send(message)
 
     return send_it

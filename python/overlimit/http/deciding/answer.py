@@ -40,7 +40,7 @@ class StoreAnswer:
     @property
     def is_in_fields(self) -> bool:
         """Whether header fields may show it."""
-        return not self.call.in_shadow and not self.store_failed
+        return not self.call.in_shadow and self.decision.source != "error"
 
     @property
     def _is_over(self) -> bool:
@@ -68,6 +68,8 @@ class StoreAnswer:
     @property
     def decision_with_shadows(self) -> Decision:
         """The decision, or the refusal of limits in shadow if no other limit refused."""
+        if not self.call.has_shadows:
+            return self.decision
         return self.decision._with_shadows_enforced() if self._only_shadows_refuse else self.decision
 
     @cached_property

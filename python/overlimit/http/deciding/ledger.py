@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision
 from overlimit._core import PendingCall
 from overlimit.errors import StoreError
-from overlimit.http.answering.fields import POLICY, RATE, legacy_fields
+from overlimit.http.answering.fields import legacy_fields, raw
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.steps import Steps, all_of, awaited, run, run_async
 from overlimit.http.deciding.store_call import StoreCall, rate_fields
@@ -55,15 +55,26 @@ class RequestLedger:
 
     async def decide_async(self) -> StoreAnswer | None:
         """Charge the request as `decide` does, without blocking the event loop."""
+        later = self.decide_later()
+        if later is not None:
+            await later
+        return self.refusal
+
+    def decide_later(self) -> Awaitable[object] | None:
+        """Charge the request as `decide` does; return what is to be awaited for that, None if nothing is."""
         plan = self.undecided[0] if len(self.undecided) == 1 else None
         if plan is None or plan.fixed_call is None or plan.needs_loop:
-            return await run_async(self.deciding())
+            return run_async(self.deciding())
         self.undecided = ()  # most requests: there is nothing to roll back
         call = plan.fixed_call
         decision = call.decide_later(self.identifiers)
         if type(decision) is PendingCall:
-            decision = await awaited(decision)
-        return self.refusal if self._note(plan, call, decision) else None
+            return self._note_later(plan, call, decision)
+        self._note(plan, call, decision)
+        return None
+
+    async def _note_later(self, plan: StorePlan, call: StoreCall, pending: PendingCall) -> None:
+        self._note(plan, call, await awaited(pending))
 
     def deciding(self, stores: Iterable[StorePlan] | None = None) -> Steps[StoreAnswer | None]:
         """Decide as `decide` does, and leave it to the caller to call the stores."""
@@ -131,6 +142,11 @@ class RequestLedger:
                 return answer.decision_with_shadows
         return None
 
+    @property
+    def latest(self) -> Decision | None:
+        """The latest decision, shadow limits included."""
+        return self.answers[-1].decision_with_shadows if self.answers else None
+
     def refund_uncounted(self, response: Any) -> None:
         """Refund what does not count, now that the response is known; only once, even if that fails."""
         run(self.refunding_uncounted(response))
@@ -145,14 +161,14 @@ class RequestLedger:
         if len(self.answers) != 1 or self.rolled_back:
             return self._fields_of_several() if self.answers else []
         answer = self.answers[0]
-        if not answer.is_in_fields:
-            return []
-        call, decision = answer.call, answer.decision
-        policy = call.policy_field
-        fields = [(POLICY, policy), (RATE, call.rate_field(decision))] if policy else []
-        if call.legacy_names is not None:
-            fields += legacy_fields(decision, call.legacy_names)
-        return fields
+        return answer.call.fields(answer.decision) if answer.is_in_fields else []
+
+    def raw_fields(self) -> dict[bytes, bytes]:
+        """Return the header fields in bytes, by their names in lower case."""
+        if len(self.answers) != 1 or self.rolled_back:
+            return raw(self.fields())
+        answer = self.answers[0]
+        return answer.call.raw_fields(answer.decision) if answer.is_in_fields else {}
 
     def _fields_of_several(self) -> list[tuple[str, str]]:
         """Return the fields of all policies, each of its latest decision, and the strictest X-RateLimit."""

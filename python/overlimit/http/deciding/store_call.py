@@ -9,7 +9,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision, Limiter, _core
-from overlimit.http.answering.fields import POLICY, RATE, HeaderNames, Item, policy_field
+from overlimit.http.answering.fields import (
+    POLICY,
+    RATE,
+    HeaderNames,
+    Item,
+    legacy_fields,
+    policy_field,
+    raw,
+    raw_name,
+)
 from overlimit.http.callables import StandsForFunctions, awaited_in
 from overlimit.http.deciding.steps import Call, Steps, awaiting
 from overlimit.http.identifying.identifiers import (
@@ -29,6 +38,8 @@ if TYPE_CHECKING:
 
 ItemKeys = tuple[tuple[str, ...] | None, ...]
 """Per rule the text before the state of each of its limits; None for a rule that is not shown."""
+
+_RAW_RATE = raw_name(RATE)
 
 _BY_STRICTNESS = ("allow", "local", "deny", "raise")
 
@@ -61,6 +72,8 @@ class StoreCall:
         self.items = _renamed(item for rule in self.rules if rule.in_fields for item in rule.items())
         self._names = _names(self.rules, self.items)
         self.policy_field = policy_field(self.items)
+        self._policies = [(POLICY, self.policy_field)] if self.items else []
+        self._raw_policies = raw(self._policies)
         self.rate_field: Callable[[Decision], str] = partial(
             _core._rate_field, _item_keys(self.rules, self.items)
         )
@@ -102,6 +115,24 @@ class StoreCall:
         return _core._decide_request_later(
             self._core_rules, identifiers, as_identifiers, identifiers.request.arguments
         )
+
+    def fields(self, decision: Decision) -> list[tuple[str, str]]:
+        """Return the header fields that show a decision of this call."""
+        fields = self._policies.copy()
+        if fields:
+            fields.append((RATE, self.rate_field(decision)))
+        if self.legacy_names is not None:
+            fields += legacy_fields(decision, self.legacy_names)
+        return fields
+
+    def raw_fields(self, decision: Decision) -> dict[bytes, bytes]:
+        """Return what `fields` does in bytes, by their names in lower case."""
+        fields = self._raw_policies.copy()
+        if fields:
+            fields[_RAW_RATE] = self.rate_field(decision).encode()
+        if self.legacy_names is not None:
+            fields.update(raw(legacy_fields(decision, self.legacy_names)))
+        return fields
 
     def refund(self, decision: Decision) -> Call:
         """Return the call that refunds what it charged."""

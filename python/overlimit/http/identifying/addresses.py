@@ -34,18 +34,15 @@ class Addresses:
     of an IPv6 address make one client. Raises TypeError or ValueError that names the one that is wrong.
     """
 
-    __slots__ = ("_find", "_remembered", "ipv6_prefix")
+    __slots__ = ("_find", "_remembered", "ipv6_prefix", "reads_forwarded_for")
 
     def __init__(self, trusted_proxies: int | Sequence[str] = 0, ipv6_prefix: int = 64) -> None:
         self.ipv6_prefix = checked_ipv6_prefix(ipv6_prefix)
         by = _by_count if isinstance(trusted_proxies, int) else _by_network
         self._find: _Finder | None = by(trusted_proxies)
         self._remembered = lru_cache(_REMEMBERED)(self._find) if self._find else None
-
-    @property
-    def reads_forwarded_for(self) -> bool:
+        self.reads_forwarded_for = self._find is not None
         """Whether ``X-Forwarded-For`` matters to it."""
-        return self._find is not None
 
     def client(self, peer: str | None, forwarded_for: str | Sequence[str] | None) -> str | None:
         """Return the right-most address that is not a trusted proxy's, or ``peer`` unchanged; never raises.
@@ -68,7 +65,9 @@ class Addresses:
 
     def counted(self, request: Request) -> str:
         """Return the client's address of a request, as it is counted."""
-        client = self.client(request.peer_address(), request.header("X-Forwarded-For"))
+        client = request.peer_address()
+        if self.reads_forwarded_for:
+            client = self.client(client, request.header("X-Forwarded-For"))
         return grouped(client, self.ipv6_prefix)
 
 

@@ -74,6 +74,9 @@ class BuiltinIdentifier(ReadsRequest):
     def __repr__(self) -> str:
         return self.written
 
+    def __hash__(self) -> int:  # asked several times in each request
+        return hash(self.written)
+
 
 def _address(request: Request, addresses: Addresses) -> str:
     return f"ip:{addresses.counted(request)}"

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
 from overlimit.http.identifying.builtin import by_address, by_user, user_id
-from overlimit.http.identifying.identifiers import ReadsRequest, with_addresses
+from overlimit.http.identifying.identifiers import Identifiers, ReadsRequest
 from overlimit.http.request import Request
 
 _REMEMBERED = 4096
+_MOST_ADDRESSES = 64
 
 
 @dataclass(frozen=True, eq=False)
 class _AddressAndUser(ReadsRequest):
-    """Reads what both functions do; as the default it is asked in most requests, and made to be fast."""
+    """Reads what both functions do; as the default it is asked in most requests, and made to be fast.
 
-    addresses: Addresses = PEERS
+    There is one for the same addresses, so two are equal if they are the same, which is quick to tell.
+    """
 
-    def read(self, request: Request) -> tuple[str, ...]:
+    addresses: Addresses
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def read(self, request: Request) -> Identifiers:
+        return self.identifiers(request)
+
+    def identifiers(self, request: Request) -> Identifiers:
         addresses = self.addresses
         address = request.peer_address()
         if addresses.reads_forwarded_for:
@@ -30,14 +40,13 @@ class _AddressAndUser(ReadsRequest):
         return _address_and_user(address, addresses.ipv6_prefix, user)
 
     def with_addresses(self, addresses: Addresses) -> _AddressAndUser:
-        known = tuple(with_addresses(each, addresses) for each in self.made_of)
-        return replace(self, made_of=known, addresses=addresses)
+        return _of_addresses(addresses)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _AddressAndUser) and other.addresses is self.addresses
 
-    def __hash__(self) -> int:
-        return id(self.addresses)
+@lru_cache(_MOST_ADDRESSES)
+def _of_addresses(addresses: Addresses) -> _AddressAndUser:
+    known = by_address.with_addresses(addresses), by_user.with_addresses(addresses)
+    return _AddressAndUser(known, addresses)
 
 
 @lru_cache(_REMEMBERED)
@@ -46,5 +55,5 @@ def _address_and_user(address: str | None, ipv6_prefix: int, user: str | None) -
     return (named, f"user:{user}") if user else (named,)
 
 
-by_address_and_user = _AddressAndUser((by_address, by_user))
+by_address_and_user = _of_addresses(PEERS)
 """The address, and the user if one is logged in: all of them are limited."""

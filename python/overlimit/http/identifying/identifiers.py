@@ -28,6 +28,10 @@ class ReadsRequest(StandsForFunctions):
         """Return one identifier, or an iterable of them."""
         raise NotImplementedError
 
+    def identifiers(self, request: Request) -> Identifiers:
+        """Return the distinct identifiers of a request."""
+        return as_identifiers(self.read(request))
+
     def with_addresses(self, addresses: Addresses) -> Identify:
         """Return the same function for other addresses."""
         return replace(self, made_of=tuple(with_addresses(each, addresses) for each in self.made_of))
@@ -91,7 +95,10 @@ class IdentifierCache(dict[Identify, Identifiers]):
     request: Request
 
     def __missing__(self, identify: Identify) -> Identifiers:
-        known = as_identifiers(ask(identify, self.request))
+        if isinstance(identify, ReadsRequest):
+            known = identify.identifiers(self.request)
+        else:
+            known = as_identifiers(identify(*self.request.arguments))
         if len(known) > MAX_IDENTIFIERS:
             self.refuse_many(identify, known)
         self[identify] = known
