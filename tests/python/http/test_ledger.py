@@ -1,0 +1,67 @@
+"""What a ledger says of a request that was decided, to whoever sends text and to whoever sends bytes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from overlimit import ManualClock, MemoryStore
+from overlimit.http.asgi.requests import AsgiRequest
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.middleware import LimitsByPath
+
+FIELDS = {
+    "draft": {"ratelimit-policy", "ratelimit"},
+    "legacy": {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"},
+}
+FIELDS |= {"both": FIELDS["draft"] | FIELDS["legacy"], None: set()}
+
+
+def ledger_of(headers, **options):
+    limits = LimitsByPath(
+        "2/minute; 9/hour", None, None, headers=headers, store=MemoryStore(), clock=ManualClock(), **options
+    )
+    request = AsgiRequest({"type": "http", "path": "/", "headers": [], "client": ("203.0.113.7", 5000)})
+    return RequestLedger(request, limits.plan_of("GET", "/"))
+
+
+@pytest.mark.parametrize("headers", FIELDS)
+@pytest.mark.parametrize("shadow", [False, True])
+def test_the_fields_are_the_same_as_texts_and_in_bytes(headers, shadow):
+    ledger = ledger_of(headers, shadow=shadow)
+    assert ledger.raw_fields() == dict(ledger.fields()) == {}
+    ledger.decide()
+    fields = ledger.fields()
+    assert {name.lower() for name, _ in fields} == (set() if shadow else FIELDS[headers])
+    assert ledger.raw_fields() == {name.lower().encode(): value.encode() for name, value in fields}
+
+
+def test_what_a_store_answers_at_once_is_not_awaited():
+    ledger = ledger_of("draft")
+    assert ledger.latest is None
+    assert ledger.decide_later() is None
+    assert ledger.latest.remaining == 1
+
+
+@pytest.mark.parametrize("cost", [1, 3])
+def test_what_waits_is_decided_once_it_is_awaited(cost):
+    async def price(scope):
+        await asyncio.sleep(0)
+        return cost
+
+    limits = LimitsByPath(
+        "2/minute", None, None, {}, lambda scope: scope["kept"], store=MemoryStore(), cost=price
+    )
+    scope = {"type": "http", "path": "/", "headers": [], "client": ("203.0.113.7", 5000), "kept": {}}
+
+    async def main():
+        ledger = RequestLedger(AsgiRequest(scope), limits.plan_of("GET", "/"))
+        later = ledger.decide_later()
+        assert ledger.latest is None
+        await later
+        return ledger
+
+    ledger = asyncio.run(main())
+    assert ledger.latest.allowed is (cost <= 2)
+    assert (ledger.refusal is None) is ledger.latest.allowed
