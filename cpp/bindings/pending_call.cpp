@@ -8,6 +8,7 @@
 
 #include "given.hpp"
 #include "overlimit/fibers.hpp"
+#include "overlimit/forks.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -136,6 +137,7 @@ class CallsOfLoop : NonCopyable {
   [[nodiscard]] bool needs_run() const { return fibers_.has_yielded(); }
 
   Pointers begin(const Pointer& call) {
+    if (is_of_parent()) throw StoreUnavailable("the process was forked: a child needs an event loop of its own");
     if (call->has_begun()) return {};
     under_way_[call.get()] = call;
     call->begin(fibers_, done_);
@@ -144,16 +146,21 @@ class CallsOfLoop : NonCopyable {
   }
 
   Pointers run() {
+    if (is_of_parent()) return {};
     fibers_.run();
     return take_done();
   }
 
   Pointers cancel(const Pointer& call) {
+    if (is_of_parent()) return {};
     call->cancel(fibers_);
     return run();
   }
 
  private:
+  /// A forked child shares what its parent waits by, and must leave it alone.
+  [[nodiscard]] bool is_of_parent() const { return made_after_ != fork_generation(); }
+
   /// Those that were begun earlier, and are done by now.
   Pointers take_done() {
     Pointers done;
@@ -166,6 +173,7 @@ class CallsOfLoop : NonCopyable {
     return done;
   }
 
+  const std::uint64_t made_after_ = fork_generation();
   std::vector<PendingCall*> done_;
   std::unordered_map<PendingCall*, Pointer> under_way_;
   Fibers fibers_;  // ends first: what it ends is noted above

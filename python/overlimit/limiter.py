@@ -28,6 +28,7 @@ from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
 from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
 from overlimit.stores.memory import local_fallback_of, local_limits
+from overlimit.stores.state_keys import state_key
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 from overlimit.waiting.throttling import Throttle
 
@@ -135,7 +136,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         if on_error == "local" and not isinstance(self.store, MemoryStore):
             local_fallback_of(self.store)
         self._namesakes = self._register(name)
-        self._family = object()
+        self._family = object() if name is None else (state_key(self.store), name, _identity_of(clock))
 
     @property
     def local_share(self) -> int | float | Fraction:
@@ -146,8 +147,8 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
     def acquire(self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0) -> Decision:
         """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
 
-        Sleeps until the exact instant, without the GIL; Ctrl-C interrupts. Among the callers of this limiter
-        in this process that share an identifier, the first come is the first served; hits and other
+        Sleeps until the exact instant, without the GIL; Ctrl-C interrupts. Among the callers of limiters of
+        this name in this process that share an identifier, the first come is the first served; hits and other
         processes may overtake them. Waiting is no violation: it never sets or extends a penalty's lock.
 
         Parameters
@@ -446,6 +447,11 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
 # Set here, so that type checkers do not see them and still report attributes that do not exist.
 for _name, _hint in OF_LIMITER.items():
     setattr(Limiter, _name, NotHere(_name, _hint))
+
+
+def _identity_of(clock: object) -> int:
+    """Tell a clock from others, also where its ``now`` was given."""
+    return id(getattr(clock, "__self__", clock))
 
 
 def _derive(parent: weakref.ref[Limiter], limits: LimitsLike) -> Limiter:

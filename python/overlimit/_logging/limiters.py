@@ -9,9 +9,10 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from overlimit._forks import PerProcess
+from overlimit.stores.state_keys import state_key
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision, Store
+    from overlimit._core import Decision
     from overlimit.limiter import Limiter
 
 _log = logging.getLogger("overlimit")
@@ -43,7 +44,7 @@ _lock = PerProcess(threading.RLock)
 
 def register(limiter: Limiter, name: str) -> Namesakes:
     """Note that a limiter has this name on its store; it belongs to the group for as long as it holds it."""
-    key = (_state_key(limiter.store), name)
+    key = (state_key(limiter.store), name)
     with _lock():
         group = _groups.setdefault(key, Namesakes())
         group.add(limiter)
@@ -80,11 +81,6 @@ def compare(limiter: Limiter) -> None:
                 mine,
             )
             return
-
-
-def _state_key(store: Store) -> Hashable:
-    """Return what two store objects have in common that keep their state in one place."""
-    return getattr(store, "_state_key", id(store))
 
 
 def announce(on_decision: Callable[[Decision], object], decision: Decision) -> None:

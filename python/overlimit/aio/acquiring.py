@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from overlimit import _steps
 from overlimit.aio import loops
@@ -46,9 +47,16 @@ class TaskWakeUp:
     def __init__(self) -> None:
         self.is_notified = False
         self._is_set = False
-        self._loop = asyncio.get_running_loop()
+        # Not to keep it alive: the queues keep this object.
+        self._loop = ref(asyncio.get_running_loop())
         self._thread = threading.get_ident()
         self._sleep: asyncio.Future[None] | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody sleeps by it any more, as its event loop was closed."""
+        loop = self._loop()
+        return loop is None or loop.is_closed()
 
     def notify(self) -> None:
         """Wake the task, or keep it from falling asleep."""
@@ -57,17 +65,19 @@ class TaskWakeUp:
 
     def set(self) -> None:
         """Wake the task to look at its clock."""
-        if threading.get_ident() == self._thread:
-            self._wake()
-        else:
-            with contextlib.suppress(RuntimeError):  # its loop is closed
-                self._loop.call_soon_threadsafe(self._wake)
+        loop = self._loop()
+        with contextlib.suppress(RuntimeError):  # its loop is closed
+            if threading.get_ident() == self._thread:
+                self._wake()
+            elif loop is not None:
+                loop.call_soon_threadsafe(self._wake)
 
     async def sleep(self, seconds: float) -> None:
         """Return when it was set since the last time, or the time is up."""
         if not self._is_set and seconds > 0:
-            self._sleep = self._loop.create_future()
-            timer = self._loop.call_later(seconds, _end, self._sleep)
+            loop = asyncio.get_running_loop()
+            self._sleep = loop.create_future()
+            timer = loop.call_later(seconds, _end, self._sleep)
             try:
                 await self._sleep
             finally:

@@ -44,8 +44,7 @@ class LoopCalls:
             try:
                 await self._end_of(call)
             except BaseException:
-                self._futures.pop(call, None)
-                self._deliver(self._calls.cancel(call))
+                self._give_up(call)
                 raise
         return call.answer()
 
@@ -65,6 +64,9 @@ class LoopCalls:
                 undoing.add_done_callback(self._undoing.discard)
                 await asyncio.shield(undoing)
                 raise
+            except BaseException:  # the coroutine is closed: nothing can be awaited any more
+                self._give_up(call)
+                raise
         return call.answer()
 
     async def _undo(self, call: PendingCall, undo: Callable[[Any], Awaitable[None]]) -> None:
@@ -79,6 +81,10 @@ class LoopCalls:
         """Return a future that is set once a call is done."""
         future = self._futures[call] = asyncio.get_running_loop().create_future()
         return future
+
+    def _give_up(self, call: PendingCall) -> None:
+        self._futures.pop(call, None)
+        self._deliver(self._calls.cancel(call))
 
     def _run(self) -> None:
         self._is_due = False

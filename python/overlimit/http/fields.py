@@ -18,9 +18,12 @@ HeadersLike: TypeAlias = "Mapping[Any, Any] | Iterable[tuple[Any, Any]]"
 _NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?")
 _PIECE = {mark: re.compile(rf'(?:"(?:[^"\\]|\\.)*"?|[^"{mark}])+', re.DOTALL) for mark in ",;"}
 """What is between marks, those in quotes aside."""
+_MOST_FIELDS = 16
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _EPOCH_FROM = 10**8
 _LONGEST_DATE = 100
+_LONGEST_FIELD = 4096
+"""Characters: a longer one is no honest server's, and takes long to read."""
 
 
 class ServerLimit(NamedTuple):
@@ -85,10 +88,13 @@ class _Item(NamedTuple):
 def _values_of(headers: Any) -> dict[str, list[str]]:
     """Return the values of each field, by its name in lower case."""
     values: dict[str, list[str]] = {}
-    for pair in headers.items() if hasattr(headers, "items") else headers:
+    pairs = headers.items() if hasattr(headers, "items") else headers
+    for pair in pairs if hasattr(pairs, "__iter__") else ():
         if isinstance(pair, list | tuple) and len(pair) == 2:
             name, value = map(_text, pair)
-            values.setdefault(name.lower(), []).append(value)
+            of_name = values.setdefault(name.lower(), [])
+            if len(value) <= _LONGEST_FIELD and len(of_name) < _MOST_FIELDS:
+                of_name.append(value)
     return values
 
 

@@ -1,8 +1,8 @@
 """The queues in which callers of ``acquire`` and ``acquire_all`` wait.
 
-There is one for each identifier of a family of limiters: a limiter and those that ``with_limits`` has made of
-it, which share their counts. A caller joins all of its queues at once, so whoever came first of all is the
-first in each of its own, in whatever order callers name them.
+There is one for each identifier of a family of limiters: those of one name on one store and by one clock, and
+those that ``with_limits`` has made of them, which share their counts. A caller joins all of its queues at
+once, so whoever came first of all is the first in each of its own, in whatever order callers name them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from overlimit._core import _call_locked
 from overlimit._forks import PerProcess
+from overlimit.stores.state_keys import state_key
 from overlimit.waiting.sleeping import AnyWakeUp
 
 if TYPE_CHECKING:
@@ -100,12 +101,21 @@ class _WaitQueues:
             queue[waiter] = None
 
     def _leave(self, waiter: Waiter) -> None:
+        """Remove one that may have been removed before."""
         for family in waiter.stores:
             _remove(waiter, self.by_family, family)
         self._wake_first([place for place in waiter.places if _remove(waiter, self._queues, place)])
 
     def _is_first(self, waiter: Waiter) -> bool:
-        return all(next(iter(self._queues.get(place, ())), waiter) is waiter for place in waiter.places)
+        return all(self._first_of(place) in (waiter, None) for place in waiter.places)
+
+    def _first_of(self, place: Place) -> Waiter | None:
+        """Return the first of a queue; who waited on an event loop that is closed by now leaves it."""
+        while True:
+            first = next(iter(self._queues.get(place, ())), None)
+            if first is None or not first.wake_up.is_gone:
+                return first
+            self._leave(first)
 
     def _postpone(self, waiter: Waiter, until: int) -> None:
         if not waiter.wake_up.is_notified and not waiter.stores.keys().isdisjoint(self.by_family):
@@ -122,11 +132,11 @@ class _WaitQueues:
 
     def _is_on(self, store: Store | None, family: object) -> bool:
         waiter = next(iter(self.by_family.get(family, ())), None)
-        return store is None or (waiter is not None and waiter.stores[family] is store)
+        return store is None or (waiter is not None and state_key(waiter.stores[family]) == state_key(store))
 
     def _wake_first(self, places: Iterable[Place]) -> None:
         for place in places:
-            waiter = next(iter(self._queues.get(place, ())), None)
+            waiter = self._first_of(place)
             if waiter is not None and self._is_first(waiter):
                 waiter.told = 0
                 waiter.wake_up.notify()

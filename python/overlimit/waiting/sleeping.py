@@ -34,6 +34,10 @@ class AnyWakeUp(Protocol):
 
     is_notified: bool
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody sleeps by it any more, as its event loop was closed."""
+
     def notify(self) -> None:
         """Wake the caller, or keep it from falling asleep."""
 
@@ -50,6 +54,8 @@ class WakeUp:
     It is a lock, locked while there is nothing to wake up for. Unlike a ``threading.Event``, it stays
     consistent at whatever moment a signal handler raises.
     """
+
+    is_gone = False
 
     def __init__(self) -> None:
         self.is_notified = False

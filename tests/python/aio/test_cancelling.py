@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import os
 import time
 
 import pytest
 
-from overlimit import FixedWindow, LeakyBucket, RedisStore, TokenBucket, waiting
+from overlimit import FixedWindow, LeakyBucket, Limiter, RedisStore, TokenBucket, waiting
 from overlimit.aio import AsyncConcurrency, AsyncLimiter, acquire_all
+from programs import run
 from servers.patience import PATIENCE
 
 from .conftest import cancelled_at_each_wait
 
 AMPLE = FixedWindow(1_000_000, per=86_400)
-SLOWLY = 0.05
+SLOWLY = 0.4
 
 
 def nobody_waits():
@@ -77,7 +80,7 @@ def test_what_is_granted_while_the_cancellation_is_on_its_way_is_given_back(prox
     async def main():
         await limiter.hit("other")
         proxy.delay(replies=SLOWLY)
-        for after in (0.0, SLOWLY / 2, SLOWLY * 0.9):
+        for after in (0.0, SLOWLY / 4, SLOWLY / 2):
             task = asyncio.create_task(limiter.acquire("a"))
             await asyncio.sleep(after)
             task.cancel()
@@ -192,5 +195,108 @@ def test_a_slot_that_is_entered_while_cancelled_is_free(store):
                 await asyncio.sleep(0)
 
         await cancelled_at_each_wait(work, check)
+
+    asyncio.run(main())
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("ends", ["closed", "dropped"])
+def test_nobody_waits_behind_those_whose_loop_has_ended(store, ends):
+    limiter = AsyncLimiter("5/hour", name="x", store=store)
+
+    def wait_on_another_loop():
+        loop = asyncio.new_event_loop()
+
+        async def begin():
+            waiting = [asyncio.create_task(limiter.acquire("a", cost=3, timeout=None)) for _ in range(3)]
+            await waiting[0]
+            await asyncio.sleep(0.05)
+            return waiting
+
+        waiting = loop.run_until_complete(begin())
+        for task in waiting:
+            task._log_destroy_pending = False
+        if ends == "closed":
+            loop.close()
+            return waiting
+        loop._selector.close()  # what a loop that nobody closes warns of
+        loop._closed = True
+        return None
+
+    kept = wait_on_another_loop()
+    gc.collect()
+    assert asyncio.run(limiter.acquire("a", timeout=1))
+    assert asyncio.run(limiter.acquire("a", timeout=None))
+    del kept
+    gc.collect()
+    assert nobody_waits()
+
+
+def test_threads_and_tasks_of_one_name_are_served_in_the_order_in_which_they_came(store):
+    tasks = AsyncLimiter(FixedWindow(1, per=0.03), name="x", store=store)
+    threads = Limiter(FixedWindow(1, per=0.03), name="x", store=store)
+    order = []
+
+    async def main():
+        async def of_task(number):
+            assert await tasks.acquire("a", timeout=None)
+            order.append(number)
+
+        def of_thread(number):
+            assert threads.acquire("a", timeout=None)
+            order.append(number)
+
+        await tasks.hit("a")
+        callers = []
+        for number in range(8):
+            if number % 2:
+                callers.append(asyncio.create_task(of_task(number)))
+            else:
+                callers.append(asyncio.create_task(asyncio.to_thread(of_thread, number)))
+            while sum(map(len, waiting.wait_queues().by_family.values())) + len(order) <= number:
+                await asyncio.sleep(0.001)
+        await asyncio.gather(*callers)
+
+    asyncio.run(main())
+    assert order == list(range(8))
+
+
+def test_a_program_ends_whatever_acquires_ask(redis_server):
+    program = """
+        import asyncio, sys
+        from overlimit.aio import AsyncLimiter
+        limiter = AsyncLimiter("100/hour", name="exit", store=sys.argv[1])
+        loop = asyncio.new_event_loop()
+
+        async def main():
+            global tasks
+            tasks = [loop.create_task(limiter.acquire("a", timeout=None)) for _ in range(8)]
+            await asyncio.sleep(0)
+
+        loop.run_until_complete(main())
+        print("ends")
+    """
+    done = run(program, redis_server.tcp_url())
+    assert (done.returncode, done.stdout) == (0, "ends\n")
+
+
+def test_a_child_that_cancels_its_copies_leaves_the_calls_of_its_parent_alone(proxy, prefix):
+    limiter = AsyncLimiter(AMPLE, name="x", store=RedisStore(proxy.url, timeout=PATIENCE, prefix=prefix))
+
+    async def main():
+        await limiter.hit("a")
+        proxy.delay(replies=0.3)
+        tasks = [asyncio.create_task(limiter.hit("a")) for _ in range(6)]
+        await asyncio.sleep(0.05)
+        child = os.fork()
+        if child == 0:
+            try:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.sleep(0)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert all(await asyncio.gather(*tasks))
 
     asyncio.run(main())

@@ -287,3 +287,10 @@ def test_retry_after_and_reset_of_a_refusal_are_read_back_equal():
     refusal = limiter.hit("a")
     said = parse([("Retry-After", str(retry_after_seconds(refusal))), *legacy_fields(refusal)], now=NOW)
     assert said == ServerLimits(60.0, (unnamed(1, None, 0, 60.0),))
+
+
+@pytest.mark.parametrize("name", ["RateLimit", "RateLimit-Limit", "X-RateLimit-Limit", "X-RateLimit-Reset"])
+def test_a_field_longer_than_any_server_sends_is_not_read(name):
+    assert parse({name: "1;w=1," * 20_000}).limits == ()
+    assert len(parse([(name, "1")] * 1000).limits) <= 16
+    assert parse(None).limits == parse(5).limits == ()
