@@ -35,4 +35,4 @@ def set_up_when_started(set_up: Callable[[FastAPI], object]) -> None:
             set_up(app)
         return build(app)
 
-    FastAPI.build_middleware_stack = set_up_then_build  # type: ignore[method-assign]
+    FastAPI.build_middleware_stack = set_up_then_build  # type: ignore[method-assign, assignment]
