@@ -12,8 +12,8 @@ that all processes of a host share (``store="shm://myapp"``), or in Redis::
 """
 
 import sys as _sys
+import typing as _typing
 from types import ModuleType as _ModuleType
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from overlimit import _core
 from overlimit._core import Decision as Decision
@@ -52,7 +52,7 @@ from overlimit.waiting import acquire_all as acquire_all
 
 _core._load_hooks()
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     __all__ = ["__version__"]
     __all__ += [n for n, value in globals().items() if n[0] != "_" and not isinstance(value, _ModuleType)]
 
@@ -63,7 +63,7 @@ def __dir__() -> list[str]:
 
 
 # A type checker shall go on telling of names that are not there.
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Say which module has a name that is not here."""

@@ -41,8 +41,8 @@ class ThrottledTransport(httpx.BaseTransport):
     ``httpx.Client(transport=ThrottledTransport(limiter))``. Each try waits for its turn, however long that
     takes, and spends it; the client's timeouts begin after that. A response of 429 or 503 that names a time
     (``Retry-After``, ``RateLimit`` or ``X-RateLimit-*``) is followed by another try after it. One that names
-    none or too long a time, and the last, is returned. A successful response that says that nothing is left
-    holds the next requests to its host back until there is more.
+    none or too long a time, and the last, is returned. All requests to the host are held back until
+    the time that a refusal names, and so they are by a successful response that says that nothing is left.
 
     Parameters
     ----------

@@ -10,11 +10,14 @@ import pydoc
 import re
 import time
 import typing
+from importlib import import_module
 
 import pytest
 import redis
 
 import overlimit
+import overlimit.aio
+import overlimit.fastapi
 import overlimit.flask
 import overlimit.recipes
 from overlimit import (
@@ -221,15 +224,18 @@ class TestCalls:
 class TestNamesOfThePackage:
     @pytest.mark.parametrize("name", ELSEWHERE)
     def test_that_are_elsewhere(self, name):
-        hint = f"from {ELSEWHERE[name]} import {name}"
-        exec(hint, {})
+        first, *others = ELSEWHERE[name]
+        for module in ELSEWHERE[name]:
+            assert hasattr(import_module(module), name)
+        also = f", or import it from {' or '.join(others)}" if others else ""
+        hint = f"from {first} import {name}{also}"
         with pytest.raises(ImportError, match=f"cannot import name '{name}' from 'overlimit': write {hint}"):
             exec(f"from overlimit import {name}", {})
         assert refused(AttributeError, lambda: getattr(overlimit, name)).endswith(f": write {hint}")
         assert not hasattr(overlimit, name)
 
     def test_are_all_of_the_other_modules_names(self):
-        for module in (overlimit.flask, overlimit.recipes):
+        for module in (overlimit.aio, overlimit.flask, overlimit.fastapi, overlimit.recipes):
             assert set(module.__all__) - set(overlimit.__all__) <= set(ELSEWHERE)
 
     @pytest.mark.parametrize("name", OF_PACKAGE)

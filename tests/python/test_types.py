@@ -53,6 +53,17 @@ acquire_all([5])
 Limiter("1/s").throttle(5)
 Limiter("1/s").throttle("a")(len)(5)
 """
+IMPORTED = """
+from overlimit import FixedWindow, LeakyBucket, Limit, Limiter, Penalty, SlidingLog, SlidingWindow
+from overlimit import ManualClock, MemoryStore, SlidingWindowCounter, TokenBucket, acquire_all, hit_all
+from overlimit.aio import AsyncConcurrency, AsyncLimiter
+from overlimit.limits import LimitsLike, SlidingWindow, TokenBucket, parse
+"""
+NOT_THERE = """
+from overlimit import AsyncLimiter
+from overlimit import RateLimit
+from overlimit import _ModuleType
+"""
 CONFIGURATION = """
 [mypy]
 strict = True
@@ -124,24 +135,34 @@ def test_pyright_accepts_what_the_pages_call_and_apps_as_their_authors_see_them(
     # What has no types, such as Django, is not to be guessed from its code.
     own = {"typeCheckingMode": "off", "useLibraryCodeForTypes": False, "extraPaths": [str(ROOT / "python")]}
     settings = {**own, **RULES}
+    check(pyright(folder, settings, f"--pythonpath={sys.executable}"))
+
+
+def pyright(folder, settings, *options):
+    """Return what pyright says of the files in a folder, in the form of compilers."""
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "basedpyright",
-            "--outputjson",
-            f"--pythonpath={sys.executable}",
-            f"--project={folder}",
-        ],
+        [sys.executable, "-m", "basedpyright", "--outputjson", *options, f"--project={folder}"],
         capture_output=True,
         text=True,
         check=False,
     )
-    found = json.loads(run.stdout)["generalDiagnostics"]
-    check(
-        [
-            f"{Path(each['file']).name}:{each['range']['start']['line'] + 1}: {each['message']}"
-            for each in found
-        ]
+    return [
+        f"{Path(each['file']).name}:{each['range']['start']['line'] + 1}: {each['message']}"
+        for each in json.loads(run.stdout)["generalDiagnostics"]
+    ]
+
+
+def test_pyright_finds_the_names_of_the_installed_package_and_no_others(tmp_path):
+    """Only of what lies among installed packages does pyright ask which names are exported."""
+    packages = tmp_path / f"venv/lib/python3.{sys.version_info.minor}/site-packages"
+    packages.mkdir(parents=True)
+    (tmp_path / "venv/pyvenv.cfg").touch()
+    (packages / "overlimit").symlink_to(ROOT / "python/overlimit")
+    (tmp_path / "imported.py").write_text(IMPORTED, encoding="utf-8")
+    (tmp_path / "not_there.py").write_text(NOT_THERE, encoding="utf-8")
+    settings = {"typeCheckingMode": "standard", "venvPath": ".", "venv": "venv", "include": ["*.py"]}
+    errors = pyright(tmp_path, settings)
+    assert {error.partition(": ")[0] for error in errors} == {f"not_there.py:{line}" for line in (2, 3, 4)}, (
+        errors
     )

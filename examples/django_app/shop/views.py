@@ -51,4 +51,5 @@ class Report(View):
 @rate_limit("2/minute", block=False)
 def comment(request: HttpRequest) -> HttpResponse:
     """Ask for proof of a human instead of refusing."""
-    return HttpResponse("Thank you.\n" if request.rate_limit else "Please solve this puzzle first.\n")
+    limited = request.rate_limit is not None and not request.rate_limit
+    return HttpResponse("Please solve this puzzle first.\n" if limited else "Thank you.\n")

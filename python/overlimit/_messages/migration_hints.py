@@ -87,28 +87,37 @@ OPTIONS_OF_LIMITER: Mapping[str, str] = MappingProxyType(
 )
 """Options that a ``Limiter`` does not have, and what it calls them."""
 
-ELSEWHERE: Mapping[str, str] = MappingProxyType(
+_FOR_FLASK, _FOR_FASTAPI, _FOR_DJANGO = "overlimit.flask", "overlimit.fastapi", "overlimit.django"
+_FOR_DECORATORS = (_FOR_FLASK, _FOR_FASTAPI, _FOR_DJANGO)
+_FOR_ALL = (*_FOR_DECORATORS, "overlimit.asgi", "overlimit.wsgi")
+
+ELSEWHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        **dict.fromkeys(("ExemptionScope", "HeaderNames", "RateLimit", "StoreFailed"), "overlimit.flask"),
-        **dict.fromkeys(("get_address", "get_identifiers", "rate_limit", "rate_limited"), "overlimit.flask"),
-        **dict.fromkeys(("by_address", "by_user", "by_user_or_address"), "overlimit.flask"),
-        **dict.fromkeys(("by_cookie", "by_header", "by_json", "by_path_parameter"), "overlimit.flask"),
+        **dict.fromkeys(("ExemptionScope", "RateLimit", "StoreFailed"), (_FOR_FLASK, _FOR_FASTAPI)),
+        **dict.fromkeys(("get_address", "get_identifiers"), (_FOR_FLASK, _FOR_FASTAPI)),
+        **dict.fromkeys(("HeaderNames", "by_address", "by_user", "by_user_or_address"), _FOR_ALL),
+        **dict.fromkeys(("by_cookie", "by_header", "by_json"), _FOR_ALL),
+        "by_path_parameter": _FOR_DECORATORS,
+        "exempt": (_FOR_DJANGO,),
+        "rate_limit": (_FOR_FLASK, _FOR_DJANGO),
+        "rate_limited": (_FOR_FLASK,),
+        "RateLimitMiddleware": ("overlimit.asgi", "overlimit.wsgi", _FOR_DJANGO),
+        **dict.fromkeys(("AsyncConcurrency", "AsyncLimiter", "AsyncSlot"), ("overlimit.aio",)),
         **dict.fromkeys(
             ("Concurrency", "Counter", "PeriodLimit", "PeriodState", "Slot", "TokenLimiter", "wait_time"),
-            "overlimit.recipes",
+            ("overlimit.recipes",),
         ),
-        **dict.fromkeys(("ALGORITHMS", "LimitLike", "as_limits"), "overlimit.limits"),
-        **dict.fromkeys(("fresh_counts", "manual_time"), "overlimit.testing"),
-        **dict.fromkeys(("AsyncThrottledTransport", "ThrottledTransport"), "overlimit.httpx"),
-        "Clock": "overlimit.clocks",
-        "ThrottledAdapter": "overlimit.requests",
+        **dict.fromkeys(("ALGORITHMS", "LimitLike", "as_limits"), ("overlimit.limits",)),
+        **dict.fromkeys(("fresh_counts", "manual_time"), ("overlimit.testing",)),
+        **dict.fromkeys(("AsyncThrottledTransport", "ThrottledTransport"), ("overlimit.httpx",)),
+        "Clock": ("overlimit.clocks",),
+        "ThrottledAdapter": ("overlimit.requests",),
     }
 )
-"""Names that ``overlimit`` does not have, and the module that has them."""
+"""Names that ``overlimit`` does not have, and the modules that have them."""
 
 OF_PACKAGE: Mapping[str, str] = MappingProxyType(
     {
-        "AsyncLimiter": "there is none yet: use overlimit.Limiter, in asyncio by asyncio.to_thread",
         "RateLimiter": "use overlimit.Limiter",
         "parse": "give the text to Limiter, or write from overlimit.limits import parse",
     }
@@ -163,10 +172,24 @@ def missing_of_package(package: ModuleType, name: str, caller: FrameType) -> Exc
     It is an AttributeError, so that ``hasattr`` answers; ``from overlimit import ...`` would replace that by
     an ImportError without a hint, so what it asks for is an ImportError at once.
     """
-    module = ELSEWHERE.get(name)
-    instead = f"write from {module} import {name}" if module else OF_PACKAGE.get(name)
+    instead = _import_of(name, *ELSEWHERE[name]) if name in ELSEWHERE else OF_PACKAGE.get(name)
     hint = f": {instead}" if instead else ""
     if instead and caller.f_globals.get("__name__") == "importlib._bootstrap":
         return ImportError(f"cannot import name {name!r} from 'overlimit'{hint}", name=package.__name__)
     message = f"module {package.__name__!r} has no attribute {name!r}{hint}"
     return AttributeError(message, name=name, obj=package)
+
+
+def missing_of_adapter(module: str, name: str, hints: Mapping[str, str]) -> Exception:
+    """Return the error of a name that an adapter of a framework does not have.
+
+    For one of another library it is an ImportError, since ``from module import name`` shows no other.
+    """
+    if name in hints:
+        return ImportError(f"{module} has no {name}: {hints[name]}", name=module)
+    return AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+
+
+def _import_of(name: str, module: str, *others: str) -> str:
+    also = f", or import it from {' or '.join(others)}" if others else ""
+    return f"write from {module} import {name}{also}"

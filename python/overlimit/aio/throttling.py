@@ -68,6 +68,14 @@ class AsyncThrottle:
     async def __aenter__(self) -> Decision:
         return await self._wait(*self._calls.of_block())
 
+    # A type checker shall go on telling of a with statement that is not async.
+    if not TYPE_CHECKING:
+
+        def __enter__(self) -> None:
+            raise TypeError("a turn of an AsyncLimiter is awaited: write async with limiter.throttle(...)")
+
+        __exit__ = __enter__
+
     async def __aexit__(self, *_: object) -> None:
         """Do nothing: the turn is spent, however the block ends."""
 

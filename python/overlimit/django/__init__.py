@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 try:  # so that what is missing is named before anything else is imported
     import django as _django  # noqa: F401
 except ModuleNotFoundError as error:
@@ -12,10 +14,12 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from None
 
+from overlimit._messages.migration_hints import missing_of_adapter
 from overlimit.django.decorator import exempt, rate_limit
 from overlimit.django.errors import RateLimitExceeded
 from overlimit.django.keys import by_get, by_post
 from overlimit.django.middleware import RateLimitMiddleware
+from overlimit.django.migration_hints import OF_MODULE
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -26,6 +30,13 @@ from overlimit.http.identifying.builtin import (
     by_user,
     by_user_or_address,
 )
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Say what to write instead of a name of another library."""
+        raise missing_of_adapter(__name__, name, OF_MODULE)
+
 
 __all__ = [
     "HeaderNames",

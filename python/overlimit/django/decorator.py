@@ -11,6 +11,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from overlimit._messages.arguments import checks_arguments
 from overlimit.django.keys import Key
 from overlimit.django.ledger import Ledger
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
@@ -184,6 +185,7 @@ class _Call:
 
 
 @documents(VIEW_OPTIONS)
+@checks_arguments(hint="write the limits first and all else by name, as rate_limit('5/m', key='ip')")
 def rate_limit(limits: LimitsValue | None = "", /, **options: Unpack[ViewKeywords]) -> ViewLimit:
     """Limit a view: a function, a method of a class, or ``dispatch`` by ``method_decorator``.
 

@@ -21,7 +21,7 @@ from overlimit.http.identifying.builtin import (
     by_value,
     hash_of,
 )
-from overlimit.http.identifying.identifiers import Identify
+from overlimit.http.identifying.identifiers import Identify, makes_an_identifier
 
 Key: TypeAlias = str | Identify | Sequence[str | Identify]
 """A word such as ``"user_or_ip"`` or ``"post:username"``, a function of the request, or a list of these."""
@@ -30,6 +30,7 @@ _LONGEST = 256
 """A client that sends longer values, each another one, fills no store with them."""
 
 
+@makes_an_identifier
 @checks_arguments()
 def by_post(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a field of the form in the body: ``post:``, its name and value.
@@ -39,6 +40,7 @@ def by_post(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     return _by_parameter("post", name, lambda request: request.POST, normalise)
 
 
+@makes_an_identifier
 @checks_arguments()
 def by_get(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a parameter of the query: ``get:``, its name and value; raises as `by_post` does."""

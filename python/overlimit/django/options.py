@@ -13,6 +13,7 @@ from overlimit.django.keys import identifiers_of
 from overlimit.django.rates import optional
 from overlimit.django.settings import KEY
 from overlimit.http.callables import taking_request
+from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.middleware import METHODS
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
@@ -73,6 +74,7 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     block = keywords.pop("block", True)
     VIEW_OPTIONS["block"].check(block, 1)
     keywords["identifiers"] = identifiers_of(keywords.pop("key", None))
+    as_identify("key", keywords["identifiers"], 1)
     keywords["methods"] = _methods(keywords.get("methods"))
     group = keywords.pop("group", None) or shared
     if group is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from overlimit import InvalidLimit
-from overlimit.http.callables import StandsForFunctions, taking_request
+from overlimit.http.callables import StandsForFunctions, check_callable, taking_request
 from overlimit.http.options.limit_options import is_dynamic
 
 
@@ -18,7 +18,11 @@ def optional(limits: Any) -> Any:
         )
     if isinstance(limits, list):
         return [optional(each) for each in limits]
-    return _Optional((taking_request(limits, 0),)) if limits is not None and is_dynamic(limits) else limits
+    if limits is None or not is_dynamic(limits):
+        return limits
+    taking = taking_request(limits, 0)
+    check_callable("limits", taking, 1)
+    return _Optional((taking,))
 
 
 class _Optional(StandsForFunctions):

@@ -14,6 +14,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from None
 
+from overlimit._messages.migration_hints import missing_of_adapter
 from overlimit.fastapi.errors import RateLimitExceeded, StoreFailed
 from overlimit.fastapi.extension import RateLimit
 from overlimit.fastapi.identifiers import get_address, get_identifiers
@@ -34,10 +35,8 @@ from overlimit.http.rules.applied_limits import ExemptionScope
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Say what to import instead, in an ImportError: ``from overlimit.fastapi import`` shows no other."""
-        if name in OF_MODULE:
-            raise ImportError(f"overlimit.fastapi has no {name}: {OF_MODULE[name]}", name=__name__)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        """Say what to write instead of a name of another library."""
+        raise missing_of_adapter(__name__, name, OF_MODULE)
 
 
 __all__ = [

@@ -15,6 +15,7 @@ from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
 from overlimit.fastapi.route_limits import RouteLimit
 from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
+from overlimit.fastapi.waiting import set_up_when_started
 from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
 from overlimit.http.callables import function_name
 from overlimit.http.deciding.plans import PlanCache, RoutePlan
@@ -52,8 +53,7 @@ class AppState:
         self._endpoints: dict[LimitedRoute, str] = {}
         self._first: dict[LimitedRoute, bool] = {}
         self._warned_of: list[object] = []
-        if app.middleware_stack is not None:
-            raise RuntimeError("call init_app(app) before the app is started: it adds a middleware")
+        self._check_is_new()
         app.add_middleware(_Middleware, state=self)
         self._taught: WeakSet[Starlette] = WeakSet()
         self._teach(app)
@@ -74,8 +74,14 @@ class AppState:
 
     def register(self, handle: RateLimitHandle, settings: Settings) -> None:
         """Add a RateLimit."""
+        if self.rate_limits.first is None:
+            self._check_is_new()
         self._first = {}
         self.rate_limits.register(handle, settings.completed({}))
+
+    def _check_is_new(self) -> None:
+        if self.app.middleware_stack is not None:
+            raise RuntimeError("call init_app(app) before the app is started: it adds a middleware")
 
     def prepare(self) -> None:
         """Look for the routes of the app, unless it has as many as before."""
@@ -229,3 +235,15 @@ class _Middleware:
             current.set(before)
             scope.pop(CONVERSATION, None)
             conversation.end()
+
+
+def _set_up(app: FastAPI) -> None:
+    """Have an app refuse to answer on routes that are limited by a RateLimit without it.
+
+    A mounted app that starts during a request is limited with the app it is mounted in.
+    """
+    if current.get() is None:
+        AppState.of(app)
+
+
+set_up_when_started(_set_up)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from fastapi import FastAPI
 
 from overlimit import Decision
-from overlimit._messages.arguments import no_such_option
+from overlimit._messages.arguments import checks_arguments, no_such_option
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.clocks import ClockLike
 from overlimit.fastapi.app_state import AppState
@@ -26,6 +26,7 @@ from overlimit.fastapi.route_limits import (
     applied_limit,
     taken_functions,
 )
+from overlimit.fastapi.waiting import has_an_app
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import asked_once, taking_request
 from overlimit.http.identifying.identifiers import Identifiers
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = without_keys({**RATE_LIMIT_OPTIONS, BEFORE_VALIDATION.name: BEFORE_VALIDATION})
+
+_ONE_TEXT = "write several limits in one text, as '5/minute; 100/hour', and options by name"
 
 
 class Keywords(RateLimitOptions, total=False):
@@ -116,8 +119,10 @@ class RateLimit(BaseRateLimit):
             settings = Settings({**settings.options, "clock": clock}, 1)
         AppState.of(app).register(self._handle, settings)
         self._handle.switch_new_apps()
+        has_an_app(self._handle)
 
     @documents(OPTIONS)
+    @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)
     def limit(self, value: AnyLimits, **options: Unpack[LimitKeywords]) -> LimitDecorator:
         """Limit a path function, or a function that path functions depend on; it stays as it is.
@@ -153,6 +158,7 @@ class RateLimit(BaseRateLimit):
         make = self._making(value, {**options, "scope": scope}, is_shared=True)
         return LimitDecorator(make, self._handle)
 
+    @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)
     def dependency(self, value: AnyLimits, **options: Unpack[LimitKeywords]) -> LimitDependency:
         """Return what ``Depends(...)`` takes to limit routes, or all routes of a router or of the app.

@@ -11,8 +11,15 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import HTTPConnection
 
 from overlimit.fastapi.conversation import CONVERSATION
+from overlimit.fastapi.waiting import wait_for_app
 from overlimit.http.asgi.requests import kept_in
-from overlimit.http.callables import asked_once, function_name, taking_request
+from overlimit.http.callables import (
+    asked_once,
+    function_name,
+    mark_as_coroutine_function,
+    needed_parameters,
+    taking_request,
+)
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option
@@ -30,6 +37,9 @@ from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, ad
 from overlimit.limiter import OnError
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_GIVEN_BY_FASTAPI = "given_by_fastapi"
+"""The parameter of a dependency, which nobody is to give by hand."""
 
 BEFORE_VALIDATION = Option(
     kinds.SWITCH,
@@ -80,6 +90,9 @@ class RouteLimit(AppliedLimit):
 
 def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[str, Any]:
     """Return options whose functions get the request if they take it, and may be coroutine functions."""
+    for name in options.keys() & known.keys():
+        if known[name].kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
+            _refuse_key(name, options[name])
     taken = {
         name: taking_request(value, known[name].kind.own_arguments, kept_in) if name in known else value
         for name, value in options.items()
@@ -88,6 +101,16 @@ def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[s
         name: asked_once(value, kept_in) if name.endswith("exempt_when") else value
         for name, value in taken.items()
     }
+
+
+def _refuse_key(name: str, given: Any) -> None:
+    """Raise TypeError for limits that are a function of a key, as slowapi calls it."""
+    for each in given if isinstance(given, (list, tuple)) else (given,):
+        if callable(each) and "key" in needed_parameters(each):
+            raise TypeError(
+                f"{name}: {function_name(each)} has a parameter 'key', but a function of limits is given the "
+                "request: write def limits(request): ... and find in the request what the key was made of"
+            )
 
 
 def applied_limit(
@@ -123,6 +146,8 @@ class LimitDecorator:
     def __call__(self, target: F) -> F:
         """Leave the limits on a function, which stays as it is."""
         _check_target(target)
+        if not self._handle.was_registered:
+            wait_for_app(self._handle)
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
         applied = self._make()
         limits = add_applied_limit(target, applied, during_request=False)
@@ -168,14 +193,45 @@ class LimitDependency:
     def __init__(self, applied: RouteLimit) -> None:
         setattr(self, APPLIED_LIMITS, (applied,))
 
-    async def __call__(self, connection: HTTPConnection) -> None:
-        """Check that the limits hold here; RuntimeError if the app has no RateLimit that would see to it."""
-        if CONVERSATION not in connection.scope:
-            raise RuntimeError(
-                "a limit in Depends(...) is of a RateLimit that this app does not have: call init_app(app) "
-                "on it"
-            )
+    @mark_as_coroutine_function
+    def __call__(self, *given: object, **by_name: HTTPConnection) -> Awaitable[None]:
+        """Check that the limits hold here; RuntimeError if the app has no RateLimit that would see to it.
+
+        FastAPI gives the connection by name. Any other call would decide nothing, and is a TypeError.
+        """
+        if given or by_name.keys() != {_GIVEN_BY_FASTAPI}:
+            _refuse_call(*given)
+        return _check_connection(by_name[_GIVEN_BY_FASTAPI])
+
+    @property
+    def dependency(self) -> NoReturn:
+        """FastAPI asks for it where this stands in ``dependencies=`` by itself."""
+        raise TypeError(
+            "limiter.dependency(...) stands in dependencies= by itself: write "
+            "dependencies=[Depends(limiter.dependency('5/minute'))]"
+        )
 
     __signature__ = inspect.Signature(
-        [inspect.Parameter("connection", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=HTTPConnection)]
+        [inspect.Parameter(_GIVEN_BY_FASTAPI, inspect.Parameter.KEYWORD_ONLY, annotation=HTTPConnection)]
+    )
+
+
+async def _check_connection(connection: HTTPConnection) -> None:
+    if CONVERSATION not in connection.scope:
+        raise RuntimeError(
+            "a limit in Depends(...) is of a RateLimit that this app does not have: call init_app(app) on it"
+        )
+
+
+def _refuse_call(target: object = None, *_: object) -> NoReturn:
+    if callable(target):
+        raise TypeError(
+            f"limiter.dependency(...) does not decorate {function_name(target)}: write "
+            "@limiter.limit('5/minute') above it, or dependencies=[Depends(limiter.dependency('5/minute'))]"
+        )
+    raise TypeError(
+        "limiter.dependency(...) decides nothing when it is called by hand: write "
+        "Depends(limiter.dependency('5/minute')), which decides each request or handshake. For each message "
+        "of a websocket, await the hit(...) of an overlimit.aio.AsyncLimiter where it is received, or give "
+        "message_limits= to overlimit.asgi.RateLimitMiddleware"
     )

@@ -61,7 +61,8 @@ class LimitedRoute:
         """Yield all functions that a request calls, as far as decorators tell."""
         methods = vars(self.handler).values() if isinstance(self.handler, type) else ()
         for function in (self.handler, *self.dependencies, *methods):
-            yield from wrapped_chain(function)
+            for each in wrapped_chain(function):
+                yield getattr(each, "__func__", each)  # the function of a bound method
 
     def method_handler(self, method: str) -> Callable[..., Any] | None:
         """Return what answers an HTTP method, if the path function is a class."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,25 @@ def expected_function(arguments: int, *, of: str = "") -> str:
 def is_coroutine_function(given: Any) -> bool:
     """Return whether calling it makes a coroutine, also for an object that is called."""
     return any(map(inspect.iscoroutinefunction, (given, type(given).__call__)))
+
+
+def mark_as_coroutine_function(function: F) -> F:
+    """Have frameworks await what an ordinary function returns, which may raise when it is called."""
+    if sys.version_info >= (3, 12):
+        return inspect.markcoroutinefunction(function)
+    import asyncio.coroutines
+
+    vars(function)["_is_coroutine"] = vars(asyncio.coroutines)["_is_coroutine"]
+    return function
+
+
+def needed_parameters(function: Callable[..., object]) -> Collection[str]:
+    """Return the names of parameters without defaults; none where a built-in function has no signature."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return ()
+    return [each.name for each in parameters if each.default is each.empty]
 
 
 def taking_request(given: Any, own: int | None = 0, kept_in: KeptIn | None = None) -> Any:

@@ -1,13 +1,12 @@
 """When a client sends a request, and when it sends it again, whatever library it uses; without any I/O.
 
-Each try waits for its turn by a limiter of the client, and then for as long as the server has asked. A 429 or
-503 that names a time is answered by another try after that time.
+Each try waits for its turn by a limiter of the client, and for as long as the server has asked. A 429 or 503
+that names a time holds back all requests to its host for that time, and is answered by another try after it.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit._steps import Steps
 from overlimit.http.fields import ServerLimits, parse
+from overlimit.http.held_back import HeldBack
 from overlimit.http.options.limit_options import methods_of
 from overlimit.waiting.throttled_calls import check_identifier
 
@@ -27,7 +27,6 @@ IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _ASKS_TO_WAIT = (429, 503)
-_MOST_HOSTS = 1024
 _LONGEST = 1e9
 """Seconds that time.sleep can sleep: 30 years."""
 
@@ -62,7 +61,7 @@ class GotResponse(Protocol):
 R = TypeVar("R", bound=GotResponse)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exchange(Generic[R]):
     """What a library does for one request; whoever makes its calls may have to await what they return."""
 
@@ -113,82 +112,52 @@ class Patience:
         host, identifiers = host_of(exchange.request), self._identifiers_of(exchange.request)
         retries = self._retries if exchange.can_repeat and exchange.request.method in self._methods else 0
         while True:
-            yield from self._turn(host, identifiers, exchange)
-            response: R = yield exchange.send
-            wait = self._heard(host, response)
-            if wait is None or retries == 0:
+            try:
+                yield from self._turn(host, identifiers, exchange)
+                response: R = yield exchange.send
+                asks_again = self._heard(host, response)
+            finally:
+                self._holds.end(host, exchange)
+            if not asks_again or retries == 0:
                 return response
             retries -= 1
             yield partial(exchange.close, response)
-            yield partial(exchange.sleep, wait)
 
     def _turn(
         self, host: str, identifiers: tuple[str | bytes, ...], exchange: Exchange[R]
     ) -> Steps[Callable[[], Any], None]:
         """Wait until the host takes requests and it is the client's turn, both at once."""
         while True:
-            while (left := self._holds.seconds_left(host)) > 0:
-                yield partial(exchange.sleep, left)
+            while (wait := self._holds.begin(host, exchange)) > 0:
+                yield partial(exchange.sleep, wait)
             decision: Decision = yield partial(exchange.acquire, *identifiers)
             if not decision:
                 raise exchange.error(decision)
             if self._holds.seconds_left(host) == 0:
                 return
+            self._holds.end(host, exchange)
             yield partial(exchange.refund, decision)
 
-    def _heard(self, host: str, response: GotResponse) -> float | None:
-        """Note what the server says, and return the wait before the next try; None: there is to be none."""
-        if response.status_code in _ASKS_TO_WAIT:
-            wait = _refused_for(parse(response.headers))
-            return None if wait is None or wait > self._max_wait else wait
-        if response.status_code // 100 == 2:
-            used_up = _used_up_for(parse(response.headers))
-            if used_up is not None and used_up <= self._max_wait:
-                self._holds.hold(host, used_up)
-        return None
+    def _heard(self, host: str, response: GotResponse) -> bool:
+        """Note what the server says, and return whether it asks for another try."""
+        is_refusal = response.status_code in _ASKS_TO_WAIT
+        if not is_refusal and response.status_code // 100 != 2:
+            return False
+        said = parse(response.headers)
+        wait = _refused_for(said) if is_refusal else _used_up_for(said)
+        if wait is not None and wait <= self._max_wait:
+            self._holds.hold(host, wait)
+            return is_refusal
+        left = [limit.remaining for limit in said.limits if limit.remaining]
+        if left and not is_refusal:
+            self._holds.allow(host, min(left))
+        return False
 
     def _identifiers_of(self, request: SentRequest) -> tuple[str | bytes, ...]:
         found: list[str | bytes] = []
         for given in self._identifiers:
             found.extend(_several(given(request) if callable(given) else given))
         return tuple(found)
-
-
-class HeldBack:
-    """Until when hosts want no requests: of so many hosts at most, those that are held back the longest.
-
-    Threads need no lock, which a fork could take over: each step is one of a dict. Whoever comes in between
-    may at worst shorten what another one has just noted, and is then refused by the server.
-    """
-
-    def __init__(self, most: int = _MOST_HOSTS) -> None:
-        self._most = most
-        self._until: dict[str, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._until)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return HeldBack, (self._most,)
-
-    def hold(self, host: str, seconds: float) -> None:
-        """Hold a host back for so long from now, or longer if it is held back already."""
-        until = time.monotonic() + seconds
-        self._until[host] = max(until, self._until.get(host, 0.0))
-        if len(self._until) > self._most:
-            self._forget_some()
-
-    def seconds_left(self, host: str) -> float:
-        """Return for how much longer a host is held back."""
-        return max(0.0, self._until.get(host, 0.0) - time.monotonic())
-
-    def _forget_some(self) -> None:
-        """Forget those whose time is over, or else the one whose time is over first."""
-        by_end = sorted(self._until.copy().items(), key=lambda each: each[1])
-        now = time.monotonic()
-        over = [host for host, until in by_end if until <= now]
-        for host in over or [by_end[0][0]]:
-            self._until.pop(host, None)
 
 
 def _refused_for(said: ServerLimits) -> float | None:

@@ -38,6 +38,7 @@ class ThrottledCalls:
             raise ValueError(
                 "throttle must name at least one identifier, such as throttle('api.example.com')"
             )
+        _check_decorates_nothing(*identifiers)
         for identifier in identifiers:
             check_identifier(identifier)
         _check_cost(cost)
@@ -87,8 +88,8 @@ def kind_of(function: object) -> str | None:
         raise TypeError(f"throttle decorates the function itself: write @{kind} above @limiter.throttle(...)")
     if not callable(function):
         raise TypeError(
-            "throttle decorates a function, as @limiter.throttle('api.example.com') above its def, not "
-            f"{short_repr(function)}"
+            "throttle decorates a function, as @limiter.throttle('api.example.com') above its def with an "
+            f"identifier in parentheses, not {short_repr(function)}"
         )
     while isinstance(function, functools.partial):
         function = function.func
@@ -104,6 +105,15 @@ def check_identifier(identifier: object) -> None:
         _check_is_plain("an identifier", identifier)
     elif not key_of(identifier):
         raise ValueError("an identifier must not be empty: name who is limited, such as 'user:42'")
+
+
+def _check_decorates_nothing(identifier: object, *_: object) -> None:
+    """Raise TypeError for a coroutine function, which can be no identifier, but is decorated now and then."""
+    if callable(identifier) and (kind := kind_of(identifier)) is not None:
+        raise TypeError(
+            f"an identifier must be returned by a plain function, and {name_of(identifier)} is {kind}. To "
+            "throttle it, write who is limited in parentheses: @limiter.throttle('api.example.com')"
+        )
 
 
 def _check_cost(cost: object) -> None:

@@ -63,6 +63,17 @@ class Throttle:
     def __enter__(self) -> Decision:
         return self._wait(*self._calls.of_block())
 
+    # A type checker shall go on telling of a with statement that is async.
+    if not TYPE_CHECKING:
+
+        def __aenter__(self) -> None:
+            raise TypeError(
+                "a turn of a Limiter is waited for, not awaited: write async with AsyncLimiter(...).throttle("
+                "...), of overlimit.aio, or with where there is no event loop"
+            )
+
+        __aexit__ = __aenter__
+
     def __exit__(self, *_: object) -> None:
         """Do nothing: the turn is spent, however the block ends."""
 

@@ -8,7 +8,7 @@ import inspect
 
 import pytest
 
-from overlimit import Decision, FixedWindow, ManualClock, RateLimitExceeded
+from overlimit import Decision, FixedWindow, Limiter, ManualClock, RateLimitExceeded
 from overlimit.aio import AsyncLimiter
 from servers.patience import PATIENCE
 
@@ -170,3 +170,30 @@ def test_a_wrong_argument_is_an_error_before_anything_is_decorated(limiter):
             limiter.throttle(*arguments, **options)
     with pytest.raises(TypeError, match="write timeout="):
         limiter.throttle("a", time_out=5)
+
+
+def test_a_throttle_without_parentheses_and_the_wrong_kind_of_block_are_errors():
+    limiter, plain = AsyncLimiter("1/minute"), Limiter("1/minute")
+
+    async def fetch() -> None: ...
+
+    for one in (limiter, plain):
+        with pytest.raises(TypeError, match=r"in parentheses: @limiter\.throttle\('api\.example\.com'\)"):
+            one.throttle(fetch)
+    with pytest.raises(TypeError, match="write async with"), limiter.throttle("a"):
+        raise AssertionError
+
+    async def enter() -> None:
+        async with plain.throttle("a"):
+            raise AssertionError
+
+    with pytest.raises(TypeError, match=r"write async with AsyncLimiter\(\.\.\.\)\.throttle"):
+        asyncio.run(enter())
+
+    @plain.throttle
+    def double(number: int) -> int:
+        return 2 * number
+
+    with pytest.raises(TypeError, match="with an identifier in parentheses, not 3"):
+        double(3)
+    assert plain.peek("a").allowed

@@ -28,6 +28,9 @@ class WaitingLimiter(AsyncLimiter):
     async def acquire(self, *identifiers, cost=1, timeout=5.0) -> Decision:
         return await asyncio.to_thread(self._limiter.acquire, *identifiers, cost=cost, timeout=timeout)
 
+    async def refund(self, decision: Decision, /) -> None:
+        self._limiter.refund(decision)
+
 
 class RequestsClient:
     """A session whose requests are throttled."""

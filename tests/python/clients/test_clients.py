@@ -170,6 +170,16 @@ def test_nobody_else_is_held_back_nor_for_too_long_nor_by_what_is_left(client, s
     assert time.monotonic() - began < 25
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_refusal_holds_back_the_other_requests_to_its_host(client, server, limiter, status):
+    server.answers = [Scripted(status, {"Retry-After": "0.3"}, b"no")]
+    asking = client(limiter, retries=0)
+    began = time.monotonic()
+    assert [asking.ask("GET", server.url) for _ in range(2)] == [(status, b"no"), (200, b"ok")]
+    assert server.gaps()[0] >= 0.3
+    assert time.monotonic() - began < 15
+
+
 def test_each_hop_of_a_redirect_waits_for_its_own_turn(client, server, other_server, limiter):
     server.answers = [Scripted(307, {"Location": other_server.url})]
     other_server.answers = [Scripted(429, LATER)]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import pickle
+import threading
 import time
+from socketserver import ThreadingMixIn
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import httpx
 import pytest
@@ -17,6 +20,7 @@ from overlimit import Limiter, RateLimitExceeded, SlidingLog
 from overlimit.aio import AsyncLimiter
 from overlimit.httpx import AsyncThrottledTransport, ThrottledTransport
 from overlimit.requests import ThrottledAdapter
+from overlimit.wsgi import RateLimitMiddleware
 from programs import run_without
 from servers.patience import PATIENCE
 from servers.scripted_http import Scripted
@@ -142,7 +146,7 @@ def test_a_time_beyond_all_sleep_is_not_waited_for(server):
 def test_a_cancelled_request_sends_nothing_and_the_next_one_goes_on(server):
     async def main():
         limiter = WaitingLimiter(Limiter("5/hour"))
-        server.answers = [Scripted(429, {"Retry-After": "30"}), Scripted(200, {"RateLimit": '"a";r=0;t=30'})]
+        server.answers = [Scripted(429, {"Retry-After": "1"}), Scripted(200, {"RateLimit": '"a";r=0;t=30'})]
         async with httpx.AsyncClient(transport=AsyncThrottledTransport(limiter)) as client:
             for tries in (1, 2):
                 if tries == 2:
@@ -184,3 +188,56 @@ def test_tasks_share_turns_and_the_event_loop_goes_on_while_they_wait(server):
     assert len(server.asked) == 12
     assert took >= 0.4
     assert ticks >= 4
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+class Handler(WSGIRequestHandler):
+    def log_message(self, *_):
+        """Log nothing."""
+
+
+def limited_server(headers):
+    """Return a WSGI server of 3 requests per second, and the list of the statuses that it answers."""
+    statuses = []
+
+    def index(environ, start_response):
+        start_response("200 OK", [])
+        return [b"ok"]
+
+    app = RateLimitMiddleware(index, limits="3/second", algorithm="sliding_log", headers=headers)
+
+    def noting(environ, start_response):
+        def start(status, fields, error=None):
+            statuses.append(int(status[:3]))
+            return start_response(status, fields, error)
+
+        return app(environ, start)
+
+    server = make_server("127.0.0.1", 0, noting, Server, Handler)
+    return server, statuses
+
+
+@pytest.mark.parametrize(("headers", "most"), [("draft", 22), (None, 32)], ids=["fields", "Retry-After"])
+def test_many_requests_to_a_slow_server_provoke_few_refusals_and_all_get_through(headers, most):
+    server, statuses = limited_server(headers)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+
+    async def ask_all():
+        transport = AsyncThrottledTransport(AsyncLimiter("1000/hour"), retries=9)
+        async with httpx.AsyncClient(transport=transport, timeout=PATIENCE, trust_env=False) as client:
+            url = f"http://127.0.0.1:{server.server_port}/"
+            return await asyncio.gather(*[client.get(url) for _ in range(20)])
+
+    try:
+        assert {answer.status_code for answer in asyncio.run(ask_all())} == {200}
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert statuses.count(200) == 20
+    assert 1 <= statuses.count(429) <= most

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import pickle
 import time
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from overlimit import Limiter, RateLimitExceeded
-from overlimit.http.client import Exchange, HeldBack, Patience, host_of
+from overlimit.http.client import Exchange, Patience, host_of
+from overlimit.http.held_back import HeldBack
 
 
 @pytest.mark.parametrize(
@@ -98,3 +100,30 @@ def test_a_time_that_is_over_holds_nobody_back():
     held.hold("a", 0.01)
     time.sleep(0.011)
     assert held.seconds_left("a") == 0
+
+
+def test_after_the_time_of_a_host_one_request_asks_it_at_a_time_or_as_many_as_it_has_left():
+    held = HeldBack()
+    held.hold("a", 0.5)
+    assert 0 < held.begin("a", "early") <= 0.5
+    time.sleep(0.501)
+    assert held.begin("a", "first") == held.begin("b", "other host") == 0
+    assert 0 < held.begin("a", "second") <= 0.05
+    held.end("a", "first")
+    assert held.begin("a", "second") == 0
+    held.allow("a", 3)
+    assert [held.begin("a", number) > 0 for number in range(4)] == [False, False, True, True]
+    time.sleep(0.5)
+    assert [held.begin("a", number) for number in range(4)] == [0] * 4
+
+
+def test_a_request_that_fails_while_a_host_is_asked_with_care_lets_the_next_one_begin(exchange, limiter):
+    patience = Patience(host_of, 3, None, 60)
+    patience._holds.hold("a", 0.5)
+    time.sleep(0.501)
+    failing, next_one = patience.sending(exchange), patience.sending(replace(exchange))
+    assert failing.send(failing.send(None)()) is exchange.send
+    assert next_one.send(None).func is exchange.sleep
+    with pytest.raises(OSError, match="gone"):
+        failing.throw(OSError("gone"))
+    assert next_one.send(None).func == limiter.acquire

@@ -20,7 +20,7 @@ from overlimit._messages.texts import short_repr
 from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import StandsForFunctions, check_callable, function_name
 from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
-from overlimit.http.identifying.identifiers import ReadsRequest, escaped
+from overlimit.http.identifying.identifiers import ReadsRequest, escaped, makes_an_identifier
 from overlimit.http.request import Request
 
 _HEX_DIGITS = 32
@@ -121,6 +121,7 @@ everybody = BuiltinIdentifier((), "everybody", ("all",), lambda request, _: "all
 """The same identifier for all requests."""
 
 
+@makes_an_identifier
 @checks_arguments()
 def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a header field: ``header:``, its name in lower case and a hash of its value.
@@ -133,6 +134,7 @@ def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     return by_value("by_header", name, start, lambda request: request.header(known), normalise, hash_of)
 
 
+@makes_an_identifier
 @checks_arguments()
 def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a cookie: ``cookie:``, its name and a hash of its value, which may be a secret.
@@ -143,6 +145,7 @@ def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     return by_value("by_cookie", name, start, lambda request: request.cookie(name), normalise, hash_of)
 
 
+@makes_an_identifier
 @checks_arguments()
 def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a parameter of the path, as ``tenant`` in ``/<tenant>/orders``: ``path:``, name and value.
@@ -158,6 +161,7 @@ def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdent
     return by_value("by_path_parameter", name, start, read, normalise)
 
 
+@makes_an_identifier
 @checks_arguments()
 def by_json(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a member of the JSON object in the body: ``json:``, its name and value.

@@ -7,13 +7,15 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import NoneType
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 from overlimit._core import MAX_IDENTIFIERS
 from overlimit._options import is_set
 from overlimit.http.callables import StandsForFunctions, check_callable, expected_function, function_name
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.request import Request
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 ANONYMOUS = "anonymous"
 """The identifier that requests without one share."""
@@ -184,6 +186,21 @@ def _as_bytes(identifier: str | bytes) -> bytes:
     return identifier if isinstance(identifier, bytes) else identifier.encode("utf-8", "surrogatepass")
 
 
+_MAKES_ONE = "makes_an_identifier"
+
+
+def makes_an_identifier(function: F) -> F:
+    """Mark a function that is called in the program, as ``by_header("X-Key")``, and not for each request."""
+    vars(function)[_MAKES_ONE] = True
+    return function
+
+
+def _check_was_called(name: str, given: object) -> None:
+    if getattr(given, _MAKES_ONE, False):
+        called = getattr(given, "__name__", "")
+        raise TypeError(f"{name} must not be {called} itself: write {called}('...'), with a name")
+
+
 def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Identify | None:
     """Return the function that the options of these names stand for; None: neither is set.
 
@@ -197,6 +214,7 @@ def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Id
         )
     if not is_set(key_func):
         return as_identify("identifiers", identifiers, arguments)
+    _check_was_called("key_func", key_func)
     check_callable("key_func", key_func, arguments)
     return from_key_function(key_func)  # type: ignore[arg-type]
 
@@ -215,5 +233,6 @@ def _as_function(name: str, given: object, arguments: int) -> Identify:
         return given
     if not callable(given):
         raise TypeError(f"{name} must be {expected_function(arguments)}, not {given!r}")
+    _check_was_called(name, given)
     check_callable(name, given, arguments)
     return given

@@ -1,0 +1,114 @@
+"""What would limit nothing says so: dependencies that are called, RateLimits without an app."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import APIRouter, Depends, FastAPI, WebSocket
+from fastapi.testclient import TestClient
+
+from overlimit.fastapi import RateLimit
+
+
+def test_a_dependency_that_is_called_by_hand_raises_and_says_how_messages_are_limited(site):
+    per_message = site.limiter.dependency("1/minute")
+    raised = []
+
+    @site.app.websocket("/chat")
+    async def chat(websocket: WebSocket) -> None:
+        await websocket.accept()
+        for call in (lambda: per_message(websocket), lambda: per_message(connection=websocket), per_message):
+            with pytest.raises(TypeError) as error:
+                await call()
+            raised.append(str(error.value))
+        await websocket.close()
+
+    with TestClient(site.app).websocket_connect("/chat"):
+        pass
+    assert len(raised) == 3
+    for message in raised:
+        assert "Depends(limiter.dependency(" in message
+        assert "AsyncLimiter" in message
+        assert "message_limits" in message
+
+
+def test_a_dependency_is_no_decorator_and_does_not_stand_by_itself(site):
+    def index() -> None: ...
+
+    with pytest.raises(TypeError, match=r"does not decorate .*index\(\): write @limiter\.limit\("):
+        site.limiter.dependency("1/minute")(index)
+    limits = [site.limiter.dependency("1/minute")]
+    for add in (site.app.get, APIRouter(dependencies=limits).get, FastAPI(dependencies=limits).get):
+        own = {"dependencies": limits} if add == site.app.get else {}
+        with pytest.raises(TypeError, match=r"write dependencies=\[Depends\(limiter\.dependency\("):
+            add("/", **own)(index)
+    site.app.get("/", dependencies=[Depends(limits[0])])(index)
+    assert site.statuses("/", 2) == [200, 429]
+
+
+@pytest.mark.parametrize("method", ["limit", "dependency"])
+def test_more_limits_by_position_are_an_error_that_says_what_to_write(site, method):
+    with pytest.raises(TypeError, match="one text, as '5/minute; 100/hour', and options by name"):
+        getattr(site.limiter, method)("5/minute", "100/hour")
+
+
+def test_routes_with_limits_of_a_ratelimit_without_an_app_fail_instead_of_being_unlimited():
+    limiter = RateLimit()
+    app, other = FastAPI(), FastAPI()
+
+    @app.get("/limited")
+    @limiter.limit("1/minute")
+    def limited() -> None: ...
+
+    @app.get("/free")
+    def free() -> None: ...
+
+    other.get("/free")(free)
+    client = TestClient(app)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"call init_app\(app\) on it"):
+            client.get("/limited")
+    assert TestClient(app, raise_server_exceptions=False).get("/limited").status_code == 500
+    assert [each.get("/free").status_code for each in (client, TestClient(other))] == [200, 200]
+
+
+def test_apps_of_a_ratelimit_that_gets_them_later_are_limited_also_those_that_are_mounted():
+    limiter = RateLimit(algorithm="fixed_window")
+    waiting = RateLimit()
+    waiting.limit("1/minute")(lambda: None)
+    app, mounted = FastAPI(), FastAPI()
+
+    @mounted.get("/")
+    @limiter.limit("1/minute")
+    def index() -> None: ...
+
+    app.mount("/v1", mounted)
+    limiter.init_app(app)
+    client = TestClient(app)
+    assert [client.get("/v1/").status_code for _ in range(3)] == [200, 429, 429]
+
+
+def test_a_function_of_limits_that_takes_a_key_is_an_error_where_it_is_written(site):
+    def limits_of(key: str) -> str:
+        return "1/minute"
+
+    for write in (
+        lambda: site.limiter.limit(limits_of),
+        lambda: site.limiter.dependency(["5/minute", limits_of]),
+        lambda: RateLimit(default_limits=limits_of),
+        lambda: RateLimit(application_limits=[limits_of]),
+    ):
+        with pytest.raises(TypeError, match=r"limits_of\(\) has a parameter 'key'.* def limits\(request\)"):
+            write()
+    site.app.get("/")(site.limiter.limit(lambda request, key="1/minute": key)(lambda: None))
+    assert site.statuses("/", 2) == [200, 429]
+
+
+def test_a_limited_method_that_is_a_path_function_is_not_called_lost(site, caplog):
+    class Items:
+        @site.limiter.limit("1/minute")
+        def get(self) -> int:
+            return 7
+
+    site.app.add_api_route("/items", Items().get)
+    assert site.statuses("/items", 2) == [200, 429]
+    assert [each for each in caplog.records if "holds for no request" in each.message] == []
