@@ -56,7 +56,17 @@ def test_what_all_frameworks_share_imports_none(source):
 
 FLASK = {path.stem: path for path in ROOT.parent.glob("flask/*.py")}
 FASTAPI = {path.stem: path for path in ROOT.parent.glob("fastapi/*.py")}
-ROOMS = ("request", "callables", "answering", "identifying", "options", "rules", "deciding", "asgi")
+ROOMS = (
+    "request",
+    "callables",
+    "cookies",
+    "answering",
+    "identifying",
+    "options",
+    "rules",
+    "deciding",
+    "asgi",
+)
 
 
 def at_run_time(node):

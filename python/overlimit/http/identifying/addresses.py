@@ -68,7 +68,7 @@ class Addresses:
 
     def counted(self, request: Request) -> str:
         """Return the client's address of a request, as it is counted."""
-        client = self.client(request.peer_address(), request.header("X-Forwarded-For"))
+        client = self.client(request.peer_address(), request.forwarded_for())
         return grouped(client, self.ipv6_prefix)
 
 
