@@ -29,7 +29,7 @@ struct IdentifierCache {
   /// The tuple of identifiers that `identify` returns.
   [[nodiscard]] Object of(PyObject* identify) const {
     if (Object identifiers = item_of(known, identify)) return identifiers;
-    const Object found = required(PyObject_CallObject(identify, arguments));
+    const Object found = result_of(identify);
     Object identifiers = identifiers_in(found.get());
     if (!PyTuple_Check(identifiers.get())) raise_value_error("identifiers are read into a tuple");
     if (std::size_t(PyTuple_GET_SIZE(identifiers.get())) > kMaxIdentifiers) {
@@ -37,6 +37,16 @@ struct IdentifierCache {
     }
     if (PyDict_SetItem(known, identify, identifiers.get()) < 0) throw PythonError{};
     return identifiers;
+  }
+
+  /// What a function of the app returns for the request, unless that would have to be awaited.
+  [[nodiscard]] Object result_of(PyObject* function) const {
+    Object returned = required(PyObject_CallObject(function, arguments));
+    const PyAsyncMethods* const methods = Py_TYPE(returned.get())->tp_as_async;
+    if (methods != nullptr && methods->am_await != nullptr) {
+      checked(PyObject_CallMethod(known, "refuse_awaitable", "OO", function, returned.get()));  // which raises
+    }
+    return returned;
   }
 
  private:
@@ -75,9 +85,7 @@ void add_rule(ChargesOfLimiters& collected, PyObject* rule, const IdentifierCach
   collected.kept.push_back(identifiers.of(PyTuple_GET_ITEM(rule, 1)));
   PyObject* const named = collected.kept.back().get();
   PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
-  const Object units = PyCallable_Check(cost) != 0
-                           ? required(PyObject_CallObject(cost, identifiers.arguments))
-                           : Object::borrow(cost);
+  const Object units = PyCallable_Check(cost) != 0 ? identifiers.result_of(cost) : Object::borrow(cost);
   const Role role = role_from(PyTuple_GET_ITEM(rule, 3));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(named); ++i) {
     collected.add({PyTuple_GET_ITEM(rule, 0), PyTuple_GET_ITEM(named, i), units.get(), role});

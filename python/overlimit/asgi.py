@@ -99,7 +99,7 @@ trusted_proxies, ipv6_prefix
             raise TypeError(f"the first argument must be the ASGI app, not {type(app).__name__}")
         self._app = app
         others = {"message_limits": message_limits}
-        self._limits = LimitsByPath(limits, routes, exempt, others, kept_in, **options)
+        self._limits = LimitsByPath(limits, routes, exempt, others, kept_in, app, **options)
         self._of_messages = self._limits.others["message_limits"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

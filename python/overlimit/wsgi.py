@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit._logging.stores import warn_of_other_processes
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.answering.refusals import retry_after_instead, status_code
+from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.identifying.builtin import (
@@ -102,7 +102,7 @@ trusted_proxies, ipv6_prefix
         if not callable(app):
             raise TypeError(f"the first argument must be the WSGI app, not {type(app).__name__}")
         self._app = app
-        self._limits = LimitsByPath(limits, routes, exempt, **options)
+        self._limits = LimitsByPath(limits, routes, exempt, {}, None, app, **options)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Decide a request, and hand it to the app unless it is refused."""
@@ -137,14 +137,13 @@ class _Request:
         return self._environ.get("REMOTE_USER")
 
     def header(self, name: str) -> str | None:
-        return self._environ.get(environ_key(name))
+        return self._environ.get(environ_key(name))  # of several fields, servers join the values
+
+    def forwarded_for(self) -> str | None:
+        return self.header("X-Forwarded-For")
 
     def cookie(self, name: str) -> str | None:
-        try:
-            found = SimpleCookie(self._environ.get("HTTP_COOKIE", "")).get(name)
-        except CookieError:
-            return None
-        return None if found is None else found.value
+        return cookies_in(self._environ.get("HTTP_COOKIE", "")).get(name)
 
     def path_parameter(self, name: str) -> object:
         return None

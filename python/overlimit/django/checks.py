@@ -16,7 +16,7 @@ from overlimit.django.middleware import RateLimitMiddleware
 from overlimit.django.settings import NAME, problems
 from overlimit.django.site import site
 from overlimit.django.views import class_of, functions_called, name_of
-from overlimit.http.middleware import METHODS
+from overlimit.http.patterns import METHODS
 from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
 
 TAG = "overlimit"

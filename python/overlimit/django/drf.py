@@ -102,8 +102,7 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
             like = _HINTS.get(name) or (None if name.startswith("_") else _misspelt(name))
             if like and not callable(getattr(cls, name)):
                 raise TypeError(f"{cls.__name__} has no option {name!r}: did you mean {like!r}?")
-        if cls.limits is not None:
-            _applied(cls, cls.limits, _name(cls, None))
+        _applied(cls, cls.limits, _name(cls, None))
 
     def __init__(self) -> None:
         self._wait: float | None = None

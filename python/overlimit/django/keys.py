@@ -80,7 +80,11 @@ def identifiers_of(key: Any) -> Any:
     """Return the ``identifiers`` that a key stands for; raise ValueError for a word that does not exist."""
     if isinstance(key, str):
         return _named(key)
-    return [identifiers_of(each) for each in key] if isinstance(key, (list, tuple)) else key
+    if not isinstance(key, (list, tuple)):
+        return key
+    if not key:
+        raise ValueError(f"key={key!r} names nobody: name one or several, or leave it out")
+    return [identifiers_of(each) for each in key]
 
 
 def _named(word: str) -> BuiltinIdentifier:

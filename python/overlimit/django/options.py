@@ -14,10 +14,10 @@ from overlimit.django.rates import optional
 from overlimit.django.settings import KEY
 from overlimit.http.callables import taking_request
 from overlimit.http.identifying.identifiers import as_identify
-from overlimit.http.middleware import METHODS
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
 from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options, methods_of
+from overlimit.http.patterns import METHODS
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
 
 _INSTEAD_OF_KEY = ("identifiers", "key_func")

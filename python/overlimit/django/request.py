@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.request import RawPostDataException
 from django.utils.functional import LazyObject, empty
 
-from overlimit.http.middleware import METHODS
+from overlimit.http.patterns import METHODS
 from overlimit.http.request import environ_key
 
 _LONGEST_JSON = 1_048_576
@@ -41,6 +41,10 @@ class DjangoRequest:
         """Return the value of a header field."""
         found: str | None = self._request.META.get(environ_key(name))
         return found
+
+    def forwarded_for(self) -> str | None:
+        """Return ``X-Forwarded-For``, whose fields servers join."""
+        return self.header("X-Forwarded-For")
 
     def cookie(self, name: str) -> str | None:
         """Return the value of a cookie."""

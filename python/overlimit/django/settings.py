@@ -87,6 +87,8 @@ def _read(given: object) -> SiteSettings:
         example = f"{NAME} = {{'DEFAULT_LIMITS': '100/minute'}}"
         raise TypeError(f"{NAME} must be a dict, as in {example}, not {short_repr(given)}")
     for key in given:
+        if not isinstance(key, str):
+            raise TypeError(f"the keys of {NAME} must be strings, not {short_repr(key)}")
         if key not in SITE_OPTIONS:
             raise no_such_option(NAME, key, SITE_OPTIONS, _hints_at(key))
     found = {SITE_OPTIONS[key].name: _value(key, value) for key, value in given.items()}

@@ -20,7 +20,6 @@ from overlimit.fastapi.extension import RateLimit
 from overlimit.fastapi.identifiers import get_address, get_identifiers
 from overlimit.fastapi.migration_hints import OF_MODULE
 from overlimit.http.answering.fields import HeaderNames
-from overlimit.http.asgi.responses import Response
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -44,7 +43,6 @@ __all__ = [
     "HeaderNames",
     "RateLimit",
     "RateLimitExceeded",
-    "Response",
     "StoreFailed",
     "by_address",
     "by_cookie",

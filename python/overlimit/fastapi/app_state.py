@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 from weakref import WeakSet
 
@@ -14,7 +15,7 @@ from starlette.applications import Starlette
 from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
 from overlimit.fastapi.route_limits import RouteLimit
-from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
+from overlimit.fastapi.routes import Found, LimitedRoute, called_in, find_routes
 from overlimit.fastapi.waiting import set_up_when_started
 from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
 from overlimit.http.callables import function_name
@@ -127,9 +128,9 @@ class AppState:
     def plan_of(self, route: LimitedRoute, scope: Scope) -> RoutePlan | None:
         """Return the plan of a route for a request to it; None: it is not limited."""
         number, method = self._numbers.get(route), scope.get("method", "GET")
-        if number is None or method == "OPTIONS":
+        if number is None or method == "OPTIONS" or not route.answers(scope):
             return None
-        plan = self.plans.of_route(number, method, route.handler)
+        plan = self.plans.of_route(number, method.upper(), route.handler)
         return plan if plan.stores else None
 
     def decides_first(self, route: LimitedRoute) -> bool:
@@ -190,8 +191,8 @@ class AppState:
 
 def _limits_of(route: LimitedRoute) -> tuple[AppliedLimit, ...]:
     """Return the limits that decorators have put on a path function, below the route or above it."""
-    handler = route.handler
-    return tuple(dict.fromkeys((*applied_limits_of(handler), *applied_limits_above(handler))))
+    found = ((*applied_limits_of(each), *applied_limits_above(each)) for each in called_in(route.handler))
+    return tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
 def _named(routes: Iterable[LimitedRoute]) -> Iterator[tuple[LimitedRoute, str]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextvars import ContextVar
+from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anyio import from_thread
@@ -12,7 +14,7 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketState
 
 from overlimit.fastapi.errors import RateLimitExceeded, RefusedRequest, StoreFailed
-from overlimit.http.asgi.requests import DECISION, AsgiRequest, Message, Receive, Send
+from overlimit.http.asgi.requests import DECISION, AsgiRequest, Message, Receive, Scope, Send
 from overlimit.http.asgi.responses import Answering, closing, refuse
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
@@ -29,6 +31,28 @@ current: ContextVar[Conversation | None] = ContextVar("overlimit.conversation", 
 """The conversation that is being handled, also in a thread of its path function."""
 
 
+class StarletteRequest(AsgiRequest):
+    """Reads a scope, so that what is limited is what a path function is given."""
+
+    __slots__ = ("validated",)
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.validated: Mapping[str, object] = MappingProxyType({})
+        """The parameters of the path as the path function gets them, once they are validated."""
+
+    def cookie(self, name: str) -> str | None:
+        """Return the value of a cookie."""
+        return HTTPConnection(self.scope).cookies.get(name)
+
+    def path_parameter(self, name: str) -> object:
+        """Return a parameter of the path: its value, or before it is validated its text."""
+        value = self.validated.get(name)
+        if value is None:
+            return super().path_parameter(name)
+        return value.value if isinstance(value, Enum) else value
+
+
 class Conversation:
     """What the middleware of an app and its routes know of one request."""
 
@@ -41,7 +65,7 @@ class Conversation:
         self.ledger: RequestLedger | None = None
         self.plan: RoutePlan | None = None
         """What is to be decided; None: nothing, or it was."""
-        self.request: AsgiRequest | None = None
+        self.request: StarletteRequest | None = None
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send to the client, once it was decided with the header fields."""
@@ -57,10 +81,15 @@ class Conversation:
         self.request = self.ledger = self._answering = None
         self._sends = self._send
 
-    def begin(self, plan: RoutePlan, request: AsgiRequest, send: Send) -> None:
+    def begin(self, plan: RoutePlan, request: StarletteRequest, send: Send) -> None:
         """Note what is to be decided for the route that was found."""
         request.begin()
         self.plan, self.request, self._sends = plan, request, send
+
+    def note_values(self, values: Mapping[str, object]) -> None:
+        """Note what the path function is given for the parameters of the path."""
+        if self.request is not None:
+            self.request.validated = values
 
     async def decide(self, connection: HTTPConnection) -> Response | None:
         """Charge the request; raise if it is refused, or return the response of ``on_breach``."""
@@ -94,7 +123,7 @@ class Conversation:
         return False
 
     @property
-    def _asked(self) -> AsgiRequest:
+    def _asked(self) -> StarletteRequest:
         assert self.request is not None
         return self.request
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import HTTPConnection
 
-from overlimit.fastapi.conversation import CONVERSATION
-from overlimit.http.asgi.requests import AsgiRequest
+from overlimit.fastapi.conversation import CONVERSATION, StarletteRequest
 from overlimit.http.identifying.addresses import PEERS, Addresses
 from overlimit.http.identifying.builtin import by_address, by_user
 
@@ -17,7 +16,7 @@ def get_identifiers(connection: HTTPConnection) -> list[str]:
     counts as its network. The user is ``request.scope["user"]``: a str or int is the id itself, any other
     object counts when it is authenticated, by its ``id``, ``get_id()`` or ``identity``.
     """
-    request = AsgiRequest(connection.scope)
+    request = StarletteRequest(connection.scope)
     user = by_user.read(request)
     address = by_address.find(request, _addresses_for(connection))
     return [address, user] if user else [address]
@@ -25,7 +24,7 @@ def get_identifiers(connection: HTTPConnection) -> list[str]:
 
 def get_address(connection: HTTPConnection) -> str:
     """Return the address that `get_identifiers` counts, for ``identifiers`` functions of your own."""
-    return _addresses_for(connection).counted(AsgiRequest(connection.scope))
+    return _addresses_for(connection).counted(StarletteRequest(connection.scope))
 
 
 def _addresses_for(connection: HTTPConnection) -> Addresses:

@@ -10,12 +10,14 @@ from typing import Any, cast
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.endpoints import HTTPEndpoint
 from starlette.requests import HTTPConnection, Request
-from starlette.routing import BaseRoute, Host, Mount, Route, WebSocketRoute
+from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
+from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from overlimit.fastapi.conversation import CONVERSATION, Conversation
-from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send, read_json
+from overlimit.fastapi.conversation import CONVERSATION, Conversation, StarletteRequest
+from overlimit.http.asgi.requests import ASGIApp, Message, Receive, Scope, Send, read_json
 from overlimit.http.callables import is_coroutine_function
 from overlimit.http.rules.applied_limits import AppliedLimit, applied_limits_of, wrapped_chain
 
@@ -38,8 +40,8 @@ class LimitedRoute:
     @property
     def path(self) -> str:
         """The path as the framework writes it, below the app that it is mounted in."""
-        path: str = getattr(self.target, "path_format", self.target.path)
-        return path
+        names = ("path_format", "path", "host")  # a Host has only the last
+        return next(str(getattr(self.target, name)) for name in names if hasattr(self.target, name))
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -54,15 +56,24 @@ class LimitedRoute:
     def depends(self) -> Iterator[AppliedLimit]:
         """Yield the limits of its dependencies, each once."""
         yield from dict.fromkeys(
-            applied for dependency in self.dependencies for applied in applied_limits_of(dependency)
+            applied
+            for dependency in self.dependencies
+            for function in called_in(dependency)
+            for applied in applied_limits_of(function)
         )
 
     def functions(self) -> Iterator[object]:
         """Yield all functions that a request calls, as far as decorators tell."""
         methods = vars(self.handler).values() if isinstance(self.handler, type) else ()
-        for function in (self.handler, *self.dependencies, *methods):
-            for each in wrapped_chain(function):
-                yield getattr(each, "__func__", each)  # the function of a bound method
+        for each in (self.handler, *self.dependencies, *methods):
+            for function in called_in(each):
+                for unwrapped in wrapped_chain(function):
+                    yield getattr(unwrapped, "__func__", unwrapped)  # the function of a bound method
+
+    def answers(self, scope: Scope) -> bool:
+        """Return whether the app answers a request; a class that lacks the method says 405."""
+        is_by_method = isinstance(self.handler, type) and issubclass(self.handler, HTTPEndpoint)
+        return not is_by_method or self.method_handler(scope["method"]) is not None
 
     def method_handler(self, method: str) -> Callable[..., Any] | None:
         """Return what answers an HTTP method, if the path function is a class."""
@@ -70,6 +81,11 @@ class LimitedRoute:
         if name == "head" and not hasattr(self.handler, name):
             name = "get"
         return getattr(self.handler, name, None) if isinstance(self.handler, type) else None
+
+
+def called_in(called: Any) -> tuple[Callable[..., Any], ...]:
+    """Return what a call runs, which of an object is a method of its class."""
+    return called, type(called).__call__
 
 
 @dataclass
@@ -96,12 +112,7 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
         if isinstance(route, (Route, WebSocketRoute)):
             found.routes.append(_limited(route))
         elif isinstance(route, (Mount, Host)):
-            inner = getattr(route, "_base_app", route.app)
-            if isinstance(inner, Starlette):
-                if has_its_own(inner):
-                    return
-                found.apps.append(inner)
-            look_through(route.routes or ())
+            look_into(route, _without_middleware(getattr(route, "_base_app", route.app)))
         elif hasattr(route, "effective_route_contexts"):  # an included router, which FastAPI keeps apart
             found.lists += _lists_of(route)
             for context in route.effective_route_contexts():
@@ -110,8 +121,26 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
                 elif context.app is not None:
                     found.routes.append(_limited(context))
 
+    def look_into(mount: Any, inner: Any) -> None:
+        if isinstance(inner, Starlette):
+            if has_its_own(inner):
+                return
+            found.apps.append(inner)
+        if hasattr(inner, "routes"):
+            look_through(inner.routes or ())
+        elif not isinstance(inner, StaticFiles):
+            found.routes.append(_limited_mount(mount, inner))
+
     look_through(app.routes)
     return found
+
+
+def _without_middleware(mounted: Any) -> Any:
+    """Return the app of Starlette within what is mounted, which middleware calls ``app``; else all of it."""
+    inner = mounted
+    while not hasattr(inner, "routes") and callable(getattr(inner, "app", None)):
+        inner = inner.app
+    return inner if isinstance(inner, (Starlette, Router)) else mounted
 
 
 def _lists_of(included: Any) -> Iterator[Sequence[BaseRoute]]:
@@ -134,6 +163,14 @@ def _limited(target: Any) -> LimitedRoute:
     if is_last:
         _limit_call(dependant, isinstance(target, WebSocketRoute))
     return made
+
+
+def _limited_mount(mount: Any, inner: ASGIApp) -> LimitedRoute:
+    """Have a mounted app without routes that could be found be decided as one; the same if it is already."""
+    if not isinstance(mount.app, _LimitedApp):
+        mount.app = _LimitedApp(mount.app, LimitedRoute(mount, inner, (), decides_first=True))
+    route: LimitedRoute = mount.app.route
+    return route
 
 
 def _is_generator(handler: Callable[..., Any]) -> bool:
@@ -159,14 +196,14 @@ class _LimitedApp:
         plan = None if conversation is None else conversation.state.plan_of(self.route, scope)
         if conversation is None or plan is None:
             return self.app(scope, receive, send)
-        request = AsgiRequest(scope)
+        request = StarletteRequest(scope)
         conversation.begin(plan, request, send)
         if not plan.needs_body and not conversation.state.decides_first(self.route):
             return self.app(scope, receive, send)
         return self._read_then_decide(conversation, request, receive, send)
 
     async def _read_then_decide(
-        self, conversation: Conversation, request: AsgiRequest, receive: Receive, send: Send
+        self, conversation: Conversation, request: StarletteRequest, receive: Receive, send: Send
     ) -> None:
         scope = request.scope
         if conversation.plan is not None and conversation.plan.needs_body:
@@ -207,11 +244,16 @@ def _limit_call(dependant: Any, is_websocket: bool) -> None:
     given: str | None = getattr(dependant, field)
     name = given or _CONNECTION
     setattr(dependant, field, name)
+    in_path = {each.alias: each.name for each in dependant.path_params}
 
     def undecided(values: dict[str, Any]) -> tuple[HTTPConnection, Conversation | None]:
         connection: HTTPConnection = values[name] if given else values.pop(name)
         conversation: Conversation | None = connection.scope.get(CONVERSATION)
-        return connection, None if conversation is None or conversation.plan is None else conversation
+        if conversation is None or conversation.plan is None:
+            return connection, None
+        if in_path:
+            conversation.note_values({alias: values.get(each) for alias, each in in_path.items()})
+        return connection, conversation
 
     @wraps(call)
     async def admit_then_await(**values: Any) -> Any:

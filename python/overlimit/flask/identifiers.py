@@ -79,6 +79,9 @@ class _CurrentRequest:
     def header(self, name: str) -> str | None:
         return current_request().headers.get(name)
 
+    def forwarded_for(self) -> str | None:
+        return self.header("X-Forwarded-For")
+
     def cookie(self, name: str) -> str | None:
         return current_request().cookies.get(name)
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ def expected_function(arguments: int, *, of: str = "") -> str:
 
 
 def is_coroutine_function(given: Any) -> bool:
-    """Return whether calling it makes a coroutine, also for an object that is called."""
+    """Return whether calling it makes a coroutine, also for an object, or what stands for functions."""
+    if isinstance(given, StandsForFunctions):
+        return not isinstance(given, AwaitedFunction) and any(map(is_coroutine_function, given.made_of))
     return any(map(inspect.iscoroutinefunction, (given, type(given).__call__)))
 
 
@@ -82,6 +85,22 @@ def needed_parameters(function: Callable[..., object]) -> Collection[str]:
     except ValueError:
         return ()
     return [each.name for each in parameters if each.default is each.empty]
+
+
+def result_of(function: object, returned: T) -> T:
+    """Return what a function of the app returned; raise TypeError if that would have to be awaited.
+
+    As a condition it would be true, whatever it comes to.
+    """
+    if hasattr(type(returned), "__await__"):
+        close = getattr(returned, "close", None)
+        if close is not None:
+            close()  # or a warning that it was never awaited would hide the error
+        raise TypeError(
+            f"{function_name(function)} returned a {type(returned).__name__}, which is not awaited here: let "
+            "it return the value itself, or await it in a coroutine function where one may be given"
+        )
+    return returned
 
 
 def taking_request(given: Any, own: int | None = 0, kept_in: KeptIn | None = None) -> Any:

@@ -4,47 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from overlimit import InvalidLimit
 from overlimit._messages.arguments import checks_arguments, no_such_option
-from overlimit._messages.texts import nearest, short_repr
+from overlimit._messages.texts import short_repr
 from overlimit._options import is_set
-from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, taking_request
+from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, result_of, taking_request
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.deciding.steps import Steps, awaiting
-from overlimit.http.options.limit_options import AnyCost, AnyLimits, counted_method
+from overlimit.http.options.limit_options import AnyCost, AnyLimits
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, CommonOptions
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
-from overlimit.http.rules.app_rate_limits import AppRateLimit
+from overlimit.http.patterns import Pattern, as_asked, check_reached
+from overlimit.http.rules.app_rate_limits import AppRateLimit, unused_prefix
 from overlimit.http.rules.count_names import CountName, distinct
 from overlimit.http.rules.precedence import global_rules, rules_of_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["METHODS", "Exempt", "ExemptRequests", "LimitsByPath", "MiddlewareOptions", "checks_arguments"]
+__all__ = ["Exempt", "ExemptRequests", "LimitsByPath", "MiddlewareOptions", "checks_arguments"]
 
 Exempt = Sequence[str] | Callable[..., object] | None
 """Patterns of requests that are not limited, or a function that returns true for them."""
-
-_PATTERN = re.compile(r"(?:([A-Za-z]+) +)?([/*]\S*)")
-_SLASHES = re.compile(r"//+")
-_OF_HTTP = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE")
-_OF_WEBDAV = ("PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "ACL")
-METHODS = (*_OF_HTTP, *_OF_WEBDAV, "PURGE")
-_PLACEHOLDER = re.compile(r"<[^/]*>|\{[^/]*\}|(?<=/):[^/]+")
-_ANYTHING = "\0"  # in no path: only a * matches it
 
 
 _OTHERWISE = dict.fromkeys(
     ("default_limits", "application_limits", "limit"), "write limits='100/minute', or routes= by path"
 )
 """Options of other kinds of limits, and what to write instead."""
+
+
+_KIND = "middleware"
+"""The kind of its counts, which are others than those of a RateLimit of the app."""
 
 
 class MiddlewareOptions(CommonOptions, total=False):
@@ -57,6 +53,8 @@ class MiddlewareOptions(CommonOptions, total=False):
 class LimitsByPath:
     """The plans of an app by method and path. Functions of the app are given the request, or nothing."""
 
+    rate_limit: AppRateLimit
+
     @hides_passwords
     def __init__(
         self,
@@ -65,13 +63,15 @@ class LimitsByPath:
         exempt: Exempt,
         others: Mapping[str, AnyLimits | None] = MappingProxyType({}),
         kept_in: KeptIn | None = None,
+        app: object = None,
         /,
         **options: Unpack[MiddlewareOptions],
     ) -> None:
         """Compile the limits; raise InvalidLimit, ValueError or TypeError for what is wrong or unknown.
 
         ``others`` are limits of something else than requests, such as messages, by the names of the adapter's
-        options. With ``kept_in`` functions may be coroutine functions (see `taking_request`).
+        options. With ``kept_in`` functions may be coroutine functions (see `taking_request`). Another
+        middleware within ``app`` has other counts than this one, even in the same store.
         """
         for name in options.keys() - MiddlewareOptions.__annotations__.keys():
             known = ("limits", "routes", "exempt", *others, *MiddlewareOptions.__annotations__)
@@ -93,11 +93,14 @@ class LimitsByPath:
             application_limits_deduct_when="deduct_when",
             global_limits="global_limits",
         )
-        self.rate_limit = AppRateLimit(settings, settings.options.get("key_prefix") or "")
-        everywhere = CountName("application", (), "application", "", "")
+        taken = [each.rate_limit.prefix for each in _limits_within(app)]
+        self.rate_limit = AppRateLimit(
+            settings, unused_prefix(settings.options.get("key_prefix") or "", taken)
+        )
+        everywhere = CountName(_KIND, (), "application", "", "")
         self._everywhere = self._plan(settings, everywhere, "any other path" if routes else "any path")
-        patterns = [_Pattern.read(text) for text in routes or ()]
-        _check_reached(patterns)
+        patterns = [Pattern.read(text) for text in routes or ()]
+        check_reached(patterns)
         self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
         self._exempt = ExemptRequests(exempt, kept_in=kept_in)
         self._exempts_some = is_set(exempt)
@@ -113,8 +116,12 @@ class LimitsByPath:
             if not is_set(value):
                 raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
             own = self._settings_of(settings, value, f"routes[{pattern!r}]")
-            plans.append(self._plan(own, CountName("route", ("1",), name, pattern, "", pattern), pattern))
+            plans.append(self._plan(own, self._count_of(pattern, name), pattern))
         return plans
+
+    @staticmethod
+    def _count_of(pattern: str, name: str) -> CountName:
+        return CountName(_KIND, ("1",), name, pattern, "", pattern, variants=("route",))
 
     def _settings_of(self, settings: Settings, limits: AnyLimits, called: str) -> Settings:
         """Return the same settings with other limits, which are checked."""
@@ -134,7 +141,7 @@ class LimitsByPath:
 
     def _plan(self, settings: Settings, count: CountName, place: str) -> RoutePlan:
         own = rules_of_options(self.rate_limit, settings.group("application_limits"), count)
-        of_all = global_rules(self.rate_limit, CountName("global", (), "global", "", ""))
+        of_all = global_rules(self.rate_limit, CountName(_KIND, (), "global", "", "", variants=("global",)))
         stores = plan_stores({self.rate_limit: (*own, *of_all)}, count._replace(kind="fallback"))
         return RoutePlan(stores, place=place)
 
@@ -158,8 +165,19 @@ class LimitsByPath:
         return plan if plan.stores else None
 
     def _plan_of_route(self, method: str, path: str) -> RoutePlan:
-        asked = _as_asked(method, path)
+        asked = as_asked(method.upper(), path)  # as many frameworks read it
         return next((plan for pattern, plan in self._routes if pattern.matches(*asked)), self._everywhere)
+
+
+def _limits_within(app: Any) -> Iterator[LimitsByPath]:
+    """Yield the limits of other middleware around an app, as far as its attributes lead there."""
+    seen: list[object] = []
+    while app is not None and all(app is not each for each in seen):
+        seen.append(app)
+        own = getattr(app, "_limits", None)
+        if isinstance(own, LimitsByPath):
+            yield own
+        app = getattr(app, "_app", None) or getattr(app, "app", None)
 
 
 class ExemptRequests:
@@ -171,7 +189,7 @@ class ExemptRequests:
         With ``kept_in`` it may be a coroutine function (see `taking_request`).
         """
         _check_exempt(exempt, name)
-        self._patterns = () if callable(exempt) else tuple(_Pattern.read(text) for text in exempt or ())
+        self._patterns = () if callable(exempt) else tuple(Pattern.read(text) for text in exempt or ())
         self._function = taking_request(exempt, 0, kept_in) if callable(exempt) else None
         check_callable(name, self._function, 1)
 
@@ -192,94 +210,11 @@ class ExemptRequests:
     def include(self, method: str, path: str, arguments: tuple[Any, ...]) -> bool:
         """Return whether a request is one of them; functions are called with ``arguments``."""
         if self._function is not None:
-            return bool(self._function(*arguments))
+            return bool(result_of(self._function, self._function(*arguments)))
         if not self._patterns:
             return False
-        asked = _as_asked(method, path)
+        asked = as_asked(method, path)
         return any(pattern.matches(*asked) for pattern in self._patterns)
-
-
-class _Pattern(NamedTuple):
-    """An HTTP method, None for all, and the paths."""
-
-    method: str | None
-    path: re.Pattern[str]
-    text: str
-    examples: tuple[str, ...]
-    """Paths that it matches; another pattern that matches them all matches whatever this one does."""
-
-    @classmethod
-    def read(cls, text: object) -> _Pattern:
-        found = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
-        if found is None:
-            raise ValueError(
-                f"a pattern is a path with or without an HTTP method, as '/login' or 'POST /upload/*', "
-                f"not {text!r}"
-            )
-        method, path = found.groups()
-        _check_method(found.string, method)
-        _check_path(found.string)
-        below, start = _split(_without_repeated_slashes(path))
-        examples = (start, f"{start}/{_ANYTHING}") if below else (start,)
-        return cls(
-            method and counted_method(method.upper()),
-            re.compile(".*".join(map(re.escape, start.split("*"))) + "(?:/.*)?" * below, re.DOTALL),
-            found.string,
-            tuple(example.replace("*", _ANYTHING) for example in examples),
-        )
-
-    def matches(self, method: str, path: str) -> bool:
-        """Return whether it matches a request; the path ends with no slash."""
-        return self.method in (None, method) and self.path.fullmatch(path) is not None
-
-    def covers(self, other: _Pattern) -> bool:
-        return self.method in (None, other.method) and all(map(self.path.fullmatch, other.examples))
-
-
-def _as_asked(method: str, path: str) -> tuple[str, str]:
-    """Return the method and the path by which patterns are compared."""
-    return counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
-
-
-def _without_repeated_slashes(path: str) -> str:
-    return _SLASHES.sub("/", path)
-
-
-def _check_reached(patterns: Iterable[_Pattern]) -> None:
-    """Raise ValueError if a pattern comes after one that matches everything it matches."""
-    for earlier, pattern in combinations(patterns, 2):
-        if earlier.covers(pattern):
-            raise ValueError(
-                f"the pattern {pattern.text!r} is never reached, because {earlier.text!r} before it "
-                f"matches the same requests: write {pattern.text!r} first, or leave it out"
-            )
-
-
-def _split(path: str) -> tuple[bool, str]:
-    """Return whether a path ends with ``/*``, which also matches the path before it, and the path before."""
-    if path.endswith("/*"):
-        return True, path.removesuffix("/*")
-    return False, path.rstrip("/") or "/"
-
-
-def _check_method(text: str, method: str | None) -> None:
-    if method is None or method.upper() in METHODS:
-        return
-    if method.upper() == "OPTIONS":
-        raise ValueError(f"the pattern {text!r} matches nothing, because OPTIONS requests are never limited")
-    like = nearest(method.upper(), METHODS)
-    hint = f"did you mean {like!r}?" if like else "write one such as 'POST', or only the path"
-    raise ValueError(f"the pattern {text!r} has an unknown HTTP method, {method!r}: {hint}")
-
-
-def _check_path(text: str) -> None:
-    path, query, _ = text.partition("?")
-    instead = _PLACEHOLDER.sub("*", path)
-    if query or instead != path:
-        raise ValueError(
-            f"a pattern contains an HTTP method, a path without its query, and * for any text, not "
-            f"placeholders of a framework: write {instead!r} instead of {text!r}"
-        )
 
 
 def _field_name(pattern: str) -> str:

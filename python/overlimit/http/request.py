@@ -28,7 +28,10 @@ class Request(Protocol):
         """Return the user who is logged in: an id, or an object from which `user_id` reads one."""
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header field."""
+        """Return the value of a header field, of several the one that the app reads."""
+
+    def forwarded_for(self) -> str | None:
+        """Return the values of all ``X-Forwarded-For`` fields, joined by commas: proxies add fields, too."""
 
     def cookie(self, name: str) -> str | None:
         """Return the value of a cookie."""

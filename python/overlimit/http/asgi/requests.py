@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, TypeAlias
 
 from overlimit.http.callables import Outcomes
+from overlimit.http.cookies import cookies_in
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -72,19 +72,24 @@ class AsgiRequest:
             return getattr(user, "username", user)
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header field; several are joined."""
+        """Return the value of a header field; of several that of the first, as frameworks do."""
+        return next(self._values(name), None)
+
+    def forwarded_for(self) -> str | None:
+        """Return the values of all ``X-Forwarded-For`` fields."""
+        return self.joined("X-Forwarded-For")
+
+    def joined(self, name: str) -> str | None:
+        """Return the values of all header fields of this name as one list; None if there is none."""
+        return ", ".join(self._values(name)) or None
+
+    def _values(self, name: str) -> Iterator[str]:
         wanted = name.lower().encode("latin-1")
-        found = [value for key, value in self.scope["headers"] if key == wanted]
-        return b", ".join(found).decode("latin-1") if found else None
+        return (value.decode("latin-1") for key, value in self.scope["headers"] if key == wanted)
 
     def cookie(self, name: str) -> str | None:
         """Return the value of a cookie."""
-        fields = [value for key, value in self.scope["headers"] if key == b"cookie"]
-        try:
-            found = SimpleCookie(b"; ".join(fields).decode("latin-1")).get(name)
-        except CookieError:
-            return None
-        return None if found is None else found.value
+        return cookies_in(";".join(self._values("Cookie"))).get(name)
 
     def path_parameter(self, name: str) -> object:
         """Return a parameter of the path, where a router has put them."""

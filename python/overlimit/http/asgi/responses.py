@@ -109,7 +109,7 @@ def closing(refusal: StoreAnswer) -> Message:
 
 
 async def _usual_answer(refusal: StoreAnswer, request: AsgiRequest) -> ASGIApp:
-    steps = refusal.asking_response(request.header("Accept"), request.arguments)
+    steps = refusal.asking_response(request.joined("Accept"), request.arguments)
     status, fields, body = await run_async(steps)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -12,6 +12,7 @@ from overlimit._logging.once import is_first
 from overlimit._messages.texts import short_repr
 from overlimit.errors import StoreError
 from overlimit.http.answering.refusals import RefusalResponse, limit_exceeded, refusal_response, store_failed
+from overlimit.http.callables import result_of
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.rules.rule import ResolvedRule, Role
@@ -110,7 +111,7 @@ class StoreAnswer:
         # Hooks of a RateLimit come first in each rule, and each is called once.
         hooks = dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach[:1])
         hooks |= dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach)
-        results = [hook(self.decision, *arguments) for hook in hooks]
+        results = [result_of(hook, hook(self.decision, *arguments)) for hook in hooks]
         for result in results:
             if isinstance(result, (str, bytes, tuple, list, dict)):
                 raise TypeError(
@@ -132,7 +133,7 @@ class StoreAnswer:
         """Return the ``error_message`` of the limit that binds."""
         binding = self.binding
         message = next((rule.error_message for rule in self.refusing if rule in binding), None)
-        message = message(*arguments) if callable(message) else message
+        message = result_of(message, message(*arguments)) if callable(message) else message
         return None if message is None else str(message)
 
     def response(self, accept: str | None, arguments: tuple[Any, ...]) -> RefusalResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from overlimit.http.callables import awaited_in
+from overlimit.http.callables import awaited_in, result_of
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.rule import Arguments, Rule
@@ -35,7 +35,7 @@ def awaiting_rule(rule: Rule, arguments: Arguments) -> Steps[None]:
     options = rule.options
     if options.exempt_when is not None:
         yield from awaiting((options.exempt_when,), *arguments)
-        if options.exempt_when(*arguments):
+        if result_of(options.exempt_when, options.exempt_when(*arguments)):
             return
     yield from awaiting((rule.value,), *arguments)
     yield from awaiting((options.scope,), rule.counted_as.endpoint, *arguments)

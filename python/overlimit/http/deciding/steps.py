@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from overlimit import _steps
 from overlimit._core import PendingCall
-from overlimit.http.callables import awaited_in
+from overlimit.http.callables import awaited_in, result_of
 
 T = TypeVar("T")
 
@@ -25,6 +25,8 @@ class Call(NamedTuple):
     """Returns the answer, for which this thread waits."""
     later: Callable[[], Any]
     """Returns the answer, or what an event loop awaits for it."""
+    function: object = None
+    """The function of the app that is called, if it is not a store."""
 
 
 Steps: TypeAlias = _steps.Steps[Call, T]
@@ -42,7 +44,7 @@ async def run_async(steps: Steps[T]) -> T:
 
 
 def _make_now(call: Call) -> Any:
-    return call.now()
+    return result_of(call.function, call.now())
 
 
 async def _make_later(call: Call) -> Any:
@@ -78,7 +80,7 @@ def awaiting(functions: Iterable[object], *arguments: Any) -> Steps[None]:
             continue
         try:
             call = partial(function.function, *arguments)
-            returned = yield Call(call, call)
+            returned = yield Call(call, call, function)
         except Exception as error:
             function.keep(arguments, None, error)
         else:

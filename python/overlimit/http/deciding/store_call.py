@@ -19,7 +19,7 @@ from overlimit.http.answering.fields import (
     raw,
     raw_name,
 )
-from overlimit.http.callables import StandsForFunctions, awaited_in
+from overlimit.http.callables import StandsForFunctions, awaited_in, result_of
 from overlimit.http.deciding.steps import Call, Steps, awaiting
 from overlimit.http.identifying.identifiers import (
     FromFunctions,
@@ -169,7 +169,9 @@ class StoreCall:
 
     def _uncounted_charges(self, index: int, response: Any, identifiers: IdentifierCache) -> range:
         deduct_when = self.rules[index].deduct_when
-        if deduct_when is None or deduct_when(response, *identifiers.request.arguments):
+        if deduct_when is None:
+            return range(0)
+        if result_of(deduct_when, deduct_when(response, *identifiers.request.arguments)):
             return range(0)
         first = sum(len(identifiers[rule.identify]) for rule in self.rules[:index])
         return range(first, first + len(identifiers[self.rules[index].identify]))
@@ -285,7 +287,9 @@ class _Highest(StandsForFunctions):
     """Returns the higher of two costs, of which one may be a number."""
 
     def __call__(self, *arguments: Any) -> int:
-        return max(cost if isinstance(cost, int) else cost(*arguments) for cost in self.made_of)
+        return max(
+            cost if isinstance(cost, int) else result_of(cost, cost(*arguments)) for cost in self.made_of
+        )
 
 
 def _either(
@@ -298,5 +302,5 @@ class _Either(StandsForFunctions):
     """Returns whether one of two functions returns true, and calls both."""
 
     def __call__(self, *arguments: Any) -> bool:
-        results = [function(*arguments) for function in self.made_of]
+        results = [result_of(function, function(*arguments)) for function in self.made_of]
         return any(results)

@@ -67,7 +67,7 @@ class Addresses:
         """Return the client's address of a request, as it is counted."""
         client = request.peer_address()
         if self.reads_forwarded_for:
-            client = self.client(client, request.header("X-Forwarded-For"))
+            client = self.client(client, request.forwarded_for())
         return grouped(client, self.ipv6_prefix)
 
 

@@ -33,7 +33,7 @@ class _AddressAndUser(ReadsRequest):
         addresses = self.addresses
         address = request.peer_address()
         if addresses.reads_forwarded_for:
-            address = addresses.client(address, request.header("X-Forwarded-For"))
+            address = addresses.client(address, request.forwarded_for())
         user = request.user()
         if type(user) is not str:
             user = None if user is None else user_id(user)

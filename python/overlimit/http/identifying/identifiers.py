@@ -11,7 +11,13 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from overlimit._core import MAX_IDENTIFIERS
 from overlimit._options import is_set
-from overlimit.http.callables import StandsForFunctions, check_callable, expected_function, function_name
+from overlimit.http.callables import (
+    StandsForFunctions,
+    check_callable,
+    expected_function,
+    function_name,
+    result_of,
+)
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.request import Request
 
@@ -49,7 +55,9 @@ Identify = Callable[..., object] | ReadsRequest
 
 def ask(identify: Identify, request: Request) -> object:
     """Return what the function returns for a request."""
-    return identify.read(request) if isinstance(identify, ReadsRequest) else identify(*request.arguments)
+    if isinstance(identify, ReadsRequest):
+        return identify.read(request)
+    return result_of(identify, identify(*request.arguments))
 
 
 def with_addresses(identify: Identify, addresses: Addresses) -> Identify:
@@ -105,6 +113,10 @@ class IdentifierCache(dict[Identify, Identifiers]):
             self.refuse_many(identify, known)
         self[identify] = known
         return known
+
+    def refuse_awaitable(self, function: object, returned: object) -> None:
+        """Raise TypeError, as a function returned what would have to be awaited; the core calls this, too."""
+        result_of(function, returned)
 
     def refuse_many(self, identify: Identify, known: Identifiers) -> NoReturn:
         """Raise ValueError, as a function returned too many; the core calls this, too."""

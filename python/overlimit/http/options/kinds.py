@@ -170,7 +170,14 @@ class Option(NamedTuple):
 
     def check(self, value: object, arguments: int, called: str | None = None) -> None:
         """Raise TypeError or ValueError if a value cannot be used; the message says what it is called."""
-        self.kind.check(called or self.name, value, arguments)
+        try:
+            self.kind.check(called or self.name, value, arguments)
+        except (TypeError, ValueError) as error:
+            told = str(error)
+            rest = told.removeprefix(self.name)  # which some checks begin with, whatever it is called here
+            if called is None or rest == told:
+                raise
+            raise type(error)(f"{called}{rest}") from None
 
     def configured(self, key: str, value: Any, arguments: int) -> object:
         """Return what a key sets; raise ValueError, or TypeError for a function, naming the key."""

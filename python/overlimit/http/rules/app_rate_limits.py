@@ -13,6 +13,7 @@ from weakref import WeakSet
 from overlimit import MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.callables import result_of
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
@@ -106,7 +107,9 @@ class AppRateLimit:
 
     def holds_for(self, arguments: Arguments) -> bool:
         """Return whether it is enabled and none of its filters lets the request pass."""
-        return self.enabled and not any(passes(*arguments) for passes in self.request_filters)
+        return self.enabled and not any(
+            result_of(passes, passes(*arguments)) for passes in self.request_filters
+        )
 
     def on_breach_of(self, role: Role) -> Callable[..., object] | None:
         """Return the hook that is called with a refusal by a rule of this role."""
@@ -169,7 +172,7 @@ class AppRateLimits:
         taken = [own.prefix for known, own in self._registered.items() if known is not handle]
         self._registered[handle] = AppRateLimit(
             settings,
-            _unused_prefix(settings.options.get("key_prefix", ""), taken),
+            unused_prefix(settings.options.get("key_prefix", ""), taken),
             self._own_memory,
             default_identify=self._default_identify,
             handle=handle,
@@ -281,6 +284,7 @@ class RateLimitHandle:
         return [rate_limit for rate_limit in found if rate_limit is not None]
 
 
-def _unused_prefix(prefix: str, taken: list[str]) -> str:
+def unused_prefix(prefix: str, taken: list[str]) -> str:
+    """Return a prefix that none of the others has: this one, or if it is taken one like it."""
     # Two RateLimits of one app never share a count, not even when nobody gave them a prefix.
     return prefix if prefix not in taken else distinct([*taken, prefix or "second"])[-1]

@@ -17,7 +17,7 @@ from overlimit.http.options.limit_options import counted_method
 _GROUP_KINDS = frozenset({"blueprint"})  # what frameworks call their groups of routes
 # The first words of all kinds: a prefix that begins with one of them could be taken for a kind.
 _KINDS = _GROUP_KINDS | {"application", "default", "fallback", "global", "meta"}
-_KINDS |= {"other", "route", "shared", "with"}
+_KINDS |= {"middleware", "other", "route", "shared", "with"}
 _LONGEST = 64
 _HASH_DIGITS = 16
 _SEPARATOR = "--"

@@ -14,7 +14,7 @@ from overlimit import InvalidLimit, Limiter, _core
 from overlimit._forks import PerProcess
 from overlimit._options import is_set
 from overlimit.http.answering.fields import HeaderNames, Item
-from overlimit.http.callables import function_name
+from overlimit.http.callables import function_name, result_of
 from overlimit.http.identifying.identifiers import Identifiers, Identify, with_addresses
 from overlimit.http.options.limit_options import Cost, Dynamic, LimitOptions, hashable, is_dynamic
 from overlimit.http.rules.count_names import CountName, usable_field_name
@@ -231,12 +231,13 @@ class Rule(NamedTuple):
 
     def _resolve_unless_exempt(self, make: _MakeResolved, arguments: Arguments) -> ResolvedRule | None:
         exempt_when = self.options.exempt_when
-        if exempt_when is not None and exempt_when(*arguments):
+        if exempt_when is not None and result_of(exempt_when, exempt_when(*arguments)):
             return None
         return self._resolve(make, arguments)
 
     def _resolve(self, make: _MakeResolved, arguments: Arguments) -> ResolvedRule | None:
-        limits = self.value(*arguments) if is_dynamic(self.value) else self.value
+        value = self.value
+        limits = result_of(value, value(*arguments)) if is_dynamic(value) else value
         if limits == "":
             return None
         count = self._count(arguments)
@@ -286,12 +287,13 @@ class Rule(NamedTuple):
     def _count(self, arguments: Arguments = ()) -> CountName:
         """Return where it counts in a request; functions that need one raise what they raise without."""
         scope, identifier = self.options.scope, self._request_identifier()
-        found = str(scope(self.counted_as.endpoint, *arguments)) if callable(scope) else scope
+        endpoint = self.counted_as.endpoint
+        found = str(result_of(scope, scope(endpoint, *arguments))) if callable(scope) else scope
         if self.options.is_shared:
             return self._shared(found or "")
         count = self.counted_as
         if identifier is not None:
-            count = count.instead_of_endpoint(str(identifier(*arguments)))
+            count = count.instead_of_endpoint(str(result_of(identifier, identifier(*arguments))))
         return count if found is None else count.variant("scoped", found)
 
     # Limits of one scope that count differently may hold at the same time, for the same identifiers. Those

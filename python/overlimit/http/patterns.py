@@ -1,0 +1,104 @@
+"""Patterns of requests, such as ``POST /upload/*``: how they are written, and which requests they match."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import combinations
+from typing import NamedTuple
+
+from overlimit._messages.texts import nearest
+from overlimit.http.options.limit_options import counted_method
+
+_WRITTEN = re.compile(r"(?:([A-Za-z]+) +)?([/*]\S*)")
+_SLASHES = re.compile(r"//+")
+_OF_HTTP = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE")
+_OF_WEBDAV = ("PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "ACL")
+METHODS = (*_OF_HTTP, *_OF_WEBDAV, "PURGE")
+_PLACEHOLDER = re.compile(r"<[^/]*>|\{[^/]*\}|(?<=/):[^/]+")
+_ANYTHING = "\0"  # in no path: only a * matches it
+
+
+class Pattern(NamedTuple):
+    """An HTTP method, None for all, and the paths."""
+
+    method: str | None
+    path: re.Pattern[str]
+    text: str
+    examples: tuple[str, ...]
+    """Paths that it matches; another pattern that matches them all matches whatever this one does."""
+
+    @classmethod
+    def read(cls, text: object) -> Pattern:
+        """Return a pattern that was written; raise ValueError for what is none."""
+        found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
+        if found is None:
+            raise ValueError(
+                f"a pattern is a path with or without an HTTP method, as '/login' or 'POST /upload/*', "
+                f"not {text!r}"
+            )
+        method, path = found.groups()
+        _check_method(found.string, method)
+        _check_path(found.string)
+        below, start = _split(_without_repeated_slashes(path))
+        examples = (start, f"{start}/{_ANYTHING}") if below else (start,)
+        return cls(
+            method and counted_method(method.upper()),
+            re.compile(".*".join(map(re.escape, start.split("*"))) + "(?:/.*)?" * below, re.DOTALL),
+            found.string,
+            tuple(example.replace("*", _ANYTHING) for example in examples),
+        )
+
+    def matches(self, method: str, path: str) -> bool:
+        """Return whether it matches a request; the path ends with no slash."""
+        return self.method in (None, method) and self.path.fullmatch(path) is not None
+
+    def covers(self, other: Pattern) -> bool:
+        """Return whether it matches all that another matches."""
+        return self.method in (None, other.method) and all(map(self.path.fullmatch, other.examples))
+
+
+def as_asked(method: str, path: str) -> tuple[str, str]:
+    """Return the method and the path by which patterns are compared."""
+    return counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
+
+
+def _without_repeated_slashes(path: str) -> str:
+    return _SLASHES.sub("/", path)
+
+
+def check_reached(patterns: Iterable[Pattern]) -> None:
+    """Raise ValueError if a pattern comes after one that matches everything it matches."""
+    for earlier, pattern in combinations(patterns, 2):
+        if earlier.covers(pattern):
+            raise ValueError(
+                f"the pattern {pattern.text!r} is never reached, because {earlier.text!r} before it "
+                f"matches the same requests: write {pattern.text!r} first, or leave it out"
+            )
+
+
+def _split(path: str) -> tuple[bool, str]:
+    """Return whether a path ends with ``/*``, which also matches the path before it, and the path before."""
+    if path.endswith("/*"):
+        return True, path.removesuffix("/*")
+    return False, path.rstrip("/") or "/"
+
+
+def _check_method(text: str, method: str | None) -> None:
+    if method is None or method.upper() in METHODS:
+        return
+    if method.upper() == "OPTIONS":
+        raise ValueError(f"the pattern {text!r} matches nothing, because OPTIONS requests are never limited")
+    like = nearest(method.upper(), METHODS)
+    hint = f"did you mean {like!r}?" if like else "write one such as 'POST', or only the path"
+    raise ValueError(f"the pattern {text!r} has an unknown HTTP method, {method!r}: {hint}")
+
+
+def _check_path(text: str) -> None:
+    path, query, _ = text.partition("?")
+    instead = _PLACEHOLDER.sub("*", path)
+    if query or instead != path:
+        raise ValueError(
+            f"a pattern contains an HTTP method, a path without its query, and * for any text, not "
+            f"placeholders of a framework: write {instead!r} instead of {text!r}"
+        )
