@@ -34,6 +34,8 @@ current: ContextVar[Conversation | None] = ContextVar("overlimit.conversation", 
 class StarletteRequest(AsgiRequest):
     """Reads a scope, so that what is limited is what a path function is given."""
 
+    assumed_type = "application/json"  # FastAPI reads it as that, if it is not strict
+
     def __init__(self, scope: Scope, argument: object = None) -> None:
         super().__init__(scope, argument)
         self.validated: Mapping[str, object] = MappingProxyType({})

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import uuid
 from enum import Enum
+from inspect import signature
 
 import pytest
-from fastapi import Cookie, Depends, FastAPI, Header, Path
+from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, Path
 from starlette.endpoints import HTTPEndpoint
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
@@ -16,7 +17,7 @@ from starlette.routing import Host
 from starlette.staticfiles import StaticFiles
 
 from overlimit.asgi import RateLimitMiddleware
-from overlimit.fastapi import by_cookie, by_header, by_path_parameter
+from overlimit.fastapi import by_cookie, by_header, by_json, by_path_parameter
 
 
 class Colour(Enum):
@@ -54,6 +55,22 @@ def test_the_cookie_that_is_given_is_limited(make_site):
 
     texts = ("s=a", "s=a; flag", 'prefs={"a": 1}; s=a', "s=b")
     assert [site.ask(headers={"Cookie": text}).status_code for text in texts] == [200, 429, 429, 200]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "application/vnd.api+json"}])
+def test_a_body_without_a_type_is_limited_as_the_json_that_it_is(make_site, headers):
+    site = make_site(identifiers=by_json("a"), anonymous="exempt")
+    is_strict = "strict_content_type" in signature(APIRouter).parameters  # as later releases are, unless told
+    router = APIRouter(**({"strict_content_type": False} if is_strict else {}))
+
+    @router.post("/")
+    @site.limiter.limit("1/minute")
+    async def index(body: dict[str, str]) -> str:
+        return body["a"]
+
+    site.app.include_router(router)
+    body = {"method": "POST", "content": b'{"a": "victim"}', "headers": headers}
+    assert site.statuses("/", 2, **body) == [200, 429]
 
 
 def test_a_path_parameter_counts_as_the_value_that_is_given(make_site):

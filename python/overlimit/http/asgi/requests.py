@@ -27,6 +27,9 @@ _LONGEST_JSON = 1_048_576
 class AsgiRequest:
     """Reads a scope; functions of the app are given ``argument``, by default the scope itself."""
 
+    assumed_type = ""
+    """The media type of a body whose type is not said."""
+
     def __init__(self, scope: Scope, argument: object = None) -> None:
         self.scope = scope
         self.arguments = (scope if argument is None else argument,)
@@ -100,7 +103,7 @@ class AsgiRequest:
     @property
     def may_have_json(self) -> bool:
         """Whether its body is JSON that is not too long, as far as its header fields tell."""
-        content_type = (self.header("Content-Type") or "").partition(";")[0].strip().lower()
+        content_type = (self.header("Content-Type") or self.assumed_type).partition(";")[0].strip().lower()
         if not (content_type == "application/json" or content_type.endswith("+json")):
             return False
         length = self.header("Content-Length") or "0"
