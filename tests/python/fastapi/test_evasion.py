@@ -19,6 +19,8 @@ from starlette.staticfiles import StaticFiles
 from overlimit.asgi import RateLimitMiddleware
 from overlimit.fastapi import by_cookie, by_header, by_json, by_path_parameter
 
+from .handshakes import Handshake
+
 
 class Colour(Enum):
     RED = "red"
@@ -107,6 +109,16 @@ def test_mounted_apps_without_routes_are_limited(make_site, limits):
     assert site.statuses("/wrapped/", 2) == [first, 429]
     assert site.statuses("/", 2, headers={"Host": "elsewhere"}) == [first, 429]
     assert site.statuses("/plain/", 1, ip="192.0.2.9", method="OPTIONS") == [200]
+
+
+def test_handshakes_to_a_mounted_app_are_limited(make_site):
+    async def accepting(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+
+    site = make_site(default_limits="1/minute")
+    site.app.mount("/ws", accepting)
+    assert [Handshake("/ws/a").through(site).kinds for _ in range(2)] == [["accept"], ["close"]]
 
 
 def test_routes_of_an_app_that_is_mounted_within_middleware_are_limited(make_site):
