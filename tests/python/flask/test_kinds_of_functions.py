@@ -219,31 +219,6 @@ def test_an_async_hook_is_an_error_where_it_is_written(option):
             RateLimit(on_breach=hook)
 
 
-OPTIONS = [
-    "exempt_when",
-    "deduct_when",
-    "on_breach",
-    "scope",
-    "cost",
-    "identifiers",
-    "key_func",
-    "error_message",
-]
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_a_function_that_returns_a_coroutine_exempts_nobody(option):
-    def returns_it(*_):
-        return asynchronous()
-
-    app = Flask(__name__)
-    RateLimit(app)
-    app.get("/")(rate_limit("1/minute", **{option: returns_it})(lambda: "hello"))
-    app.testing = True
-    with pytest.raises(TypeError, match=r"returns_it\(\) returned a coroutine"):
-        assert [app.test_client().get("/").status_code for _ in range(2)] != [200, 200]
-
-
 @pytest.mark.parametrize("value", [needs_more, Plans, Flask])
 def test_a_decorator_that_was_not_called_is_told_of(value):
     with pytest.raises(TypeError, match=r"write @rate_limit\('10/second'\)"):
