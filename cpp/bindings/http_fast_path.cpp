@@ -44,7 +44,7 @@ struct IdentifierCache {
     Object returned = required(PyObject_CallObject(function, arguments));
     const PyAsyncMethods* const methods = Py_TYPE(returned.get())->tp_as_async;
     if (methods != nullptr && methods->am_await != nullptr) {
-      checked(PyObject_CallMethod(known, "refuse_awaitable", "OO", function, returned.get()));  // which raises
+      checked(PyObject_CallMethod(known, "refuse_awaitable", "OO", function, returned.get()));
     }
     return returned;
   }

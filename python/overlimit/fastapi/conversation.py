@@ -35,6 +35,7 @@ class StarletteRequest(AsgiRequest):
     """Reads a scope, so that what is limited is what a path function is given."""
 
     __slots__ = ("validated",)
+    assumed_type = "application/json"  # FastAPI reads it as that, if it is not strict
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)

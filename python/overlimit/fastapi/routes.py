@@ -19,6 +19,7 @@ from starlette.websockets import WebSocket
 from overlimit.fastapi.conversation import CONVERSATION, Conversation, StarletteRequest
 from overlimit.http.asgi.requests import ASGIApp, Message, Receive, Scope, Send, read_json
 from overlimit.http.callables import is_coroutine_function
+from overlimit.http.middleware import apps_within
 from overlimit.http.rules.applied_limits import AppliedLimit, applied_limits_of, wrapped_chain
 
 _CONNECTION = "connection of overlimit"
@@ -135,12 +136,10 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
     return found
 
 
-def _without_middleware(mounted: Any) -> Any:
-    """Return the app of Starlette within what is mounted, which middleware calls ``app``; else all of it."""
-    inner = mounted
-    while not hasattr(inner, "routes") and callable(getattr(inner, "app", None)):
-        inner = inner.app
-    return inner if isinstance(inner, (Starlette, Router)) else mounted
+def _without_middleware(mounted: ASGIApp) -> Any:
+    """Return the app of Starlette within what is mounted, or all of it if there is none."""
+    found = (each for each in apps_within(mounted) if isinstance(each, (Starlette, Router)))
+    return next(found, mounted)
 
 
 def _lists_of(included: Any) -> Iterator[Sequence[BaseRoute]]:

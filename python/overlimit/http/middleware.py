@@ -27,7 +27,8 @@ from overlimit.http.rules.precedence import global_rules, rules_of_options
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Exempt", "ExemptRequests", "LimitsByPath", "MiddlewareOptions", "checks_arguments"]
+__all__ = ["Exempt", "ExemptRequests", "LimitsByPath", "MiddlewareOptions"]
+__all__ += ["apps_within", "checks_arguments"]
 
 Exempt = Sequence[str] | Callable[..., object] | None
 """Patterns of requests that are not limited, or a function that returns true for them."""
@@ -169,15 +170,22 @@ class LimitsByPath:
         return next((plan for pattern, plan in self._routes if pattern.matches(*asked)), self._everywhere)
 
 
-def _limits_within(app: Any) -> Iterator[LimitsByPath]:
-    """Yield the limits of other middleware around an app, as far as its attributes lead there."""
+def apps_within(app: object) -> Iterator[object]:
+    """Yield an app and those within it, as far as middleware keeps them as ``app`` or ``_app``."""
     seen: list[object] = []
     while app is not None and all(app is not each for each in seen):
         seen.append(app)
-        own = getattr(app, "_limits", None)
+        yield app
+        kept = getattr(app, "__dict__", {})
+        app = kept.get("_app") or kept.get("app")
+
+
+def _limits_within(app: object) -> Iterator[LimitsByPath]:
+    """Yield the limits of other middleware around an app."""
+    for each in apps_within(app):
+        own = getattr(each, "_limits", None)
         if isinstance(own, LimitsByPath):
             yield own
-        app = getattr(app, "_app", None) or getattr(app, "app", None)
 
 
 class ExemptRequests:

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import uuid
 from enum import Enum
+from inspect import signature
 
 import pytest
-from fastapi import Cookie, Depends, FastAPI, Header, Path
+from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, Path
 from starlette.endpoints import HTTPEndpoint
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
@@ -16,7 +17,9 @@ from starlette.routing import Host
 from starlette.staticfiles import StaticFiles
 
 from overlimit.asgi import RateLimitMiddleware
-from overlimit.fastapi import by_cookie, by_header, by_path_parameter
+from overlimit.fastapi import by_cookie, by_header, by_json, by_path_parameter
+
+from .handshakes import Handshake
 
 
 class Colour(Enum):
@@ -56,6 +59,22 @@ def test_the_cookie_that_is_given_is_limited(make_site):
     assert [site.ask(headers={"Cookie": text}).status_code for text in texts] == [200, 429, 429, 200]
 
 
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "application/vnd.api+json"}])
+def test_a_body_without_a_type_is_limited_as_the_json_that_it_is(make_site, headers):
+    site = make_site(identifiers=by_json("a"), anonymous="exempt")
+    is_strict = "strict_content_type" in signature(APIRouter).parameters  # as later releases are, unless told
+    router = APIRouter(**({"strict_content_type": False} if is_strict else {}))
+
+    @router.post("/")
+    @site.limiter.limit("1/minute")
+    async def index(body: dict[str, str]) -> str:
+        return body["a"]
+
+    site.app.include_router(router)
+    body = {"method": "POST", "content": b'{"a": "victim"}', "headers": headers}
+    assert site.statuses("/", 2, **body) == [200, 429]
+
+
 def test_a_path_parameter_counts_as_the_value_that_is_given(make_site):
     site = make_site(default_limits="1/minute", identifiers=by_path_parameter("tenant"))
 
@@ -90,6 +109,16 @@ def test_mounted_apps_without_routes_are_limited(make_site, limits):
     assert site.statuses("/wrapped/", 2) == [first, 429]
     assert site.statuses("/", 2, headers={"Host": "elsewhere"}) == [first, 429]
     assert site.statuses("/plain/", 1, ip="192.0.2.9", method="OPTIONS") == [200]
+
+
+def test_handshakes_to_a_mounted_app_are_limited(make_site):
+    async def accepting(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+
+    site = make_site(default_limits="1/minute")
+    site.app.mount("/ws", accepting)
+    assert [Handshake("/ws/a").through(site).kinds for _ in range(2)] == [["accept"], ["close"]]
 
 
 def test_routes_of_an_app_that_is_mounted_within_middleware_are_limited(make_site):

@@ -29,6 +29,9 @@ class AsgiRequest:
 
     __slots__ = ("arguments", "body", "scope")
 
+    assumed_type = ""
+    """The media type of a body whose type is not said."""
+
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.arguments: tuple[Any, ...] = (scope,)
@@ -105,7 +108,7 @@ class AsgiRequest:
     @property
     def may_have_json(self) -> bool:
         """Whether its body is JSON that is not too long, as far as its header fields tell."""
-        content_type = (self.header("Content-Type") or "").partition(";")[0].strip().lower()
+        content_type = (self.header("Content-Type") or self.assumed_type).partition(";")[0].strip().lower()
         if not (content_type == "application/json" or content_type.endswith("+json")):
             return False
         length = self.header("Content-Length") or "0"
