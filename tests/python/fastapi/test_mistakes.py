@@ -48,6 +48,12 @@ def test_a_dependency_is_no_decorator_and_does_not_stand_by_itself(site):
     assert site.statuses("/", 2) == [200, 429]
 
 
+@pytest.mark.parametrize("method", ["limit", "dependency", "shared_dependency"])
+def test_a_method_that_is_not_called_says_what_depends_takes(site, method):
+    with pytest.raises(TypeError, match=r"write Depends\(limiter\.dependency\('5/minute'\)\)"):
+        site.app.get("/", dependencies=[Depends(getattr(site.limiter, method))])(lambda: None)
+
+
 @pytest.mark.parametrize("method", ["limit", "dependency"])
 def test_more_limits_by_position_are_an_error_that_says_what_to_write(site, method):
     with pytest.raises(TypeError, match="one text, as '5/minute; 100/hour', and options by name"):
