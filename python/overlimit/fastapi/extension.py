@@ -21,6 +21,7 @@ from overlimit.fastapi.route_limits import (
     LimitDecorator,
     LimitDependency,
     LimitKeywords,
+    Limits,
     RouteLimit,
     SharedKeywords,
     applied_limit,
@@ -124,7 +125,7 @@ class RateLimit(BaseRateLimit):
     @documents(OPTIONS)
     @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)
-    def limit(self, value: AnyLimits, **options: Unpack[LimitKeywords]) -> LimitDecorator:
+    def limit(self, value: Limits, **options: Unpack[LimitKeywords]) -> LimitDecorator:
         """Limit a path function, or a function that path functions depend on; it stays as it is.
 
         A request is decided in one step, by all limits that hold for it, once its parameters were validated
@@ -149,7 +150,7 @@ class RateLimit(BaseRateLimit):
 
     @hints_at_arguments(OF_LIMIT)
     def shared_limit(
-        self, value: AnyLimits, scope: AnyScope, **options: Unpack[SharedKeywords]
+        self, value: Limits, scope: AnyScope, **options: Unpack[SharedKeywords]
     ) -> LimitDecorator:
         """Limit several routes by one count, whose name is ``scope`` or what it returns for an endpoint.
 
@@ -160,7 +161,7 @@ class RateLimit(BaseRateLimit):
 
     @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)
-    def dependency(self, value: AnyLimits, **options: Unpack[LimitKeywords]) -> LimitDependency:
+    def dependency(self, value: Limits, **options: Unpack[LimitKeywords]) -> LimitDependency:
         """Return what ``Depends(...)`` takes to limit routes, or all routes of a router or of the app.
 
         The limits join the one decision on a request, and count per path function. The options are those of
@@ -170,7 +171,7 @@ class RateLimit(BaseRateLimit):
 
     @hints_at_arguments(OF_LIMIT)
     def shared_dependency(
-        self, value: AnyLimits, scope: AnyScope, **options: Unpack[SharedKeywords]
+        self, value: Limits, scope: AnyScope, **options: Unpack[SharedKeywords]
     ) -> LimitDependency:
         """Return what ``Depends(...)`` takes to limit several routes by one count, as `shared_limit` does."""
         return LimitDependency(self._making(value, {**options, "scope": scope}, is_shared=True)())

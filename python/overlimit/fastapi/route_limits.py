@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypedDict, TypeVar
+from typing import Annotated, Any, NoReturn, TypedDict, TypeVar
 
 from fastapi import APIRouter, FastAPI
+from fastapi.params import Depends
 from starlette.requests import HTTPConnection
 
 from overlimit.fastapi.conversation import CONVERSATION
@@ -48,6 +49,27 @@ BEFORE_VALIDATION = Option(
     default=False,
     name="before_validation",
 )
+
+
+class _NotCalled(Depends):
+    """Has FastAPI say what to write where it is given ``limiter.dependency`` itself, not what that returns.
+
+    It would take the parameters of that method for those of a request, and asks this for a dependency.
+    """
+
+    def __init__(self) -> None:
+        """Leave out what others have."""
+
+    @property
+    def dependency(self) -> NoReturn:
+        raise TypeError(
+            "Depends(...) was given a method that takes limits first: write Depends(limiter.dependency("
+            "'5/minute'))"
+        )
+
+
+Limits = Annotated[AnyLimits, _NotCalled()]
+"""The limits of a decorator or of a dependency."""
 
 OPTIONS = {**LIMIT_OPTIONS, BEFORE_VALIDATION.name: BEFORE_VALIDATION}
 """The options of one limit."""

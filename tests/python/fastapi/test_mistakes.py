@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, WebSocket
 from fastapi.testclient import TestClient
 
 from overlimit.fastapi import RateLimit
+from overlimit.fastapi.extension import Keywords
 
 
 def test_a_dependency_that_is_called_by_hand_raises_and_says_how_messages_are_limited(site):
@@ -43,6 +46,12 @@ def test_a_dependency_is_no_decorator_and_does_not_stand_by_itself(site):
             add("/", **own)(index)
     site.app.get("/", dependencies=[Depends(limits[0])])(index)
     assert site.statuses("/", 2) == [200, 429]
+
+
+@pytest.mark.parametrize("method", ["limit", "dependency", "shared_dependency"])
+def test_a_method_that_is_not_called_says_what_depends_takes(site, method):
+    with pytest.raises(TypeError, match=r"write Depends\(limiter\.dependency\('5/minute'\)\)"):
+        site.app.get("/", dependencies=[Depends(getattr(site.limiter, method))])(lambda: None)
 
 
 @pytest.mark.parametrize("method", ["limit", "dependency"])
@@ -112,3 +121,11 @@ def test_a_limited_method_that_is_a_path_function_is_not_called_lost(site, caplo
     site.app.add_api_route("/items", Items().get)
     assert site.statuses("/items", 2) == [200, 429]
     assert [each for each in caplog.records if "holds for no request" in each.message] == []
+
+
+def test_the_guide_lists_all_options_of_a_ratelimit_and_no_others():
+    guide = (Path(__file__).parents[3] / "docs/guides/fastapi.md").read_text(encoding="utf-8")
+    table = guide.partition("## Options")[2].partition("## Test")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    listed = {name.strip(" `") for row in rows for name in row.split(",")}
+    assert listed == set(Keywords.__annotations__) - {"app"}
