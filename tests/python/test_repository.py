@@ -37,7 +37,7 @@ def has_threads(name: str) -> bool:
 
 
 def test_each_file_of_cpp_tests_is_part_of_one_program():
-    programs = ("core", "memory", "platform", "redis", "shared_memory", "simulation", "unavailable")
+    programs = ("core", "fibers", "memory", "platform", "redis", "shared_memory", "simulation", "unavailable")
     assert sorted(name for program in programs for name in listed_in(f"{program}_tests")) == sorted(CPP_FILES)
     assert len(CPP_FILES) >= 50
 

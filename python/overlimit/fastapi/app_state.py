@@ -14,9 +14,8 @@ from starlette.applications import Starlette
 
 from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
-from overlimit.fastapi.route_limits import RouteLimit
+from overlimit.fastapi.route_limits import RouteLimit, waiting
 from overlimit.fastapi.routes import Found, LimitedRoute, called_in, find_routes
-from overlimit.fastapi.waiting import set_up_when_started
 from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
 from overlimit.http.callables import function_name
 from overlimit.http.deciding.plans import PlanCache, RoutePlan
@@ -238,13 +237,18 @@ class _Middleware:
             conversation.end()
 
 
-def _set_up(app: FastAPI) -> None:
-    """Have an app refuse to answer on routes that are limited by a RateLimit without it.
+_build = FastAPI.build_middleware_stack
 
-    A mounted app that starts during a request is limited with the app it is mounted in.
+
+def _set_up_then_build(app: FastAPI) -> ASGIApp:
+    """Set up an app that starts while a RateLimit waits for one, since its routes may have limits of that.
+
+    A decorator leaves a function as it is, so an app without a RateLimit would never notice one. A mounted
+    app that starts during a request is limited with the app it is mounted in.
     """
-    if current.get() is None:
+    if waiting and current.get() is None:
         AppState.of(app)
+    return _build(app)
 
 
-set_up_when_started(_set_up)
+FastAPI.build_middleware_stack = _set_up_then_build  # type: ignore[method-assign, assignment]

@@ -26,8 +26,8 @@ from overlimit.fastapi.route_limits import (
     SharedKeywords,
     applied_limit,
     taken_functions,
+    waiting,
 )
-from overlimit.fastapi.waiting import has_an_app
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import asked_once, taking_request
 from overlimit.http.identifying.identifiers import Identifiers
@@ -120,7 +120,7 @@ class RateLimit(BaseRateLimit):
             settings = Settings({**settings.options, "clock": clock}, 1)
         AppState.of(app).register(self._handle, settings)
         self._handle.switch_new_apps()
-        has_an_app(self._handle)
+        waiting.discard(self._handle)
 
     @documents(OPTIONS)
     @checks_arguments(hint=_ONE_TEXT)

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn, TypedDict, TypeVar
+from weakref import WeakSet
 
 from fastapi import APIRouter, FastAPI
 from fastapi.params import Depends
 from starlette.requests import HTTPConnection
 
 from overlimit.fastapi.conversation import CONVERSATION
-from overlimit.fastapi.waiting import wait_for_app
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import (
     asked_once,
@@ -159,6 +159,10 @@ def applied_limit(
     return RouteLimit(options, handle, first)
 
 
+waiting: WeakSet[RateLimitHandle] = WeakSet()
+"""The RateLimits that have limits on functions, which no request would meet, but no app yet."""
+
+
 class LimitDecorator:
     """Limits to be put on path functions, or on functions that these depend on."""
 
@@ -169,7 +173,7 @@ class LimitDecorator:
         """Leave the limits on a function, which stays as it is."""
         _check_target(target)
         if not self._handle.was_registered:
-            wait_for_app(self._handle)
+            waiting.add(self._handle)
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
         applied = self._make()
         limits = add_applied_limit(target, applied, during_request=False)

@@ -25,7 +25,7 @@ namespace overlimit {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using Woken = Fibers::Woken;
 using testing::becomes_readable;
 using testing::in_child;
@@ -33,17 +33,17 @@ using testing::run_until;
 using testing::SocketPair;
 using testing::stays_silent;
 
-Clock::time_point in_an_hour() { return Clock::now() + 1h; }
+SteadyClock::time_point in_an_hour() { return SteadyClock::now() + 1h; }
 
 class FibersTest : public ::testing::Test {
  protected:
   /// Starts one that waits, and says what has woken it.
   Fibers::Task& start_waiter(std::optional<Woken>& woken, int fd, short events,
-                             Clock::time_point until = in_an_hour()) {
+                             SteadyClock::time_point until = in_an_hour()) {
     return fibers_.start([this, &woken, fd, events, until] { woken = fibers_.wait(fd, events, until); });
   }
   Fibers::Task& start_waiter(std::optional<Woken>& woken, const void* event, std::uint32_t waiters,
-                             Clock::time_point until = in_an_hour()) {
+                             SteadyClock::time_point until = in_an_hour()) {
     return fibers_.start(
         [this, &woken, event, waiters, until] { woken = fibers_.wait(event, waiters, until); });
   }
@@ -60,7 +60,7 @@ TEST_F(FibersTest, RunUntilTheyWaitWhenTheyStart) {
   int steps = 0;
   fibers_.start([&] {
     ++steps;
-    (void)fibers_.wait(-1, 0, Clock::now() + 10ms);
+    (void)fibers_.wait(-1, 0, SteadyClock::now() + 10ms);
     ++steps;
   });
   EXPECT_EQ(steps, 1);
@@ -107,11 +107,11 @@ TEST_F(FibersTest, WaitForTheSameDescriptorAgain) {
 
 TEST_F(FibersTest, WaitForADescriptorUntilTheDeadline) {
   std::optional<Woken> woken;
-  const auto deadline = Clock::now() + 30ms;
+  const auto deadline = SteadyClock::now() + 30ms;
   start_waiter(woken, pair_.fd(), POLLIN, deadline);
   EXPECT_TRUE(run_until(fibers_, [&] { return woken.has_value(); }));
   EXPECT_EQ(woken, Woken::by_deadline);
-  EXPECT_GE(Clock::now(), deadline);
+  EXPECT_GE(SteadyClock::now(), deadline);
   pair_.send();
   EXPECT_TRUE(becomes_readable(fibers_.fd())) << "it is watched still";
   fibers_.run();
@@ -120,12 +120,12 @@ TEST_F(FibersTest, WaitForADescriptorUntilTheDeadline) {
 
 TEST_F(FibersTest, WaitForDeadlinesInTheirOrder) {
   std::vector<int> order;
-  const auto now = Clock::now();
+  const auto now = SteadyClock::now();
   for (const int after : {60, 20, 40, 0, -5}) {
     fibers_.start([this, &order, after, now] {
       const auto deadline = now + after * 1ms;
       EXPECT_EQ(fibers_.wait(-1, 0, deadline), Woken::by_deadline);
-      EXPECT_GE(Clock::now(), deadline);
+      EXPECT_GE(SteadyClock::now(), deadline);
       order.push_back(after);
     });
   }
@@ -136,8 +136,8 @@ TEST_F(FibersTest, WaitForDeadlinesInTheirOrder) {
 TEST_F(FibersTest, AreWokenByTheFirstThatHasADeadlineAfterOneThatLeft) {
   std::optional<Woken> early;
   std::optional<Woken> late;
-  start_waiter(late, -1, 0, Clock::now() + 60ms);
-  start_waiter(early, pair_.fd(), POLLIN, Clock::now() + 20ms);
+  start_waiter(late, -1, 0, SteadyClock::now() + 60ms);
+  start_waiter(early, pair_.fd(), POLLIN, SteadyClock::now() + 20ms);
   pair_.send();
   EXPECT_TRUE(run_until(fibers_, [&] { return early.has_value(); }));
   EXPECT_EQ(early, Woken::by_event);
@@ -153,7 +153,7 @@ TEST_F(FibersTest, MayWaitForOneDescriptorTogether) {
   std::optional<Woken> late;
   start_waiter(reader, pair_.fd(), POLLIN);
   start_waiter(writer, pair_.fd(), POLLOUT);
-  start_waiter(late, pair_.fd(), POLLIN, Clock::now() + 10ms);
+  start_waiter(late, pair_.fd(), POLLIN, SteadyClock::now() + 10ms);
   EXPECT_TRUE(run_until(fibers_, [&] { return late.has_value(); }));
   EXPECT_EQ(late, Woken::by_deadline);
   EXPECT_FALSE(reader || writer);
@@ -202,7 +202,7 @@ TEST_F(FibersTest, AreAllWokenByAnEventOfTheirs) {
 
 TEST_F(FibersTest, WaitForEventsUntilTheDeadline) {
   std::optional<Woken> woken;
-  start_waiter(woken, &event_, 1U, Clock::now() + 10ms);
+  start_waiter(woken, &event_, 1U, SteadyClock::now() + 10ms);
   EXPECT_TRUE(run_until(fibers_, [&] { return woken.has_value(); }));
   EXPECT_EQ(woken, Woken::by_deadline);
   woken.reset();
@@ -496,7 +496,7 @@ TEST(FibersOfALoop, EndInTheParentAloneWhereAChildDestroysIt) {
     if (guests != 1 || Counted::destroyed != 0 || woken) return false;
     Fibers own;
     testing::in_fibers(own, 1, [&](int) {
-      (void)own.wait(-1, 0, Clock::now() + 5ms);
+      (void)own.wait(-1, 0, SteadyClock::now() + 5ms);
       owned_by_child = own.own<int>();
     });
     return owned_by_child == 0;

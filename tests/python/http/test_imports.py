@@ -110,7 +110,7 @@ def test_what_is_in_the_extension_is_about_flask(name):
 
 def test_the_adapters_are_small():
     assert len(FLASK) <= 11
-    assert len(FASTAPI) <= 10
+    assert len(FASTAPI) <= 9
     assert floor(FLASK, "overlimit.flask", "__init__") <= 6
     assert floor(FASTAPI, "overlimit.fastapi", "__init__") <= 6
 
