@@ -98,7 +98,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         **dict.fromkeys(("HeaderNames", "by_address", "by_user", "by_user_or_address"), _FOR_ALL),
         **dict.fromkeys(("by_cookie", "by_header", "by_json"), _FOR_ALL),
         "by_path_parameter": _FOR_DECORATORS,
-        "Response": (_FOR_FASTAPI, "overlimit.asgi", "overlimit.wsgi"),
+        "Response": ("overlimit.asgi", "overlimit.wsgi"),
         "exempt": (_FOR_DJANGO,),
         "rate_limit": (_FOR_FLASK, _FOR_DJANGO),
         "rate_limited": (_FOR_FLASK,),
