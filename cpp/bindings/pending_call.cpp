@@ -137,7 +137,8 @@ class CallsOfLoop : NonCopyable {
   [[nodiscard]] bool needs_run() const { return fibers_.has_yielded(); }
 
   Pointers begin(const Pointer& call) {
-    if (is_of_parent()) throw StoreUnavailable("the process was forked: a child needs an event loop of its own");
+    if (is_of_parent())
+      throw StoreUnavailable("the process was forked: a child needs an event loop of its own");
     if (call->has_begun()) return {};
     under_way_[call.get()] = call;
     call->begin(fibers_, done_);
