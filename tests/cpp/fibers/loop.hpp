@@ -17,7 +17,7 @@ inline bool run_until(Fibers& fibers, const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!condition()) {
     if (std::chrono::steady_clock::now() >= end) return false;
-    if (becomes_readable(fibers.fd(), 1000)) fibers.run();
+    if (fibers.has_yielded() || becomes_readable(fibers.fd(), 1000)) fibers.run();
   }
   return true;
 }
