@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from overlimit.waiting.throttled_calls import (
     CallCost,
@@ -17,21 +17,13 @@ from overlimit.waiting.throttled_calls import (
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
+    from overlimit.aio.limiter import AsyncLimiter
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _ASYNC = "a coroutine function"
 _INSTEAD = "write async with limiter.throttle(...) in it, before what is limited"
-
-
-class Acquires(Protocol):
-    """What an AsyncThrottle asks: an AsyncLimiter."""
-
-    async def acquire(
-        self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0
-    ) -> Decision:
-        """Wait until a hit is allowed and its delay is over."""
 
 
 class AsyncThrottle:
@@ -42,7 +34,7 @@ class AsyncThrottle:
 
     def __init__(
         self,
-        limiter: Acquires,
+        limiter: AsyncLimiter,
         identifiers: tuple[CallIdentifier, ...],
         cost: CallCost,
         timeout: float | None,

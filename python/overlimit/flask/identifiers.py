@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
 from types import NoneType
 from typing import ParamSpec
 
@@ -13,15 +13,14 @@ from flask import g, has_app_context
 
 from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
 from overlimit.http.identifying import builtin
-from overlimit.http.identifying.addresses import PEERS, UNKNOWN, Addresses, grouped
+from overlimit.http.identifying.addresses import PEERS, UNKNOWN, Addresses
 from overlimit.http.identifying.builtin import BuiltinIdentifier, user_id
-from overlimit.http.identifying.default import by_address_and_user
+from overlimit.http.identifying.default import by_address_and_user, named
 from overlimit.http.identifying.identifiers import Identify, ReadsRequest
 from overlimit.http.request import Request
 
 P = ParamSpec("P")
 
-_REMEMBERED = 4096
 
 _current_globals: Callable[[], object] = g._get_current_object
 """Return what ``flask.g`` stands for; RuntimeError without an app."""
@@ -143,16 +142,10 @@ def _identifiers(addresses: Addresses) -> tuple[str, ...]:
     if type(user) is not str:
         user = _flask_login_user() if user is None else user
         user = None if user is None else user_id(user)
-    return _named(address, addresses.ipv6_prefix, user)
+    return named(address, addresses.ipv6_prefix, user)
 
 
-@lru_cache(_REMEMBERED)
-def _named(address: str | None, ipv6_prefix: int, user: str | None) -> tuple[str, ...]:
-    by_address = f"ip:{grouped(address, ipv6_prefix)}"
-    return (by_address, f"user:{user}") if user else (by_address,)
-
-
-# The same as Addresses.counted without the grouping, which _named caches; this is called in each request.
+# The same as Addresses.counted without the grouping, which `named` caches; this is called in each request.
 def _client(asked: FlaskRequest, addresses: Addresses) -> str | None:
     forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
     if forwarded_for is None:

@@ -37,7 +37,7 @@ class _AddressAndUser(ReadsRequest):
         user = request.user()
         if type(user) is not str:
             user = None if user is None else user_id(user)
-        return _address_and_user(address, addresses.ipv6_prefix, user)
+        return named(address, addresses.ipv6_prefix, user)
 
     def with_addresses(self, addresses: Addresses) -> _AddressAndUser:
         return _of_addresses(addresses)
@@ -50,9 +50,10 @@ def _of_addresses(addresses: Addresses) -> _AddressAndUser:
 
 
 @lru_cache(_REMEMBERED)
-def _address_and_user(address: str | None, ipv6_prefix: int, user: str | None) -> tuple[str, ...]:
-    named = f"ip:{grouped(address, ipv6_prefix)}"
-    return (named, f"user:{user}") if user else (named,)
+def named(address: str | None, ipv6_prefix: int, user: str | None) -> tuple[str, ...]:
+    """Return the identifiers of an address, as it is counted, and of a user. Those of the last are kept."""
+    of_address = f"ip:{grouped(address, ipv6_prefix)}"
+    return (of_address, f"user:{user}") if user else (of_address,)
 
 
 by_address_and_user = _of_addresses(PEERS)
