@@ -162,8 +162,7 @@ def test_uvloop_is_a_loop_like_any_other(own):
         assert all([await slow.acquire("a") for _ in range(3)])
         return clients(server)
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(main()) == 1
+    assert uvloop.run(main()) == 1
     eventually(lambda: clients(server) == 0)
 
 
