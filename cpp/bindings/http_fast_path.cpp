@@ -1,5 +1,6 @@
 #include "http_fast_path.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "charges.hpp"
@@ -177,10 +178,6 @@ std::string field_of(const DecisionParts& decision, PyObject* keys) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 template <When when>
 PyObject* decide_given_request(PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
@@ -204,8 +201,76 @@ PyObject* decide_given_request(PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-}  // namespace
+PyObject* headers_name = nullptr;
 
+char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
+
+std::string_view bytes_in(PyObject* bytes) {
+  return {PyBytes_AS_STRING(bytes), std::size_t(PyBytes_GET_SIZE(bytes))};
+}
+
+/// Header fields with names in lower case, which take the place of others of the same names.
+class OwnFields {
+ public:
+  explicit OwnFields(PyObject* fields) : fields_(fields) {
+    const auto is_pair = [](PyObject* each) {
+      return PyTuple_Check(each) && PyTuple_GET_SIZE(each) == 2 && PyBytes_Check(PyTuple_GET_ITEM(each, 0));
+    };
+    if (!PyTuple_Check(fields) || !std::ranges::all_of(members(fields), is_pair)) {
+      raise_value_error("_with_fields takes a mapping and a tuple of pairs of bytes");
+    }
+  }
+
+  [[nodiscard]] bool replace(PyObject* field) const {
+    const Object name = required(PySequence_GetItem(field, 0));
+    return PyBytes_Check(name.get()) && std::ranges::any_of(members(fields_), [&](PyObject* own) {
+             return std::ranges::equal(bytes_in(name.get()), bytes_in(PyTuple_GET_ITEM(own, 0)), {}, lower);
+           });
+  }
+
+  /// The given ones, of any iterable, without those replaced, and then these.
+  [[nodiscard]] Object after(PyObject* given) const {
+    const Object others = required(PySequence_Tuple(given));
+    Object all = required(PyList_New(0));
+    for (PyObject* const each : members(others.get())) {
+      if (!replace(each)) append(all.get(), each);
+    }
+    for (PyObject* const each : members(fields_)) append(all.get(), each);
+    return all;
+  }
+
+ private:
+  static std::span<PyObject*> members(PyObject* tuple) {
+    return {PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple))};
+  }
+
+  static void append(PyObject* list, PyObject* member) {
+    if (PyList_Append(list, member) < 0) throw PythonError{};
+  }
+
+  PyObject* fields_;
+};
+
+PyObject* with_fields(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2 || !(PyDict_Check(arguments[0]) || PyObject_HasAttrString(arguments[0], "keys"))) {
+      raise_value_error("_with_fields takes a mapping and a tuple of pairs of bytes");
+    }
+    const OwnFields own(arguments[1]);
+    Object message = required(PyDict_New());
+    if (PyDict_Update(message.get(), arguments[0]) < 0) throw PythonError{};
+    const Object given = item_of(message.get(), headers_name);
+    const Object none = required(PyTuple_New(0));
+    const bool has_given = given && given.get() != Py_None;
+    const Object headers = own.after(has_given ? given.get() : none.get());
+    if (PyDict_SetItem(message.get(), headers_name, headers.get()) < 0) throw PythonError{};
+    return message.release();
+  });
+}
+
+/// METH_FASTCALL: a tuple of resolved rules (limiter, identify, cost, role), a dict of known identifiers by
+/// `identify`, a function that converts what another `identify` returns, and the arguments of the app's
+/// functions. It charges all identifiers, adds those it asked for to the dict, and raises as hit_all does.
 PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return decide_given_request<When::now>(arguments, count);
 }
@@ -214,14 +279,48 @@ PyObject* decide_request_later(PyObject*, PyObject* const* arguments, Py_ssize_t
   return decide_given_request<When::later>(arguments, count);
 }
 
+/// A decision and, per policy in the order of its charges, a tuple of one key per limit in the order given,
+/// or None for what is not shown. Each key is followed by what its limit answered for all identifiers: the
+/// smallest remaining; behind `;t=` the longest retry_after when it refused anyone, else the reset_after of
+/// who has least left, in seconds rounded up, and nothing when waiting cannot help. Consecutive charges of
+/// one policy belong together.
+///
+/// Source: draft-ietf-httpapi-ratelimit-headers; integers as in RFC 9651, section 3.3.1.
+template <auto make>
 PyObject* rate_field(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2 || !PyTuple_Check(arguments[0])) {
       raise_value_error("_rate_field takes a tuple of keys and a decision");
     }
     const std::string text = field_of(parts_of(arguments[1]), arguments[0]);
-    return checked(PyUnicode_FromStringAndSize(text.data(), Py_ssize_t(text.size())));
+    return checked(make(text.data(), Py_ssize_t(text.size())));
   });
+}
+
+PyMethodDef functions[] = {
+    {"_decide_request", as_c_function(decide_request), METH_FASTCALL,
+     "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
+     "role): each charges the identifiers known[identify], or else those that read makes of "
+     "identify(*arguments); a cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 "
+     "on_refusal."},
+    {"_decide_request_later", as_c_function(decide_request_later), METH_FASTCALL,
+     "_decide_request_later(rules, known, read, arguments, /)\n--\n\n_decide_request(), to be awaited: "
+     "returns a PendingCall."},
+    {"_rate_field", as_c_function(rate_field<PyUnicode_FromStringAndSize>), METH_FASTCALL,
+     "_rate_field(keys, decision, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
+     "each followed by its state, or None for a policy that is not shown."},
+    {"_raw_rate_field", as_c_function(rate_field<PyBytes_FromStringAndSize>), METH_FASTCALL,
+     "_raw_rate_field(keys, decision, /)\n--\n\n_rate_field() in bytes."},
+    {"_with_fields", as_c_function(with_fields), METH_FASTCALL,
+     "_with_fields(message, fields, /)\n--\n\nReturn a copy of an ASGI message with header fields, whose "
+     "names are in lower case, in place of others of the same names."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool add_http_fast_path(PyObject* module) {
+  headers_name = PyUnicode_InternFromString("headers");
+  return headers_name != nullptr && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace overlimit::python

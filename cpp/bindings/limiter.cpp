@@ -12,7 +12,6 @@
 #include "errors.hpp"
 #include "handles.hpp"
 #include "hooks.hpp"
-#include "http_fast_path.hpp"
 #include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"
@@ -424,11 +423,6 @@ PyObject* get_tells_time_time(PyObject* self, void*) {
                  [&] { return PyBool_FromLong(state_of(self).clock.is_time_time()); });
 }
 
-template <class Function>
-PyCFunction as_c_function(Function* function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
 PyMethodDef methods[] = {
     {"hit", as_c_function(hit), METH_FASTCALL | METH_KEYWORDS,
      "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and "
@@ -568,10 +562,6 @@ PyMethodDef functions[] = {
      "_hit_all_later(charges, patience, /)\n--\n\n_hit_all_within(), to be awaited."},
     {"_peek_all_later", as_c_function(peek_all_later), METH_FASTCALL,
      "_peek_all_later(charges, patience, /)\n--\n\n_peek_all_within(), to be awaited."},
-    {"_decide_request_later", as_c_function(decide_request_later), METH_FASTCALL,
-     "_decide_request_later(rules, known, read, arguments, /)\n--\n\n_decide_request(), to be awaited: "
-     "returns a "
-     "PendingCall."},
     {"_hit_all_within", as_c_function(hit_all_within), METH_FASTCALL,
      "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
      "longer "
@@ -584,14 +574,6 @@ PyMethodDef functions[] = {
      "_checked_charges(charges, /)\n--\n\nReturn the charges of a hit_all() as triples, each cost as an int, "
      "or "
      "raise what it would raise for wrong ones."},
-    {"_decide_request", as_c_function(decide_request), METH_FASTCALL,
-     "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
-     "role): each charges the identifiers known[identify], or else those that read makes of "
-     "identify(*arguments); a cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 "
-     "on_refusal."},
-    {"_rate_field", as_c_function(rate_field), METH_FASTCALL,
-     "_rate_field(keys, decision, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
-     "each followed by its state, or None for a policy that is not shown."},
     {"_reset", reset_name, METH_VARARGS,
      "_reset(store, name, identifiers, /)\n--\n\nRemove everything that is stored for these identifiers, or "
      "with None for all, in the policy of a name."},

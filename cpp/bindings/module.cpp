@@ -10,6 +10,7 @@
 #include "errors.hpp"
 #include "handles.hpp"
 #include "hooks.hpp"
+#include "http_fast_path.hpp"
 #include "limiter.hpp"
 #include "limits.hpp"
 #include "locked_calls.hpp"
@@ -57,7 +58,7 @@ void refuse_pickling(const pybind11::module_& module) {
 void bind_heap_types(const pybind11::module_& module) {
   if (add_clocks(module.ptr()) && add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) &&
       add_decision(module.ptr()) && add_details(module.ptr()) && add_limiter(module.ptr()) &&
-      add_hooks(module.ptr()) && add_locked_calls(module.ptr()))
+      add_http_fast_path(module.ptr()) && add_hooks(module.ptr()) && add_locked_calls(module.ptr()))
     return;
   throw pybind11::error_already_set();
 }

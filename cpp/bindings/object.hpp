@@ -71,4 +71,10 @@ inline Object text_of(const char* message) {
       PyUnicode_DecodeUTF8(message, static_cast<Py_ssize_t>(std::strlen(message)), "replace"));
 }
 
+/// A function with other parameters than METH_O has, as a table of methods holds it.
+template <class Function>
+PyCFunction as_c_function(Function* function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
 }  // namespace overlimit::python

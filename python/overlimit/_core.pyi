@@ -1,7 +1,7 @@
 """Types of the C++ core; the docstrings are those of ``help()``, unless a subclass has its own."""
 
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, SupportsIndex, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
@@ -507,3 +507,7 @@ def redis_script(
     """
 
 def _rate_field(keys: tuple[tuple[str, ...] | None, ...], decision: Decision, /) -> str: ...
+def _raw_rate_field(keys: tuple[tuple[str, ...] | None, ...], decision: Decision, /) -> bytes: ...
+def _with_fields(
+    message: Mapping[str, Any], fields: tuple[tuple[bytes, bytes], ...], /
+) -> dict[str, Any]: ...

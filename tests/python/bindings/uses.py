@@ -202,6 +202,8 @@ def _functions(world: World) -> dict[str, Use]:
         "_checked_charges": Use(_core._checked_charges, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
+        "_raw_rate_field": Use(_core._raw_rate_field, [(("a", "b"),), world.decision]),
+        "_with_fields": Use(_core._with_fields, [{"headers": [(b"Server", b"x")]}, ((b"server", b"y"),)]),
         "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),
         "_call_locked": Use(_core._call_locked, [threading.RLock(), str, "a"]),
         "_fork_generation": Use(_core._fork_generation),

@@ -14,9 +14,12 @@ import re
 from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from overlimit import Decision
+
+RawFields: TypeAlias = tuple[tuple[bytes, bytes], ...]
+"""Header fields as ASGI has them, by their names in lower case."""
 
 POLICY = "RateLimit-Policy"
 RATE = "RateLimit"
@@ -101,9 +104,9 @@ def raw_name(name: str) -> bytes:
     return name.lower().encode("ascii")
 
 
-def raw(fields: Iterable[tuple[str, str]]) -> dict[bytes, bytes]:
-    """Return header fields of ours, which are in ASCII, in bytes, by their names in lower case."""
-    return {raw_name(name): value.encode("ascii") for name, value in fields}
+def raw(fields: Iterable[tuple[str, str]]) -> RawFields:
+    """Return header fields of ours, which are in ASCII, in bytes, with their names in lower case."""
+    return tuple([(raw_name(name), value.encode("ascii")) for name, value in fields])
 
 
 def checked_header_name(value: object) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from typing import NamedTuple
 
+from overlimit import _core
 from overlimit.http.answering.fields import raw, raw_name
 from overlimit.http.answering.refusals import retry_after_instead
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
@@ -13,7 +14,6 @@ from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import run_async
 
 Fields = list[tuple[str, str]]
-RawFields = list[tuple[bytes, bytes]]
 
 _REFUSED, _TRY_AGAIN_LATER = 1008, 1013
 _DENIAL = "websocket.http.response"
@@ -61,7 +61,7 @@ class Answering:
     def _start(self, message: Message) -> Awaitable[None]:
         self.has_started = True
         if message["type"] != "websocket.close":
-            message = {**message, "headers": with_fields(message.get("headers", ()), self._fields)}
+            message = _core._with_fields(message, self._fields)
         return self._send(message)
 
     async def fail(self) -> None:
@@ -76,13 +76,6 @@ def _response_of(message: Message) -> Response:
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in message.get("headers") or ()
     ]
     return Response(message.get("status") or of_websockets[message["type"]], headers)
-
-
-def with_fields(headers: Iterable[tuple[bytes, bytes]], ours: dict[bytes, bytes]) -> RawFields:
-    """Return header fields with ours in place of others of the same names."""
-    kept = [each for each in headers if each[0].lower() not in ours]
-    kept += ours.items()
-    return kept
 
 
 async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, send: Send) -> None:
@@ -113,7 +106,7 @@ async def _usual_answer(refusal: StoreAnswer, request: AsgiRequest) -> ASGIApp:
     status, fields, body = await run_async(steps)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        headers = list(raw(fields).items())
+        headers = list(raw(fields))
         await send({"type": "http.response.start", "status": status.value, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
 
@@ -136,11 +129,12 @@ def with_retry_after(send: Send, refusal: StoreAnswer) -> Send:
 
     async def send_it(message: Message) -> None:
         if message["type"] in _RESPONSES and message["status"] in (429, 503):
-            headers = list(message.get("headers", ()))
-            given = next((value.decode("latin-1") for key, value in headers if key.lower() == name), None)
+            message = {**message, "headers": list(message.get("headers", ()))}
+            fields = message["headers"]
+            given = next((value.decode("latin-1") for key, value in fields if key.lower() == name), None)
             seconds = retry_after_instead(refusal.decision, given)
             if seconds is not None:
-                message = {**message, "headers": with_fields(headers, {name: seconds.encode()})}
+                message = _core._with_fields(message, ((name, seconds.encode()),))
         await send(message)
 
     return send_it

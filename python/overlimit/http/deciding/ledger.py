@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from overlimit import Decision
 from overlimit._core import PendingCall
 from overlimit.errors import StoreError
-from overlimit.http.answering.fields import legacy_fields, raw
+from overlimit.http.answering.fields import RawFields, legacy_fields, raw
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.steps import Steps, all_of, awaited, run, run_async
 from overlimit.http.deciding.store_call import StoreCall, rate_fields
@@ -45,13 +45,12 @@ class RequestLedger:
         if a store failed and ``on_error`` says so, and InvalidLimit, ValueError or TypeError if a function of
         the app returned an invalid value.
         """
-        if stores is None and len(self.undecided) == 1:
-            plan = self.undecided[0]
-            if plan.fixed_call is not None:  # most requests: there is nothing to roll back
-                self.undecided = ()
-                call = plan.fixed_call
-                return self.refusal if self._note(plan, call, call.decide(self.identifiers)) else None
-        return run(self.deciding(stores))
+        plan = self.plan.only_store if stores is None and self.undecided else None
+        if plan is None or plan.fixed_call is None:
+            return run(self.deciding(stores))
+        self.undecided = ()
+        call = plan.fixed_call
+        return self.refusal if self._note(plan, call, call.decide(self.identifiers)) else None
 
     async def decide_async(self) -> StoreAnswer | None:
         """Charge the request as `decide` does, without blocking the event loop."""
@@ -62,10 +61,10 @@ class RequestLedger:
 
     def decide_later(self) -> Awaitable[object] | None:
         """Charge the request as `decide` does; return what is to be awaited for that, None if nothing is."""
-        plan = self.undecided[0] if len(self.undecided) == 1 else None
-        if plan is None or plan.fixed_call is None or plan.needs_loop:
+        plan = self.plan.only_store
+        if plan is None or plan.fixed_call is None or plan.needs_loop or not self.undecided:
             return run_async(self.deciding())
-        self.undecided = ()  # most requests: there is nothing to roll back
+        self.undecided = ()
         call = plan.fixed_call
         decision = call.decide_later(self.identifiers)
         if type(decision) is PendingCall:
@@ -163,12 +162,13 @@ class RequestLedger:
         answer = self.answers[0]
         return answer.call.fields(answer.decision) if answer.is_in_fields else []
 
-    def raw_fields(self) -> dict[bytes, bytes]:
-        """Return the header fields in bytes, by their names in lower case."""
-        if len(self.answers) != 1 or self.rolled_back:
+    def raw_fields(self) -> RawFields:
+        """Return the header fields in bytes, with their names in lower case."""
+        answers = self.answers
+        if len(answers) != 1 or self.rolled_back:
             return raw(self.fields())
-        answer = self.answers[0]
-        return answer.call.raw_fields(answer.decision) if answer.is_in_fields else {}
+        answer = answers[0]
+        return answer.call.raw_fields(answer.decision) if answer.is_in_fields else ()
 
     def _fields_of_several(self) -> list[tuple[str, str]]:
         """Return the fields of all policies, each of its latest decision, and the strictest X-RateLimit."""

@@ -14,6 +14,7 @@ from overlimit.http.answering.fields import (
     RATE,
     HeaderNames,
     Item,
+    RawFields,
     legacy_fields,
     policy_field,
     raw,
@@ -48,9 +49,8 @@ class StoreCall:
     """Resolved rules on one store, with everything worked out that is the same for each request.
 
     ``rate_limits`` are those that it decides for; either all of them or none are in shadow. Rules of one
-    policy are joined. ``policy_field`` is the value of ``RateLimit-Policy``, empty without ``items``, and
-    ``rate_field`` formats that of ``RateLimit`` for a decision of this call. ``legacy_names`` are the names
-    of the ``X-RateLimit-*`` fields; None: they are not sent.
+    policy are joined. ``policy_field`` is the value of ``RateLimit-Policy``, empty without ``items``.
+    ``legacy_names`` are the names of the ``X-RateLimit-*`` fields; None: they are not sent.
     """
 
     def __init__(self, rate_limits: tuple[AppRateLimit, ...], rules: Iterable[ResolvedRule]) -> None:
@@ -74,9 +74,7 @@ class StoreCall:
         self.policy_field = policy_field(self.items)
         self._policies = [(POLICY, self.policy_field)] if self.items else []
         self._raw_policies = raw(self._policies)
-        self.rate_field: Callable[[Decision], str] = partial(
-            _core._rate_field, _item_keys(self.rules, self.items)
-        )
+        self._item_keys = _item_keys(self.rules, self.items)
         concerns_client = self.enforces or not all(rule.is_reported for rule in self.rules)
         legacy = (
             each.legacy_names for each in rate_limits if concerns_client and each.legacy_names is not None
@@ -120,18 +118,18 @@ class StoreCall:
         """Return the header fields that show a decision of this call."""
         fields = self._policies.copy()
         if fields:
-            fields.append((RATE, self.rate_field(decision)))
+            fields.append((RATE, _core._rate_field(self._item_keys, decision)))
         if self.legacy_names is not None:
             fields += legacy_fields(decision, self.legacy_names)
         return fields
 
-    def raw_fields(self, decision: Decision) -> dict[bytes, bytes]:
-        """Return what `fields` does in bytes, by their names in lower case."""
-        fields = self._raw_policies.copy()
+    def raw_fields(self, decision: Decision) -> RawFields:
+        """Return what `fields` does in bytes, with the names in lower case."""
+        fields = self._raw_policies
         if fields:
-            fields[_RAW_RATE] = self.rate_field(decision).encode()
+            fields = *fields, (_RAW_RATE, _core._raw_rate_field(self._item_keys, decision))
         if self.legacy_names is not None:
-            fields.update(raw(legacy_fields(decision, self.legacy_names)))
+            fields += raw(legacy_fields(decision, self.legacy_names))
         return fields
 
     def refund(self, decision: Decision) -> Call:
