@@ -44,6 +44,9 @@ async def acquired(
 class TaskWakeUp:
     """What wakes a sleeping task; any thread may do so."""
 
+    longest_sleep = 3600.0
+    """Not for ever: event loops have a latest time."""
+
     def __init__(self) -> None:
         self.is_notified = False
         self._is_set = False

@@ -194,15 +194,15 @@ class _Acquisition:
                 if decision or self._is_too_late(decision):
                     return decision
                 yield from self._waiting_as_told(decision)
-            elif self._waiter.earliest > self._waiter.deadline:
-                return (yield from self._refusing())
+            elif (earliest := wait_queues().earliest(self._waiter)) > self._waiter.deadline:
+                return (yield from self._refusing(earliest))
             elif not has_peeked:
                 has_peeked = True
                 decision = yield self._asking(self._caller.peek)
                 if not decision and self._is_too_late(decision):
                     return decision
             elif not (yield from self._waiting_for_turn()):
-                return (yield from self._refusing())
+                return (yield from self._refusing(wait_queues().earliest(self._waiter)))
 
     def _asking(self, question: Callable[[float], Any]) -> Callable[[], Any]:
         left = self._waiter.deadline - self._clock.now()
@@ -225,10 +225,10 @@ class _Acquisition:
         yield from self._clock.waiting(wake_up, self._waiter.deadline)
         return (yield from notified_within(wake_up, _LAST_MOMENT if self._clock.stands_still else 0))
 
-    def _refusing(self) -> Steps[Decision]:
+    def _refusing(self, earliest: int) -> Steps[Decision]:
         """Return what the store says, refused in any case until those before it can have gone."""
         decision: Decision = yield self._asking(self._caller.peek)
-        return decision._postponed(max(1, self._waiter.earliest - self._clock.time_of(decision)))
+        return decision._postponed(max(1, earliest - self._clock.time_of(decision)))
 
 
 def key_of(identifier: object) -> bytes:

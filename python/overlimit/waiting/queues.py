@@ -8,8 +8,10 @@ once, so whoever came first of all is the first in each of its own, in whatever 
 from __future__ import annotations
 
 import itertools
+import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappush
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from overlimit._core import _call_locked
@@ -25,6 +27,9 @@ _K = TypeVar("_K")
 
 Place: TypeAlias = "tuple[object, bytes]"
 """Which queue: a family of limiters, and an identifier."""
+
+_MOST_GONE = 32
+"""How many more than those that wait may be left in a heap of deadlines."""
 
 
 class Waiter:
@@ -45,9 +50,76 @@ class Waiter:
         self.number = 0
         """How many came before it."""
         self.told = 0
-        """When the store has told it to ask again; 0 while that is not known."""
-        self.earliest = 0
-        """The instant before which it cannot be admitted, by what it and those before it were told."""
+        """When the store has told it to ask again; 0 while that is not known, or it is not the first."""
+
+
+class _Queue:
+    """Those that wait in one place, in the order in which they came.
+
+    What the first one was told holds for all behind it, also in other queues: behind each that waits here
+    and there. So queues keep these *links*; and deadlines in a heap, to find those that wait in vain.
+    """
+
+    def __init__(self) -> None:
+        self.waiters: dict[Waiter, None] = {}
+        self.onward: dict[Place, dict[Waiter, None]] = {}
+        """By another place: those with somebody before them here, and somebody behind them there."""
+        self.back: dict[Place, dict[Waiter, None]] = {}
+        """By another place: those with somebody before them there, and somebody behind them here."""
+        self._deadlines: list[tuple[float, int, Waiter]] = []
+
+    @property
+    def first(self) -> Waiter | None:
+        """The one that came first."""
+        return next(iter(self.waiters), None)
+
+    @property
+    def last(self) -> Waiter | None:
+        """The one that came last."""
+        return next(reversed(self.waiters), None)
+
+    def add(self, waiter: Waiter) -> None:
+        """Add one behind all others."""
+        self.waiters[waiter] = None
+        if waiter.deadline < math.inf:
+            heappush(self._deadlines, (waiter.deadline, waiter.number, waiter))
+
+    def remove(self, waiter: Waiter) -> bool:
+        """Remove one that may have been removed before; say whether it was the first of others."""
+        was_first = self.first is waiter
+        self.waiters.pop(waiter, None)
+        for links in (self.onward, self.back):
+            for place in links.keys() & waiter.places:
+                _remove(waiter, links, place)
+        if len(self._deadlines) > 2 * len(self.waiters) + _MOST_GONE:
+            kept = [each for each in self._deadlines if each[2] in self.waiters]
+            heapify(kept)
+            self._deadlines = kept
+        return was_first and bool(self.waiters)
+
+    def in_vain(self, number: int, earliest: float) -> list[Waiter]:
+        """Return those from a number on whose deadline is before an instant."""
+        found, left = [], [0]
+        while left:
+            index = left.pop()
+            if index < len(self._deadlines) and self._deadlines[index][0] < earliest:
+                found.append(self._deadlines[index][2])
+                left += (2 * index + 1, 2 * index + 2)
+        return [each for each in found if each.number >= number and each in self.waiters]
+
+    def links_onward(self, number: int) -> Iterator[tuple[Place, int]]:
+        """Yield each place that holds some of those behind a number, and behind which number there."""
+        for place, waiters in self.onward.items():
+            link = next((each for each in waiters if each.number >= number), None)
+            if link is not None:
+                yield place, link.number
+
+    def links_back(self, number: int) -> Iterator[tuple[Place, int]]:
+        """Yield each place that holds some of those before a number, and before which number there."""
+        for place, waiters in self.back.items():
+            link = next((each for each in reversed(waiters) if each.number < number), None)
+            if link is not None:
+                yield place, link.number
 
 
 class _WaitQueues:
@@ -59,7 +131,7 @@ class _WaitQueues:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.by_family: dict[object, dict[Waiter, None]] = {}
-        self._queues: dict[Place, dict[Waiter, None]] = {}
+        self._queues: dict[Place, _Queue] = {}
         self._numbers = itertools.count()
 
     def join(self, waiter: Waiter) -> None:
@@ -75,8 +147,12 @@ class _WaitQueues:
         return _call_locked(self.lock, self._is_first, waiter)
 
     def postpone(self, waiter: Waiter, until: int) -> None:
-        """Note what the first one was told, unless something has happened since."""
+        """Note what the first one was told, unless something has happened since; wake who waits in vain."""
         _call_locked(self.lock, self._postpone, waiter, until)
+
+    def earliest(self, waiter: Waiter) -> int:
+        """Return the instant before which one cannot be admitted, by what it and those before were told."""
+        return _call_locked(self.lock, self._earliest, waiter)
 
     def wake(self, store: Store, keys: Iterable[bytes] | None) -> None:
         """Wake those that are the first for one of these keys, or for any key, on one store."""
@@ -95,16 +171,33 @@ class _WaitQueues:
         for family in waiter.stores:
             self.by_family.setdefault(family, {})[waiter] = None
         for place in waiter.places:
-            queue = self._queues.setdefault(place, {})
-            if queue:
-                waiter.earliest = max(waiter.earliest, next(reversed(queue)).earliest)
-            queue[waiter] = None
+            queue = self._queues.setdefault(place, _Queue())
+            if queue.last is not None:
+                self._link(queue.last, place)
+            queue.add(waiter)
+
+    def _link(self, waiter: Waiter, place: Place) -> None:
+        """Have all that one waits for in other places hold for those behind it in this one."""
+        for other in waiter.places - {place}:
+            if other in self._queues and self._queues[other].first is not waiter:
+                self._queues[other].onward.setdefault(place, {})[waiter] = None
+                self._queues[place].back.setdefault(other, {})[waiter] = None
 
     def _leave(self, waiter: Waiter) -> None:
         """Remove one that may have been removed before."""
         for family in waiter.stores:
             _remove(waiter, self.by_family, family)
-        self._wake_first([place for place in waiter.places if _remove(waiter, self._queues, place)])
+        self._wake_first([place for place in waiter.places if self._leave_queue(waiter, place)])
+
+    def _leave_queue(self, waiter: Waiter, place: Place) -> bool:
+        """Remove one from a queue, and a queue that is empty then; say whether it was the first of others."""
+        queue = self._queues.get(place)
+        if queue is None:
+            return False
+        was_first = queue.remove(waiter)
+        if not queue.waiters:
+            del self._queues[place]
+        return was_first
 
     def _is_first(self, waiter: Waiter) -> bool:
         return all(self._first_of(place) in (waiter, None) for place in waiter.places)
@@ -112,7 +205,8 @@ class _WaitQueues:
     def _first_of(self, place: Place) -> Waiter | None:
         """Return the first of a queue; who waited on an event loop that is closed by now leaves it."""
         while True:
-            first = next(iter(self._queues.get(place, ())), None)
+            queue = self._queues.get(place)
+            first = None if queue is None else queue.first
             if first is None or not first.wake_up.is_gone:
                 return first
             self._leave(first)
@@ -120,7 +214,14 @@ class _WaitQueues:
     def _postpone(self, waiter: Waiter, until: int) -> None:
         if not waiter.wake_up.is_notified and not waiter.stores.keys().isdisjoint(self.by_family):
             waiter.told = until
-            self._update_earliest(waiter)
+            for queue, number in self._walk(waiter, _Queue.links_onward, min):
+                for each in queue.in_vain(number, until):
+                    each.wake_up.notify()
+
+    def _earliest(self, waiter: Waiter) -> int:
+        queues = self._walk(waiter, _Queue.links_back, max)
+        told = [first.told for queue, number in queues if (first := queue.first) and first.number < number]
+        return max([waiter.told, *told])
 
     def _wake(self, store: Store | None, keys: Iterable[bytes] | None) -> None:
         if keys is None:
@@ -141,35 +242,32 @@ class _WaitQueues:
                 waiter.told = 0
                 waiter.wake_up.notify()
 
-    def _update_earliest(self, changed: Waiter) -> None:
-        """Work out anew the earliest admission of those it may matter to; wake who waits in vain by that."""
-        ahead: dict[Place, int] = {}
-        for waiter in sorted(self._connected(changed), key=lambda each: each.number):
-            waiter.earliest = max([waiter.told, *(ahead.get(place, 0) for place in waiter.places)])
-            ahead.update(dict.fromkeys(waiter.places, waiter.earliest))
-            if waiter.earliest > waiter.deadline:
-                waiter.wake_up.notify()
-
-    def _connected(self, waiter: Waiter) -> set[Waiter]:
-        """Return all that share a queue with one, or with one that does, and so on."""
-        found, seen, left = {waiter}, set(waiter.places), list(waiter.places)
+    def _walk(
+        self,
+        waiter: Waiter,
+        links: Callable[[_Queue, int], Iterator[tuple[Place, int]]],
+        farther: Callable[[int, int], int],
+    ) -> Iterator[tuple[_Queue, int]]:
+        """Yield the queues of one, and those that links lead to; with each from which number on it counts."""
+        reached: dict[Place, int] = {}
+        left = [(place, waiter.number) for place in waiter.places]
         while left:
-            behind = self._queues.get(left.pop(), {}).keys() - found
-            found |= behind
-            new = {place for each in behind for place in each.places} - seen
-            seen |= new
-            left.extend(new)
-        return found
+            place, number = left.pop()
+            queue = self._queues.get(place)
+            known = reached.get(place)
+            if queue is None or (known is not None and farther(known, number) == known):
+                continue
+            reached[place] = number
+            yield queue, number
+            left += links(queue, number)
 
 
-def _remove(waiter: Waiter, queues: dict[_K, dict[Waiter, None]], key: _K) -> bool:
-    """Remove one from a queue, and the queue if it is empty then; say whether it was the first of others."""
-    queue = queues.get(key, {})
-    was_first = next(iter(queue), None) is waiter
-    queue.pop(waiter, None)
-    if not queue:
-        queues.pop(key, None)
-    return bool(queue) and was_first
+def _remove(waiter: Waiter, groups: dict[_K, dict[Waiter, None]], key: _K) -> None:
+    """Remove one from a group, and the group if it is empty then."""
+    group = groups.get(key, {})
+    group.pop(waiter, None)
+    if not group:
+        groups.pop(key, None)
 
 
 wait_queues = PerProcess(_WaitQueues)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LONGEST_SLEEP = 0.5
-"""How long a thread sleeps at a stretch, in seconds. A signal that arrives while Python falls asleep
-does not wake it: the handler runs after the sleep."""
+"""How long one sleeps at a stretch, in seconds, by a clock that may jump without saying so."""
 
 
 Steps: TypeAlias = _steps.Steps[Callable[[], Any], T]
@@ -33,6 +32,9 @@ class AnyWakeUp(Protocol):
     """What wakes a sleeping caller, a thread or a task."""
 
     is_notified: bool
+
+    longest_sleep: float
+    """How long one sleeps at a stretch, in seconds, though nothing can have changed."""
 
     @property
     def is_gone(self) -> bool:
@@ -56,6 +58,8 @@ class WakeUp:
     """
 
     is_gone = False
+    longest_sleep = 0.5
+    """A signal that arrives while Python falls asleep does not wake it: the handler runs after the sleep."""
 
     def __init__(self) -> None:
         self.is_notified = False
@@ -125,8 +129,11 @@ class WaitingClock:
 
     def _waiting(self, wake_up: AnyWakeUp, until: float) -> Steps[None]:
         while not wake_up.is_notified and (left := until - self.now()) > 0:
-            longest = _LONGEST_SLEEP if self.stands_still else min(left / 1e6, _LONGEST_SLEEP)
-            yield partial(wake_up.sleep, longest)
+            yield partial(wake_up.sleep, self._stretch(wake_up, left))
+
+    def _stretch(self, _wake_up: AnyWakeUp, left: float) -> float:
+        """Return how long one sleeps at a stretch, in seconds, who is to wait for so many microseconds."""
+        return _LONGEST_SLEEP if self.stands_still else min(left / 1e6, _LONGEST_SLEEP)
 
 
 class OwnTime(WaitingClock):
@@ -179,6 +186,9 @@ class OwnTime(WaitingClock):
             yield from self._waiting(wake_up, until)
         finally:
             self._sleeping.pop(wake_up, None)
+
+    def _stretch(self, wake_up: AnyWakeUp, left: float) -> float:
+        return wake_up.longest_sleep if self.stands_still else min(left / 1e6, wake_up.longest_sleep)
 
 
 def _micros_by(clock: ManualClock | None) -> int:

@@ -1,0 +1,100 @@
+"""What is known of those that wait, whatever queues they share: compared with a model that asks everybody."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from overlimit import Limiter, MemoryStore
+from overlimit.waiting.queues import Waiter, _WaitQueues
+
+
+class WakeUp:
+    is_gone = False
+
+    def __init__(self):
+        self.is_notified = False
+
+    def notify(self):
+        self.is_notified = True
+
+
+class Model:
+    """Those that wait, in the order in which they came; whoever shares a key with an earlier one is behind it."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def earliest(self, waiter):
+        known = {}
+        for each in self.waiting:
+            ahead = [at for other, at in known.items() if other.places & each.places]
+            known[each] = max([each.told, *ahead])
+        return known[waiter]
+
+    def is_first(self, waiter):
+        before = self.waiting[: self.waiting.index(waiter)]
+        return not any(other.places & waiter.places for other in before)
+
+
+def play(seed, keys, most):
+    """Have callers join, leave, be told and be woken in a random order; check all of them after each step."""
+    chance = random.Random(seed)
+    queues, model = _WaitQueues(), Model()
+    limiter = Limiter("5/minute", store=MemoryStore())
+    for _ in range(120):
+        firsts = [each for each in model.waiting if model.is_first(each)]
+        step = chance.choice(["join", "join", "leave", "tell", "tell", "wake"])
+        if step == "join":
+            names = chance.sample(keys, chance.randint(1, most))
+            deadline = chance.choice([math.inf, *range(10, 100, 10)])
+            waiter = Waiter([(limiter, name) for name in names], deadline, WakeUp())
+            queues.join(waiter)
+            model.waiting.append(waiter)
+        elif step == "leave" and model.waiting:
+            waiter = chance.choice(model.waiting)
+            queues.leave(waiter)
+            model.waiting.remove(waiter)
+        elif step == "wake":
+            queues.wake(limiter.store, [chance.choice(keys)])
+        elif step == "tell" and firsts:
+            waiter = chance.choice(firsts)
+            before = {each: model.earliest(each) for each in model.waiting}
+            for each in model.waiting:
+                each.wake_up.is_notified = False
+            queues.postpone(waiter, chance.randrange(120))
+            for each in model.waiting:
+                in_vain = model.earliest(each) > each.deadline
+                known = before[each] > each.deadline
+                assert each.wake_up.is_notified or known or not in_vain, (seed, each.number)
+                assert in_vain or not each.wake_up.is_notified, (seed, each.number)
+        for each in model.waiting:
+            assert queues.earliest(each) == model.earliest(each), (seed, each.number)
+            assert queues.is_first(each) == model.is_first(each), (seed, each.number)
+    for each in model.waiting:
+        queues.leave(each)
+    assert not queues.by_family
+    assert not queues._queues
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("keys", [2, 4, 7])
+def test_what_those_before_were_told_holds_for_all_behind_them_and_nobody_else(keys, most):
+    names = [f"key {number}".encode() for number in range(keys)]
+    for seed in range(25):
+        play(seed, names, min(most, keys))
+
+
+def test_a_crowd_that_gives_up_is_not_remembered():
+    queues, limiter = _WaitQueues(), Limiter("5/minute", store=MemoryStore())
+    one = Waiter([(limiter, b"a")], math.inf, WakeUp())
+    queues.join(one)
+    for number in range(500):
+        other = Waiter([(limiter, b"a")], number, WakeUp())
+        queues.join(other)
+        queues.leave(other)
+    (queue,) = queues._queues.values()
+    assert list(queue.waiters) == [one]
+    assert len(queue._deadlines) < 50
