@@ -98,14 +98,14 @@ class _Queue:
         return was_first and bool(self.waiters)
 
     def in_vain(self, number: int, earliest: float) -> list[Waiter]:
-        """Return those from a number on whose deadline is before an instant."""
+        """Return those from a number on whose deadline is before an instant; some may have left."""
         found, left = [], [0]
         while left:
             index = left.pop()
             if index < len(self._deadlines) and self._deadlines[index][0] < earliest:
                 found.append(self._deadlines[index][2])
                 left += (2 * index + 1, 2 * index + 2)
-        return [each for each in found if each.number >= number and each in self.waiters]
+        return [each for each in found if each.number >= number]
 
     def links_onward(self, number: int) -> Iterator[tuple[Place, int]]:
         """Yield each place that holds some of those behind a number, and behind which number there."""
@@ -219,9 +219,8 @@ class _WaitQueues:
                     each.wake_up.notify()
 
     def _earliest(self, waiter: Waiter) -> int:
-        queues = self._walk(waiter, _Queue.links_back, max)
-        told = [first.told for queue, number in queues if (first := queue.first) and first.number < number]
-        return max([waiter.told, *told])
+        firsts = [queue.first for queue, _ in self._walk(waiter, _Queue.links_back, max)]
+        return max(waiter.told, *(each.told for each in firsts if each is not None))
 
     def _wake(self, store: Store | None, keys: Iterable[bytes] | None) -> None:
         if keys is None:

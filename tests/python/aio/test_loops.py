@@ -16,7 +16,7 @@ from textwrap import dedent
 import pytest
 
 from event_loops import Ticks
-from overlimit import Limiter, RedisStore, SharedMemoryStore, StoreError, StoreTimeout
+from overlimit import Limiter, RedisStore, SharedMemoryStore, StoreError, StoreTimeout, TokenBucket
 from overlimit.aio import AsyncLimiter, hit_all
 from programs import output_of
 from servers.patience import PATIENCE, eventually
@@ -304,6 +304,30 @@ class TestConnecting:
             assert await task, "the answer was there in time, though nobody looked"
 
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("identifiers", [("a",), ("a", "b")])
+def test_a_crowd_of_tasks_that_wait_blocks_no_loop(identifiers):
+    limiter = AsyncLimiter(TokenBucket(1, per=0.01))
+
+    async def main():
+        tasks = []
+        for _ in range(80):
+            tasks += [asyncio.create_task(limiter.acquire(*identifiers, timeout=300)) for _ in range(100)]
+            await asyncio.sleep(0)
+        ticks = Ticks()
+        ticking = asyncio.create_task(ticks.run())
+        before = sum(each.done() for each in tasks)
+        await asyncio.sleep(1)
+        admitted = sum(each.done() for each in tasks) - before
+        ticking.cancel()
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert 10 <= admitted <= 1000
+        ticks.assert_free()
+
+    asyncio.run(main())
 
 
 def test_importing_the_package_loads_no_asyncio():
