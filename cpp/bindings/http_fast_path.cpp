@@ -209,61 +209,49 @@ std::string_view bytes_in(PyObject* bytes) {
   return {PyBytes_AS_STRING(bytes), std::size_t(PyBytes_GET_SIZE(bytes))};
 }
 
-/// Header fields with names in lower case, which take the place of others of the same names.
-class OwnFields {
- public:
-  explicit OwnFields(PyObject* fields) : fields_(fields) {
-    const auto is_pair = [](PyObject* each) {
-      return PyTuple_Check(each) && PyTuple_GET_SIZE(each) == 2 && PyBytes_Check(PyTuple_GET_ITEM(each, 0));
-    };
-    if (!PyTuple_Check(fields) || !std::ranges::all_of(members(fields), is_pair)) {
-      raise_value_error("_with_fields takes a mapping and a tuple of pairs of bytes");
-    }
+/// The pairs in a tuple of header fields (name, value), whose names are in lower case.
+std::span<PyObject*> fields_in(PyObject* tuple) {
+  const auto is_field = [](PyObject* each) {
+    return PyTuple_Check(each) && PyTuple_GET_SIZE(each) == 2 && PyBytes_Check(PyTuple_GET_ITEM(each, 0));
+  };
+  if (PyTuple_Check(tuple)) {
+    const std::span fields(PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple)));
+    if (std::ranges::all_of(fields, is_field)) return fields;
   }
+  raise_value_error("_with_fields takes a mapping and a tuple of pairs of bytes");
+}
 
-  [[nodiscard]] bool replace(PyObject* field) const {
-    const Object name = required(PySequence_GetItem(field, 0));
-    return PyBytes_Check(name.get()) && std::ranges::any_of(members(fields_), [&](PyObject* own) {
-             return std::ranges::equal(bytes_in(name.get()), bytes_in(PyTuple_GET_ITEM(own, 0)), {}, lower);
-           });
-  }
+bool has_a_name_of(PyObject* field, std::span<PyObject*> others) {
+  const Object name = required(PySequence_GetItem(field, 0));
+  return PyBytes_Check(name.get()) && std::ranges::any_of(others, [&](PyObject* other) {
+           return std::ranges::equal(bytes_in(name.get()), bytes_in(PyTuple_GET_ITEM(other, 0)), {}, lower);
+         });
+}
 
-  /// The given ones, of any iterable, without those replaced, and then these.
-  [[nodiscard]] Object after(PyObject* given) const {
-    const Object others = required(PySequence_Tuple(given));
-    Object all = required(PyList_New(0));
-    for (PyObject* const each : members(others.get())) {
-      if (!replace(each)) append(all.get(), each);
-    }
-    for (PyObject* const each : members(fields_)) append(all.get(), each);
-    return all;
-  }
-
- private:
-  static std::span<PyObject*> members(PyObject* tuple) {
-    return {PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple))};
-  }
-
-  static void append(PyObject* list, PyObject* member) {
-    if (PyList_Append(list, member) < 0) throw PythonError{};
-  }
-
-  PyObject* fields_;
-};
+void append(PyObject* list, PyObject* member) {
+  if (PyList_Append(list, member) < 0) throw PythonError{};
+}
 
 PyObject* with_fields(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2 || !(PyDict_Check(arguments[0]) || PyObject_HasAttrString(arguments[0], "keys"))) {
       raise_value_error("_with_fields takes a mapping and a tuple of pairs of bytes");
     }
-    const OwnFields own(arguments[1]);
+    const std::span own = fields_in(arguments[1]);
     Object message = required(PyDict_New());
     if (PyDict_Update(message.get(), arguments[0]) < 0) throw PythonError{};
+    const Object all = required(PyList_New(0));
     const Object given = item_of(message.get(), headers_name);
-    const Object none = required(PyTuple_New(0));
-    const bool has_given = given && given.get() != Py_None;
-    const Object headers = own.after(has_given ? given.get() : none.get());
-    if (PyDict_SetItem(message.get(), headers_name, headers.get()) < 0) throw PythonError{};
+    if (given && given.get() != Py_None) {
+      const Object others = required(PySequence_Tuple(given.get()));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(others.get()); ++i) {
+        PyObject* const field = PyTuple_GET_ITEM(others.get(), i);
+        if (has_a_name_of(field, own)) return Py_NewRef(Py_None);
+        append(all.get(), field);
+      }
+    }
+    for (PyObject* const field : own) append(all.get(), field);
+    if (PyDict_SetItem(message.get(), headers_name, all.get()) < 0) throw PythonError{};
     return message.release();
   });
 }
@@ -312,8 +300,9 @@ PyMethodDef functions[] = {
     {"_raw_rate_field", as_c_function(rate_field<PyBytes_FromStringAndSize>), METH_FASTCALL,
      "_raw_rate_field(keys, decision, /)\n--\n\n_rate_field() in bytes."},
     {"_with_fields", as_c_function(with_fields), METH_FASTCALL,
-     "_with_fields(message, fields, /)\n--\n\nReturn a copy of an ASGI message with header fields, whose "
-     "names are in lower case, in place of others of the same names."},
+     "_with_fields(message, fields, /)\n--\n\nReturn a copy of an ASGI message with more header fields, "
+     "whose "
+     "names are in lower case; None if it has a field of one of these names."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

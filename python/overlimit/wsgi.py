@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit._logging.stores import warn_of_other_processes
-from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.answering.fields import HeaderNames, beside, joined
 from overlimit.http.answering.refusals import retry_after_instead, status_code
 from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding.answer import StoreAnswer
@@ -165,7 +165,7 @@ class _Request:
 
 
 class _Start:
-    """Begins a response with the header fields of the decision, which replace others of the same names."""
+    """Begins a response with the header fields of the decision, besides those that the app has set."""
 
     def __init__(self, start_response: StartResponse, fields: Fields) -> None:
         self._start_response, self._fields = start_response, fields
@@ -174,7 +174,9 @@ class _Start:
     def __call__(self, status: str, headers: Fields, exc_info: Any = None, /) -> Callable[[bytes], object]:
         self.response = Response(status, headers)
         ours = {name.lower() for name, _ in self._fields}
-        sent = [(name, value) for name, value in headers if name.lower() not in ours] + self._fields
+        theirs = [(name, value) for name, value in headers if name.lower() in ours]
+        fields = beside(self._fields, joined(theirs)) if theirs else self._fields
+        sent = [field for field in headers if field not in theirs] + fields
         if exc_info is None:
             return self._start_response(status, sent)
         return self._start_response(status, sent, exc_info)

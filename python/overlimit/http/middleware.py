@@ -12,6 +12,7 @@ from overlimit import InvalidLimit
 from overlimit._messages.arguments import checks_arguments, no_such_option
 from overlimit._messages.texts import short_repr
 from overlimit._options import is_set
+from overlimit.http.answering.fields import distinct
 from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, result_of, taking_request
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.deciding.steps import Steps, awaiting
@@ -21,7 +22,7 @@ from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.patterns import Pattern, as_asked, check_reached
 from overlimit.http.rules.app_rate_limits import AppRateLimit, unused_prefix
-from overlimit.http.rules.count_names import CountName, distinct
+from overlimit.http.rules.count_names import CountName
 from overlimit.http.rules.precedence import global_rules, rules_of_options
 
 if TYPE_CHECKING:

@@ -40,6 +40,17 @@ def test_every_response_carries_the_fields_in_place_of_those_of_the_app(make_sit
     assert "RateLimit" not in make_site(streaming, limits="2/minute", headers=None).ask().headers
 
 
+def test_limits_around_limits_are_shown_together_the_stricter_ones_as_one(make_site):
+    inner = make_site(limits="2/minute", headers="both").middleware
+    site = make_site(inner, limits="9/minute", headers="both", key_prefix="outer")
+    first, second, refusal = (site.ask() for _ in range(3))
+    assert first.headers.get_list("RateLimit") == ['"application";r=1;t=60, "application-2";r=8;t=60']
+    assert second.headers["X-RateLimit-Limit"] == "2"
+    assert refusal.headers["RateLimit-Policy"] == '"application";q=2;w=60, "application-2";q=9;w=60'
+    assert refusal.headers["RateLimit"] == '"application";r=0;t=60, "application-2";r=6;t=60'
+    assert (refusal.headers["X-RateLimit-Remaining"], refusal.headers["Retry-After"]) == ("0", "60")
+
+
 @pytest.mark.parametrize(
     ("accept", "sent"),
     [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlimit import MemoryStore
-from overlimit.http.rules.count_names import distinct, policy_name, usable_field_name
+from overlimit.http.rules.count_names import policy_name, usable_field_name
 from overlimit.http.rules.rule import Counts
 
 VALID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -78,11 +78,6 @@ def test_a_usable_field_name_is_the_text_itself_or_hashed(text):
     name = usable_field_name(text)
     assert VALID.fullmatch(name)
     assert name == text or HASHED.fullmatch(name)
-
-
-def test_distinct_keeps_the_first_and_numbers_the_rest():
-    assert distinct(["a", "b", "a", "a-2", "a"]) == ("a", "b", "a-2", "a-2-2", "a-3")
-    assert distinct([]) == ()
 
 
 def test_each_name_is_remembered_once_and_the_latest_last():

@@ -23,7 +23,9 @@ from overlimit import (
 from overlimit.http.answering.fields import (
     HeaderNames,
     Item,
+    beside,
     checked_header_name,
+    distinct,
     legacy_fields,
     policy_field,
     retry_after_seconds,
@@ -199,3 +201,45 @@ def test_keys_that_do_not_fit_are_an_error(wrong):
 
 def test_integers_of_a_policy_have_at_most_fifteen_digits():
     assert policy_field([Item("a", 2**53, 1.0)]) == '"a";q=999999999999999;w=1'
+
+
+def test_distinct_keeps_the_first_and_numbers_the_rest():
+    assert distinct(["a", "b", "a", "a-2", "a"]) == ("a", "b", "a-2", "a-2-2", "a-3")
+    assert distinct([]) == ()
+
+
+THEIRS = {
+    "RateLimit-Policy": '"application";q=5;w=60, "a";q=9;w=1',
+    "RateLimit": '"application";r=4;t=60, "a";r=0;t=1',
+    "X-RateLimit-Limit": "9",
+    "X-RateLimit-Remaining": "3",
+    "X-RateLimit-Reset": "1700000001",
+}
+OURS = [
+    ("RateLimit-Policy", '"b";q=7;w=60, "application";q=100;w=60'),
+    ("RateLimit", '"b";r=6;t=60, "application";r=98;t=60'),
+]
+POLICIES = '"application";q=5;w=60, "a";q=9;w=1, "b";q=7;w=60, "application-2";q=100;w=60'
+RATES = '"application";r=4;t=60, "a";r=0;t=1, "b";r=6;t=60, "application-2";r=98;t=60'
+
+
+def test_fields_of_two_layers_are_shown_together_by_different_names():
+    assert beside(OURS, THEIRS) == [("RateLimit-Policy", POLICIES), ("RateLimit", RATES)]
+    assert beside(OURS, {"ratelimit": THEIRS["RateLimit"]}) == [
+        ("RateLimit-Policy", '"b";q=7;w=60, "application-2";q=100;w=60'),
+        ("RateLimit", RATES),
+    ]
+    assert beside(OURS, {}) == OURS
+
+
+@pytest.mark.parametrize(("remaining", "kept"), [("2", False), ("3", True), ("4", True)])
+def test_of_one_limit_the_stricter_is_shown(remaining, kept):
+    ours = [
+        ("X-RateLimit-Limit", "100"),
+        ("X-RateLimit-Remaining", remaining),
+        ("X-RateLimit-Reset", "1700000002"),
+    ]
+    theirs = [(name, value) for name, value in THEIRS.items() if name.startswith("X-")]
+    assert beside(ours, dict(theirs)) == (theirs if kept else ours)
+    assert beside(ours, {"X-RateLimit-Remaining": "many"}) == ours
+    assert beside(ours, dict(theirs[:2])) == (theirs[:2] if kept else ours)

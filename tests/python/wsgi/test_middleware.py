@@ -42,8 +42,8 @@ class _Server(WSGIServer):
 class Site:
     """A server with a middleware around `hello`, which a validator of WSGI stands around on both sides."""
 
-    def __init__(self, **options: Any) -> None:
-        self.middleware = RateLimitMiddleware(validator(hello), **options)
+    def __init__(self, app: Any = hello, **options: Any) -> None:
+        self.middleware = RateLimitMiddleware(validator(app), **options)
         self._server = make_server("127.0.0.1", 0, self._app, _Server, _Quiet)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
@@ -70,8 +70,8 @@ class Site:
 def make_site(store: MemoryStore | RedisStore, clock: ManualClock) -> Iterator[Callable[..., Site]]:
     sites: list[Site] = []
 
-    def make(**options: Any) -> Site:
-        site = Site(**{"store": store, "clock": clock, "algorithm": "fixed_window", **options})
+    def make(app: Any = hello, **options: Any) -> Site:
+        site = Site(app, **{"store": store, "clock": clock, "algorithm": "fixed_window", **options})
         sites.append(site)
         return site
 
@@ -109,6 +109,14 @@ def test_every_response_carries_the_fields(make_site):
     assert missing.status == 404
     assert missing.headers["RateLimit-Policy"].startswith('"application";q=2;w=')
     assert refusal.headers["X-RateLimit-Remaining"] == "0"
+
+
+def test_limits_around_limits_are_shown_together(make_site):
+    inner = make_site(limits="2/minute").middleware
+    site = make_site(inner, limits="9/minute", key_prefix="outer")
+    *_, refusal = [site.ask() for _ in range(3)]
+    assert refusal.headers["RateLimit-Policy"] == '"application";q=2;w=60, "application-2";q=9;w=60'
+    assert refusal.headers["RateLimit"] == '"application";r=0;t=60, "application-2";r=6;t=60'
 
 
 @pytest.mark.parametrize(

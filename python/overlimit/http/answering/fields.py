@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
@@ -25,6 +25,7 @@ POLICY = "RateLimit-Policy"
 RATE = "RateLimit"
 RETRY_AFTER = "Retry-After"
 
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MOST_NAMES = 256
 _SECOND_US = 1_000_000
@@ -96,6 +97,64 @@ def legacy_fields(decision: Decision, names: HeaderNames = _USUAL_NAMES) -> list
     if seconds != math.inf:
         fields.append((names.reset, str(_epoch_second(decision.time, seconds))))
     return fields
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in order, with the first free number appended to each repeated one."""
+    taken: dict[str, None] = {}
+    for name in names:
+        candidate, number = name, 1
+        while candidate in taken:
+            number += 1
+            candidate = f"{name}-{number}"
+        taken[candidate] = None
+    return tuple(taken)
+
+
+def beside(ours: Iterable[tuple[str, str]], theirs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return fields of ours for a response that has some of these names, whose values are in ``theirs``.
+
+    The lists of the draft have our items behind theirs, with names that differ from theirs; what is no such
+    list is replaced. Of the ``X-RateLimit-*`` fields, which show one limit, those stay that have less left.
+    """
+    given = {name.lower(): value for name, value in theirs.items()}
+    before = {name: given[name] for name in (POLICY.lower(), RATE.lower()) if _is_list(given.get(name, ""))}
+    lists = {name: value for name, value in ours if name.lower() in (POLICY.lower(), RATE.lower())}
+    taken, own = _names_in(before.values()), _names_in(lists.values())
+    names = dict(zip(own, distinct((*taken, *own))[len(taken) :], strict=True))
+    fields = []
+    for name, value in lists.items():
+        renamed = _QUOTED.sub(lambda found: f'"{names[found[1]]}"', value)
+        fields.append((name, ", ".join(filter(None, (before.get(name.lower()), renamed)))))
+    return fields + _stricter([field for field in ours if field[0] not in lists], given)
+
+
+def _is_list(value: str) -> bool:
+    """Return whether it is such a list as ours, to which items can be added."""
+    return value.lstrip().startswith('"')
+
+
+def joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the values of fields by their names in lower case; several of one name make one list."""
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name.lower(), []).append(value)
+    return {name: ", ".join(of_name) for name, of_name in values.items()}
+
+
+def _names_in(lists: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for text in lists for name in _QUOTED.findall(text)))
+
+
+def _stricter(ours: list[tuple[str, str]], given: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return ``X-RateLimit-*`` fields: those that were given if their limit has no more left than ours."""
+    if not ours:
+        return []
+    (_, (name, remaining), *_) = ours
+    left = given.get(name.lower(), "")
+    if not left.isdecimal() or int(left) > int(remaining):
+        return ours
+    return [(name, given[name.lower()]) for name, _ in ours if name.lower() in given]
 
 
 @lru_cache(_MOST_NAMES)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import NamedTuple
 
 from overlimit import _core
-from overlimit.http.answering.fields import raw, raw_name
+from overlimit.http.answering.fields import RawFields, beside, joined, raw, raw_name
 from overlimit.http.answering.refusals import retry_after_instead
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
 from overlimit.http.deciding.answer import StoreAnswer
@@ -61,7 +61,7 @@ class Answering:
     def _start(self, message: Message) -> Awaitable[None]:
         self.has_started = True
         if message["type"] != "websocket.close":
-            message = _core._with_fields(message, self._fields)
+            message = _core._with_fields(message, self._fields) or _with_both(message, self._fields)
         return self._send(message)
 
     async def fail(self) -> None:
@@ -72,10 +72,21 @@ class Answering:
 
 def _response_of(message: Message) -> Response:
     of_websockets = {"websocket.accept": 101, "websocket.close": 403}
-    headers = [
-        (name.decode("latin-1"), value.decode("latin-1")) for name, value in message.get("headers") or ()
-    ]
-    return Response(message.get("status") or of_websockets[message["type"]], headers)
+    status = message.get("status") or of_websockets[message["type"]]
+    return Response(status, _texts(message.get("headers") or ()))
+
+
+def _with_both(message: Message, ours: RawFields) -> Message:
+    """Return a message with fields of ours besides those of the same names that an app within has set."""
+    names = {name for name, _ in ours}
+    headers = list(message["headers"])
+    theirs = [field for field in headers if field[0].lower() in names]
+    fields = beside(_texts(ours), joined(_texts(theirs)))
+    return {**message, "headers": [*(field for field in headers if field not in theirs), *raw(fields)]}
+
+
+def _texts(fields: Iterable[tuple[bytes, bytes]]) -> Fields:
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields]
 
 
 async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, send: Send) -> None:
@@ -134,7 +145,8 @@ def with_retry_after(send: Send, refusal: StoreAnswer) -> Send:
             given = next((value.decode("latin-1") for key, value in fields if key.lower() == name), None)
             seconds = retry_after_instead(refusal.decision, given)
             if seconds is not None:
-                message = _core._with_fields(message, ((name, seconds.encode()),))
+                kept = [field for field in fields if field[0].lower() != name]
+                message["headers"] = [*kept, (name, seconds.encode())]
         await send(message)
 
     return send_it

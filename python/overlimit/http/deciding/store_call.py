@@ -15,6 +15,7 @@ from overlimit.http.answering.fields import (
     HeaderNames,
     Item,
     RawFields,
+    distinct,
     legacy_fields,
     policy_field,
     raw,
@@ -30,7 +31,6 @@ from overlimit.http.identifying.identifiers import (
     as_identifiers,
 )
 from overlimit.http.options.limit_options import Cost
-from overlimit.http.rules.count_names import distinct
 from overlimit.http.rules.rule import ResolvedRule, Role, UnregisteredLimiter
 from overlimit.limits import Limit
 

@@ -12,14 +12,13 @@ from weakref import WeakSet
 
 from overlimit import MemoryStore
 from overlimit._forks import PerProcess
-from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.answering.fields import HeaderNames, distinct
 from overlimit.http.callables import result_of
 from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
-from overlimit.http.rules.count_names import distinct
 from overlimit.http.rules.rule import Arguments, Counts, Role
 from overlimit.stores import Store, as_store
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from overlimit._forks import PerProcess
+from overlimit.http.answering.fields import distinct
 from overlimit.http.options.limit_options import LimitOptions
-from overlimit.http.rules.count_names import distinct
 
 if TYPE_CHECKING:
     from overlimit.http.rules.app_rate_limits import RateLimitHandle

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from overlimit._core import is_key_name
@@ -82,18 +81,6 @@ def policy_name(kind: str, *parts: str, prefix: str = "") -> str:
 def usable_field_name(text: str) -> str:
     """Return ``text`` when it can stand in a header as it is, else a readable part of it and a hash."""
     return text if is_key_name(text) else _hashed(text, (text,))
-
-
-def distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in order, with the first free number appended to each repeated one."""
-    taken: dict[str, None] = {}
-    for name in names:
-        candidate, number = name, 1
-        while candidate in taken:
-            number += 1
-            candidate = f"{name}-{number}"
-        taken[candidate] = None
-    return tuple(taken)
 
 
 def _hashed(text: str, slots: tuple[str, ...]) -> str:
