@@ -11,15 +11,14 @@ from weakref import ref
 
 from overlimit import _steps
 from overlimit.aio import loops
-from overlimit.waiting.acquiring import Caller, acquiring
+from overlimit.waiting.acquiring import Caller, Subject, acquiring
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
-    from overlimit.limiter import Limiter
 
 
 async def acquired(
-    subjects: list[tuple[Limiter, bytes]],
+    subjects: list[Subject],
     timeout: float | None,
     hit: Callable[[float], Any],
     peek: Callable[[float], Any],

@@ -27,8 +27,8 @@ _log = logging.getLogger("overlimit")
 class AsyncSlot:
     """One of a key's slots, taken, and true, until ``leave``. ``AsyncConcurrency.enter`` makes it.
 
-    It is also left when nobody refers to it any more, while its event loop runs; else it is free once its
-    longest time is over. It can be neither pickled nor copied.
+    It is also left when nobody refers to it any more: in memory at once, else as long as its event loop goes
+    on. Otherwise it is free once its longest time is over. It can be neither pickled nor copied.
     """
 
     _has_left = True
@@ -52,6 +52,9 @@ class AsyncSlot:
 
     def __del__(self) -> None:
         if not self:
+            return
+        if not self._limiter._waits:
+            self._limiter._limiter.refund(self._decision)
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(_start_leaving, self._limiter, self._decision)

@@ -170,7 +170,7 @@ class AsyncLimiter:
             else (limiter._hit_within, limiter._peek_within)
         )
         return await acquired(
-            subjects_of(limiter, identifiers),
+            subjects_of(limiter, identifiers, cost),
             timeout,
             lambda patience: hit(*identifiers, cost=cost, patience=patience),
             lambda patience: peek(*identifiers, cost=cost, patience=patience),

@@ -13,7 +13,7 @@ from overlimit.aio.acquiring import acquired
 from overlimit.aio.limiter import AsyncLimiter
 from overlimit.limiter import Limiter
 from overlimit.stores import MemoryStore
-from overlimit.waiting.acquiring import key_of
+from overlimit.waiting.acquiring import subjects_in
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
@@ -55,7 +55,7 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
         else (_core._hit_all_within, _core._peek_all_within)
     )
     return await acquired(
-        [(charge[0], key_of(charge[1])) for charge in own],
+        subjects_in(own),
         timeout,
         partial(hit, own),
         partial(peek, own),

@@ -3,7 +3,8 @@
 The callers that wait for one limiter (or its family, of ``with_limits``) form a queue for each identifier,
 first come first served. The first in all of its queues asks the store, sleeps until the exact
 instant at which the store told it to ask again, and asks again; all others sleep, and who leaves wakes those
-that are the first then. So each admission costs a few calls of the store, however many wait.
+that are the first then. So each admission costs a few calls of the store, however many wait. Besides, a call
+with a timeout asks once when it comes behind others, to be refused at once if it would wait in vain.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from overlimit import _core, _steps
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import OF_ACQUIRE
 from overlimit._messages.texts import short_repr
+from overlimit._options import whole_number
 from overlimit.clocks import END_US
 from overlimit.errors import StoreError
 from overlimit.waiting.queues import Waiter, wait_queues
@@ -58,7 +60,7 @@ def acquire(
         return limiter._peek_within(*identifiers, cost=cost, patience=patience)
 
     caller = Caller(hit, peek, limiter.refund, WakeUp)
-    return _steps.run_calls(acquiring(subjects_of(limiter, identifiers), timeout, caller))
+    return _steps.run_calls(acquiring(subjects_of(limiter, identifiers, cost), timeout, caller))
 
 
 @checks_arguments(
@@ -94,9 +96,7 @@ def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decis
     checked = _core._checked_charges(charges)
     hit, peek = partial(_core._hit_all_within, checked), partial(_core._peek_all_within, checked)
     caller = Caller(hit, peek, checked[0][0].refund, WakeUp)
-    return _steps.run_calls(
-        acquiring([(charge[0], key_of(charge[1])) for charge in checked], timeout, caller)
-    )
+    return _steps.run_calls(acquiring(subjects_in(checked), timeout, caller))
 
 
 class Caller(NamedTuple):
@@ -112,21 +112,40 @@ class Caller(NamedTuple):
     """Makes what the caller sleeps by."""
 
 
-def subjects_of(limiter: Limiter, identifiers: Iterable[object]) -> list[tuple[Limiter, bytes]]:
-    """Return in which queues a caller waits who names these identifiers to a limiter."""
-    return [(limiter, key_of(identifier)) for identifier in identifiers]
+class Subject(NamedTuple):
+    """Whom a caller waits for."""
+
+    limiter: Limiter
+    key: bytes
+    cost: int
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the limits admit such a cost, sooner or later."""
+        return whole_number(self.cost) is not None and all(
+            self.cost <= limit.quota for limit in self.limiter.limits
+        )
 
 
-def acquiring(
-    subjects: list[tuple[Limiter, bytes]], timeout: float | None, caller: Caller
-) -> Steps[Decision]:
+def subjects_of(limiter: Limiter, identifiers: Iterable[object], cost: int) -> list[Subject]:
+    """Return whom a caller waits for who names these identifiers to a limiter."""
+    return [Subject(limiter, key_of(identifier), cost) for identifier in identifiers]
+
+
+def subjects_in(charges: Iterable[tuple[Limiter, str | bytes, int]]) -> list[Subject]:
+    """Return whom a caller waits for who names these charges."""
+    return [Subject(limiter, key_of(identifier), cost) for limiter, identifier, cost in charges]
+
+
+def acquiring(subjects: list[Subject], timeout: float | None, caller: Caller) -> Steps[Decision]:
     """Wait in the queues of all subjects, by the clock that their limiters share, and then for the delay."""
     longest = timeout_us(timeout)
-    clock = clock_of(subjects[0][0]) if subjects else own_time
-    waiter = Waiter(subjects, clock.now() + longest, caller.wake_up())
+    clock = clock_of(subjects[0].limiter) if subjects else own_time
+    waiter = Waiter([each[:2] for each in subjects], clock.now() + longest, caller.wake_up())
+    in_vain = longest < math.inf or not all(each.may_pass for each in subjects)
     decision = None
     try:
-        decision = yield from _Acquisition(waiter, caller, clock).deciding()
+        decision = yield from _Acquisition(waiter, caller, clock, may_wait_in_vain=in_vain).deciding()
         if decision.delay > 0:
             until = clock.time_of(decision) + micros_of(decision.delay)
             yield from clock.waiting(caller.wake_up(), until)
@@ -166,8 +185,12 @@ def _giving_back(caller: Caller, decision: Decision) -> Steps[None]:
 class _Acquisition:
     """One call of ``acquire`` or ``acquire_all``: how it comes to a decision."""
 
-    def __init__(self, waiter: Waiter, caller: Caller, clock: WaitingClock) -> None:
+    def __init__(
+        self, waiter: Waiter, caller: Caller, clock: WaitingClock, *, may_wait_in_vain: bool
+    ) -> None:
         self._waiter, self._caller, self._clock = waiter, caller, clock
+        self._may_wait_in_vain = may_wait_in_vain
+        """Whether a caller that is not the first may have to be refused at once."""
 
     def deciding(self) -> Steps[Decision]:
         """Wait in all queues, and return the admission or the refusal."""
@@ -186,7 +209,7 @@ class _Acquisition:
 
     def _deciding_in_turn(self) -> Steps[Decision]:
         """Return the admission, or the refusal as soon as it is certain that the deadline cannot be met."""
-        has_peeked = False
+        has_peeked = not self._may_wait_in_vain
         while True:
             self._waiter.wake_up.is_notified = False
             if wait_queues().is_first(self._waiter):

@@ -8,10 +8,13 @@ import itertools
 import pytest
 
 from overlimit import FixedWindow, Limiter, SlidingLog
+from overlimit.limits import ALGORITHMS
+from overlimit.limits.limit import Terms
 
 from .waiters import PATIENCE, queued, until
 
 CROWD = 30
+LIMITS = {name: kind.from_terms(Terms(3, 1)) for name, kind in ALGORITHMS.items()}
 
 
 def calls(limiter):
@@ -58,14 +61,14 @@ def test_a_refund_wakes_one(build, call):
     charged = limiter.hit("a")
     callers = [call(limiter.acquire, "a", timeout=None) for _ in range(CROWD)]
     until(lambda: queued(limiter) == CROWD)
-    until(lambda: calls(limiter) == 1 + CROWD)
+    until(lambda: calls(limiter) == 2)
     limiter.refund(charged)
     until(lambda: queued(limiter) == CROWD - 1)
-    until(lambda: calls(limiter) == 1 + CROWD + 3)  # the refund, the admission, and one that has to wait on
+    until(lambda: calls(limiter) == 2 + 3)  # the refund, the admission, and one that has to wait on
     until(lambda: sum(caller.done() for caller in callers) == 1)
     limiter.update(FixedWindow(CROWD, 3600))
     assert all(caller.result(PATIENCE) for caller in callers)
-    assert calls(limiter) <= 3 * CROWD + 3
+    assert calls(limiter) <= 2 * CROWD + 4
 
 
 def test_nobody_is_asked_for_what_happens_to_others(build, call):
@@ -93,16 +96,37 @@ def test_those_whose_time_is_up_in_the_middle_cost_two_calls_each_and_wake_nobod
         options = {"timeout": None if number % 2 == 0 else 15}
         callers.append(call(limiter.acquire, "a", **options))
         until(lambda waiting=number + 1: queued(limiter) == waiting)
-    until(lambda: calls(limiter) == 1 + CROWD)
-    clock.advance(10)
     patient, hasty = callers[::2], callers[1::2]
+    until(lambda: calls(limiter) == 2 + len(hasty))
+    clock.advance(10)
     assert patient[0].result(PATIENCE)
     assert not any(caller.result(PATIENCE) for caller in hasty)
-    until(lambda: calls(limiter) <= 1 + CROWD + 2 + len(hasty))
+    until(lambda: calls(limiter) <= 4 + 2 * len(hasty))
     for caller in patient[1:]:
         clock.advance(10)
         assert caller.result(PATIENCE).time == clock.now()
-    assert 1 + CROWD + len(hasty) <= calls(limiter) <= 1 + 3 * len(patient) + 2 * len(hasty)
+    assert 1 + len(patient) + 2 * len(hasty) <= calls(limiter)
+    assert calls(limiter) <= 2 + 2 * len(patient) + 2 * len(hasty)
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+def test_who_comes_behind_others_and_has_time_asks_nothing_unless_it_can_never_pass(store, call, kind):
+    limiter = Limiter(LIMITS[kind], name="patient", store=store)
+    quota = limiter.limits[0].quota
+    limiter.lock("a", 3600)
+    first = call(limiter.acquire, "a", timeout=None)
+    until(lambda: queued(limiter) == 1)
+    until(lambda: calls(limiter) == 2)
+    others = [call(limiter.acquire, "a", cost=cost, timeout=None) for cost in (1, quota)]
+    until(lambda: queued(limiter) == 3)
+    assert limiter.acquire("a", cost=quota + 1, timeout=None).status == "never"
+    assert calls(limiter) == 3
+    limiter.unlock("a")
+    assert first.result(PATIENCE)
+    limiter.reset("a")
+    assert others[0].result(PATIENCE)
+    limiter.reset("a")
+    assert others[1].result(PATIENCE)
 
 
 def test_one_who_cannot_go_before_those_ahead_asks_once(build, clock, call):

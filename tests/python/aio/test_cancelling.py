@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from overlimit import FixedWindow, LeakyBucket, Limiter, RedisStore, TokenBucket, waiting
+from overlimit import FixedWindow, LeakyBucket, Limiter, MemoryStore, RedisStore, TokenBucket, waiting
 from overlimit.aio import AsyncConcurrency, AsyncLimiter, acquire_all
 from programs import run
 from servers.patience import PATIENCE
@@ -230,6 +230,22 @@ def test_nobody_waits_behind_those_whose_loop_has_ended(store, ends):
     del kept
     gc.collect()
     assert nobody_waits()
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("turns", [0, 1])
+def test_a_slot_that_is_dropped_is_left_in_memory_even_if_the_loop_ends_at_once(store, turns):
+    slots = AsyncConcurrency(2, store=store, name="slots")
+
+    async def drop():
+        slot = await slots.enter("a")
+        assert slot
+        del slot
+        gc.collect()
+        await asyncio.sleep(turns * 0.2)
+
+    asyncio.run(drop())
+    assert asyncio.run(slots.in_use("a")) == 0 or (turns == 0 and not isinstance(store, MemoryStore))
 
 
 def test_threads_and_tasks_of_one_name_are_served_in_the_order_in_which_they_came(store):
