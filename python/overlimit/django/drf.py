@@ -7,17 +7,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-try:  # so that what is missing is named before anything else is imported
+from overlimit._messages.optional import needed
+
+with needed(
+    "overlimit.django.drf needs Django REST framework: pip install 'overlimit[drf]' brings it",
+    "rest_framework",
+):
     from rest_framework.exceptions import APIException
     from rest_framework.settings import api_settings
     from rest_framework.throttling import BaseThrottle
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "rest_framework":
-        raise
-    raise ModuleNotFoundError(
-        "overlimit.django.drf needs Django REST framework: pip install 'overlimit[drf]' brings it",
-        name=error.name,
-    ) from None
 
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
