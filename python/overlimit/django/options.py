@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from overlimit._messages.arguments import no_such_option
+from overlimit._messages.arguments import check_options
 from overlimit._messages.texts import nearest
 from overlimit.django.keys import identifiers_of
 from overlimit.django.rates import optional
 from overlimit.django.settings import KEY
-from overlimit.http.callables import taking_request
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Option, options
+from overlimit.http.options.kinds import Option, options, with_request
 from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options, methods_of
 from overlimit.http.patterns import METHODS
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
@@ -67,10 +66,8 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     ``shared`` names the count if there is a single one for all views. Raises InvalidLimit, ValueError or
     TypeError for what is wrong.
     """
-    for name in given:
-        if name not in VIEW_OPTIONS:
-            raise no_such_option("rate_limit", name, VIEW_OPTIONS, _HINTS)
-    keywords = {name: _taking_request(name, value) for name, value in given.items()}
+    check_options("rate_limit", given, VIEW_OPTIONS, _HINTS)
+    keywords = with_request(given, VIEW_OPTIONS)
     block = keywords.pop("block", True)
     VIEW_OPTIONS["block"].check(block, 1)
     keywords["identifiers"] = identifiers_of(keywords.pop("key", None))
@@ -84,11 +81,6 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
         keywords["name"] = shared
     made = limit_options(optional(limits), keywords, LIMIT_OPTIONS, arguments=1, is_shared=group is not None)
     return (AppliedLimit(dataclasses.replace(made, block=block), None),) if made.parts else ()
-
-
-def _taking_request(name: str, value: Any) -> Any:
-    own = 0 if name == "key" else VIEW_OPTIONS[name].kind.own_arguments
-    return taking_request(value, own)
 
 
 def _check_group(group: object, keywords: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from fastapi import FastAPI
 
 from overlimit import Decision
-from overlimit._messages.arguments import checks_arguments, no_such_option
+from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.clocks import ClockLike
 from overlimit.fastapi.app_state import AppState
@@ -115,10 +115,7 @@ class RateLimit(BaseRateLimit):
         """
         if not isinstance(app, FastAPI):
             raise TypeError(f"init_app takes the FastAPI app, as in init_app(app), not {type(app).__name__}")
-        settings = self._settings
-        if clock is not None:
-            settings = Settings({**settings.options, "clock": clock}, 1)
-        AppState.of(app).register(self._handle, settings)
+        AppState.of(app).register(self._handle, self._settings.replaced(clock=clock))
         self._handle.switch_new_apps()
         waiting.discard(self._handle)
 
@@ -266,8 +263,6 @@ def _check_app(app: object) -> None:
 
 def _options_of(options: Keywords) -> dict[str, Any]:
     """Return the options with functions as they will be called; raises TypeError if one does not exist."""
-    for name in options:
-        if name not in Keywords.__annotations__:
-            raise no_such_option("RateLimit", name, Keywords.__annotations__, ARGUMENTS)
+    check_options("RateLimit", options, Keywords.__annotations__, ARGUMENTS)
     BEFORE_VALIDATION.check(options.get("before_validation") or False, 1)
     return taken_functions(dict(options), _OPTIONS)

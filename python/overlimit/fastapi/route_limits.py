@@ -19,11 +19,10 @@ from overlimit.http.callables import (
     function_name,
     mark_as_coroutine_function,
     needed_parameters,
-    taking_request,
 )
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Option
+from overlimit.http.options.kinds import Option, with_request
 from overlimit.http.options.limit_options import (
     LIMIT_OPTIONS,
     AnyCost,
@@ -115,13 +114,9 @@ def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[s
     for name in options.keys() & known.keys():
         if known[name].kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
             _refuse_key(name, options[name])
-    taken = {
-        name: taking_request(value, known[name].kind.own_arguments, kept_in) if name in known else value
-        for name, value in options.items()
-    }
     return {
         name: asked_once(value, kept_in) if name.endswith("exempt_when") else value
-        for name, value in taken.items()
+        for name, value in with_request(options, known, kept_in).items()
     }
 
 

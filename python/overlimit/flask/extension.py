@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from flask import Blueprint, Flask, has_app_context
 
 from overlimit import Decision
-from overlimit._messages.arguments import no_such_option
+from overlimit._messages.arguments import check_options
 from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState, Ledger, has_an_app
@@ -92,8 +92,7 @@ class RateLimit(BaseRateLimit):
         if not isinstance(app, Flask):
             raise TypeError(f"init_app takes the Flask app, as in init_app(app), not {type(app).__name__}")
         state = AppState.of(app)
-        settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
-        state.register(self._handle, settings)
+        state.register(self._handle, self._settings.replaced(clock=clock))
         # Registered here, too: app.test_cli_runner() needs no entry point, and the app's own command stays.
         app.cli.commands.setdefault("limits", limits)
         has_an_app(self._handle)
@@ -197,9 +196,7 @@ def _app_of(first: Flask | None, options: Keywords) -> Flask | None:
 
 def _options_of(options: Keywords) -> dict[str, Any]:
     """Return the options without proxies; raises TypeError if one does not exist."""
-    for name in options:
-        if name not in Keywords.__annotations__:
-            raise no_such_option("RateLimit", name, Keywords.__annotations__, GUESSES)
+    check_options("RateLimit", options, Keywords.__annotations__, GUESSES)
     return without_proxies(options, RATE_LIMIT_OPTIONS)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from overlimit import InvalidLimit
-from overlimit._messages.arguments import no_such_option
+from overlimit._messages.arguments import check_options
 from overlimit._options import is_set
 from overlimit.http.callables import check_callable, fingerprint, function_name
 from overlimit.http.identifying.identifiers import Anonymous, Identify, identify_by
@@ -189,8 +189,7 @@ def limit_options(
     during_request: bool = False,
 ) -> LimitOptions:
     """Return a decorator's options, checked; raise InvalidLimit, ValueError or TypeError for wrong ones."""
-    for name in sorted(keywords.keys() - set(known)):
-        raise no_such_option("a limit", name, known)
+    check_options("a limit", sorted(keywords), known)
     # Flask-Limiter would read None as False where the default may be True.
     switches = {
         name for name, known in LIMIT_OPTIONS.items() if known.kind is kinds.SWITCH and known.is_strict
