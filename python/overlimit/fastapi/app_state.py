@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,14 +16,14 @@ from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
 from overlimit.fastapi.route_limits import RouteLimit, waiting
 from overlimit.fastapi.routes import Found, LimitedRoute, called_in, find_routes
+from overlimit.http.app_state import BaseAppState
 from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
 from overlimit.http.callables import function_name
-from overlimit.http.deciding.plans import PlanCache, RoutePlan
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.openapi import with_refusals
 from overlimit.http.options.settings import Settings
-from overlimit.http.reports import RulesOfRoute
-from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
+from overlimit.http.rules.app_rate_limits import RateLimitHandle
 from overlimit.http.rules.applied_limits import (
     AppliedLimit,
     applied_limits_above,
@@ -31,22 +31,18 @@ from overlimit.http.rules.applied_limits import (
     labelled,
     wrapped_chain,
 )
-from overlimit.http.rules.precedence import Route, check_methods, check_registered, rules_of_route
-from overlimit.http.rules.rule import Rule
+from overlimit.http.rules.precedence import Route
 
 _log = logging.getLogger("overlimit")
 
 
-class AppState:
+class AppState(BaseAppState):
     """The RateLimits of one app and the plans of its routes."""
 
     def __init__(self, app: FastAPI) -> None:
         """Add a middleware, and the answer 429 to its OpenAPI; `of` makes one state per app."""
+        super().__init__(app, app.title, by_address_and_user, how_to_register="call init_app(app) on it")
         self.app = app
-        self.rate_limits = AppRateLimits(
-            app, app.title, by_address_and_user, how_to_register="call init_app(app) on it"
-        )
-        self.plans = PlanCache(self.rate_limits, self._find_route, self._check_route)
         self._found = Found([], [], [])
         self._lengths: list[int] | None = None
         self._numbers: dict[LimitedRoute, str] = {}
@@ -142,26 +138,27 @@ class AppState:
             first = self._first[route] = route.decides_first or asked or of_all
         return first
 
-    def routes(self) -> tuple[RulesOfRoute, ...]:
-        """Return every route with its rules; raise as `check_registered` does."""
+    def found_routes(self) -> Iterator[Route]:
+        """Yield every route."""
         self.prepare()
-        return tuple(
-            (described, self._rules_of(described))
-            for route in self._found.routes
-            for described in self._described(route)
-        )
+        return (each for route in self._found.routes for each in self._described(route))
 
     def _described(self, route: LimitedRoute) -> Iterator[Route]:
         methods = [method for method in route.methods if method not in ("HEAD", "OPTIONS")]
-        return (self._find_route(self._numbers[route], method) for method in methods)
+        return (self.find_route(self._numbers[route], method) for method in methods)
 
-    def _rules_of(self, route: Route) -> tuple[Rule, ...]:
-        check_registered(self.rate_limits, route)
-        limits = self.rate_limits
-        return tuple(rule for each in limits for rule in rules_of_route(limits, each, route))
+    def endpoints(self) -> Collection[str]:
+        """Return the names of all path functions."""
+        self.prepare()
+        return self._endpoints.values()
 
-    def _find_route(self, number: str, method: str) -> Route:
-        route = self._found.routes[int(number)]
+    def methods_taken(self) -> Collection[str]:
+        """Return the methods of all routes."""
+        return {method for each in self._found.routes for method in each.methods}
+
+    def find_route(self, endpoint: str, method: str) -> Route:
+        """Return a route for one HTTP method; plans know it by its number, as it may share its function."""
+        route = self._found.routes[int(endpoint)]
         on_method = route.method_handler(method)
         depends = [(f"depends-{label}", each) for label, each in labelled(tuple(route.depends()))]
         return Route(
@@ -175,14 +172,10 @@ class AppState:
             field_name=function_name(route.handler).removesuffix("()").rpartition(".")[2],
         )
 
-    def _check_route(self, route: Route, more: Iterable[AppliedLimit]) -> None:
-        taken = {method for each in self._found.routes for method in each.methods}
-        check_methods(route, more, taken, self.app.title)
-
     def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()
         for route in self._found.routes:
-            rules = [rule for each in self._described(route) for rule in self._rules_of(each)]
+            rules = [rule for each in self._described(route) for rule in self.rules_of(each)]
             if hasattr(route.target, "responses"):  # of FastAPI, not of Starlette
                 route.target.responses = with_refusals(route.target.responses, rules)
         return openapi()

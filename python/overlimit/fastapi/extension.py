@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fastapi import FastAPI
 
-from overlimit import Decision
 from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.clocks import ClockLike
@@ -30,7 +29,7 @@ from overlimit.fastapi.route_limits import (
 )
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import asked_once, taking_request
-from overlimit.http.identifying.identifiers import Identifiers
+from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.options.kinds import documents, without_keys
 from overlimit.http.options.limit_options import AnyLimits, AnyScope
 from overlimit.http.options.rate_limit_options import (
@@ -42,8 +41,6 @@ from overlimit.http.options.rate_limit_options import (
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.rate_limit import BaseRateLimit
-from overlimit.http.reports import reset_counts
-from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
 
 if TYPE_CHECKING:
@@ -202,49 +199,21 @@ class RateLimit(BaseRateLimit):
         self._add_filter(asked_once(taking_request(function, 0, kept_in), kept_in), 1)
         return function
 
-    def _reset(self, endpoint: str | None, identifiers: Identifiers | None) -> list[str]:
-        registered = tuple(self._registered())
-        found = [(state.routes(), rate_limit) for state, rate_limit in registered]
-        endpoints = {route.endpoint for routes, _ in found for route, _ in routes}
-        if endpoint is not None and endpoint not in endpoints:
-            raise ValueError(
-                f"no endpoint is called {endpoint!r}; they have the names of their functions, as "
-                "'main.read_items'"
-            )
-        return [
-            name
-            for routes, rate_limit in found
-            for name in reset_counts(routes, rate_limit, endpoint, identifiers)
-        ]
+    _endpoints_are = "they have the names of their functions, as 'main.read_items'"
 
     def _is_in_request(self) -> bool:
         return current.get() is not None
 
-    def _registered(self) -> Iterator[tuple[AppState, AppRateLimit]]:
+    def _current_state(self) -> AppState | None:
         conversation = current.get()
-        if conversation is None:
-            states = [AppState.of(each.app) for each in self._handle.apps if isinstance(each.app, FastAPI)]
-        else:
-            states = [conversation.state]
-        for state in states:
-            rate_limit = state.rate_limits.get(self._handle)
-            if rate_limit is None:
-                raise RuntimeError(
-                    f"{state.app.title!r} does not have this RateLimit: call init_app(app) on it"
-                )
-            yield state, rate_limit
+        return None if conversation is None else conversation.state
 
-    @property
-    def current_decision(self) -> Decision | None:
-        """The latest decision on the current request; None if there is none. A refusal is falsy.
-
-        If only shadow limits would have refused, it is their refusal.
-        """
+    def _current_ledger(self) -> RequestLedger | None:
         conversation = current.get()
-        if conversation is None or conversation.ledger is None:
-            return None
-        rate_limit = conversation.state.rate_limits.get(self._handle)
-        return None if rate_limit is None else conversation.ledger.decision(rate_limit)
+        return None if conversation is None else conversation.ledger
+
+    def _state_of(self, app: FastAPI) -> AppState:
+        return AppState.of(app)
 
 
 def _check_app(app: object) -> None:

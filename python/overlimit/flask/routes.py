@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flask import Flask
 
-from overlimit.http.rules import precedence
 from overlimit.http.rules.applied_limits import (
     AppliedLimit,
     applied_limits_above,
@@ -77,11 +76,3 @@ def _is_static(app: Flask, endpoint: str) -> bool:
     owner, _, name = endpoint.rpartition(".")
     scaffold = app.blueprints.get(owner) if owner else app
     return name == "static" and scaffold is not None and scaffold.has_static_folder
-
-
-def check_methods(app: Flask, route: Route, more: Iterable[AppliedLimit]) -> None:
-    """Raise ValueError if limits of a route, or ``more``, name methods that neither HTTP nor the app has."""
-    rules = tuple(app.url_map.iter_rules())
-    if all(rule.methods is not None for rule in rules):
-        taken = {name for rule in rules for name in rule.methods or ()}
-        precedence.check_methods(route, more, taken, app.name)
