@@ -219,7 +219,7 @@ class _Body:
 
 def _answer(refusal: StoreAnswer, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
     """Answer a refused request by the app that ``on_breach`` returned, or else in a type that it accepts."""
-    app = None if refusal.store_failed else refusal.answer_of_hooks((environ,), callable, "a WSGI app")
+    app = refusal.answer_of_hooks((environ,), callable, "a WSGI app")
     if app is not None:
         answered: Iterable[bytes] = app(environ, _with_retry_after(start, refusal))
         return answered

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
@@ -22,8 +23,7 @@ from overlimit.http.answering.refusals import (
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.steps import Steps, all_of
-from overlimit.http.identifying.identifiers import IdentifierCache
+from overlimit.http.deciding.steps import Steps
 from overlimit.http.rules.applied_limits import AppliedLimits
 
 _LEDGER = "_overlimit_ledger"
@@ -36,7 +36,6 @@ class Ledger(RequestLedger):
 
     __slots__ = (
         "_before",
-        "_caches",
         "_is_limited",
         "_is_taken",
         "_refused",
@@ -51,8 +50,10 @@ class Ledger(RequestLedger):
     def __init__(self, of: Site, request: HttpRequest) -> None:
         super().__init__(DjangoRequest(request), _NO_PLAN)
         self.site = of
-        self._before: tuple[StoreAnswer, ...] = ()
+        self._before: Sequence[StoreAnswer] = ()
+        """What was decided before the latest refusal."""
         self._refused: HttpResponseBase | None = None
+        """The response that the latest refusal became."""
         self._is_limited: bool | None = None
         self._is_taken = False
         self.headers_of_view: dict[str, str] | None = None
@@ -65,7 +66,6 @@ class Ledger(RequestLedger):
         """Whether the limits of the site are decided together with those of the first decorator."""
         self.told: Decision | None = None
         """What the view is told: the latest decision, or the refusal."""
-        self._caches: list[IdentifierCache] = []
 
     @classmethod
     def of(cls, request: HttpRequest) -> Ledger:
@@ -102,49 +102,39 @@ class Ledger(RequestLedger):
 
         ``given`` is the request as the view has it, with which functions of the app are called.
         """
-        warn_of_processes(plan, request)
-        now = RequestLedger(DjangoRequest(given), plan)
-        now.decide()
-        return self._enforced(now, given, request)
+        before = self._begin(plan, given, request)
+        self.decide()
+        return self._enforced(before, given, request)
 
     async def enforce_async(
         self, plan: ViewPlan, given: Any, request: HttpRequest
     ) -> HttpResponseBase | None:
         """Decide a request as `enforce` does, without blocking the event loop."""
+        before = self._begin(plan, given, request)
+        await self.decide_async()
+        return self._enforced(before, given, request)
+
+    def _begin(self, plan: ViewPlan, given: Any, request: HttpRequest) -> int:
+        """Begin a decision; return how many answers there were before."""
         warn_of_processes(plan, request)
-        now = RequestLedger(DjangoRequest(given), plan)
-        await now.decide_async()
-        return self._enforced(now, given, request)
+        self.begin(DjangoRequest(given), plan)
+        return len(self.answers)
 
-    def _enforced(self, now: RequestLedger, given: Any, request: HttpRequest) -> HttpResponseBase | None:
-        before = tuple(self.answers)
-        self._add(now)
-        request.rate_limit = self.told
-        if now.refusal is None:
-            return None
-        self.refusal, self._before = now.refusal, before
-        self._refused = _answer(now.refusal, given, request)
-        return self._refused
-
-    def _add(self, now: RequestLedger) -> None:
-        self.answers += now.answers
-        self._caches += [now.identifiers] * len(now.answers)
-        self.rolled_back = (*self.rolled_back, *now.rolled_back)
-        self.may_refund = self.may_refund or now.may_refund
+    def _enforced(self, before: int, given: Any, request: HttpRequest) -> HttpResponseBase | None:
         if self.told is None or self.told:
             self.told = self.decision(self.site.rate_limit)
         if self.headers_of_view is not None:
             self.headers_of_view.update(self.fields())
-
-    def refunding_uncounted(self, response: Any) -> Steps[None]:
-        """Refund what does not count, each decision by the identifiers that it was made for."""
-        self.may_refund = False
-        decided = zip(self.answers, self._caches, strict=False)
-        yield from all_of(each.refunding_uncounted(response, cache) for each, cache in decided)
+        request.rate_limit = self.told
+        if self.refusal is None:
+            return None
+        self._before = self.answers[:before]
+        self._refused = _answer(self.refusal, given, request)
+        return self._refused
 
     def finish(self, response: HttpResponseBase) -> Steps[None] | None:
         """Write the header fields; return what is to be refunded by the response, None if nothing is."""
-        if self.refusal is not None or self.may_refund:
+        if self._refused is not None or self.may_refund:
             return self._finishing(response)
         self._write_fields(response)
         return None
@@ -155,7 +145,7 @@ class Ledger(RequestLedger):
         If a refusal is the response, what was decided before gives back what it has charged. A view may also
         go on, as one that does many things in a request.
         """
-        if self.refusal is not None and (response is self._refused or response.status_code in (429, 503)):
+        if self._refused is not None and (response is self._refused or response.status_code in (429, 503)):
             yield from self._rolling_back([each for each in self._before if each not in self.rolled_back])
         self._write_fields(response)
         if self.may_refund:
@@ -178,13 +168,11 @@ class Ledger(RequestLedger):
 
 
 def _answer(refusal: StoreAnswer, given: Any, request: HttpRequest) -> HttpResponseBase:
-    if not refusal.store_failed:
-        wanted = "an HttpResponse"
-        answer = refusal.answer_of_hooks(
-            (given,), lambda result: isinstance(result, HttpResponseBase), wanted
-        )
-        if answer is not None:
-            return cast(HttpResponseBase, answer)
+    answer: HttpResponseBase | None = refusal.answer_of_hooks(
+        (given,), lambda result: isinstance(result, HttpResponseBase), "an HttpResponse"
+    )
+    if answer is not None:
+        return answer
     return _response(refusal.response(request.META.get("HTTP_ACCEPT"), (given,)))
 
 

@@ -30,8 +30,11 @@ _MOST_WARNED_OF = 1024  # a request may choose the name of a limit
 class StoreAnswer:
     """What one store answered to a request."""
 
-    def __init__(self, plan: StorePlan, call: StoreCall, decision: Decision) -> None:
+    def __init__(
+        self, plan: StorePlan, call: StoreCall, decision: Decision, identifiers: IdentifierCache
+    ) -> None:
         self.plan, self.call, self.decision = plan, call, decision
+        self._identifiers = identifiers
 
     @property
     def store_failed(self) -> bool:
@@ -107,7 +110,12 @@ class StoreAnswer:
     def answer_of_hooks(
         self, arguments: tuple[Any, ...], is_answer: Callable[[Any], bool], wanted: str
     ) -> Any | None:
-        """Call all ``on_breach`` hooks, and return the last answer, if any; TypeError for texts and such."""
+        """Call all ``on_breach`` hooks, and return the last answer, if any; TypeError for texts and such.
+
+        None is called if the store failed.
+        """
+        if self.store_failed:
+            return None
         # Hooks of a RateLimit come first in each rule, and each is called once.
         hooks = dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach[:1])
         hooks |= dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach)
@@ -188,13 +196,13 @@ class StoreAnswer:
         except StoreError as error:
             self.plan.log_or_raise(error)
 
-    def refunding_uncounted(self, response: Any, identifiers: IdentifierCache) -> Steps[None]:
+    def refunding_uncounted(self, response: Any) -> Steps[None]:
         """Refund what does not count by the response; raise StoreError, or what ``deduct_when`` raises."""
         # A refused request was not charged, and neither was one that no store decided.
         if not self.decision or self.store_failed:
             return
-        yield from self.call.awaiting_uncounted(response, identifiers)
-        charges, raised = self.call.uncounted(response, identifiers)
+        yield from self.call.awaiting_uncounted(response, self._identifiers)
+        charges, raised = self.call.uncounted(response, self._identifiers)
         if charges:
             try:
                 yield self.call.refund_part(self.decision, charges)
