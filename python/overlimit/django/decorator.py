@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
@@ -18,11 +18,9 @@ from overlimit.django.options import VIEW_OPTIONS, applied_limits
 from overlimit.django.request import http_request, load_user, method_of
 from overlimit.django.views import EXEMPT, name_of_call, owner_of
 from overlimit.http.deciding.steps import Steps, run, run_async
-from overlimit.http.identifying.identifiers import Anonymous
 from overlimit.http.options.kinds import documents
-from overlimit.http.options.limit_options import Cost, LimitsValue, Scope
+from overlimit.http.options.limit_options import CommonKeywords, LimitsValue, Scope
 from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, applied_limits_of
-from overlimit.limiter import OnError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,27 +29,14 @@ V = TypeVar("V", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-class ViewKeywords(TypedDict, total=False):
+class ViewKeywords(CommonKeywords, total=False):
     """The options of a limit on a view; see `rate_limit`."""
 
     key: Key | None
     group: Scope | None
     block: bool
     methods: str | Iterable[str] | None
-    anonymous: Anonymous | None
-    per_method: bool
-    error_message: str | Callable[..., str] | None
-    exempt_when: Callable[..., object] | None
-    override_defaults: bool
-    deduct_when: Callable[..., object] | None
-    on_breach: Callable[..., object] | None
-    cost: Cost | None
     scope: Scope | None
-    meta_limits: LimitsValue | None
-    algorithm: str | None
-    name: str | None
-    shadow: bool
-    on_error: OnError | None
 
 
 class ViewLimit:

@@ -19,10 +19,10 @@ from overlimit.fastapi.route_limits import (
     OPTIONS,
     LimitDecorator,
     LimitDependency,
-    LimitKeywords,
     Limits,
+    RouteKeywords,
     RouteLimit,
-    SharedKeywords,
+    SharedRouteKeywords,
     applied_limit,
     taken_functions,
     waiting,
@@ -119,7 +119,7 @@ class RateLimit(BaseRateLimit):
     @documents(OPTIONS)
     @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)
-    def limit(self, value: Limits, **options: Unpack[LimitKeywords]) -> LimitDecorator:
+    def limit(self, value: Limits, **options: Unpack[RouteKeywords]) -> LimitDecorator:
         """Limit a path function, or a function that path functions depend on; it stays as it is.
 
         A request is decided in one step, by all limits that hold for it, once its parameters were validated
@@ -144,7 +144,7 @@ class RateLimit(BaseRateLimit):
 
     @hints_at_arguments(OF_LIMIT)
     def shared_limit(
-        self, value: Limits, scope: AnyScope, **options: Unpack[SharedKeywords]
+        self, value: Limits, scope: AnyScope, **options: Unpack[SharedRouteKeywords]
     ) -> LimitDecorator:
         """Limit several routes by one count, whose name is ``scope`` or what it returns for an endpoint.
 
@@ -155,7 +155,7 @@ class RateLimit(BaseRateLimit):
 
     @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)
-    def dependency(self, value: Limits, **options: Unpack[LimitKeywords]) -> LimitDependency:
+    def dependency(self, value: Limits, **options: Unpack[RouteKeywords]) -> LimitDependency:
         """Return what ``Depends(...)`` takes to limit routes, or all routes of a router or of the app.
 
         The limits join the one decision on a request, and count per path function. The options are those of
@@ -165,13 +165,13 @@ class RateLimit(BaseRateLimit):
 
     @hints_at_arguments(OF_LIMIT)
     def shared_dependency(
-        self, value: Limits, scope: AnyScope, **options: Unpack[SharedKeywords]
+        self, value: Limits, scope: AnyScope, **options: Unpack[SharedRouteKeywords]
     ) -> LimitDependency:
         """Return what ``Depends(...)`` takes to limit several routes by one count, as `shared_limit` does."""
         return LimitDependency(self._making(value, {**options, "scope": scope}, is_shared=True)())
 
     def _making(
-        self, value: AnyLimits, keywords: LimitKeywords, *, is_shared: bool = False
+        self, value: AnyLimits, keywords: RouteKeywords, *, is_shared: bool = False
     ) -> Callable[[], RouteLimit]:
         """Return what makes an applied limit of checked options."""
         made = applied_limit(value, self._handle, keywords, read=self._settings.limits, is_shared=is_shared)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, NoReturn, TypedDict, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 from weakref import WeakSet
 
 from fastapi import APIRouter, FastAPI
@@ -20,21 +20,19 @@ from overlimit.http.callables import (
     mark_as_coroutine_function,
     needed_parameters,
 )
-from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, with_request
 from overlimit.http.options.limit_options import (
     LIMIT_OPTIONS,
-    AnyCost,
     AnyLimits,
-    AnyScope,
+    LimitKeywords,
     ReadLimits,
+    SharedKeywords,
     check_limits_are_given,
     limit_options,
 )
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
 from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, add_applied_limit
-from overlimit.limiter import OnError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,32 +72,16 @@ OPTIONS = {**LIMIT_OPTIONS, BEFORE_VALIDATION.name: BEFORE_VALIDATION}
 """The options of one limit."""
 
 
-class SharedKeywords(TypedDict, total=False):
-    """The options of every kind of limit; see `RateLimit.limit`."""
+class SharedRouteKeywords(SharedKeywords, total=False):
+    """The options of a limit that spans routes."""
 
-    identifiers: Identify | Sequence[Identify] | None
-    key_func: Callable[..., object] | None
-    anonymous: Anonymous | None
-    per_method: bool
-    methods: Iterable[str] | None
-    error_message: str | Callable[..., str | Awaitable[str]] | None
-    exempt_when: Callable[..., object] | None
-    override_defaults: bool
-    deduct_when: Callable[..., object] | None
-    on_breach: Callable[..., object] | None
-    cost: AnyCost | None
-    meta_limits: AnyLimits | None
-    algorithm: str | None
-    name: str | None
-    shadow: bool
-    on_error: OnError | None
     before_validation: bool
 
 
-class LimitKeywords(SharedKeywords, total=False):
+class RouteKeywords(LimitKeywords, total=False):
     """The options of a limit that does not span routes."""
 
-    scope: AnyScope | None
+    before_validation: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -133,7 +115,7 @@ def _refuse_key(name: str, given: Any) -> None:
 def applied_limit(
     value: AnyLimits,
     handle: RateLimitHandle,
-    keywords: LimitKeywords,
+    keywords: RouteKeywords,
     *,
     read: ReadLimits,
     is_shared: bool = False,
@@ -146,7 +128,7 @@ def applied_limit(
     options = limit_options(
         taken.pop("limits"),
         taken,
-        LimitKeywords.__annotations__,
+        RouteKeywords.__annotations__,
         read=read,
         arguments=1,
         is_shared=is_shared,

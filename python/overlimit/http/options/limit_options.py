@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, get_args
 
 from overlimit import InvalidLimit
 from overlimit._messages.arguments import check_options
@@ -44,6 +44,38 @@ AnyCost: TypeAlias = Cost | Callable[..., Awaitable[int]]
 
 AnyScope: TypeAlias = Scope | Callable[..., Awaitable[str]]
 """A scope where coroutine functions may return it, too."""
+
+
+class CommonKeywords(TypedDict, total=False):
+    """The options that a limit has in every adapter, for type checkers; `LIMIT_OPTIONS` describes them."""
+
+    anonymous: Anonymous | None
+    per_method: bool
+    error_message: str | Callable[..., str | Awaitable[str]] | None
+    exempt_when: Callable[..., object] | None
+    override_defaults: bool
+    deduct_when: Callable[..., object] | None
+    on_breach: Callable[..., object] | None
+    cost: AnyCost | None
+    meta_limits: AnyLimits | None
+    algorithm: str | None
+    name: str | None
+    shadow: bool
+    on_error: OnError | None
+
+
+class SharedKeywords(CommonKeywords, total=False):
+    """The options of a limit that spans routes."""
+
+    identifiers: Identify | Sequence[Identify] | None
+    key_func: Callable[..., object] | None
+    methods: Iterable[str] | None
+
+
+class LimitKeywords(SharedKeywords, total=False):
+    """The options of a limit that does not span routes."""
+
+    scope: AnyScope | None
 
 
 ANONYMOUS = kinds.one_of(*get_args(Anonymous))
