@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -68,8 +67,6 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     """
     check_options("rate_limit", given, VIEW_OPTIONS, _HINTS)
     keywords = with_request(given, VIEW_OPTIONS)
-    block = keywords.pop("block", True)
-    VIEW_OPTIONS["block"].check(block, 1)
     keywords["identifiers"] = identifiers_of(keywords.pop("key", None))
     as_identify("key", keywords["identifiers"], 1)
     keywords["methods"] = _methods(keywords.get("methods"))
@@ -79,8 +76,9 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
         keywords["scope"] = group
     if "name" not in keywords and shared is not None:
         keywords["name"] = shared
-    made = limit_options(optional(limits), keywords, LIMIT_OPTIONS, arguments=1, is_shared=group is not None)
-    return (AppliedLimit(dataclasses.replace(made, block=block), None),) if made.parts else ()
+    known = {**LIMIT_OPTIONS, **VIEW_OPTIONS}
+    made = limit_options(optional(limits), keywords, known, arguments=1, is_shared=group is not None)
+    return (AppliedLimit(made, None),) if made.parts else ()
 
 
 def _check_group(group: object, keywords: Mapping[str, Any]) -> None:

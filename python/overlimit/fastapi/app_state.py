@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
-from overlimit.fastapi.route_limits import RouteLimit, waiting
+from overlimit.fastapi.route_limits import waiting
 from overlimit.fastapi.routes import Found, LimitedRoute, called_in, find_routes
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
@@ -133,7 +133,7 @@ class AppState(BaseAppState):
         first = self._first.get(route)
         if first is None:
             limits = (*_limits_of(route), *route.depends())
-            asked = any(isinstance(each, RouteLimit) and each.before_validation for each in limits)
+            asked = any(each.options.before_validation for each in limits)
             of_all = any(each.settings.options.get("before_validation") for each in self.rate_limits)
             first = self._first[route] = route.decides_first or asked or of_all
         return first

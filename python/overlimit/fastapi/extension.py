@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fastapi import FastAPI
@@ -21,9 +20,8 @@ from overlimit.fastapi.route_limits import (
     LimitDependency,
     Limits,
     RouteKeywords,
-    RouteLimit,
     SharedRouteKeywords,
-    applied_limit,
+    route_options,
     taken_functions,
     waiting,
 )
@@ -31,7 +29,7 @@ from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import asked_once, taking_request
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.options.kinds import documents, without_keys
-from overlimit.http.options.limit_options import AnyLimits, AnyScope
+from overlimit.http.options.limit_options import AnyLimits, AnyScope, LimitOptions
 from overlimit.http.options.rate_limit_options import (
     GROUPS,
     RATE_LIMIT_OPTIONS,
@@ -140,7 +138,7 @@ class RateLimit(BaseRateLimit):
         ValueError, TypeError
             An option has an invalid value.
         """
-        return LimitDecorator(self._making(value, options), self._handle)
+        return LimitDecorator(self._checked(value, options), self._handle)
 
     @hints_at_arguments(OF_LIMIT)
     def shared_limit(
@@ -150,8 +148,8 @@ class RateLimit(BaseRateLimit):
 
         The options are those of `limit`.
         """
-        make = self._making(value, {**options, "scope": scope}, is_shared=True)
-        return LimitDecorator(make, self._handle)
+        checked = self._checked(value, {**options, "scope": scope}, is_shared=True)
+        return LimitDecorator(checked, self._handle)
 
     @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)
@@ -161,21 +159,18 @@ class RateLimit(BaseRateLimit):
         The limits join the one decision on a request, and count per path function. The options are those of
         `limit`.
         """
-        return LimitDependency(self._making(value, options)())
+        return LimitDependency(self._checked(value, options), self._handle)
 
     @hints_at_arguments(OF_LIMIT)
     def shared_dependency(
         self, value: Limits, scope: AnyScope, **options: Unpack[SharedRouteKeywords]
     ) -> LimitDependency:
         """Return what ``Depends(...)`` takes to limit several routes by one count, as `shared_limit` does."""
-        return LimitDependency(self._making(value, {**options, "scope": scope}, is_shared=True)())
+        checked = self._checked(value, {**options, "scope": scope}, is_shared=True)
+        return LimitDependency(checked, self._handle)
 
-    def _making(
-        self, value: AnyLimits, keywords: RouteKeywords, *, is_shared: bool = False
-    ) -> Callable[[], RouteLimit]:
-        """Return what makes an applied limit of checked options."""
-        made = applied_limit(value, self._handle, keywords, read=self._settings.limits, is_shared=is_shared)
-        return partial(RouteLimit, made.options, made.handle, made.before_validation)
+    def _checked(self, value: AnyLimits, keywords: RouteKeywords, *, is_shared: bool = False) -> LimitOptions:
+        return route_options(value, keywords, read=self._settings.limits, is_shared=is_shared)
 
     @overload
     def exempt(self, obj: None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Callable[[F], F]: ...

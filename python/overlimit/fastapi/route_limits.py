@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn, TypeVar
 from weakref import WeakSet
 
@@ -26,13 +25,14 @@ from overlimit.http.options.limit_options import (
     LIMIT_OPTIONS,
     AnyLimits,
     LimitKeywords,
+    LimitOptions,
     ReadLimits,
     SharedKeywords,
     check_limits_are_given,
     limit_options,
 )
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
-from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, add_applied_limit
+from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, leave_on
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,6 +44,7 @@ BEFORE_VALIDATION = Option(
     "Whether a request is decided before its parameters are validated and its dependencies called. All "
     "limits of a route are decided together, so one of them says so for all.",
     default=False,
+    is_strict=True,
     name="before_validation",
 )
 
@@ -84,13 +85,6 @@ class RouteKeywords(LimitKeywords, total=False):
     before_validation: bool
 
 
-@dataclass(eq=False, slots=True)
-class RouteLimit(AppliedLimit):
-    """The limits that one decorator or dependency has put on path functions."""
-
-    before_validation: bool = False
-
-
 def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[str, Any]:
     """Return options whose functions get the request if they take it, and may be coroutine functions."""
     for name in options.keys() & known.keys():
@@ -112,28 +106,14 @@ def _refuse_key(name: str, given: Any) -> None:
             )
 
 
-def applied_limit(
-    value: AnyLimits,
-    handle: RateLimitHandle,
-    keywords: RouteKeywords,
-    *,
-    read: ReadLimits,
-    is_shared: bool = False,
-) -> RouteLimit:
+def route_options(
+    value: AnyLimits, keywords: RouteKeywords, *, read: ReadLimits, is_shared: bool = False
+) -> LimitOptions:
     """Check the options of a limit, as `limit_options` does; ``read`` reads limits."""
     check_limits_are_given(value)
     taken = taken_functions({"limits": value, **keywords}, {**OPTIONS, "limits": OPTIONS["meta_limits"]})
-    first = taken.pop(BEFORE_VALIDATION.name, False)
-    BEFORE_VALIDATION.check(first, 1)
-    options = limit_options(
-        taken.pop("limits"),
-        taken,
-        RouteKeywords.__annotations__,
-        read=read,
-        arguments=1,
-        is_shared=is_shared,
-    )
-    return RouteLimit(options, handle, first)
+    limits = taken.pop("limits")
+    return limit_options(limits, taken, OPTIONS, read=read, arguments=1, is_shared=is_shared)
 
 
 waiting: WeakSet[RateLimitHandle] = WeakSet()
@@ -143,8 +123,8 @@ waiting: WeakSet[RateLimitHandle] = WeakSet()
 class LimitDecorator:
     """Limits to be put on path functions, or on functions that these depend on."""
 
-    def __init__(self, make: Callable[[], RouteLimit], handle: RateLimitHandle) -> None:
-        self._make, self._handle = make, handle
+    def __init__(self, options: LimitOptions, handle: RateLimitHandle) -> None:
+        self._options, self._handle = options, handle
 
     def __call__(self, target: F) -> F:
         """Leave the limits on a function, which stays as it is."""
@@ -152,16 +132,9 @@ class LimitDecorator:
         if not self._handle.was_registered:
             waiting.add(self._handle)
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
-        applied = self._make()
-        limits = add_applied_limit(target, applied, during_request=False)
-        try:
-            setattr(target, APPLIED_LIMITS, limits)
-            self._handle.decorated.append(target)
-            self._handle.note_change()
-        except (AttributeError, TypeError):
-            raise TypeError(
-                f"a limit cannot stay on {function_name(target)}: put it on a function that is defined by def"
-            ) from None
+        leave_on(target, AppliedLimit(self._options, self._handle))
+        self._handle.decorated.append(target)
+        self._handle.note_change()
         return target
 
     @property
@@ -193,8 +166,8 @@ def _check_target(target: object) -> None:
 class LimitDependency:
     """Stands for limits in ``Depends(...)``: they are decided with those of the path function."""
 
-    def __init__(self, applied: RouteLimit) -> None:
-        setattr(self, APPLIED_LIMITS, (applied,))
+    def __init__(self, options: LimitOptions, handle: RateLimitHandle) -> None:
+        setattr(self, APPLIED_LIMITS, (AppliedLimit(options, handle),))
 
     @mark_as_coroutine_function
     def __call__(self, *given: object, **by_name: HTTPConnection) -> Awaitable[None]:

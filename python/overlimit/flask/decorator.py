@@ -148,7 +148,6 @@ def limiting(
     options = limit_options(
         value,
         without_proxies(keywords, LIMIT_OPTIONS),
-        LimitKeywords.__annotations__,
         read=read,
         is_shared=is_shared,
         during_request=has_request_context(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, get_args
 
 from overlimit import InvalidLimit
@@ -179,6 +179,8 @@ class LimitOptions:
     shadow: bool = False
     block: bool = True
     """Whether a refusal is the answer to the request; if not, the app is called, and told of it."""
+    before_validation: bool = False
+    """Whether it is decided before the app validates a request, where that is not done by the app itself."""
     on_error: OnError | None = None
     anonymous: Anonymous | None = None
     during_request: bool = False
@@ -213,26 +215,23 @@ def check_limits_are_given(value: object) -> None:
 def limit_options(
     value: LimitsValue,
     keywords: Mapping[str, Any],
-    known: Collection[str],
+    known: Mapping[str, Option] = LIMIT_OPTIONS,
     *,
     read: ReadLimits = as_limits,
     arguments: int = 0,
     is_shared: bool = False,
     during_request: bool = False,
 ) -> LimitOptions:
-    """Return a decorator's options, checked; raise InvalidLimit, ValueError or TypeError for wrong ones."""
+    """Return a decorator's options, checked; raise InvalidLimit, ValueError or TypeError for wrong ones.
+
+    ``known`` are the options that a limit has in an adapter.
+    """
     check_options("a limit", sorted(keywords), known)
     # Flask-Limiter would read None as False where the default may be True.
-    switches = {
-        name for name, known in LIMIT_OPTIONS.items() if known.kind is kinds.SWITCH and known.is_strict
-    }
-    given = {
-        name: option
-        for name, option in keywords.items()
-        if name in switches or LIMIT_OPTIONS[name].is_set(option)
-    }
+    switches = {name for name, option in known.items() if option.kind is kinds.SWITCH and option.is_strict}
+    given = {name: value for name, value in keywords.items() if name in switches or known[name].is_set(value)}
     for name, option in given.items():
-        LIMIT_OPTIONS[name].check(option, arguments)
+        known[name].check(option, arguments)
     given["identifiers"] = identify_by(given.get("identifiers"), given.pop("key_func", None), arguments)
     given["methods"] = methods_of(given.get("methods"))
     given["meta_limits"] = parts_of(given.get("meta_limits"))
