@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import chain
 from typing import Any
 from weakref import WeakSet
 
@@ -15,22 +14,15 @@ from starlette.applications import Starlette
 from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
 from overlimit.fastapi.route_limits import waiting
-from overlimit.fastapi.routes import Found, LimitedRoute, called_in, find_routes
+from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
-from overlimit.http.callables import function_name
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.openapi import with_refusals
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
-from overlimit.http.rules.applied_limits import (
-    AppliedLimit,
-    applied_limits_above,
-    applied_limits_of,
-    labelled,
-    wrapped_chain,
-)
+from overlimit.http.rules.called_routes import endpoints_of, warn_of_lost
 from overlimit.http.rules.precedence import Route
 
 _log = logging.getLogger("overlimit")
@@ -89,11 +81,11 @@ class AppState(BaseAppState):
     def _prepare(self) -> None:
         found = find_routes(self.app, lambda app: AppState.known(app) is not None)
         self._numbers = {route: str(number) for number, route in enumerate(found.routes)}
-        self._endpoints = dict(_named(found.routes))
+        self._endpoints = dict(endpoints_of(found.routes))
         self._first = {}
         for app in found.apps:
             self._teach(app)
-        self._warn_of_lost(found.routes)
+        warn_of_lost(self.rate_limits, self.app_name, found.routes, self._warned_of)
         self._found, self._lengths = found, list(map(len, found.lists))
         self.plans.clear()
 
@@ -105,20 +97,6 @@ class AppState(BaseAppState):
         app.exception_handlers.setdefault(RefusedRequest, answer_refusal)
         if isinstance(app, FastAPI):
             app.openapi = partial(self._describe_then, app.openapi)  # type: ignore[method-assign]
-
-    def _warn_of_lost(self, routes: Iterable[LimitedRoute]) -> None:
-        called = {id(function) for route in routes for function in route.functions()}
-        for handle in [each.handle for each in self.rate_limits if len(each.handle.apps) == 1]:
-            for function in handle.decorated:
-                is_lost = not any(id(each) in called for each in wrapped_chain(function))
-                if is_lost and function not in self._warned_of:
-                    self._warned_of.append(function)
-                    _log.warning(
-                        "the limit on %s holds for no request: no route of %r calls it. Put the decorator on "
-                        "a path function or on what one depends on, and nothing that hides it in between",
-                        function_name(function),
-                        self.app.title,
-                    )
 
     def plan_of(self, route: LimitedRoute, scope: Scope) -> RoutePlan | None:
         """Return the plan of a route for a request to it; None: it is not limited."""
@@ -132,7 +110,7 @@ class AppState(BaseAppState):
         """Return whether a request to a route is decided before it is validated."""
         first = self._first.get(route)
         if first is None:
-            limits = (*_limits_of(route), *route.depends())
+            limits = (*route.own_limits(), *route.limits_of_dependencies())
             asked = any(each.options.before_validation for each in limits)
             of_all = any(each.settings.options.get("before_validation") for each in self.rate_limits)
             first = self._first[route] = route.decides_first or asked or of_all
@@ -159,18 +137,7 @@ class AppState(BaseAppState):
     def find_route(self, endpoint: str, method: str) -> Route:
         """Return a route for one HTTP method; plans know it by its number, as it may share its function."""
         route = self._found.routes[int(endpoint)]
-        on_method = route.method_handler(method)
-        depends = [(f"depends-{label}", each) for label, each in labelled(tuple(route.depends()))]
-        return Route(
-            self._endpoints[route],
-            method,
-            (route.handler,) if on_method is None else (route.handler, on_method),
-            (*labelled(_limits_of(route)), *depends),
-            applied_limits_of(on_method),
-            limited=not route.is_of_framework,
-            paths=(route.path,),
-            field_name=function_name(route.handler).removesuffix("()").rpartition(".")[2],
-        )
+        return route.described(self._endpoints[route], method)
 
     def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()
@@ -179,29 +146,6 @@ class AppState(BaseAppState):
             if hasattr(route.target, "responses"):  # of FastAPI, not of Starlette
                 route.target.responses = with_refusals(route.target.responses, rules)
         return openapi()
-
-
-def _limits_of(route: LimitedRoute) -> tuple[AppliedLimit, ...]:
-    """Return the limits that decorators have put on a path function, below the route or above it."""
-    found = ((*applied_limits_of(each), *applied_limits_above(each)) for each in called_in(route.handler))
-    return tuple(dict.fromkeys(chain.from_iterable(found)))
-
-
-def _named(routes: Iterable[LimitedRoute]) -> Iterator[tuple[LimitedRoute, str]]:
-    """Name the endpoint of each route: its function, with the first path to it if that does not tell it."""
-    named = [
-        (route, function_name(route.handler).removesuffix("()"), list(wrapped_chain(route.handler))[-1])
-        for route in routes
-    ]
-    paths: dict[str, list[tuple[object, str]]] = {}
-    for route, name, function in named:
-        known = paths.setdefault(name, [])
-        if all(each != function for each, _ in known):
-            known.append((function, route.path))
-    for route, name, function in named:
-        path = next(path for each, path in paths[name] if each == function)
-        is_plain = len(paths[name]) == 1 and "<" not in name
-        yield route, name if is_plain else f"{name}:{path}"
 
 
 class _Middleware:

@@ -7,6 +7,7 @@ from typing import Any
 
 from flask import Flask
 
+from overlimit.http.callables import method_handler
 from overlimit.http.rules.applied_limits import (
     AppliedLimit,
     applied_limits_above,
@@ -23,7 +24,7 @@ def find_route(app: Flask, endpoint: str, method: str) -> Route:
     view = app.view_functions.get(endpoint)
     if view is None:
         return Route(endpoint, method)
-    handler = _method_handler(view, method)
+    handler = method_handler(getattr(view, "view_class", None), method)
     on_view, on_method = applied_limits_of(view), applied_limits_of(handler)
     found = labelled((*on_view, *_decorations_not_called(app, view)))
     return Route(
@@ -54,14 +55,6 @@ def _groups(app: Flask, endpoint: str) -> Iterator[RouteGroup]:
         if blueprint is not None:
             yield RouteGroup("blueprint", name, blueprint)
         name = name.rpartition(".")[0]
-
-
-def _method_handler(view: View, method: str) -> View | None:
-    view_class = getattr(view, "view_class", None)
-    name = method.lower()
-    if name == "head" and not hasattr(view_class, name):
-        name = "get"
-    return getattr(view_class, name, None)
 
 
 def _decorations_not_called(app: Flask, view: View) -> Iterator[AppliedLimit]:

@@ -78,6 +78,15 @@ def mark_as_coroutine_function(function: F) -> F:
     return function
 
 
+def method_handler(of: object, method: str) -> Callable[..., Any] | None:
+    """Return what a class of views answers an HTTP method by; for HEAD by that of GET if it has no other."""
+    name = method.lower()
+    found: Callable[..., Any] | None = getattr(
+        of, "get" if name == "head" and not hasattr(of, name) else name, None
+    )
+    return found
+
+
 def needed_parameters(function: Callable[..., object]) -> Collection[str]:
     """Return the names of parameters without defaults; none where a built-in function has no signature."""
     try:
