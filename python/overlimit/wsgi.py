@@ -219,11 +219,11 @@ class _Body:
 
 def _answer(refusal: StoreAnswer, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
     """Answer a refused request by the app that ``on_breach`` returned, or else in a type that it accepts."""
-    app = refusal.answer_of_hooks((environ,), callable, "a WSGI app")
+    app = refusal.answer_of_hooks(callable, "a WSGI app")
     if app is not None:
         answered: Iterable[bytes] = app(environ, _with_retry_after(start, refusal))
         return answered
-    status, fields, body = refusal.response(environ.get("HTTP_ACCEPT"), (environ,))
+    status, fields, body = refusal.response(environ.get("HTTP_ACCEPT"))
     start(f"{status.value} {status.phrase}", fields)
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 

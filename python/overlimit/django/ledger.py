@@ -104,7 +104,7 @@ class Ledger(RequestLedger):
         """
         before = self._begin(plan, given, request)
         self.decide()
-        return self._enforced(before, given, request)
+        return self._enforced(before, request)
 
     async def enforce_async(
         self, plan: ViewPlan, given: Any, request: HttpRequest
@@ -112,7 +112,7 @@ class Ledger(RequestLedger):
         """Decide a request as `enforce` does, without blocking the event loop."""
         before = self._begin(plan, given, request)
         await self.decide_async()
-        return self._enforced(before, given, request)
+        return self._enforced(before, request)
 
     def _begin(self, plan: ViewPlan, given: Any, request: HttpRequest) -> int:
         """Begin a decision; return how many answers there were before."""
@@ -120,7 +120,7 @@ class Ledger(RequestLedger):
         self.begin(DjangoRequest(given), plan)
         return len(self.answers)
 
-    def _enforced(self, before: int, given: Any, request: HttpRequest) -> HttpResponseBase | None:
+    def _enforced(self, before: int, request: HttpRequest) -> HttpResponseBase | None:
         if self.told is None or self.told:
             self.told = self.decision(self.site.rate_limit)
         if self.headers_of_view is not None:
@@ -129,7 +129,7 @@ class Ledger(RequestLedger):
         if self.refusal is None:
             return None
         self._before = self.answers[:before]
-        self._refused = _answer(self.refusal, given, request)
+        self._refused = _answer(self.refusal, request)
         return self._refused
 
     def finish(self, response: HttpResponseBase) -> Steps[None] | None:
@@ -167,13 +167,13 @@ class Ledger(RequestLedger):
             yield from self.refunding_uncounted(HttpResponse(status=status))
 
 
-def _answer(refusal: StoreAnswer, given: Any, request: HttpRequest) -> HttpResponseBase:
+def _answer(refusal: StoreAnswer, request: HttpRequest) -> HttpResponseBase:
     answer: HttpResponseBase | None = refusal.answer_of_hooks(
-        (given,), lambda result: isinstance(result, HttpResponseBase), "an HttpResponse"
+        lambda result: isinstance(result, HttpResponseBase), "an HttpResponse"
     )
     if answer is not None:
         return answer
-    return _response(refusal.response(request.META.get("HTTP_ACCEPT"), (given,)))
+    return _response(refusal.response(request.META.get("HTTP_ACCEPT")))
 
 
 def answer_to(error: errors.RateLimitExceeded, request: HttpRequest) -> HttpResponseBase:

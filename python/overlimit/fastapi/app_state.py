@@ -11,12 +11,13 @@ from weakref import WeakSet
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
-from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
+from overlimit.fastapi.conversation import Conversation
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
 from overlimit.fastapi.route_limits import waiting
 from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
 from overlimit.http.app_state import BaseAppState
-from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
+from overlimit.http.asgi.conversations import ConversationMiddleware, current
+from overlimit.http.asgi.requests import ASGIApp, Scope, Send
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.openapi import with_refusals
@@ -42,7 +43,7 @@ class AppState(BaseAppState):
         self._first: dict[LimitedRoute, bool] = {}
         self._warned_of: list[object] = []
         self._check_is_new()
-        app.add_middleware(_Middleware, state=self)
+        app.add_middleware(ConversationMiddleware, begin=self._begin)
         self._taught: WeakSet[Starlette] = WeakSet()
         self._teach(app)
 
@@ -70,6 +71,10 @@ class AppState(BaseAppState):
     def _check_is_new(self) -> None:
         if self.app.middleware_stack is not None:
             raise RuntimeError("call init_app(app) before the app is started: it adds a middleware")
+
+    def _begin(self, send: Send) -> Conversation:
+        self.prepare()
+        return Conversation(self, send)
 
     def prepare(self) -> None:
         """Look for the routes of the app, unless it has as many as before."""
@@ -146,32 +151,6 @@ class AppState(BaseAppState):
             if hasattr(route.target, "responses"):  # of FastAPI, not of Starlette
                 route.target.responses = with_refusals(route.target.responses, rules)
         return openapi()
-
-
-class _Middleware:
-    """Adds the header fields to whatever answers a request that a route has decided."""
-
-    def __init__(self, app: ASGIApp, state: AppState) -> None:
-        self._app, self._state = app, state
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._state.prepare()
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
-        scope[CONVERSATION] = conversation = Conversation(self._state, send)
-        scope[DECISION] = None
-        before = current.get()
-        current.set(conversation)
-        try:
-            await self._app(scope, receive, conversation.send)
-        except Exception:
-            await conversation.fail()
-            raise
-        finally:
-            current.set(before)
-            scope.pop(CONVERSATION, None)
-            conversation.end()
 
 
 _build = FastAPI.build_middleware_stack

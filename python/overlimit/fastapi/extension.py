@@ -11,7 +11,6 @@ from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.clocks import ClockLike
 from overlimit.fastapi.app_state import AppState
-from overlimit.fastapi.conversation import current
 from overlimit.fastapi.migration_hints import ARGUMENTS, OF_LIMIT
 from overlimit.fastapi.route_limits import (
     BEFORE_VALIDATION,
@@ -25,6 +24,7 @@ from overlimit.fastapi.route_limits import (
     taken_functions,
     waiting,
 )
+from overlimit.http.asgi.conversations import current
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import asked_once, taking_request
 from overlimit.http.deciding.ledger import RequestLedger

@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.params import Depends
 from starlette.requests import HTTPConnection
 
-from overlimit.fastapi.conversation import CONVERSATION
+from overlimit.http.asgi.conversations import CONVERSATION
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import (
     asked_once,

@@ -16,8 +16,9 @@ from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRo
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from overlimit.fastapi.conversation import CONVERSATION, Conversation, StarletteRequest
-from overlimit.http.asgi.requests import ASGIApp, Message, Receive, Scope, Send, read_json
+from overlimit.fastapi.conversation import Conversation, StarletteRequest
+from overlimit.http.asgi.conversations import CONVERSATION
+from overlimit.http.asgi.requests import ASGIApp, Receive, Replay, Scope, Send, read_json
 from overlimit.http.callables import is_coroutine_function
 from overlimit.http.middleware import apps_within
 from overlimit.http.rules.called_routes import CalledRoute
@@ -181,25 +182,9 @@ class _LimitedApp:
             if await conversation.admit(WebSocket(scope, receive, send)):
                 await self.app(scope, receive, send)
         else:
-            replay = _Replay(receive)
+            replay = Replay(receive)
             response = await conversation.decide(Request(scope, replay.receive))
             await (self.app if response is None else response)(scope, replay.receive_again, send)
-
-
-class _Replay:
-    """Lets an app receive what functions of limits have read of its request."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._read: list[Message] = []
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        self._read.append(message)
-        return message
-
-    async def receive_again(self) -> Message:
-        return self._read.pop(0) if self._read else await self._receive()
 
 
 # The path function stays what it is: FastAPI calls what is put before it with the same values, and as it

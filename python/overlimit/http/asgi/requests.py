@@ -121,6 +121,25 @@ def kept_in(given: Any) -> Outcomes:
     return outcomes
 
 
+class Replay:
+    """Lets an app receive what was read of its request before."""
+
+    def __init__(self, receive: Receive, *read: Message) -> None:
+        """Begin with messages that were read already."""
+        self._receive = receive
+        self._read = list(read)
+
+    async def receive(self) -> Message:
+        """Read a message, which the app receives again."""
+        message = await self._receive()
+        self._read.append(message)
+        return message
+
+    async def receive_again(self) -> Message:
+        """Return what was read, one after the other, and then what comes after that."""
+        return self._read.pop(0) if self._read else await self._receive()
+
+
 _MOST_CHUNKS = 64
 
 
@@ -143,11 +162,6 @@ async def read_json(request: AsgiRequest, receive: Receive) -> Receive:
     is_whole = message["type"] == "http.request" and not message.get("more_body", False)
     if is_whole and size <= _LONGEST_JSON:
         request.body = body
-    again: list[Message] = [{"type": "http.request", "body": body, "more_body": not is_whole}]
-    if message["type"] != "http.request":
-        again.append(message)
-
-    async def receive_again() -> Message:
-        return again.pop(0) if again else await receive()
-
-    return receive_again
+    begun: Message = {"type": "http.request", "body": body, "more_body": not is_whole}
+    last = () if message["type"] == "http.request" else (message,)
+    return Replay(receive, begun, *last).receive_again

@@ -15,7 +15,7 @@ from overlimit.http.answering.refusals import RefusalResponse, limit_exceeded, r
 from overlimit.http.callables import result_of
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.identifying.identifiers import IdentifierCache
-from overlimit.http.rules.rule import ResolvedRule, Role
+from overlimit.http.rules.rule import Arguments, ResolvedRule, Role
 
 if TYPE_CHECKING:
     from overlimit.http.deciding.plans import StorePlan
@@ -35,6 +35,11 @@ class StoreAnswer:
     ) -> None:
         self.plan, self.call, self.decision = plan, call, decision
         self._identifiers = identifiers
+
+    @property
+    def _arguments(self) -> Arguments:
+        """What functions of the app are called with."""
+        return self._identifiers.request.arguments
 
     @property
     def store_failed(self) -> bool:
@@ -107,9 +112,7 @@ class StoreAnswer:
         of = self.refusing or self.call.rate_limits
         return of[0].header_names.retry_after
 
-    def answer_of_hooks(
-        self, arguments: tuple[Any, ...], is_answer: Callable[[Any], bool], wanted: str
-    ) -> Any | None:
+    def answer_of_hooks(self, is_answer: Callable[[Any], bool], wanted: str) -> Any | None:
         """Call all ``on_breach`` hooks, and return the last answer, if any; TypeError for texts and such.
 
         None is called if the store failed.
@@ -119,7 +122,7 @@ class StoreAnswer:
         # Hooks of a RateLimit come first in each rule, and each is called once.
         hooks = dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach[:1])
         hooks |= dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach)
-        results = [result_of(hook, hook(self.decision, *arguments)) for hook in hooks]
+        results = [result_of(hook, hook(self.decision, *self._arguments)) for hook in hooks]
         for result in results:
             if isinstance(result, (str, bytes, tuple, list, dict)):
                 raise TypeError(
@@ -137,40 +140,38 @@ class StoreAnswer:
             if (rule.limiter.name, limit) in refused
         ]
 
-    def message(self, arguments: tuple[Any, ...]) -> str | None:
+    def message(self) -> str | None:
         """Return the ``error_message`` of the limit that binds."""
         binding = self.binding
         message = next((rule.error_message for rule in self.refusing if rule in binding), None)
-        message = result_of(message, message(*arguments)) if callable(message) else message
+        message = result_of(message, message(*self._arguments)) if callable(message) else message
         return None if message is None else str(message)
 
-    def response(self, accept: str | None, arguments: tuple[Any, ...]) -> RefusalResponse:
+    def response(self, accept: str | None) -> RefusalResponse:
         """Return the whole answer to a refused request with this ``Accept`` field, unless a hook gave one."""
         if self.store_failed:
             problem = store_failed()
         else:
-            problem = limit_exceeded(self.decision, self.message(arguments), self.violated())
+            problem = limit_exceeded(self.decision, self.message(), self.violated())
         return refusal_response(problem, self.decision, accept, self.retry_after_name)
 
-    def asking_hooks(
-        self, arguments: tuple[Any, ...], is_answer: Callable[[Any], bool], wanted: str
-    ) -> Steps[Any | None]:
+    def asking_hooks(self, is_answer: Callable[[Any], bool], wanted: str) -> Steps[Any | None]:
         """Call hooks as `answer_of_hooks` does, those that are coroutine functions too."""
         if self.store_failed:
             return None
         hooks = (hook for rule in self.refusing for hook in rule.on_breach)
-        yield from awaiting(hooks, self.decision, *arguments)
-        return self.answer_of_hooks(arguments, is_answer, wanted)
+        yield from awaiting(hooks, self.decision, *self._arguments)
+        return self.answer_of_hooks(is_answer, wanted)
 
-    def asking_message(self, arguments: tuple[Any, ...]) -> Steps[str | None]:
+    def asking_message(self) -> Steps[str | None]:
         """Return the message as `message` does, also of a coroutine function."""
-        yield from awaiting((rule.error_message for rule in self.refusing), *arguments)
-        return self.message(arguments)
+        yield from awaiting((rule.error_message for rule in self.refusing), *self._arguments)
+        return self.message()
 
-    def asking_response(self, accept: str | None, arguments: tuple[Any, ...]) -> Steps[RefusalResponse]:
+    def asking_response(self, accept: str | None) -> Steps[RefusalResponse]:
         """Return the answer as `response` does, also with the message of a coroutine function."""
-        yield from self.asking_message(arguments)
-        return self.response(accept, arguments)
+        yield from self.asking_message()
+        return self.response(accept)
 
     def log_as_shadow(self, place: str) -> None:
         """Log whom the limit in shadow that binds would have refused: as a warning only once per process."""
