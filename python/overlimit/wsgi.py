@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +22,7 @@ from overlimit.http.identifying.builtin import (
 )
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import LimitsValue
-from overlimit.http.request import environ_key
+from overlimit.http.request import environ_key, json_in, may_have_json
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -34,7 +33,6 @@ __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_us
 
 Fields = list[tuple[str, str]]
 
-_LONGEST_JSON = 1_048_576
 _FAILED = "500 Internal Server Error"
 
 
@@ -150,18 +148,12 @@ class _Request:
 
     def json(self) -> object:
         """Read the body of a JSON request unless it is long, so that the app can read it again."""
-        content_type = self._environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
-        length = self._environ.get("CONTENT_LENGTH", "")
-        if not (content_type == "application/json" or content_type.endswith("+json")):
-            return None
-        if not length.isdecimal() or int(length) > _LONGEST_JSON:
+        length = self._environ.get("CONTENT_LENGTH")
+        if not length or not may_have_json(self._environ.get("CONTENT_TYPE"), length):
             return None
         body = self._environ["wsgi.input"].read(int(length))
         self._environ["wsgi.input"] = io.BytesIO(body)
-        try:
-            return json.loads(body)
-        except (ValueError, RecursionError):
-            return None
+        return json_in(body)
 
 
 class _Start:

@@ -7,22 +7,21 @@ from types import MappingProxyType
 from typing import Any
 
 from overlimit._messages.arguments import check_options
-from overlimit._messages.texts import nearest
 from overlimit.django.keys import identifiers_of
-from overlimit.django.rates import optional
 from overlimit.django.settings import KEY
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options, with_request
 from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options, methods_of
-from overlimit.http.patterns import METHODS
+from overlimit.http.options.optional_limits import optional
+from overlimit.http.patterns import check_method
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
 
 _INSTEAD_OF_KEY = ("identifiers", "key_func")
 _OF_VIEWS = options(
     key=KEY,
     methods=Option(
-        kinds.Kind(lambda name, value, _: methods_of(_methods(value))),
+        kinds.Kind(lambda name, value, _: _check_methods(name, value)),
         "The HTTP methods it holds for, one or a list; None: all but OPTIONS, which is never limited.",
         is_strict=True,
     ),
@@ -69,7 +68,7 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     keywords = with_request(given, VIEW_OPTIONS)
     keywords["identifiers"] = identifiers_of(keywords.pop("key", None))
     as_identify("key", keywords["identifiers"], 1)
-    keywords["methods"] = _methods(keywords.get("methods"))
+    keywords["methods"] = _as_list(keywords.get("methods"))
     group = keywords.pop("group", None) or shared
     if group is not None:
         _check_group(group, keywords)
@@ -87,19 +86,11 @@ def _check_group(group: object, keywords: Mapping[str, Any]) -> None:
         raise TypeError("group and scope both say what is counted together: give one of them")
 
 
-def _methods(given: Any) -> Any:
-    """Return methods as a list; raise ValueError for one that is unknown, or never limited."""
-    methods = [given] if isinstance(given, str) else given
-    for method in methods if isinstance(methods, (list, tuple, set, frozenset)) else ():
-        _check_method(method)
-    return methods
+def _as_list(methods: Any) -> Any:
+    return [methods] if isinstance(methods, str) else methods
 
 
-def _check_method(method: object) -> None:
-    if not isinstance(method, str) or method.upper() in METHODS:
-        return
-    if method.upper() == "OPTIONS":
-        raise ValueError("methods contains OPTIONS, but OPTIONS requests are never limited")
-    like = nearest(method.upper(), METHODS)
-    hint = f"did you mean {like!r}?" if like else "write one such as 'POST'"
-    raise ValueError(f"methods has an unknown HTTP method, {method!r}: {hint}")
+def _check_methods(name: str, methods: object) -> None:
+    """Check HTTP methods, one or several, as far as a view tells nothing of those that it takes."""
+    for method in sorted(methods_of(_as_list(methods)) or ()):
+        check_method(name, method)

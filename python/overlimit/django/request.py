@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -11,9 +10,7 @@ from django.http.request import RawPostDataException
 from django.utils.functional import LazyObject, empty
 
 from overlimit.http.patterns import METHODS
-from overlimit.http.request import environ_key
-
-_LONGEST_JSON = 1_048_576
+from overlimit.http.request import environ_key, json_in, may_have_json
 
 
 class DjangoRequest:
@@ -58,18 +55,13 @@ class DjangoRequest:
 
     def json(self) -> object:
         """Return the body of a JSON request, unless it is long; the view can read it again."""
-        kind, length = self._request.content_type or "", self._request.META.get("CONTENT_LENGTH") or "0"
-        kind = kind.partition(";")[0].strip().lower()
-        if not (kind == "application/json" or kind.endswith("+json")):
-            return None
-        if not str(length).isdecimal() or int(length) > _LONGEST_JSON:
+        length = str(self._request.META.get("CONTENT_LENGTH") or "")
+        if not may_have_json(self._request.content_type, length):
             return None
         try:
-            return json.loads(self._request.body)
+            return json_in(self._request.body)
         except RawPostDataException:  # it was read as a stream, by REST framework if there is data
             return getattr(self._request, "data", None)
-        except (ValueError, RecursionError):
-            return None
 
 
 def http_request(given: object) -> HttpRequest | None:

@@ -12,12 +12,12 @@ from django.utils.module_loading import import_string
 from overlimit._messages.arguments import check_options
 from overlimit._messages.texts import short_repr
 from overlimit.django.keys import identifiers_of
-from overlimit.django.rates import optional
 from overlimit.http.callables import taking_request
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.middleware import ExemptRequests
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
+from overlimit.http.options.optional_limits import optional
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Protocol
+
+LONGEST_JSON = 1_048_576
+"""The longest body that is read for an identifier, in bytes."""
+
+
+def may_have_json(content_type: str | None, length: str | None) -> bool:
+    """Return whether a body is JSON that is not too long, as far as its header fields tell."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if not (kind == "application/json" or kind.endswith("+json")):
+        return False
+    length = length or "0"
+    return length.isdecimal() and int(length) <= LONGEST_JSON
+
+
+def json_in(body: bytes) -> object:
+    """Return a body, parsed; None if it is no JSON."""
+    try:
+        return json.loads(body) if body else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def environ_key(name: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, TypeAlias
 
 from overlimit.http.callables import Outcomes
 from overlimit.http.cookies import cookies_in
+from overlimit.http.request import LONGEST_JSON, json_in, may_have_json
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -20,8 +20,6 @@ DECISION = "overlimit.decision"
 
 _OUTCOMES = "overlimit.outcomes"
 """The key under which a scope keeps what coroutine functions returned."""
-
-_LONGEST_JSON = 1_048_576
 
 
 class AsgiRequest:
@@ -100,19 +98,12 @@ class AsgiRequest:
 
     def json(self) -> object:
         """Return the body that `read_json` has read, parsed."""
-        try:
-            return json.loads(self.body) if self.body else None
-        except (ValueError, RecursionError):
-            return None
+        return json_in(self.body)
 
     @property
     def may_have_json(self) -> bool:
         """Whether its body is JSON that is not too long, as far as its header fields tell."""
-        content_type = (self.header("Content-Type") or self.assumed_type).partition(";")[0].strip().lower()
-        if not (content_type == "application/json" or content_type.endswith("+json")):
-            return False
-        length = self.header("Content-Length") or "0"
-        return length.isdecimal() and int(length) <= _LONGEST_JSON
+        return may_have_json(self.header("Content-Type") or self.assumed_type, self.header("Content-Length"))
 
 
 def kept_in(given: Any) -> Outcomes:
@@ -153,14 +144,14 @@ async def read_json(request: AsgiRequest, receive: Receive) -> Receive:
     while message["type"] == "http.request":
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
-        if size > _LONGEST_JSON or not message.get("more_body", False):
+        if size > LONGEST_JSON or not message.get("more_body", False):
             break
         if len(chunks) == _MOST_CHUNKS:
             chunks = [b"".join(chunks)]
         message = await receive()
     body = b"".join(chunks)
     is_whole = message["type"] == "http.request" and not message.get("more_body", False)
-    if is_whole and size <= _LONGEST_JSON:
+    if is_whole and size <= LONGEST_JSON:
         request.body = body
     begun: Message = {"type": "http.request", "body": body, "more_body": not is_whole}
     last = () if message["type"] == "http.request" else (message,)
