@@ -109,24 +109,22 @@ class _Call:
                 raise
         if not isinstance(response, HttpResponseBase) and inspect.isawaitable(response):
             return self._finish_later(response)
-        refunding = self._finish(response)
-        if refunding is not None:
-            run(refunding)
+        if self._writes(response):
+            self._ledger.finish(response)
         return response
 
     async def answer_async(self) -> Any:
-        if self._ledger.site.may_ask_for_user:
+        if self._ledger.site.may_read_user:
             await load_user(self._request)
         plan, response = self._plan(), None
         if plan is not None:
-            if plan.may_ask_for_user:
+            if plan.may_read_user:
                 await load_user(self._request)
             response = await self._ledger.enforce_async(plan, self._given, self._request)
         if response is None:
             return await self._finish_later(self._call_view())
-        refunding = self._finish(response)
-        if refunding is not None:
-            await run_async(refunding)
+        if self._writes(response):
+            await self._ledger.finish_async(response)
         return response
 
     async def _call_view(self) -> Any:
@@ -139,9 +137,8 @@ class _Call:
         except Exception as error:
             await run_async(self._failing(error))
             raise
-        refunding = self._finish(response)
-        if refunding is not None:
-            await run_async(refunding)
+        if self._writes(response):
+            await self._ledger.finish_async(response)
         return response
 
     @property
@@ -160,9 +157,8 @@ class _Call:
         return plan if plan.stores else None
 
     # The header fields are the middleware's, if it is there, or else the outermost decorator's.
-    def _finish(self, response: Any) -> Steps[None] | None:
-        writes = self._is_outermost and isinstance(response, HttpResponseBase)
-        return self._ledger.finish(response) if writes else None
+    def _writes(self, response: Any) -> bool:
+        return self._is_outermost and isinstance(response, HttpResponseBase)
 
     def _failing(self, error: Exception) -> Steps[None]:
         if self._is_outermost:

@@ -12,7 +12,7 @@ from django.utils.cache import patch_vary_headers
 
 from overlimit import Decision, errors
 from overlimit.django.request import DjangoRequest, method_of
-from overlimit.django.site import Site, ViewPlan, site, warn_of_processes
+from overlimit.django.site import Site, site, warn_of_processes
 from overlimit.django.views import facts_of
 from overlimit.http.answering.refusals import (
     RefusalResponse,
@@ -23,7 +23,7 @@ from overlimit.http.answering.refusals import (
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.steps import Steps
+from overlimit.http.deciding.steps import Steps, run, run_async
 from overlimit.http.rules.applied_limits import AppliedLimits
 
 _LEDGER = "_overlimit_ledger"
@@ -91,13 +91,13 @@ class Ledger(RequestLedger):
             self._is_limited = not exempt and self.site.limits(request)
         return self._is_limited
 
-    def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> ViewPlan:
+    def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> RoutePlan:
         """Return the plan of what is to be decided now, which is so only once."""
         found = self.site.plan(view, method, (*applied, *reversed(self.pending)), self.site_waits)
         self.pending, self.site_waits = (), False
         return found
 
-    def enforce(self, plan: ViewPlan, given: Any, request: HttpRequest) -> HttpResponseBase | None:
+    def enforce(self, plan: RoutePlan, given: Any, request: HttpRequest) -> HttpResponseBase | None:
         """Decide a request by a plan, and return the response if it is refused.
 
         ``given`` is the request as the view has it, with which functions of the app are called.
@@ -107,14 +107,14 @@ class Ledger(RequestLedger):
         return self._enforced(before, request)
 
     async def enforce_async(
-        self, plan: ViewPlan, given: Any, request: HttpRequest
+        self, plan: RoutePlan, given: Any, request: HttpRequest
     ) -> HttpResponseBase | None:
         """Decide a request as `enforce` does, without blocking the event loop."""
         before = self._begin(plan, given, request)
         await self.decide_async()
         return self._enforced(before, request)
 
-    def _begin(self, plan: ViewPlan, given: Any, request: HttpRequest) -> int:
+    def _begin(self, plan: RoutePlan, given: Any, request: HttpRequest) -> int:
         """Begin a decision; return how many answers there were before."""
         warn_of_processes(plan, request)
         self.begin(DjangoRequest(given), plan)
@@ -132,19 +132,29 @@ class Ledger(RequestLedger):
         self._refused = _answer(self.refusal, request)
         return self._refused
 
-    def finish(self, response: HttpResponseBase) -> Steps[None] | None:
-        """Write the header fields; return what is to be refunded by the response, None if nothing is."""
-        if self._refused is not None or self.may_refund:
-            return self._finishing(response)
-        self._write_fields(response)
-        return None
-
-    def _finishing(self, response: HttpResponseBase) -> Steps[None]:
+    def finish(self, response: HttpResponseBase) -> None:
         """Write the header fields, and refund what does not count by the response.
 
         If a refusal is the response, what was decided before gives back what it has charged. A view may also
         go on, as one that does many things in a request.
         """
+        if self._has_to_refund:
+            run(self._finishing(response))
+        else:
+            self._write_fields(response)
+
+    async def finish_async(self, response: HttpResponseBase) -> None:
+        """Finish a response as `finish` does, without blocking the event loop."""
+        if self._has_to_refund:
+            await run_async(self._finishing(response))
+        else:
+            self._write_fields(response)
+
+    @property
+    def _has_to_refund(self) -> bool:
+        return self._refused is not None or self.may_refund
+
+    def _finishing(self, response: HttpResponseBase) -> Steps[None]:
         if self._refused is not None and (response is self._refused or response.status_code in (429, 503)):
             yield from self._rolling_back([each for each in self._before if each not in self.rolled_back])
         self._write_fields(response)

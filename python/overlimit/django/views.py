@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from overlimit.http.callables import method_handler
+from overlimit.http.callables import dotted_name, method_handler
 from overlimit.http.rules.applied_limits import applied_limits_of, wrapped_chain
 
 EXEMPT = "__overlimit_exempt__"
@@ -84,10 +84,6 @@ def functions_called(view: Any, method: str) -> Iterator[Any]:
 
 
 def _dotted(thing: Any) -> str:
-    while isinstance(thing, partial):
-        thing = thing.func
-    of = thing if hasattr(thing, "__qualname__") else type(thing)
-    name: str = of.__qualname__
-    if isinstance(of, type) and not name.endswith(of.__name__):
-        name = of.__name__  # that of a function, which @api_view has made a class of
-    return f"{of.__module__}.{name}"
+    if isinstance(thing, type) and not thing.__qualname__.endswith(thing.__name__):
+        return f"{thing.__module__}.{thing.__name__}"  # of a function, which @api_view has made a class of
+    return dotted_name(thing)

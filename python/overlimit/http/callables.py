@@ -231,6 +231,11 @@ def function_name(function: object) -> str:
     return f"{module}.{of.__qualname__}()" if module else f"{of.__qualname__}()"
 
 
+def dotted_name(function: object) -> str:
+    """Return the module and name of a function or a class."""
+    return function_name(function).removesuffix("()")
+
+
 def fingerprint(function: object, *, by_values: bool = True) -> str:
     """Return a string that tells a function from others and is the same in every process.
 

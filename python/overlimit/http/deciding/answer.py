@@ -130,6 +130,17 @@ class StoreAnswer:
                 )
         return next((result for result in reversed(results) if is_answer(result)), None)
 
+    def waits_for(self, field_name: str) -> list[float]:
+        """Return the seconds to wait for limits of this name and meta limits by which it refuses."""
+        if not self.refuses:
+            return []
+        own = {
+            rule.limiter.name
+            for rule in self.refusing
+            if rule.field_name == field_name or rule.role is Role.ON_REFUSAL
+        }
+        return [row.retry_after for row in self.decision.details if not row.allowed and row.policy in own]
+
     def violated(self) -> list[str]:
         """Return the names that header fields give to the limits by which it refuses."""
         refused = {(row.policy, row.limit) for row in self.decision.details if not row.allowed}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
-from overlimit.http.callables import function_name, method_handler
+from overlimit.http.callables import dotted_name, function_name, method_handler
 from overlimit.http.rules.app_rate_limits import AppRateLimits
 from overlimit.http.rules.applied_limits import (
     AppliedLimit,
@@ -72,7 +72,7 @@ class CalledRoute:
             applied_limits_of(on_method),
             limited=self.limited,
             paths=(self.path,),
-            field_name=_name_of(self.handler).rpartition(".")[2],
+            field_name=dotted_name(self.handler).rpartition(".")[2],
         )
 
 
@@ -81,13 +81,9 @@ def _called_in(called: Any) -> tuple[Callable[..., Any], ...]:
     return called, type(called).__call__
 
 
-def _name_of(function: object) -> str:
-    return function_name(function).removesuffix("()")
-
-
 def endpoints_of(routes: Iterable[R]) -> Iterator[tuple[R, str]]:
     """Name the endpoint of each route: its function, with the first path to it if that does not tell it."""
-    named = [(route, _name_of(route.handler), list(wrapped_chain(route.handler))[-1]) for route in routes]
+    named = [(route, dotted_name(route.handler), list(wrapped_chain(route.handler))[-1]) for route in routes]
     paths: dict[str, list[tuple[object, str]]] = {}
     for route, name, function in named:
         known = paths.setdefault(name, [])
