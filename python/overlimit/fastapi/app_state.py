@@ -40,7 +40,6 @@ class AppState(BaseAppState):
         self._lengths: list[int] | None = None
         self._numbers: dict[LimitedRoute, str] = {}
         self._endpoints: dict[LimitedRoute, str] = {}
-        self._first: dict[LimitedRoute, bool] = {}
         self._warned_of: list[object] = []
         self._check_is_new()
         app.add_middleware(ConversationMiddleware, begin=self._begin)
@@ -65,7 +64,6 @@ class AppState(BaseAppState):
         """Add a RateLimit."""
         if self.rate_limits.first is None:
             self._check_is_new()
-        self._first = {}
         self.rate_limits.register(handle, settings.completed({}))
 
     def _check_is_new(self) -> None:
@@ -87,7 +85,6 @@ class AppState(BaseAppState):
         found = find_routes(self.app, lambda app: AppState.known(app) is not None)
         self._numbers = {route: str(number) for number, route in enumerate(found.routes)}
         self._endpoints = dict(endpoints_of(found.routes))
-        self._first = {}
         for app in found.apps:
             self._teach(app)
         warn_of_lost(self.rate_limits, self.app_name, found.routes, self._warned_of)
@@ -110,16 +107,6 @@ class AppState(BaseAppState):
             return None
         plan = self.plans.of_route(number, method.upper(), route.handler)
         return plan if plan.stores else None
-
-    def decides_first(self, route: LimitedRoute) -> bool:
-        """Return whether a request to a route is decided before it is validated."""
-        first = self._first.get(route)
-        if first is None:
-            limits = (*route.own_limits(), *route.limits_of_dependencies())
-            asked = any(each.options.before_validation for each in limits)
-            of_all = any(each.settings.options.get("before_validation") for each in self.rate_limits)
-            first = self._first[route] = route.decides_first or asked or of_all
-        return first
 
     def found_routes(self) -> Iterator[Route]:
         """Yield every route."""

@@ -20,6 +20,7 @@ from overlimit.fastapi.conversation import Conversation, StarletteRequest
 from overlimit.http.asgi.conversations import CONVERSATION
 from overlimit.http.asgi.requests import ASGIApp, Receive, Replay, Scope, Send, read_json
 from overlimit.http.callables import is_coroutine_function
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.middleware import apps_within
 from overlimit.http.rules.called_routes import CalledRoute
 
@@ -166,17 +167,22 @@ class _LimitedApp:
             return self.app(scope, receive, send)
         request = StarletteRequest(scope)
         conversation.begin(plan, request, send)
-        if not plan.needs_body and not conversation.state.decides_first(self.route):
+        if not (plan.needs_body or plan.before_validation or self.route.decides_first):
             return self.app(scope, receive, send)
-        return self._read_then_decide(conversation, request, receive, send)
+        return self._read_then_decide(plan, conversation, request, receive, send)
 
     async def _read_then_decide(
-        self, conversation: Conversation, request: StarletteRequest, receive: Receive, send: Send
+        self,
+        plan: RoutePlan,
+        conversation: Conversation,
+        request: StarletteRequest,
+        receive: Receive,
+        send: Send,
     ) -> None:
         scope = request.scope
-        if conversation.plan is not None and conversation.plan.needs_body:
+        if plan.needs_body:
             receive = await read_json(request, receive)
-        if not conversation.state.decides_first(self.route):
+        if not (plan.before_validation or self.route.decides_first):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
             if await conversation.admit(WebSocket(scope, receive, send)):

@@ -143,8 +143,17 @@ class StorePlan:
 class RoutePlan:
     """How requests to an endpoint with a method are decided: a plan for each store, in order."""
 
-    def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None, place: str = "") -> None:
+    def __init__(
+        self,
+        stores: Sequence[StorePlan] = (),
+        route: Route | None = None,
+        place: str = "",
+        *,
+        before_validation: bool = False,
+    ) -> None:
         """Take the plans of a route, if any; ``place`` is what the log calls it, by default its endpoint."""
+        self.before_validation = before_validation
+        """Whether a request is decided before the app validates it."""
         self.place = place if route is None else route.endpoint
         self.stores = tuple(stores)
         self.counts_per_process = any(each.counts_per_process for each in self.stores)
@@ -233,7 +242,12 @@ class PlanCache:
         self._check_route(route, ())
         check_registered(rate_limits, route)
         rules = {each: tuple(rules_of_route(rate_limits, each, route)) for each in rate_limits}
-        return RoutePlan(plan_stores(rules, count_of(route, "fallback")), route)
+        asked_first = any(each.options.before_validation for each in route.applied_limits)
+        return RoutePlan(
+            plan_stores(rules, count_of(route, "fallback")),
+            route,
+            before_validation=asked_first or any(each.before_validation for each in rate_limits),
+        )
 
     # A thread may keep a plan in the cache after another has cleared that: nobody looks for it there, because
     # changes are counted.
