@@ -22,7 +22,7 @@ from overlimit.http.identifying.builtin import (
 )
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import LimitsValue
-from overlimit.http.request import environ_key, json_in, may_have_json
+from overlimit.http.request import EnvironRequest, json_in, may_have_json
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -105,7 +105,7 @@ trusted_proxies, ipv6_prefix
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Decide a request, and hand it to the app unless it is refused."""
         environ["overlimit.decision"] = None
-        request = _Request(environ)
+        request = _Request(environ, environ)
         method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
         plan = self._limits.plan(method, path, request.arguments)
         if plan is None:
@@ -123,22 +123,11 @@ trusted_proxies, ipv6_prefix
         return _Body(lambda: self._app(environ, start), start, ledger)
 
 
-class _Request:
-    def __init__(self, environ: WSGIEnvironment) -> None:
-        self._environ = environ
-        self.arguments = (environ,)
-
-    def peer_address(self) -> str | None:
-        return self._environ.get("REMOTE_ADDR")
+class _Request(EnvironRequest):
+    __slots__ = ()
 
     def user(self) -> object:
         return self._environ.get("REMOTE_USER")
-
-    def header(self, name: str) -> str | None:
-        return self._environ.get(environ_key(name))  # of several fields, servers join the values
-
-    def forwarded_for(self) -> str | None:
-        return self.header("X-Forwarded-For")
 
     def cookie(self, name: str) -> str | None:
         return cookies_in(self._environ.get("HTTP_COOKIE", "")).get(name)

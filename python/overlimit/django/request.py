@@ -10,21 +10,17 @@ from django.http.request import RawPostDataException
 from django.utils.functional import LazyObject, empty
 
 from overlimit.http.patterns import METHODS
-from overlimit.http.request import environ_key, json_in, may_have_json
+from overlimit.http.request import EnvironRequest, json_in, may_have_json
 
 
-class DjangoRequest:
+class DjangoRequest(EnvironRequest):
     """Describes a request to limits; functions of the app are called with it as the view has it."""
 
-    __slots__ = ("_request", "arguments")
+    __slots__ = ("_request",)
 
     def __init__(self, request: Any) -> None:
+        super().__init__(request.META, request)
         self._request = request
-        self.arguments = (request,)
-
-    def peer_address(self) -> str | None:
-        """Return ``REMOTE_ADDR``; under ASGI it is the client's address of the scope."""
-        return self._request.META.get("REMOTE_ADDR") or None
 
     def user(self) -> object:
         """Return the primary key of the user, which is not always called ``id``."""
@@ -33,15 +29,6 @@ class DjangoRequest:
             return None
         key = getattr(user, "pk", None)
         return user if key is None else key
-
-    def header(self, name: str) -> str | None:
-        """Return the value of a header field."""
-        found: str | None = self._request.META.get(environ_key(name))
-        return found
-
-    def forwarded_for(self) -> str | None:
-        """Return ``X-Forwarded-For``, whose fields servers join."""
-        return self.header("X-Forwarded-For")
 
     def cookie(self, name: str) -> str | None:
         """Return the value of a cookie."""
@@ -55,7 +42,7 @@ class DjangoRequest:
 
     def json(self) -> object:
         """Return the body of a JSON request, unless it is long; the view can read it again."""
-        length = str(self._request.META.get("CONTENT_LENGTH") or "")
+        length = str(self._environ.get("CONTENT_LENGTH") or "")
         if not may_have_json(self._request.content_type, length):
             return None
         try:
