@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-try:  # so that what is missing is named before anything else is imported
+from overlimit._messages.optional import needed
+
+with needed(
+    "overlimit.httpx needs httpx 0.25 or later: pip install 'overlimit[httpx]' brings it",
+    "httpx",
+):
     import httpx
-except ModuleNotFoundError as error:
-    if error.name != "httpx":
-        raise
-    raise ModuleNotFoundError(
-        "overlimit.httpx needs httpx 0.25 or later: pip install 'overlimit[httpx]' brings it",
-        name=error.name,
-    ) from None
 
 from overlimit import Limiter, errors
 from overlimit._messages.arguments import checks_arguments

@@ -7,16 +7,14 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-try:  # so that what is missing is named before anything else is imported
+from overlimit._messages.optional import needed
+
+with needed(
+    "overlimit.requests needs requests 2.28 or later: pip install 'overlimit[requests]' brings it",
+    "requests",
+):
     import requests
     from requests.adapters import HTTPAdapter
-except ModuleNotFoundError as error:
-    if error.name != "requests":
-        raise
-    raise ModuleNotFoundError(
-        "overlimit.requests needs requests 2.28 or later: pip install 'overlimit[requests]' brings it",
-        name=error.name,
-    ) from None
 
 from overlimit import Limiter, errors
 from overlimit._messages.arguments import checks_arguments

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +22,7 @@ from overlimit.http.identifying.builtin import (
 )
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import LimitsValue
-from overlimit.http.request import environ_key
+from overlimit.http.request import EnvironRequest, json_in, may_have_json
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -34,7 +33,6 @@ __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_us
 
 Fields = list[tuple[str, str]]
 
-_LONGEST_JSON = 1_048_576
 _FAILED = "500 Internal Server Error"
 
 
@@ -107,7 +105,7 @@ trusted_proxies, ipv6_prefix
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Decide a request, and hand it to the app unless it is refused."""
         environ["overlimit.decision"] = None
-        request = _Request(environ)
+        request = _Request(environ, environ)
         method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
         plan = self._limits.plan(method, path, request.arguments)
         if plan is None:
@@ -125,22 +123,11 @@ trusted_proxies, ipv6_prefix
         return _Body(lambda: self._app(environ, start), start, ledger)
 
 
-class _Request:
-    def __init__(self, environ: WSGIEnvironment) -> None:
-        self._environ = environ
-        self.arguments = (environ,)
-
-    def peer_address(self) -> str | None:
-        return self._environ.get("REMOTE_ADDR")
+class _Request(EnvironRequest):
+    __slots__ = ()
 
     def user(self) -> object:
         return self._environ.get("REMOTE_USER")
-
-    def header(self, name: str) -> str | None:
-        return self._environ.get(environ_key(name))  # of several fields, servers join the values
-
-    def forwarded_for(self) -> str | None:
-        return self.header("X-Forwarded-For")
 
     def cookie(self, name: str) -> str | None:
         return cookies_in(self._environ.get("HTTP_COOKIE", "")).get(name)
@@ -150,18 +137,12 @@ class _Request:
 
     def json(self) -> object:
         """Read the body of a JSON request unless it is long, so that the app can read it again."""
-        content_type = self._environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
-        length = self._environ.get("CONTENT_LENGTH", "")
-        if not (content_type == "application/json" or content_type.endswith("+json")):
-            return None
-        if not length.isdecimal() or int(length) > _LONGEST_JSON:
+        length = self._environ.get("CONTENT_LENGTH")
+        if not length or not may_have_json(self._environ.get("CONTENT_TYPE"), length):
             return None
         body = self._environ["wsgi.input"].read(int(length))
         self._environ["wsgi.input"] = io.BytesIO(body)
-        try:
-            return json.loads(body)
-        except (ValueError, RecursionError):
-            return None
+        return json_in(body)
 
 
 class _Start:
@@ -219,11 +200,11 @@ class _Body:
 
 def _answer(refusal: StoreAnswer, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
     """Answer a refused request by the app that ``on_breach`` returned, or else in a type that it accepts."""
-    app = None if refusal.store_failed else refusal.answer_of_hooks((environ,), callable, "a WSGI app")
+    app = refusal.answer_of_hooks(callable, "a WSGI app")
     if app is not None:
         answered: Iterable[bytes] = app(environ, _with_retry_after(start, refusal))
         return answered
-    status, fields, body = refusal.response(environ.get("HTTP_ACCEPT"), (environ,))
+    status, fields, body = refusal.response(environ.get("HTTP_ACCEPT"))
     start(f"{status.value} {status.phrase}", fields)
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 

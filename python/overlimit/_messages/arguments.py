@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
@@ -45,13 +45,18 @@ def checks_arguments(
     return decorate
 
 
-def no_such_option(
-    owner: str, name: str, known: Collection[str], hints: Mapping[str, str] = MappingProxyType({})
-) -> TypeError:
-    """Return the error of an option that does not exist; ``hints`` say what to write for those of others."""
-    like = nearest(name, known)
-    instead = hints.get(name) or (f"did you mean {like!r}?" if like else f"it has {', '.join(known)}")
-    return TypeError(f"{owner} has no option {name!r}: {instead}")
+def check_options(
+    owner: str,
+    given: Iterable[str],
+    known: Collection[str],
+    hints: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Raise TypeError for an option that does not exist; ``hints`` say what to write for those of others."""
+    for name in given:
+        if name not in known:
+            like = nearest(name, known)
+            instead = hints.get(name) or (f"did you mean {like!r}?" if like else f"it has {', '.join(known)}")
+            raise TypeError(f"{owner} has no option {name!r}: {instead}")
 
 
 def _explain(

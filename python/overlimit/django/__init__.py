@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-try:  # so that what is missing is named before anything else is imported
+from overlimit._messages.optional import needed
+
+with needed(
+    "overlimit.django needs Django 4.2 or later: pip install 'overlimit[django]' brings it",
+    "django",
+):
     import django as _django  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "django":
-        raise
-    raise ModuleNotFoundError(
-        "overlimit.django needs Django 4.2 or later: pip install 'overlimit[django]' brings it",
-        name=error.name,
-    ) from None
 
 from overlimit._messages.migration_hints import missing_of_adapter
 from overlimit.django.decorator import exempt, rate_limit

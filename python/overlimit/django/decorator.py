@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
@@ -18,11 +18,9 @@ from overlimit.django.options import VIEW_OPTIONS, applied_limits
 from overlimit.django.request import http_request, load_user, method_of
 from overlimit.django.views import EXEMPT, name_of_call, owner_of
 from overlimit.http.deciding.steps import Steps, run, run_async
-from overlimit.http.identifying.identifiers import Anonymous
 from overlimit.http.options.kinds import documents
-from overlimit.http.options.limit_options import Cost, LimitsValue, Scope
+from overlimit.http.options.limit_options import CommonKeywords, LimitsValue, Scope
 from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, applied_limits_of
-from overlimit.limiter import OnError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,27 +29,14 @@ V = TypeVar("V", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-class ViewKeywords(TypedDict, total=False):
+class ViewKeywords(CommonKeywords, total=False):
     """The options of a limit on a view; see `rate_limit`."""
 
     key: Key | None
     group: Scope | None
     block: bool
     methods: str | Iterable[str] | None
-    anonymous: Anonymous | None
-    per_method: bool
-    error_message: str | Callable[..., str] | None
-    exempt_when: Callable[..., object] | None
-    override_defaults: bool
-    deduct_when: Callable[..., object] | None
-    on_breach: Callable[..., object] | None
-    cost: Cost | None
     scope: Scope | None
-    meta_limits: LimitsValue | None
-    algorithm: str | None
-    name: str | None
-    shadow: bool
-    on_error: OnError | None
 
 
 class ViewLimit:
@@ -124,24 +109,22 @@ class _Call:
                 raise
         if not isinstance(response, HttpResponseBase) and inspect.isawaitable(response):
             return self._finish_later(response)
-        refunding = self._finish(response)
-        if refunding is not None:
-            run(refunding)
+        if self._writes(response):
+            self._ledger.finish(response)
         return response
 
     async def answer_async(self) -> Any:
-        if self._ledger.site.may_ask_for_user:
+        if self._ledger.site.may_read_user:
             await load_user(self._request)
         plan, response = self._plan(), None
         if plan is not None:
-            if plan.may_ask_for_user:
+            if plan.may_read_user:
                 await load_user(self._request)
             response = await self._ledger.enforce_async(plan, self._given, self._request)
         if response is None:
             return await self._finish_later(self._call_view())
-        refunding = self._finish(response)
-        if refunding is not None:
-            await run_async(refunding)
+        if self._writes(response):
+            await self._ledger.finish_async(response)
         return response
 
     async def _call_view(self) -> Any:
@@ -154,9 +137,8 @@ class _Call:
         except Exception as error:
             await run_async(self._failing(error))
             raise
-        refunding = self._finish(response)
-        if refunding is not None:
-            await run_async(refunding)
+        if self._writes(response):
+            await self._ledger.finish_async(response)
         return response
 
     @property
@@ -175,9 +157,8 @@ class _Call:
         return plan if plan.stores else None
 
     # The header fields are the middleware's, if it is there, or else the outermost decorator's.
-    def _finish(self, response: Any) -> Steps[None] | None:
-        writes = self._is_outermost and isinstance(response, HttpResponseBase)
-        return self._ledger.finish(response) if writes else None
+    def _writes(self, response: Any) -> bool:
+        return self._is_outermost and isinstance(response, HttpResponseBase)
 
     def _failing(self, error: Exception) -> Steps[None]:
         if self._is_outermost:

@@ -7,17 +7,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-try:  # so that what is missing is named before anything else is imported
+from overlimit._messages.optional import needed
+
+with needed(
+    "overlimit.django.drf needs Django REST framework: pip install 'overlimit[drf]' brings it",
+    "rest_framework",
+):
     from rest_framework.exceptions import APIException
     from rest_framework.settings import api_settings
     from rest_framework.throttling import BaseThrottle
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "rest_framework":
-        raise
-    raise ModuleNotFoundError(
-        "overlimit.django.drf needs Django REST framework: pip install 'overlimit[drf]' brings it",
-        name=error.name,
-    ) from None
 
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
@@ -34,7 +32,6 @@ from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.options.limit_options import LimitsValue, hashable
 from overlimit.http.rules.applied_limits import AppliedLimits
 from overlimit.http.rules.count_names import usable_field_name
-from overlimit.http.rules.rule import ResolvedRule, Role
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -110,7 +107,7 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
     def allow_request(self, request: Request, view: APIView) -> bool:
         """Decide a request by all throttles of the view, once, and return whether this one allows it."""
         answer = _Told.of(request).answer(type(self), request, view)
-        waits = [] if answer is None else _waits(answer, usable_field_name(_name(type(self), view)))
+        waits = [] if answer is None else answer.waits_for(usable_field_name(_name(type(self), view)))
         self._wait = max(waits, default=None)
         return not waits
 
@@ -166,18 +163,6 @@ def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any)
     if answer is not None and answer.refuses and answer.store_failed:
         raise StoreFailed(retry_after_seconds(answer.decision))
     return answer
-
-
-def _waits(answer: StoreAnswer, field_name: str) -> list[float]:
-    """Return the seconds to wait for each limit of a throttle that refused."""
-    if not answer.refuses:
-        return []
-    own = {rule.limiter.name for rule in answer.refusing if _concerns(rule, field_name)}
-    return [row.retry_after for row in answer.decision.details if not row.allowed and row.policy in own]
-
-
-def _concerns(rule: ResolvedRule, field_name: str) -> bool:
-    return rule.field_name == field_name or rule.role is Role.ON_REFUSAL
 
 
 def _limits_of(kind: type[OverlimitThrottle], view: Any) -> AppliedLimits:

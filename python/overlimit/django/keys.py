@@ -7,20 +7,8 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.texts import nearest
-from overlimit.http.identifying.builtin import (
-    BuiltinIdentifier,
-    Normalise,
-    by_address,
-    by_cookie,
-    by_header,
-    by_json,
-    by_path_parameter,
-    by_user,
-    by_user_or_address,
-    by_value,
-    hash_of,
-)
+from overlimit.http.identifying import words
+from overlimit.http.identifying.builtin import BuiltinIdentifier, Normalise, by_value, hash_of
 from overlimit.http.identifying.identifiers import Identify, makes_an_identifier
 
 Key: TypeAlias = str | Identify | Sequence[str | Identify]
@@ -62,38 +50,9 @@ def _by_parameter(
     )
 
 
-_WORDS = MappingProxyType({"ip": by_address, "user": by_user, "user_or_ip": by_user_or_address})
-_OF_NAME: Mapping[str, Callable[[str], BuiltinIdentifier]] = MappingProxyType(
-    {
-        "header": by_header,
-        "cookie": by_cookie,
-        "path": by_path_parameter,
-        "json": by_json,
-        "post": by_post,
-        "get": by_get,
-    }
-)
-KNOWN = (*_WORDS, *(f"{kind}:..." for kind in _OF_NAME))
+_OF_NAME = MappingProxyType({**words.OF_NAME, "post": by_post, "get": by_get})
 
 
 def identifiers_of(key: Any) -> Any:
     """Return the ``identifiers`` that a key stands for; raise ValueError for a word that does not exist."""
-    if isinstance(key, str):
-        return _named(key)
-    if not isinstance(key, (list, tuple)):
-        return key
-    if not key:
-        raise ValueError(f"key={key!r} names nobody: name one or several, or leave it out")
-    return [identifiers_of(each) for each in key]
-
-
-def _named(word: str) -> BuiltinIdentifier:
-    kind, colon, name = word.partition(":")
-    if word in _WORDS:
-        return _WORDS[word]
-    if name and kind in _OF_NAME:
-        return _OF_NAME[kind](name)
-    like = nearest(kind if colon else word, [*_WORDS, *_OF_NAME])
-    example = f"{like}:{name or '...'}" if like in _OF_NAME else like
-    hint = f"did you mean {example!r}?" if like else f"there are {', '.join(KNOWN)}, and functions"
-    raise ValueError(f"key={word!r} names nobody: {hint}")
+    return words.identifiers_of(key, _OF_NAME)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,7 +12,7 @@ from django.utils.cache import patch_vary_headers
 
 from overlimit import Decision, errors
 from overlimit.django.request import DjangoRequest, method_of
-from overlimit.django.site import Site, ViewPlan, site, warn_of_processes
+from overlimit.django.site import Site, site, warn_of_processes
 from overlimit.django.views import facts_of
 from overlimit.http.answering.refusals import (
     RefusalResponse,
@@ -22,8 +23,7 @@ from overlimit.http.answering.refusals import (
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.steps import Steps, all_of
-from overlimit.http.identifying.identifiers import IdentifierCache
+from overlimit.http.deciding.steps import Steps, run, run_async
 from overlimit.http.rules.applied_limits import AppliedLimits
 
 _LEDGER = "_overlimit_ledger"
@@ -36,7 +36,6 @@ class Ledger(RequestLedger):
 
     __slots__ = (
         "_before",
-        "_caches",
         "_is_limited",
         "_is_taken",
         "_refused",
@@ -51,8 +50,10 @@ class Ledger(RequestLedger):
     def __init__(self, of: Site, request: HttpRequest) -> None:
         super().__init__(DjangoRequest(request), _NO_PLAN)
         self.site = of
-        self._before: tuple[StoreAnswer, ...] = ()
+        self._before: Sequence[StoreAnswer] = ()
+        """What was decided before the latest refusal."""
         self._refused: HttpResponseBase | None = None
+        """The response that the latest refusal became."""
         self._is_limited: bool | None = None
         self._is_taken = False
         self.headers_of_view: dict[str, str] | None = None
@@ -65,7 +66,6 @@ class Ledger(RequestLedger):
         """Whether the limits of the site are decided together with those of the first decorator."""
         self.told: Decision | None = None
         """What the view is told: the latest decision, or the refusal."""
-        self._caches: list[IdentifierCache] = []
 
     @classmethod
     def of(cls, request: HttpRequest) -> Ledger:
@@ -91,71 +91,71 @@ class Ledger(RequestLedger):
             self._is_limited = not exempt and self.site.limits(request)
         return self._is_limited
 
-    def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> ViewPlan:
+    def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> RoutePlan:
         """Return the plan of what is to be decided now, which is so only once."""
         found = self.site.plan(view, method, (*applied, *reversed(self.pending)), self.site_waits)
         self.pending, self.site_waits = (), False
         return found
 
-    def enforce(self, plan: ViewPlan, given: Any, request: HttpRequest) -> HttpResponseBase | None:
+    def enforce(self, plan: RoutePlan, given: Any, request: HttpRequest) -> HttpResponseBase | None:
         """Decide a request by a plan, and return the response if it is refused.
 
         ``given`` is the request as the view has it, with which functions of the app are called.
         """
-        warn_of_processes(plan, request)
-        now = RequestLedger(DjangoRequest(given), plan)
-        now.decide()
-        return self._enforced(now, given, request)
+        before = self._begin(plan, given, request)
+        self.decide()
+        return self._enforced(before, request)
 
     async def enforce_async(
-        self, plan: ViewPlan, given: Any, request: HttpRequest
+        self, plan: RoutePlan, given: Any, request: HttpRequest
     ) -> HttpResponseBase | None:
         """Decide a request as `enforce` does, without blocking the event loop."""
+        before = self._begin(plan, given, request)
+        await self.decide_async()
+        return self._enforced(before, request)
+
+    def _begin(self, plan: RoutePlan, given: Any, request: HttpRequest) -> int:
+        """Begin a decision; return how many answers there were before."""
         warn_of_processes(plan, request)
-        now = RequestLedger(DjangoRequest(given), plan)
-        await now.decide_async()
-        return self._enforced(now, given, request)
+        self.begin(DjangoRequest(given), plan)
+        return len(self.answers)
 
-    def _enforced(self, now: RequestLedger, given: Any, request: HttpRequest) -> HttpResponseBase | None:
-        before = tuple(self.answers)
-        self._add(now)
-        request.rate_limit = self.told
-        if now.refusal is None:
-            return None
-        self.refusal, self._before = now.refusal, before
-        self._refused = _answer(now.refusal, given, request)
-        return self._refused
-
-    def _add(self, now: RequestLedger) -> None:
-        self.answers += now.answers
-        self._caches += [now.identifiers] * len(now.answers)
-        self.rolled_back = (*self.rolled_back, *now.rolled_back)
-        self.may_refund = self.may_refund or now.may_refund
+    def _enforced(self, before: int, request: HttpRequest) -> HttpResponseBase | None:
         if self.told is None or self.told:
             self.told = self.decision(self.site.rate_limit)
         if self.headers_of_view is not None:
             self.headers_of_view.update(self.fields())
+        request.rate_limit = self.told
+        if self.refusal is None:
+            return None
+        self._before = self.answers[:before]
+        self._refused = _answer(self.refusal, request)
+        return self._refused
 
-    def refunding_uncounted(self, response: Any) -> Steps[None]:
-        """Refund what does not count, each decision by the identifiers that it was made for."""
-        self.may_refund = False
-        decided = zip(self.answers, self._caches, strict=False)
-        yield from all_of(each.refunding_uncounted(response, cache) for each, cache in decided)
-
-    def finish(self, response: HttpResponseBase) -> Steps[None] | None:
-        """Write the header fields; return what is to be refunded by the response, None if nothing is."""
-        if self.refusal is not None or self.may_refund:
-            return self._finishing(response)
-        self._write_fields(response)
-        return None
-
-    def _finishing(self, response: HttpResponseBase) -> Steps[None]:
+    def finish(self, response: HttpResponseBase) -> None:
         """Write the header fields, and refund what does not count by the response.
 
         If a refusal is the response, what was decided before gives back what it has charged. A view may also
         go on, as one that does many things in a request.
         """
-        if self.refusal is not None and (response is self._refused or response.status_code in (429, 503)):
+        if self._has_to_refund:
+            run(self._finishing(response))
+        else:
+            self._write_fields(response)
+
+    async def finish_async(self, response: HttpResponseBase) -> None:
+        """Finish a response as `finish` does, without blocking the event loop."""
+        if self._has_to_refund:
+            await run_async(self._finishing(response))
+        else:
+            self._write_fields(response)
+
+    @property
+    def _has_to_refund(self) -> bool:
+        return self._refused is not None or self.may_refund
+
+    def _finishing(self, response: HttpResponseBase) -> Steps[None]:
+        if self._refused is not None and (response is self._refused or response.status_code in (429, 503)):
             yield from self._rolling_back([each for each in self._before if each not in self.rolled_back])
         self._write_fields(response)
         if self.may_refund:
@@ -177,15 +177,13 @@ class Ledger(RequestLedger):
             yield from self.refunding_uncounted(HttpResponse(status=status))
 
 
-def _answer(refusal: StoreAnswer, given: Any, request: HttpRequest) -> HttpResponseBase:
-    if not refusal.store_failed:
-        wanted = "an HttpResponse"
-        answer = refusal.answer_of_hooks(
-            (given,), lambda result: isinstance(result, HttpResponseBase), wanted
-        )
-        if answer is not None:
-            return cast(HttpResponseBase, answer)
-    return _response(refusal.response(request.META.get("HTTP_ACCEPT"), (given,)))
+def _answer(refusal: StoreAnswer, request: HttpRequest) -> HttpResponseBase:
+    answer: HttpResponseBase | None = refusal.answer_of_hooks(
+        lambda result: isinstance(result, HttpResponseBase), "an HttpResponse"
+    )
+    if answer is not None:
+        return answer
+    return _response(refusal.response(request.META.get("HTTP_ACCEPT")))
 
 
 def answer_to(error: errors.RateLimitExceeded, request: HttpRequest) -> HttpResponseBase:

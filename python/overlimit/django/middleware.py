@@ -12,9 +12,9 @@ from django.http.response import HttpResponseBase
 from overlimit import errors
 from overlimit.django.ledger import Ledger, answer_to
 from overlimit.django.request import load_user, method_of
-from overlimit.django.site import ViewPlan, site
+from overlimit.django.site import site
 from overlimit.django.views import facts_of
-from overlimit.http.deciding.steps import run, run_async
+from overlimit.http.deciding.plans import RoutePlan
 
 
 class RateLimitMiddleware:
@@ -51,16 +51,14 @@ class RateLimitMiddleware:
         if self._is_async:
             return self._call_async(ledger, request, is_outermost)
         response = self._get_response(request)
-        refunding = ledger.finish(response) if is_outermost else None
-        if refunding is not None:
-            run(refunding)
+        if is_outermost:
+            ledger.finish(response)
         return response
 
     async def _call_async(self, ledger: Ledger, request: HttpRequest, is_outermost: bool) -> Any:
         response = await self._get_response(request)
-        refunding = ledger.finish(response) if is_outermost else None
-        if refunding is not None:
-            await run_async(refunding)
+        if is_outermost:
+            await ledger.finish_async(response)
         return response
 
     def process_view(
@@ -75,12 +73,12 @@ class RateLimitMiddleware:
         self, request: HttpRequest, view: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> HttpResponseBase | None:
         ledger = Ledger.of(request)
-        if ledger.site.may_ask_for_user:
+        if ledger.site.may_read_user:
             await load_user(request)
         plan = _plan(ledger, view, request)
         if plan is None:
             return None
-        if plan.may_ask_for_user:
+        if plan.may_read_user:
             await load_user(request)
         return await ledger.enforce_async(plan, request, request)
 
@@ -91,7 +89,7 @@ class RateLimitMiddleware:
         return None
 
 
-def _plan(ledger: Ledger, view: Callable[..., Any], request: HttpRequest) -> ViewPlan | None:
+def _plan(ledger: Ledger, view: Callable[..., Any], request: HttpRequest) -> RoutePlan | None:
     """Return the plan by which the site limits a view; None: nothing is decided now."""
     if ledger.saw_view or not ledger.limits(request):
         return None

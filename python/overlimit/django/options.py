@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from overlimit._messages.arguments import no_such_option
-from overlimit._messages.texts import nearest
+from overlimit._messages.arguments import check_options
 from overlimit.django.keys import identifiers_of
-from overlimit.django.rates import optional
 from overlimit.django.settings import KEY
-from overlimit.http.callables import taking_request
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Option, options
+from overlimit.http.options.kinds import Option, options, with_request
 from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options, methods_of
-from overlimit.http.patterns import METHODS
+from overlimit.http.options.optional_limits import optional
+from overlimit.http.patterns import check_method
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
 
 _INSTEAD_OF_KEY = ("identifiers", "key_func")
 _OF_VIEWS = options(
     key=KEY,
     methods=Option(
-        kinds.Kind(lambda name, value, _: methods_of(_methods(value))),
+        kinds.Kind(lambda name, value, _: _check_methods(name, value)),
         "The HTTP methods it holds for, one or a list; None: all but OPTIONS, which is never limited.",
         is_strict=True,
     ),
@@ -67,28 +64,20 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     ``shared`` names the count if there is a single one for all views. Raises InvalidLimit, ValueError or
     TypeError for what is wrong.
     """
-    for name in given:
-        if name not in VIEW_OPTIONS:
-            raise no_such_option("rate_limit", name, VIEW_OPTIONS, _HINTS)
-    keywords = {name: _taking_request(name, value) for name, value in given.items()}
-    block = keywords.pop("block", True)
-    VIEW_OPTIONS["block"].check(block, 1)
+    check_options("rate_limit", given, VIEW_OPTIONS, _HINTS)
+    keywords = with_request(given, VIEW_OPTIONS)
     keywords["identifiers"] = identifiers_of(keywords.pop("key", None))
     as_identify("key", keywords["identifiers"], 1)
-    keywords["methods"] = _methods(keywords.get("methods"))
+    keywords["methods"] = _as_list(keywords.get("methods"))
     group = keywords.pop("group", None) or shared
     if group is not None:
         _check_group(group, keywords)
         keywords["scope"] = group
     if "name" not in keywords and shared is not None:
         keywords["name"] = shared
-    made = limit_options(optional(limits), keywords, LIMIT_OPTIONS, arguments=1, is_shared=group is not None)
-    return (AppliedLimit(dataclasses.replace(made, block=block), None),) if made.parts else ()
-
-
-def _taking_request(name: str, value: Any) -> Any:
-    own = 0 if name == "key" else VIEW_OPTIONS[name].kind.own_arguments
-    return taking_request(value, own)
+    known = {**LIMIT_OPTIONS, **VIEW_OPTIONS}
+    made = limit_options(optional(limits), keywords, known, arguments=1, is_shared=group is not None)
+    return (AppliedLimit(made, None),) if made.parts else ()
 
 
 def _check_group(group: object, keywords: Mapping[str, Any]) -> None:
@@ -97,19 +86,11 @@ def _check_group(group: object, keywords: Mapping[str, Any]) -> None:
         raise TypeError("group and scope both say what is counted together: give one of them")
 
 
-def _methods(given: Any) -> Any:
-    """Return methods as a list; raise ValueError for one that is unknown, or never limited."""
-    methods = [given] if isinstance(given, str) else given
-    for method in methods if isinstance(methods, (list, tuple, set, frozenset)) else ():
-        _check_method(method)
-    return methods
+def _as_list(methods: Any) -> Any:
+    return [methods] if isinstance(methods, str) else methods
 
 
-def _check_method(method: object) -> None:
-    if not isinstance(method, str) or method.upper() in METHODS:
-        return
-    if method.upper() == "OPTIONS":
-        raise ValueError("methods contains OPTIONS, but OPTIONS requests are never limited")
-    like = nearest(method.upper(), METHODS)
-    hint = f"did you mean {like!r}?" if like else "write one such as 'POST'"
-    raise ValueError(f"methods has an unknown HTTP method, {method!r}: {hint}")
+def _check_methods(name: str, methods: object) -> None:
+    """Check HTTP methods, one or several, as far as a view tells nothing of those that it takes."""
+    for method in sorted(methods_of(_as_list(methods)) or ()):
+        check_method(name, method)

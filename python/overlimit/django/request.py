@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -11,23 +10,17 @@ from django.http.request import RawPostDataException
 from django.utils.functional import LazyObject, empty
 
 from overlimit.http.patterns import METHODS
-from overlimit.http.request import environ_key
-
-_LONGEST_JSON = 1_048_576
+from overlimit.http.request import EnvironRequest, json_in, may_have_json
 
 
-class DjangoRequest:
+class DjangoRequest(EnvironRequest):
     """Describes a request to limits; functions of the app are called with it as the view has it."""
 
-    __slots__ = ("_request", "arguments")
+    __slots__ = ("_request",)
 
     def __init__(self, request: Any) -> None:
+        super().__init__(request.META, request)
         self._request = request
-        self.arguments = (request,)
-
-    def peer_address(self) -> str | None:
-        """Return ``REMOTE_ADDR``; under ASGI it is the client's address of the scope."""
-        return self._request.META.get("REMOTE_ADDR") or None
 
     def user(self) -> object:
         """Return the primary key of the user, which is not always called ``id``."""
@@ -36,15 +29,6 @@ class DjangoRequest:
             return None
         key = getattr(user, "pk", None)
         return user if key is None else key
-
-    def header(self, name: str) -> str | None:
-        """Return the value of a header field."""
-        found: str | None = self._request.META.get(environ_key(name))
-        return found
-
-    def forwarded_for(self) -> str | None:
-        """Return ``X-Forwarded-For``, whose fields servers join."""
-        return self.header("X-Forwarded-For")
 
     def cookie(self, name: str) -> str | None:
         """Return the value of a cookie."""
@@ -58,18 +42,13 @@ class DjangoRequest:
 
     def json(self) -> object:
         """Return the body of a JSON request, unless it is long; the view can read it again."""
-        kind, length = self._request.content_type or "", self._request.META.get("CONTENT_LENGTH") or "0"
-        kind = kind.partition(";")[0].strip().lower()
-        if not (kind == "application/json" or kind.endswith("+json")):
-            return None
-        if not str(length).isdecimal() or int(length) > _LONGEST_JSON:
+        length = str(self._environ.get("CONTENT_LENGTH") or "")
+        if not may_have_json(self._request.content_type, length):
             return None
         try:
-            return json.loads(self._request.body)
+            return json_in(self._request.body)
         except RawPostDataException:  # it was read as a stream, by REST framework if there is data
             return getattr(self._request, "data", None)
-        except (ValueError, RecursionError):
-            return None
 
 
 def http_request(given: object) -> HttpRequest | None:

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from overlimit._messages.arguments import no_such_option
+from overlimit._messages.arguments import check_options
 from overlimit._messages.texts import short_repr
 from overlimit.django.keys import identifiers_of
-from overlimit.django.rates import optional
 from overlimit.http.callables import taking_request
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.middleware import ExemptRequests
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
+from overlimit.http.options.optional_limits import optional
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
@@ -89,8 +89,7 @@ def _read(given: object) -> SiteSettings:
     for key in given:
         if not isinstance(key, str):
             raise TypeError(f"the keys of {NAME} must be strings, not {short_repr(key)}")
-        if key not in SITE_OPTIONS:
-            raise no_such_option(NAME, key, SITE_OPTIONS, _hints_at(key))
+        check_options(NAME, [key], SITE_OPTIONS, _hints_at(key))
     found = {SITE_OPTIONS[key].name: _value(key, value) for key, value in given.items()}
     exempt = ExemptRequests(found.pop("exempt", None), LABELS["exempt"])
     key = found.pop("key", None)

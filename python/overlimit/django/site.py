@@ -15,8 +15,6 @@ from overlimit._logging.stores import warn_of_other_processes
 from overlimit.django.settings import LABELS, NAME, read
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.identifying.default import by_address_and_user
-from overlimit.http.identifying.identifiers import may_return
-from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimits, labelled
 from overlimit.http.rules.precedence import (
@@ -26,19 +24,9 @@ from overlimit.http.rules.precedence import (
     rules_of_decorators,
     rules_of_route,
 )
-from overlimit.http.rules.rule import Rule
 
 _MOST_PLANS = 4096
 _compiling = PerProcess(threading.Lock)
-
-
-class ViewPlan(RoutePlan):
-    """How requests to a view are decided."""
-
-    def __init__(self, route: Route, rules: tuple[Rule, ...], rate_limit: AppRateLimit) -> None:
-        super().__init__(plan_stores({rate_limit: rules}, count_of(route, "fallback")), place=route.endpoint)
-        self.may_ask_for_user = any(map(_may_ask_for_user, rules))
-        """Whether the user must be at hand before a request is decided on an event loop."""
 
 
 class Site:
@@ -57,8 +45,8 @@ class Site:
         """Returns the plan of a view with these decorators for a method, with the site's limits or not."""
 
     @property
-    def may_ask_for_user(self) -> bool:
-        """Whether the user must be at hand before it is known on an event loop if a request is exempt."""
+    def may_read_user(self) -> bool:
+        """Whether it may be asked who is logged in before it is known if a request is exempt."""
         return self.exempt.depend_on_function
 
     def limits(self, request: HttpRequest) -> bool:
@@ -67,7 +55,7 @@ class Site:
             return False
         return not self.exempt.include(request.method or "", request.path_info, (request,))
 
-    def _compile(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> ViewPlan:
+    def _compile(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> RoutePlan:
         rate_limit = self.rate_limit
         route = Route(view, method, labelled=labelled(applied), limited=True)
         if with_site:
@@ -76,7 +64,7 @@ class Site:
             holding = [each for each in applied if each.options.holds_for(method)]
             own = tuple(rules_of_decorators(rate_limit, route, holding))
             rules = (*own, *meta_rules(rate_limit, route)) if own else ()
-        return ViewPlan(route, rules, rate_limit)
+        return RoutePlan(plan_stores({rate_limit: rules}, count_of(route, "fallback")), place=view)
 
 
 _current: Site | None = None
@@ -101,7 +89,7 @@ def _forget(*, setting: str, **_: object) -> None:
 setting_changed.connect(_forget, dispatch_uid="overlimit.django")
 
 
-def warn_of_processes(plan: ViewPlan, request: HttpRequest) -> None:
+def warn_of_processes(plan: RoutePlan, request: HttpRequest) -> None:
     """Warn if the processes of the server count apart, each in its memory."""
     if plan.counts_per_process and request.META.get("wsgi.multiprocess") and not _is_test(request):
         name = getattr(settings, "SETTINGS_MODULE", None) or "this site"
@@ -111,9 +99,3 @@ def warn_of_processes(plan: ViewPlan, request: HttpRequest) -> None:
 def _is_test(request: HttpRequest) -> bool:
     """Return whether it is of the test client, which says that it is one of several processes."""
     return type(request.META.get("wsgi.input")).__module__ == "django.test.client"
-
-
-def _may_ask_for_user(rule: Rule) -> bool:
-    options = rule.options
-    functions = options.cost, options.scope, options.exempt_when, options.error_message, options.on_breach
-    return is_dynamic(rule.value) or any(map(callable, functions)) or may_return(rule.identify, "user:")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from overlimit.http.callables import dotted_name, method_handler
 from overlimit.http.rules.applied_limits import applied_limits_of, wrapped_chain
 
 EXEMPT = "__overlimit_exempt__"
@@ -75,18 +76,14 @@ def functions_called(view: Any, method: str) -> Iterator[Any]:
     of = class_of(view)
     if of is None:
         return
-    name = getattr(view, "actions", {}).get(method.lower(), method.lower())  # a ViewSet names its actions
-    handler = getattr(of, "get" if name == "head" and not hasattr(of, "head") else name, None)
+    action = getattr(view, "actions", {}).get(method.lower())  # a ViewSet names its actions
+    handler = method_handler(of, method) if action is None else getattr(of, action, None)
     yield handler
     if getattr(handler, "__module__", "") == "rest_framework.decorators":  # what @api_view has made
         yield from (cell.cell_contents for cell in getattr(handler, "__closure__", None) or ())
 
 
 def _dotted(thing: Any) -> str:
-    while isinstance(thing, partial):
-        thing = thing.func
-    of = thing if hasattr(thing, "__qualname__") else type(thing)
-    name: str = of.__qualname__
-    if isinstance(of, type) and not name.endswith(of.__name__):
-        name = of.__name__  # that of a function, which @api_view has made a class of
-    return f"{of.__module__}.{name}"
+    if isinstance(thing, type) and not thing.__qualname__.endswith(thing.__name__):
+        return f"{thing.__module__}.{thing.__name__}"  # of a function, which @api_view has made a class of
+    return dotted_name(thing)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-try:  # so that what is missing is named before anything else is imported
+from overlimit._messages.optional import needed
+
+with needed(
+    "overlimit.fastapi needs FastAPI 0.100 or later: pip install 'overlimit[fastapi]' brings it",
+    "fastapi",
+):
     import fastapi as _fastapi  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "fastapi":
-        raise
-    raise ModuleNotFoundError(
-        "overlimit.fastapi needs FastAPI 0.100 or later: pip install 'overlimit[fastapi]' brings it",
-        name=error.name,
-    ) from None
 
 from overlimit._messages.migration_hints import missing_of_adapter
 from overlimit.fastapi.errors import RateLimitExceeded, StoreFailed

@@ -3,58 +3,46 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import chain
 from typing import Any
 from weakref import WeakSet
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
-from overlimit.fastapi.conversation import CONVERSATION, Conversation, current
+from overlimit.fastapi.conversation import Conversation
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
-from overlimit.fastapi.route_limits import RouteLimit, waiting
-from overlimit.fastapi.routes import Found, LimitedRoute, called_in, find_routes
-from overlimit.http.asgi.requests import DECISION, ASGIApp, Receive, Scope, Send
-from overlimit.http.callables import function_name
-from overlimit.http.deciding.plans import PlanCache, RoutePlan
+from overlimit.fastapi.route_limits import waiting
+from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
+from overlimit.http.app_state import BaseAppState
+from overlimit.http.asgi.conversations import ConversationMiddleware, current
+from overlimit.http.asgi.requests import ASGIApp, Scope, Send
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.openapi import with_refusals
 from overlimit.http.options.settings import Settings
-from overlimit.http.reports import RulesOfRoute
-from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
-from overlimit.http.rules.applied_limits import (
-    AppliedLimit,
-    applied_limits_above,
-    applied_limits_of,
-    labelled,
-    wrapped_chain,
-)
-from overlimit.http.rules.precedence import Route, check_methods, check_registered, rules_of_route
-from overlimit.http.rules.rule import Rule
+from overlimit.http.rules.app_rate_limits import RateLimitHandle
+from overlimit.http.rules.called_routes import endpoints_of, warn_of_lost
+from overlimit.http.rules.precedence import Route
 
 _log = logging.getLogger("overlimit")
 
 
-class AppState:
+class AppState(BaseAppState):
     """The RateLimits of one app and the plans of its routes."""
 
     def __init__(self, app: FastAPI) -> None:
         """Add a middleware, and the answer 429 to its OpenAPI; `of` makes one state per app."""
+        super().__init__(app, app.title, by_address_and_user, how_to_register="call init_app(app) on it")
         self.app = app
-        self.rate_limits = AppRateLimits(
-            app, app.title, by_address_and_user, how_to_register="call init_app(app) on it"
-        )
-        self.plans = PlanCache(self.rate_limits, self._find_route, self._check_route)
         self._found = Found([], [], [])
         self._lengths: list[int] | None = None
         self._numbers: dict[LimitedRoute, str] = {}
         self._endpoints: dict[LimitedRoute, str] = {}
-        self._first: dict[LimitedRoute, bool] = {}
         self._warned_of: list[object] = []
         self._check_is_new()
-        app.add_middleware(_Middleware, state=self)
+        app.add_middleware(ConversationMiddleware, begin=self._begin)
         self._taught: WeakSet[Starlette] = WeakSet()
         self._teach(app)
 
@@ -76,12 +64,15 @@ class AppState:
         """Add a RateLimit."""
         if self.rate_limits.first is None:
             self._check_is_new()
-        self._first = {}
         self.rate_limits.register(handle, settings.completed({}))
 
     def _check_is_new(self) -> None:
         if self.app.middleware_stack is not None:
             raise RuntimeError("call init_app(app) before the app is started: it adds a middleware")
+
+    def _begin(self, send: Send) -> Conversation:
+        self.prepare()
+        return Conversation(self, send)
 
     def prepare(self) -> None:
         """Look for the routes of the app, unless it has as many as before."""
@@ -93,11 +84,10 @@ class AppState:
     def _prepare(self) -> None:
         found = find_routes(self.app, lambda app: AppState.known(app) is not None)
         self._numbers = {route: str(number) for number, route in enumerate(found.routes)}
-        self._endpoints = dict(_named(found.routes))
-        self._first = {}
+        self._endpoints = dict(endpoints_of(found.routes))
         for app in found.apps:
             self._teach(app)
-        self._warn_of_lost(found.routes)
+        warn_of_lost(self.rate_limits, self.app_name, found.routes, self._warned_of)
         self._found, self._lengths = found, list(map(len, found.lists))
         self.plans.clear()
 
@@ -110,20 +100,6 @@ class AppState:
         if isinstance(app, FastAPI):
             app.openapi = partial(self._describe_then, app.openapi)  # type: ignore[method-assign]
 
-    def _warn_of_lost(self, routes: Iterable[LimitedRoute]) -> None:
-        called = {id(function) for route in routes for function in route.functions()}
-        for handle in [each.handle for each in self.rate_limits if len(each.handle.apps) == 1]:
-            for function in handle.decorated:
-                is_lost = not any(id(each) in called for each in wrapped_chain(function))
-                if is_lost and function not in self._warned_of:
-                    self._warned_of.append(function)
-                    _log.warning(
-                        "the limit on %s holds for no request: no route of %r calls it. Put the decorator on "
-                        "a path function or on what one depends on, and nothing that hides it in between",
-                        function_name(function),
-                        self.app.title,
-                    )
-
     def plan_of(self, route: LimitedRoute, scope: Scope) -> RoutePlan | None:
         """Return the plan of a route for a request to it; None: it is not limited."""
         number, method = self._numbers.get(route), scope.get("method", "GET")
@@ -132,109 +108,36 @@ class AppState:
         plan = self.plans.of_route(number, method.upper(), route.handler)
         return plan if plan.stores else None
 
-    def decides_first(self, route: LimitedRoute) -> bool:
-        """Return whether a request to a route is decided before it is validated."""
-        first = self._first.get(route)
-        if first is None:
-            limits = (*_limits_of(route), *route.depends())
-            asked = any(isinstance(each, RouteLimit) and each.before_validation for each in limits)
-            of_all = any(each.settings.options.get("before_validation") for each in self.rate_limits)
-            first = self._first[route] = route.decides_first or asked or of_all
-        return first
-
-    def routes(self) -> tuple[RulesOfRoute, ...]:
-        """Return every route with its rules; raise as `check_registered` does."""
+    def found_routes(self) -> Iterator[Route]:
+        """Yield every route."""
         self.prepare()
-        return tuple(
-            (described, self._rules_of(described))
-            for route in self._found.routes
-            for described in self._described(route)
-        )
+        return (each for route in self._found.routes for each in self._described(route))
 
     def _described(self, route: LimitedRoute) -> Iterator[Route]:
         methods = [method for method in route.methods if method not in ("HEAD", "OPTIONS")]
-        return (self._find_route(self._numbers[route], method) for method in methods)
+        return (self.find_route(self._numbers[route], method) for method in methods)
 
-    def _rules_of(self, route: Route) -> tuple[Rule, ...]:
-        check_registered(self.rate_limits, route)
-        limits = self.rate_limits
-        return tuple(rule for each in limits for rule in rules_of_route(limits, each, route))
+    def endpoints(self) -> Collection[str]:
+        """Return the names of all path functions."""
+        self.prepare()
+        return self._endpoints.values()
 
-    def _find_route(self, number: str, method: str) -> Route:
-        route = self._found.routes[int(number)]
-        on_method = route.method_handler(method)
-        depends = [(f"depends-{label}", each) for label, each in labelled(tuple(route.depends()))]
-        return Route(
-            self._endpoints[route],
-            method,
-            (route.handler,) if on_method is None else (route.handler, on_method),
-            (*labelled(_limits_of(route)), *depends),
-            applied_limits_of(on_method),
-            limited=not route.is_of_framework,
-            paths=(route.path,),
-            field_name=function_name(route.handler).removesuffix("()").rpartition(".")[2],
-        )
+    def methods_taken(self) -> Collection[str]:
+        """Return the methods of all routes."""
+        return {method for each in self._found.routes for method in each.methods}
 
-    def _check_route(self, route: Route, more: Iterable[AppliedLimit]) -> None:
-        taken = {method for each in self._found.routes for method in each.methods}
-        check_methods(route, more, taken, self.app.title)
+    def find_route(self, endpoint: str, method: str) -> Route:
+        """Return a route for one HTTP method; plans know it by its number, as it may share its function."""
+        route = self._found.routes[int(endpoint)]
+        return route.described(self._endpoints[route], method)
 
     def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()
         for route in self._found.routes:
-            rules = [rule for each in self._described(route) for rule in self._rules_of(each)]
+            rules = [rule for each in self._described(route) for rule in self.rules_of(each)]
             if hasattr(route.target, "responses"):  # of FastAPI, not of Starlette
                 route.target.responses = with_refusals(route.target.responses, rules)
         return openapi()
-
-
-def _limits_of(route: LimitedRoute) -> tuple[AppliedLimit, ...]:
-    """Return the limits that decorators have put on a path function, below the route or above it."""
-    found = ((*applied_limits_of(each), *applied_limits_above(each)) for each in called_in(route.handler))
-    return tuple(dict.fromkeys(chain.from_iterable(found)))
-
-
-def _named(routes: Iterable[LimitedRoute]) -> Iterator[tuple[LimitedRoute, str]]:
-    """Name the endpoint of each route: its function, with the first path to it if that does not tell it."""
-    named = [
-        (route, function_name(route.handler).removesuffix("()"), list(wrapped_chain(route.handler))[-1])
-        for route in routes
-    ]
-    paths: dict[str, list[tuple[object, str]]] = {}
-    for route, name, function in named:
-        known = paths.setdefault(name, [])
-        if all(each != function for each, _ in known):
-            known.append((function, route.path))
-    for route, name, function in named:
-        path = next(path for each, path in paths[name] if each == function)
-        is_plain = len(paths[name]) == 1 and "<" not in name
-        yield route, name if is_plain else f"{name}:{path}"
-
-
-class _Middleware:
-    """Adds the header fields to whatever answers a request that a route has decided."""
-
-    def __init__(self, app: ASGIApp, state: AppState) -> None:
-        self._app, self._state = app, state
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._state.prepare()
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
-        scope[CONVERSATION] = conversation = Conversation(self._state, send)
-        scope[DECISION] = None
-        before = current.get()
-        current.set(conversation)
-        try:
-            await self._app(scope, receive, conversation.send)
-        except Exception:
-            await conversation.fail()
-            raise
-        finally:
-            current.set(before)
-            scope.pop(CONVERSATION, None)
-            conversation.end()
 
 
 _build = FastAPI.build_middleware_stack

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fastapi import FastAPI
 
-from overlimit import Decision
-from overlimit._messages.arguments import checks_arguments, no_such_option
+from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.clocks import ClockLike
 from overlimit.fastapi.app_state import AppState
-from overlimit.fastapi.conversation import current
 from overlimit.fastapi.migration_hints import ARGUMENTS, OF_LIMIT
 from overlimit.fastapi.route_limits import (
     BEFORE_VALIDATION,
     OPTIONS,
     LimitDecorator,
     LimitDependency,
-    LimitKeywords,
     Limits,
-    RouteLimit,
-    SharedKeywords,
-    applied_limit,
+    RouteKeywords,
+    SharedRouteKeywords,
+    route_options,
     taken_functions,
     waiting,
 )
+from overlimit.http.asgi.conversations import current
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import asked_once, taking_request
-from overlimit.http.identifying.identifiers import Identifiers
+from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.options.kinds import documents, without_keys
-from overlimit.http.options.limit_options import AnyLimits, AnyScope
+from overlimit.http.options.limit_options import AnyLimits, AnyScope, LimitOptions
 from overlimit.http.options.rate_limit_options import (
     GROUPS,
     RATE_LIMIT_OPTIONS,
@@ -42,8 +39,6 @@ from overlimit.http.options.rate_limit_options import (
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.rate_limit import BaseRateLimit
-from overlimit.http.reports import reset_counts
-from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
 
 if TYPE_CHECKING:
@@ -115,17 +110,14 @@ class RateLimit(BaseRateLimit):
         """
         if not isinstance(app, FastAPI):
             raise TypeError(f"init_app takes the FastAPI app, as in init_app(app), not {type(app).__name__}")
-        settings = self._settings
-        if clock is not None:
-            settings = Settings({**settings.options, "clock": clock}, 1)
-        AppState.of(app).register(self._handle, settings)
+        AppState.of(app).register(self._handle, self._settings.replaced(clock=clock))
         self._handle.switch_new_apps()
         waiting.discard(self._handle)
 
     @documents(OPTIONS)
     @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)
-    def limit(self, value: Limits, **options: Unpack[LimitKeywords]) -> LimitDecorator:
+    def limit(self, value: Limits, **options: Unpack[RouteKeywords]) -> LimitDecorator:
         """Limit a path function, or a function that path functions depend on; it stays as it is.
 
         A request is decided in one step, by all limits that hold for it, once its parameters were validated
@@ -146,42 +138,39 @@ class RateLimit(BaseRateLimit):
         ValueError, TypeError
             An option has an invalid value.
         """
-        return LimitDecorator(self._making(value, options), self._handle)
+        return LimitDecorator(self._checked(value, options), self._handle)
 
     @hints_at_arguments(OF_LIMIT)
     def shared_limit(
-        self, value: Limits, scope: AnyScope, **options: Unpack[SharedKeywords]
+        self, value: Limits, scope: AnyScope, **options: Unpack[SharedRouteKeywords]
     ) -> LimitDecorator:
         """Limit several routes by one count, whose name is ``scope`` or what it returns for an endpoint.
 
         The options are those of `limit`.
         """
-        make = self._making(value, {**options, "scope": scope}, is_shared=True)
-        return LimitDecorator(make, self._handle)
+        checked = self._checked(value, {**options, "scope": scope}, is_shared=True)
+        return LimitDecorator(checked, self._handle)
 
     @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)
-    def dependency(self, value: Limits, **options: Unpack[LimitKeywords]) -> LimitDependency:
+    def dependency(self, value: Limits, **options: Unpack[RouteKeywords]) -> LimitDependency:
         """Return what ``Depends(...)`` takes to limit routes, or all routes of a router or of the app.
 
         The limits join the one decision on a request, and count per path function. The options are those of
         `limit`.
         """
-        return LimitDependency(self._making(value, options)())
+        return LimitDependency(self._checked(value, options), self._handle)
 
     @hints_at_arguments(OF_LIMIT)
     def shared_dependency(
-        self, value: Limits, scope: AnyScope, **options: Unpack[SharedKeywords]
+        self, value: Limits, scope: AnyScope, **options: Unpack[SharedRouteKeywords]
     ) -> LimitDependency:
         """Return what ``Depends(...)`` takes to limit several routes by one count, as `shared_limit` does."""
-        return LimitDependency(self._making(value, {**options, "scope": scope}, is_shared=True)())
+        checked = self._checked(value, {**options, "scope": scope}, is_shared=True)
+        return LimitDependency(checked, self._handle)
 
-    def _making(
-        self, value: AnyLimits, keywords: LimitKeywords, *, is_shared: bool = False
-    ) -> Callable[[], RouteLimit]:
-        """Return what makes an applied limit of checked options."""
-        made = applied_limit(value, self._handle, keywords, read=self._settings.limits, is_shared=is_shared)
-        return partial(RouteLimit, made.options, made.handle, made.before_validation)
+    def _checked(self, value: AnyLimits, keywords: RouteKeywords, *, is_shared: bool = False) -> LimitOptions:
+        return route_options(value, keywords, read=self._settings.limits, is_shared=is_shared)
 
     @overload
     def exempt(self, obj: None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Callable[[F], F]: ...
@@ -205,49 +194,21 @@ class RateLimit(BaseRateLimit):
         self._add_filter(asked_once(taking_request(function, 0, kept_in), kept_in), 1)
         return function
 
-    def _reset(self, endpoint: str | None, identifiers: Identifiers | None) -> list[str]:
-        registered = tuple(self._registered())
-        found = [(state.routes(), rate_limit) for state, rate_limit in registered]
-        endpoints = {route.endpoint for routes, _ in found for route, _ in routes}
-        if endpoint is not None and endpoint not in endpoints:
-            raise ValueError(
-                f"no endpoint is called {endpoint!r}; they have the names of their functions, as "
-                "'main.read_items'"
-            )
-        return [
-            name
-            for routes, rate_limit in found
-            for name in reset_counts(routes, rate_limit, endpoint, identifiers)
-        ]
+    _endpoints_are = "they have the names of their functions, as 'main.read_items'"
 
     def _is_in_request(self) -> bool:
         return current.get() is not None
 
-    def _registered(self) -> Iterator[tuple[AppState, AppRateLimit]]:
+    def _current_state(self) -> AppState | None:
         conversation = current.get()
-        if conversation is None:
-            states = [AppState.of(each.app) for each in self._handle.apps if isinstance(each.app, FastAPI)]
-        else:
-            states = [conversation.state]
-        for state in states:
-            rate_limit = state.rate_limits.get(self._handle)
-            if rate_limit is None:
-                raise RuntimeError(
-                    f"{state.app.title!r} does not have this RateLimit: call init_app(app) on it"
-                )
-            yield state, rate_limit
+        return None if conversation is None else conversation.state
 
-    @property
-    def current_decision(self) -> Decision | None:
-        """The latest decision on the current request; None if there is none. A refusal is falsy.
-
-        If only shadow limits would have refused, it is their refusal.
-        """
+    def _current_ledger(self) -> RequestLedger | None:
         conversation = current.get()
-        if conversation is None or conversation.ledger is None:
-            return None
-        rate_limit = conversation.state.rate_limits.get(self._handle)
-        return None if rate_limit is None else conversation.ledger.decision(rate_limit)
+        return None if conversation is None else conversation.ledger
+
+    def _state_of(self, app: FastAPI) -> AppState:
+        return AppState.of(app)
 
 
 def _check_app(app: object) -> None:
@@ -266,8 +227,6 @@ def _check_app(app: object) -> None:
 
 def _options_of(options: Keywords) -> dict[str, Any]:
     """Return the options with functions as they will be called; raises TypeError if one does not exist."""
-    for name in options:
-        if name not in Keywords.__annotations__:
-            raise no_such_option("RateLimit", name, Keywords.__annotations__, ARGUMENTS)
+    check_options("RateLimit", options, Keywords.__annotations__, ARGUMENTS)
     BEFORE_VALIDATION.check(options.get("before_validation") or False, 1)
     return taken_functions(dict(options), _OPTIONS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from starlette.requests import HTTPConnection
 
-from overlimit.fastapi.conversation import CONVERSATION, StarletteRequest
+from overlimit.fastapi.conversation import StarletteRequest
+from overlimit.http.asgi.conversations import CONVERSATION
 from overlimit.http.identifying.addresses import PEERS, Addresses
 from overlimit.http.identifying.builtin import by_address, by_user
 

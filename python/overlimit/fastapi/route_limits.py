@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, NoReturn, TypedDict, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, NoReturn, TypeVar
 from weakref import WeakSet
 
 from fastapi import APIRouter, FastAPI
 from fastapi.params import Depends
 from starlette.requests import HTTPConnection
 
-from overlimit.fastapi.conversation import CONVERSATION
+from overlimit.http.asgi.conversations import CONVERSATION
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import (
     asked_once,
     function_name,
     mark_as_coroutine_function,
     needed_parameters,
-    taking_request,
 )
-from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Option
+from overlimit.http.options.kinds import Option, with_request
 from overlimit.http.options.limit_options import (
     LIMIT_OPTIONS,
-    AnyCost,
     AnyLimits,
-    AnyScope,
+    LimitKeywords,
+    LimitOptions,
     ReadLimits,
+    SharedKeywords,
     check_limits_are_given,
     limit_options,
 )
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
-from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, add_applied_limit
-from overlimit.limiter import OnError
+from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, leave_on
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,6 +44,7 @@ BEFORE_VALIDATION = Option(
     "Whether a request is decided before its parameters are validated and its dependencies called. All "
     "limits of a route are decided together, so one of them says so for all.",
     default=False,
+    is_strict=True,
     name="before_validation",
 )
 
@@ -75,39 +73,16 @@ OPTIONS = {**LIMIT_OPTIONS, BEFORE_VALIDATION.name: BEFORE_VALIDATION}
 """The options of one limit."""
 
 
-class SharedKeywords(TypedDict, total=False):
-    """The options of every kind of limit; see `RateLimit.limit`."""
+class SharedRouteKeywords(SharedKeywords, total=False):
+    """The options of a limit that spans routes."""
 
-    identifiers: Identify | Sequence[Identify] | None
-    key_func: Callable[..., object] | None
-    anonymous: Anonymous | None
-    per_method: bool
-    methods: Iterable[str] | None
-    error_message: str | Callable[..., str | Awaitable[str]] | None
-    exempt_when: Callable[..., object] | None
-    override_defaults: bool
-    deduct_when: Callable[..., object] | None
-    on_breach: Callable[..., object] | None
-    cost: AnyCost | None
-    meta_limits: AnyLimits | None
-    algorithm: str | None
-    name: str | None
-    shadow: bool
-    on_error: OnError | None
     before_validation: bool
 
 
-class LimitKeywords(SharedKeywords, total=False):
+class RouteKeywords(LimitKeywords, total=False):
     """The options of a limit that does not span routes."""
 
-    scope: AnyScope | None
-
-
-@dataclass(eq=False, slots=True)
-class RouteLimit(AppliedLimit):
-    """The limits that one decorator or dependency has put on path functions."""
-
-    before_validation: bool = False
+    before_validation: bool
 
 
 def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[str, Any]:
@@ -115,13 +90,9 @@ def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[s
     for name in options.keys() & known.keys():
         if known[name].kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
             _refuse_key(name, options[name])
-    taken = {
-        name: taking_request(value, known[name].kind.own_arguments, kept_in) if name in known else value
-        for name, value in options.items()
-    }
     return {
         name: asked_once(value, kept_in) if name.endswith("exempt_when") else value
-        for name, value in taken.items()
+        for name, value in with_request(options, known, kept_in).items()
     }
 
 
@@ -135,28 +106,14 @@ def _refuse_key(name: str, given: Any) -> None:
             )
 
 
-def applied_limit(
-    value: AnyLimits,
-    handle: RateLimitHandle,
-    keywords: LimitKeywords,
-    *,
-    read: ReadLimits,
-    is_shared: bool = False,
-) -> RouteLimit:
+def route_options(
+    value: AnyLimits, keywords: RouteKeywords, *, read: ReadLimits, is_shared: bool = False
+) -> LimitOptions:
     """Check the options of a limit, as `limit_options` does; ``read`` reads limits."""
     check_limits_are_given(value)
     taken = taken_functions({"limits": value, **keywords}, {**OPTIONS, "limits": OPTIONS["meta_limits"]})
-    first = taken.pop(BEFORE_VALIDATION.name, False)
-    BEFORE_VALIDATION.check(first, 1)
-    options = limit_options(
-        taken.pop("limits"),
-        taken,
-        LimitKeywords.__annotations__,
-        read=read,
-        arguments=1,
-        is_shared=is_shared,
-    )
-    return RouteLimit(options, handle, first)
+    limits = taken.pop("limits")
+    return limit_options(limits, taken, OPTIONS, read=read, arguments=1, is_shared=is_shared)
 
 
 waiting: WeakSet[RateLimitHandle] = WeakSet()
@@ -166,8 +123,8 @@ waiting: WeakSet[RateLimitHandle] = WeakSet()
 class LimitDecorator:
     """Limits to be put on path functions, or on functions that these depend on."""
 
-    def __init__(self, make: Callable[[], RouteLimit], handle: RateLimitHandle) -> None:
-        self._make, self._handle = make, handle
+    def __init__(self, options: LimitOptions, handle: RateLimitHandle) -> None:
+        self._options, self._handle = options, handle
 
     def __call__(self, target: F) -> F:
         """Leave the limits on a function, which stays as it is."""
@@ -175,16 +132,9 @@ class LimitDecorator:
         if not self._handle.was_registered:
             waiting.add(self._handle)
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
-        applied = self._make()
-        limits = add_applied_limit(target, applied, during_request=False)
-        try:
-            setattr(target, APPLIED_LIMITS, limits)
-            self._handle.decorated.append(target)
-            self._handle.note_change()
-        except (AttributeError, TypeError):
-            raise TypeError(
-                f"a limit cannot stay on {function_name(target)}: put it on a function that is defined by def"
-            ) from None
+        leave_on(target, AppliedLimit(self._options, self._handle))
+        self._handle.decorated.append(target)
+        self._handle.note_change()
         return target
 
     @property
@@ -216,8 +166,8 @@ def _check_target(target: object) -> None:
 class LimitDependency:
     """Stands for limits in ``Depends(...)``: they are decided with those of the path function."""
 
-    def __init__(self, applied: RouteLimit) -> None:
-        setattr(self, APPLIED_LIMITS, (applied,))
+    def __init__(self, options: LimitOptions, handle: RateLimitHandle) -> None:
+        setattr(self, APPLIED_LIMITS, (AppliedLimit(options, handle),))
 
     @mark_as_coroutine_function
     def __call__(self, *given: object, **by_name: HTTPConnection) -> Awaitable[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, cast
@@ -16,77 +16,47 @@ from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRo
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from overlimit.fastapi.conversation import CONVERSATION, Conversation, StarletteRequest
-from overlimit.http.asgi.requests import ASGIApp, Message, Receive, Scope, Send, read_json
+from overlimit.fastapi.conversation import Conversation, StarletteRequest
+from overlimit.http.asgi.conversations import CONVERSATION
+from overlimit.http.asgi.requests import ASGIApp, Receive, Replay, Scope, Send, read_json
 from overlimit.http.callables import is_coroutine_function
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.middleware import apps_within
-from overlimit.http.rules.applied_limits import AppliedLimit, applied_limits_of, wrapped_chain
+from overlimit.http.rules.called_routes import CalledRoute
 
 _CONNECTION = "connection of overlimit"
 """What a path function is given that has no parameter for its connection; no parameter can be called so."""
 
 
 @dataclass(eq=False)
-class LimitedRoute:
-    """A route that can be limited; no two of them are equal."""
+class LimitedRoute(CalledRoute):
+    """A route that can be limited; the handshake of a websocket is a GET."""
 
     target: Any
     """The route, or what FastAPI has in its place for a router that was included."""
-    handler: Callable[..., Any]
-    dependencies: tuple[Callable[..., Any], ...]
-    """All that the path function depends on, through however many dependencies."""
     decides_first: bool
     """Whether there is nothing that could be waited for, or no place behind it to decide."""
 
-    @property
-    def path(self) -> str:
-        """The path as the framework writes it, below the app that it is mounted in."""
+    @classmethod
+    def of(
+        cls,
+        target: Any,
+        handler: Callable[..., Any],
+        dependencies: Iterable[Callable[..., Any]] = (),
+        *,
+        decides_first: bool,
+    ) -> LimitedRoute:
+        """Describe a route, a mounted app or a host, which have their paths by different names."""
         names = ("path_format", "path", "host")  # a Host has only the last
-        return next(str(getattr(self.target, name)) for name in names if hasattr(self.target, name))
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """The HTTP methods that it takes; a handshake of a websocket is a GET."""
-        return tuple(sorted(getattr(self.target, "methods", None) or ("GET",)))
-
-    @property
-    def is_of_framework(self) -> bool:
-        """Whether it is one of the pages on the app's own interface."""
-        return getattr(self.handler, "__module__", "") == FastAPI.__module__
-
-    def depends(self) -> Iterator[AppliedLimit]:
-        """Yield the limits of its dependencies, each once."""
-        yield from dict.fromkeys(
-            applied
-            for dependency in self.dependencies
-            for function in called_in(dependency)
-            for applied in applied_limits_of(function)
-        )
-
-    def functions(self) -> Iterator[object]:
-        """Yield all functions that a request calls, as far as decorators tell."""
-        methods = vars(self.handler).values() if isinstance(self.handler, type) else ()
-        for each in (self.handler, *self.dependencies, *methods):
-            for function in called_in(each):
-                for unwrapped in wrapped_chain(function):
-                    yield getattr(unwrapped, "__func__", unwrapped)  # the function of a bound method
+        path = next(str(getattr(target, name)) for name in names if hasattr(target, name))
+        methods = tuple(sorted(getattr(target, "methods", None) or ("GET",)))
+        is_of_framework = getattr(handler, "__module__", "") == FastAPI.__module__  # as its pages on the API
+        return cls(handler, path, methods, tuple(dependencies), not is_of_framework, target, decides_first)
 
     def answers(self, scope: Scope) -> bool:
         """Return whether the app answers a request; a class that lacks the method says 405."""
         is_by_method = isinstance(self.handler, type) and issubclass(self.handler, HTTPEndpoint)
         return not is_by_method or self.method_handler(scope["method"]) is not None
-
-    def method_handler(self, method: str) -> Callable[..., Any] | None:
-        """Return what answers an HTTP method, if the path function is a class."""
-        name = method.lower()
-        if name == "head" and not hasattr(self.handler, name):
-            name = "get"
-        return getattr(self.handler, name, None) if isinstance(self.handler, type) else None
-
-
-def called_in(called: Any) -> tuple[Callable[..., Any], ...]:
-    """Return what a call runs, which of an object is a method of its class."""
-    return called, type(called).__call__
 
 
 @dataclass
@@ -157,7 +127,7 @@ def _limited(target: Any) -> LimitedRoute:
     dependant = getattr(target, "dependant", None)
     handler = target.endpoint
     is_last = dependant is not None and not _is_generator(handler)
-    made = LimitedRoute(target, handler, tuple(_dependencies_of(dependant)), not is_last)
+    made = LimitedRoute.of(target, handler, _dependencies_of(dependant), decides_first=not is_last)
     target.app = _LimitedApp(target.app, made)
     if is_last:
         _limit_call(dependant, isinstance(target, WebSocketRoute))
@@ -167,7 +137,7 @@ def _limited(target: Any) -> LimitedRoute:
 def _limited_mount(mount: Any, inner: ASGIApp) -> LimitedRoute:
     """Have a mounted app without routes that could be found be decided as one; the same if it is already."""
     if not isinstance(mount.app, _LimitedApp):
-        mount.app = _LimitedApp(mount.app, LimitedRoute(mount, inner, (), decides_first=True))
+        mount.app = _LimitedApp(mount.app, LimitedRoute.of(mount, inner, decides_first=True))
     route: LimitedRoute = mount.app.route
     return route
 
@@ -197,41 +167,30 @@ class _LimitedApp:
             return self.app(scope, receive, send)
         request = StarletteRequest(scope)
         conversation.begin(plan, request, send)
-        if not plan.needs_body and not conversation.state.decides_first(self.route):
+        if not (plan.needs_body or plan.before_validation or self.route.decides_first):
             return self.app(scope, receive, send)
-        return self._read_then_decide(conversation, request, receive, send)
+        return self._read_then_decide(plan, conversation, request, receive, send)
 
     async def _read_then_decide(
-        self, conversation: Conversation, request: StarletteRequest, receive: Receive, send: Send
+        self,
+        plan: RoutePlan,
+        conversation: Conversation,
+        request: StarletteRequest,
+        receive: Receive,
+        send: Send,
     ) -> None:
         scope = request.scope
-        if conversation.plan is not None and conversation.plan.needs_body:
+        if plan.needs_body:
             receive = await read_json(request, receive)
-        if not conversation.state.decides_first(self.route):
+        if not (plan.before_validation or self.route.decides_first):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
             if await conversation.admit(WebSocket(scope, receive, send)):
                 await self.app(scope, receive, send)
         else:
-            replay = _Replay(receive)
+            replay = Replay(receive)
             response = await conversation.decide(Request(scope, replay.receive))
             await (self.app if response is None else response)(scope, replay.receive_again, send)
-
-
-class _Replay:
-    """Lets an app receive what functions of limits have read of its request."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._read: list[Message] = []
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        self._read.append(message)
-        return message
-
-    async def receive_again(self) -> Message:
-        return self._read.pop(0) if self._read else await self._receive()
 
 
 # The path function stays what it is: FastAPI calls what is put before it with the same values, and as it

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-try:  # so that what is missing is named before anything else is imported
+from overlimit._messages.optional import needed
+
+with needed(
+    "overlimit.flask needs Flask 2.3 or later, with blinker: pip install 'overlimit[flask]' brings them",
+    "blinker",
+    "flask",
+):
     import blinker as _blinker  # noqa: F401 - of Flask only since 2.3
     import flask as _flask  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name not in ("blinker", "flask"):
-        raise
-    raise ModuleNotFoundError(
-        "overlimit.flask needs Flask 2.3 or later, with blinker: pip install 'overlimit[flask]' brings them",
-        name=error.name,
-    ) from None
 
+from overlimit._messages.migration_hints import missing_of_adapter
 from overlimit.flask.decorator import rate_limit
 from overlimit.flask.errors import RateLimitExceeded, StoreFailed, rate_limited
 from overlimit.flask.extension import RateLimit
@@ -36,10 +36,8 @@ from overlimit.http.rules.applied_limits import ExemptionScope
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Say what to import instead, in an ImportError: ``from overlimit.flask import`` shows no other."""
-        if name in OF_MODULE:
-            raise ImportError(f"overlimit.flask has no {name}: {OF_MODULE[name]}", name=__name__)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        """Say what to write instead of a name of another library."""
+        raise missing_of_adapter(__name__, name, OF_MODULE)
 
 
 __all__ = [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 from weakref import WeakSet
 
@@ -18,15 +18,15 @@ from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
 from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, refuse, send_retry_after
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
-from overlimit.flask.routes import check_methods, find_route, routes_of
+from overlimit.flask.routes import find_route, routes_of
+from overlimit.http.app_state import BaseAppState
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.plans import PlanCache, RoutePlan, StorePlan
+from overlimit.http.deciding.plans import RoutePlan, StorePlan
 from overlimit.http.options.settings import Settings
-from overlimit.http.reports import RulesOfRoute
-from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
+from overlimit.http.rules.app_rate_limits import RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
-from overlimit.http.rules.precedence import check_registered, rules_of_route
+from overlimit.http.rules.precedence import Route
 
 _HOOKS_FAILED = "_overlimit_hooks_failed"
 """The attribute of a request whose ``after_request`` hooks have failed."""
@@ -58,16 +58,13 @@ class Ledger(RequestLedger):
         rate_limited.send(this_app(), decision=answer.decision_with_shadows)
 
 
-class AppState:
+class AppState(BaseAppState):
     """The RateLimits of one app and the plans of its routes; safe for threads."""
 
     def __init__(self, app: Flask) -> None:
         """Wrap the app's dispatching, its error handling and its responses; `of` makes one state per app."""
+        super().__init__(app, app.name, BY_DEFAULT, how_to_register="call init_app(app) on it")
         self.app = app
-        self.rate_limits = AppRateLimits(
-            app, app.name, BY_DEFAULT, how_to_register="call init_app(app) on it"
-        )
-        self.plans = PlanCache(self.rate_limits, partial(find_route, app), partial(check_methods, app))
         self._views = app.view_functions
         self._dispatch, self._process = app.dispatch_request, app.process_response
         self._handle_error = app.handle_user_exception
@@ -91,16 +88,28 @@ class AppState:
         config = {key: self.app.config[key] for key in self.app.config if str(key).startswith("RATELIMIT_")}
         self.rate_limits.register(handle, settings.completed(without_proxies(config)))
 
-    def routes(self) -> tuple[RulesOfRoute, ...]:
-        """Return every route with its rules, static files excepted; raise as `check_registered` does."""
-        rate_limits, routes = self.rate_limits, tuple(routes_of(self.app))
-        for route in routes:
-            check_registered(rate_limits, route)
-        return tuple(
-            (route, tuple(rule for each in rate_limits for rule in rules_of_route(rate_limits, each, route)))
-            for route in routes
-            if route.limited
-        )
+    def find_route(self, endpoint: str, method: str) -> Route:
+        """Return the limits of an endpoint's view for one HTTP method."""
+        return find_route(self.app, endpoint, method)
+
+    def found_routes(self) -> Iterable[Route]:
+        """Return every route."""
+        return routes_of(self.app)
+
+    def endpoints(self) -> Collection[str]:
+        """Return the names of all views."""
+        return self.app.view_functions.keys()
+
+    def methods_taken(self) -> Collection[str] | None:
+        """Return the methods of all rules; None: one of them takes any."""
+        rules = tuple(self.app.url_map.iter_rules())
+        if any(rule.methods is None for rule in rules):
+            return None
+        return {name for rule in rules for name in rule.methods or ()}
+
+    def active(self) -> AbstractContextManager[object]:
+        """Return a context of the app."""
+        return self.app.app_context()
 
     def enforce(self, function: LimitedFunction, asked: Request) -> None:
         """Decide the request, as `Ledger.enforce` does, if this call of a decorated function decides it."""

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from flask import Blueprint, Flask, has_request_context
 
-from overlimit import Decision
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.callables import function_name
-from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import (
     LIMIT_OPTIONS,
-    Cost,
+    LimitKeywords,
     LimitOptions,
     LimitsValue,
     ReadLimits,
-    Scope,
     check_limits_are_given,
     limit_options,
 )
@@ -36,7 +33,6 @@ from overlimit.http.rules.applied_limits import (
     add_applied_limit,
     apply_to_group,
 )
-from overlimit.limiter import OnError
 from overlimit.limits import as_limits
 
 if TYPE_CHECKING:
@@ -48,33 +44,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 B = TypeVar("B", bound=Blueprint)
-
-
-class SharedKeywords(TypedDict, total=False):
-    """The options of every kind of limit; see `rate_limit`."""
-
-    identifiers: Identify | Sequence[Identify] | None
-    key_func: Callable[[], object] | None
-    anonymous: Anonymous | None
-    per_method: bool
-    methods: Iterable[str] | None
-    error_message: str | Callable[[], str] | None
-    exempt_when: Callable[[], object] | None
-    override_defaults: bool
-    deduct_when: Callable[[Any], object] | None
-    on_breach: Callable[[Decision], object] | None
-    cost: Cost | None
-    meta_limits: LimitsValue | None
-    algorithm: str | None
-    name: str | None
-    shadow: bool
-    on_error: OnError | None
-
-
-class LimitKeywords(SharedKeywords, total=False):
-    """The options of a limit that does not span routes."""
-
-    scope: Scope | None
 
 
 class LimitDecorator:
@@ -179,7 +148,6 @@ def limiting(
     options = limit_options(
         value,
         without_proxies(keywords, LIMIT_OPTIONS),
-        LimitKeywords.__annotations__,
         read=read,
         is_shared=is_shared,
         during_request=has_request_context(),

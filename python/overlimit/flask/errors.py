@@ -116,9 +116,9 @@ def refuse(refusal: StoreAnswer) -> NoReturn:
         raise StoreFailed(decision)
     rate_limited.send(this_app(), decision=decision)
     response = refusal.answer_of_hooks(
-        (), lambda result: isinstance(result, Response), "a response, as make_response(...) makes one"
+        lambda result: isinstance(result, Response), "a response, as make_response(...) makes one"
     )
-    raise RateLimitExceeded(decision, refusal.message(()), response, refusal.violated())
+    raise RateLimitExceeded(decision, refusal.message(), response, refusal.violated())
 
 
 def send_retry_after(decision: Decision) -> None:

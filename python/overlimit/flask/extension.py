@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from flask import Blueprint, Flask, has_app_context
 
-from overlimit import Decision
-from overlimit._messages.arguments import no_such_option
+from overlimit._messages.arguments import check_options
 from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState, Ledger, has_an_app
 from overlimit.flask.commands import limits
 from overlimit.flask.current import LEDGER, this_app, this_request
-from overlimit.flask.decorator import LimitDecorator, LimitKeywords, SharedKeywords, limiting
+from overlimit.flask.decorator import LimitDecorator, limiting
 from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.http.identifying.identifiers import Identifiers
 from overlimit.http.options.kinds import documents
-from overlimit.http.options.limit_options import LimitsValue, Scope
+from overlimit.http.options.limit_options import LimitKeywords, LimitsValue, Scope, SharedKeywords
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, RateLimitOptions, shows_options
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.rate_limit import BaseRateLimit
-from overlimit.http.reports import reset_counts
-from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
 
 if TYPE_CHECKING:
@@ -92,8 +88,7 @@ class RateLimit(BaseRateLimit):
         if not isinstance(app, Flask):
             raise TypeError(f"init_app takes the Flask app, as in init_app(app), not {type(app).__name__}")
         state = AppState.of(app)
-        settings = self._settings if clock is None else Settings({**self._settings.options, "clock": clock})
-        state.register(self._handle, settings)
+        state.register(self._handle, self._settings.replaced(clock=clock))
         # Registered here, too: app.test_cli_runner() needs no entry point, and the app's own command stays.
         app.cli.commands.setdefault("limits", limits)
         has_an_app(self._handle)
@@ -137,46 +132,24 @@ class RateLimit(BaseRateLimit):
         self._add_filter(without_proxy(function), 0)
         return function
 
-    def _reset(self, endpoint: str | None, identifiers: Identifiers | None) -> list[str]:
-        """Reset what can be reset, and return the limits that other processes may have counted elsewhere."""
-        registered = tuple(self._registered())
-        if endpoint is not None and not any(endpoint in state.app.view_functions for state, _ in registered):
-            raise ValueError(f"no endpoint is called {endpoint!r}; those of a blueprint are 'blueprint.view'")
-        left: list[str] = []
-        for state, rate_limit in registered:
-            with state.app.app_context():
-                left += reset_counts(state.routes(), rate_limit, endpoint, identifiers)
-        return left
+    _endpoints_are = "those of a blueprint are 'blueprint.view'"
 
     def _is_in_request(self) -> bool:
         return this_request() is not None
 
-    def _registered(self) -> Iterator[tuple[AppState, AppRateLimit]]:
-        apps = (this_app(),) if has_app_context() else tuple(each.app for each in self._handle.apps)
-        for app in apps:
-            state = AppState.of(cast(Flask, app))
-            rate_limit = state.rate_limits.get(self._handle)
-            if rate_limit is None:
-                raise RuntimeError(
-                    f"{state.app.name!r} does not have this RateLimit: call init_app(app) on it"
-                )
-            yield state, rate_limit
+    def _current_state(self) -> AppState | None:
+        return AppState.of(this_app()) if has_app_context() else None
+
+    def _current_ledger(self) -> Ledger | None:
+        return getattr(this_request(), LEDGER, None)
+
+    def _state_of(self, app: Flask) -> AppState:
+        return AppState.of(app)
 
     if not TYPE_CHECKING:  # so that type checkers still report missing attributes
 
         def __getattr__(self, name: str) -> object:
             raise missing(self, name, OF_LIMITER)
-
-    @property
-    def current_decision(self) -> Decision | None:
-        """The latest decision on the current request; None if there is none. A refusal is falsy.
-
-        If only shadow limits would have refused, it is their refusal.
-        """
-        asked = this_request()
-        rate_limit = None if asked is None else AppState.of(this_app()).rate_limits.get(self._handle)
-        ledger: Ledger | None = getattr(asked, LEDGER, None)
-        return None if ledger is None or rate_limit is None else ledger.decision(rate_limit)
 
 
 def _app_of(first: Flask | None, options: Keywords) -> Flask | None:
@@ -197,9 +170,7 @@ def _app_of(first: Flask | None, options: Keywords) -> Flask | None:
 
 def _options_of(options: Keywords) -> dict[str, Any]:
     """Return the options without proxies; raises TypeError if one does not exist."""
-    for name in options:
-        if name not in Keywords.__annotations__:
-            raise no_such_option("RateLimit", name, Keywords.__annotations__, GUESSES)
+    check_options("RateLimit", options, Keywords.__annotations__, GUESSES)
     return without_proxies(options, RATE_LIMIT_OPTIONS)
 
 

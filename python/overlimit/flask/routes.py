@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flask import Flask
 
-from overlimit.http.rules import precedence
+from overlimit.http.callables import method_handler
 from overlimit.http.rules.applied_limits import (
     AppliedLimit,
     applied_limits_above,
@@ -24,7 +24,7 @@ def find_route(app: Flask, endpoint: str, method: str) -> Route:
     view = app.view_functions.get(endpoint)
     if view is None:
         return Route(endpoint, method)
-    handler = _method_handler(view, method)
+    handler = method_handler(getattr(view, "view_class", None), method)
     on_view, on_method = applied_limits_of(view), applied_limits_of(handler)
     found = labelled((*on_view, *_decorations_not_called(app, view)))
     return Route(
@@ -57,14 +57,6 @@ def _groups(app: Flask, endpoint: str) -> Iterator[RouteGroup]:
         name = name.rpartition(".")[0]
 
 
-def _method_handler(view: View, method: str) -> View | None:
-    view_class = getattr(view, "view_class", None)
-    name = method.lower()
-    if name == "head" and not hasattr(view_class, name):
-        name = "get"
-    return getattr(view_class, name, None)
-
-
 def _decorations_not_called(app: Flask, view: View) -> Iterator[AppliedLimit]:
     """Yield the applied limits above a view, except for those of a RateLimit that only other apps have."""
     for applied in applied_limits_above(view):
@@ -77,11 +69,3 @@ def _is_static(app: Flask, endpoint: str) -> bool:
     owner, _, name = endpoint.rpartition(".")
     scaffold = app.blueprints.get(owner) if owner else app
     return name == "static" and scaffold is not None and scaffold.has_static_folder
-
-
-def check_methods(app: Flask, route: Route, more: Iterable[AppliedLimit]) -> None:
-    """Raise ValueError if limits of a route, or ``more``, name methods that neither HTTP nor the app has."""
-    rules = tuple(app.url_map.iter_rules())
-    if all(rule.methods is not None for rule in rules):
-        taken = {name for rule in rules for name in rule.methods or ()}
-        precedence.check_methods(route, more, taken, app.name)

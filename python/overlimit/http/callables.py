@@ -78,6 +78,15 @@ def mark_as_coroutine_function(function: F) -> F:
     return function
 
 
+def method_handler(of: object, method: str) -> Callable[..., Any] | None:
+    """Return what a class of views answers an HTTP method by; for HEAD by that of GET if it has no other."""
+    name = method.lower()
+    found: Callable[..., Any] | None = getattr(
+        of, "get" if name == "head" and not hasattr(of, name) else name, None
+    )
+    return found
+
+
 def needed_parameters(function: Callable[..., object]) -> Collection[str]:
     """Return the names of parameters without defaults; none where a built-in function has no signature."""
     try:
@@ -220,6 +229,11 @@ def function_name(function: object) -> str:
     of = function if hasattr(function, "__qualname__") else type(function)
     module = getattr(of, "__module__", None)  # None of a method of a built-in class
     return f"{module}.{of.__qualname__}()" if module else f"{of.__qualname__}()"
+
+
+def dotted_name(function: object) -> str:
+    """Return the module and name of a function or a class."""
+    return function_name(function).removesuffix("()")
 
 
 def fingerprint(function: object, *, by_values: bool = True) -> str:

@@ -9,13 +9,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from overlimit import InvalidLimit
-from overlimit._messages.arguments import checks_arguments, no_such_option
+from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._options import is_set
 from overlimit.http.answering.fields import distinct
 from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, result_of, taking_request
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.deciding.steps import Steps, awaiting
+from overlimit.http.options.kinds import with_request
 from overlimit.http.options.limit_options import AnyCost, AnyLimits
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, CommonOptions
 from overlimit.http.options.settings import Settings
@@ -75,9 +76,8 @@ class LimitsByPath:
         options. With ``kept_in`` functions may be coroutine functions (see `taking_request`). Another
         middleware within ``app`` has other counts than this one, even in the same store.
         """
-        for name in options.keys() - MiddlewareOptions.__annotations__.keys():
-            known = ("limits", "routes", "exempt", *others, *MiddlewareOptions.__annotations__)
-            raise no_such_option("the middleware", name, known, _OTHERWISE)
+        known = ("limits", "routes", "exempt", *others, *MiddlewareOptions.__annotations__)
+        check_options("the middleware", options, known, _OTHERWISE)
         _check_routes(routes)
         for name, value in {"limits": limits, **others}.items():
             if value == "":
@@ -128,7 +128,7 @@ class LimitsByPath:
     def _settings_of(self, settings: Settings, limits: AnyLimits, called: str) -> Settings:
         """Return the same settings with other limits, which are checked."""
         taken = taking_request(limits, 0, self._kept_in)
-        own = Settings({**settings.options, "application_limits": taken}, 1)
+        own = settings.replaced(application_limits=taken)
         own.check(application_limits=called)
         return own
 
@@ -251,8 +251,4 @@ def _settings(limits: AnyLimits | None, options: MiddlewareOptions, kept_in: Kep
     given: dict[str, Any] = {"application_limits": limits, **options}
     for name in ("cost", "deduct_when"):
         given[f"application_limits_{name}"] = given[f"global_limits_{name}"] = given.pop(name, None)
-    taken = {
-        name: taking_request(value, RATE_LIMIT_OPTIONS[name].kind.own_arguments, kept_in)
-        for name, value in given.items()
-    }
-    return Settings(taken, 1)
+    return Settings(with_request(given, RATE_LIMIT_OPTIONS, kept_in), 1)

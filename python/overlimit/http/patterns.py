@@ -38,7 +38,9 @@ class Pattern(NamedTuple):
                 f"not {text!r}"
             )
         method, path = found.groups()
-        _check_method(found.string, method)
+        if method is not None:
+            where = f"the pattern {found.string!r}"
+            check_method(where, method, "write one such as 'POST', or only the path")
         _check_path(found.string)
         below, start = _split(_without_repeated_slashes(path))
         examples = (start, f"{start}/{_ANYTHING}") if below else (start,)
@@ -84,14 +86,15 @@ def _split(path: str) -> tuple[bool, str]:
     return False, path.rstrip("/") or "/"
 
 
-def _check_method(text: str, method: str | None) -> None:
-    if method is None or method.upper() in METHODS:
+def check_method(where: str, method: str, instead: str = "write one such as 'POST'") -> None:
+    """Raise ValueError, about ``where``, for an HTTP method that is unknown, or never limited."""
+    if method.upper() in METHODS:
         return
     if method.upper() == "OPTIONS":
-        raise ValueError(f"the pattern {text!r} matches nothing, because OPTIONS requests are never limited")
+        raise ValueError(f"{where} has the method OPTIONS, but OPTIONS requests are never limited")
     like = nearest(method.upper(), METHODS)
-    hint = f"did you mean {like!r}?" if like else "write one such as 'POST', or only the path"
-    raise ValueError(f"the pattern {text!r} has an unknown HTTP method, {method!r}: {hint}")
+    hint = f"did you mean {like!r}?" if like else instead
+    raise ValueError(f"{where} has an unknown HTTP method, {method!r}: {hint}")
 
 
 def _check_path(text: str) -> None:

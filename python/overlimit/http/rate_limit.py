@@ -1,18 +1,29 @@
-"""What the RateLimit object of each framework has: its switch, and fresh starts."""
+"""What the RateLimit object of each framework has: its switch, its latest decision, and fresh starts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 
+from overlimit import Decision
+from overlimit.http.app_state import BaseAppState
 from overlimit.http.callables import check_callable
+from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, as_identifiers
 from overlimit.http.options.settings import Settings
-from overlimit.http.rules.app_rate_limits import RateLimitHandle
+from overlimit.http.reports import reset_counts
+from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle
 
 
 class BaseRateLimit:
-    """Limits the requests of one or more apps."""
+    """Limits the requests of one or more apps.
+
+    An adapter says which app and which request there is now: `_current_state` and `_current_ledger`.
+    """
+
+    _endpoints_are = ""
+    """How endpoints are called, for an error message."""
 
     def __init__(self, settings: Settings) -> None:
         """Keep settings that were checked."""
@@ -79,12 +90,53 @@ class BaseRateLimit:
         """
         self._reset(endpoint, None)
 
-    def _reset(self, endpoint: str | None, identifiers: Identifiers | None) -> list[str]:
-        """Reset what can be reset, and return the limits that other processes may have counted elsewhere."""
+    @property
+    def current_decision(self) -> Decision | None:
+        """The latest decision on the current request; None if there is none. A refusal is falsy.
+
+        If only shadow limits would have refused, it is their refusal.
+        """
+        ledger = self._current_ledger()
+        state = None if ledger is None else self._current_state()
+        rate_limit = None if state is None else state.rate_limits.get(self._handle)
+        return None if ledger is None or rate_limit is None else ledger.decision(rate_limit)
+
+    def _current_state(self) -> BaseAppState | None:
+        """Return the state of the app whose code runs now, if any."""
+        raise NotImplementedError
+
+    def _current_ledger(self) -> RequestLedger | None:
+        """Return the ledger of the request that is being handled, once it has one."""
         raise NotImplementedError
 
     def _is_in_request(self) -> bool:
         raise NotImplementedError
+
+    def _state_of(self, app: Any) -> BaseAppState:
+        raise NotImplementedError
+
+    def _registered(self) -> Iterator[tuple[BaseAppState, AppRateLimit]]:
+        """Yield what this is on the current app, or without one on all its apps."""
+        current = self._current_state()
+        everywhere = (self._state_of(each.app) for each in tuple(self._handle.apps))
+        for state in everywhere if current is None else (current,):
+            rate_limit = state.rate_limits.get(self._handle)
+            if rate_limit is None:
+                raise RuntimeError(
+                    f"{state.app_name!r} does not have this RateLimit: {state.how_to_register}"
+                )
+            yield state, rate_limit
+
+    def _reset(self, endpoint: str | None, identifiers: Identifiers | None) -> list[str]:
+        """Reset what can be reset, and return the limits that other processes may have counted elsewhere."""
+        registered = tuple(self._registered())
+        if endpoint is not None and not any(endpoint in state.endpoints() for state, _ in registered):
+            raise ValueError(f"no endpoint is called {endpoint!r}; {self._endpoints_are}")
+        left: list[str] = []
+        for state, rate_limit in registered:
+            with state.active():
+                left += reset_counts(state.routes(), rate_limit, endpoint, identifiers)
+        return left
 
     def _add_filter(self, known: Callable[..., object], arguments: int) -> None:
         check_callable("request_filter", known, arguments)

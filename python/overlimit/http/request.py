@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import MutableMapping
 from typing import Any, Protocol
+
+LONGEST_JSON = 1_048_576
+"""The longest body that is read for an identifier, in bytes."""
+
+
+def may_have_json(content_type: str | None, length: str | None) -> bool:
+    """Return whether a body is JSON that is not too long, as far as its header fields tell."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if not (kind == "application/json" or kind.endswith("+json")):
+        return False
+    length = length or "0"
+    return length.isdecimal() and int(length) <= LONGEST_JSON
+
+
+def json_in(body: bytes) -> object:
+    """Return a body, parsed; None if it is no JSON."""
+    try:
+        return json.loads(body) if body else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def environ_key(name: str) -> str:
@@ -41,3 +63,26 @@ class Request(Protocol):
 
     def json(self) -> object:
         """Return the body, parsed as JSON."""
+
+
+class EnvironRequest:
+    """Reads of a request what CGI and WSGI have of it, with its header fields joined by the server."""
+
+    __slots__ = ("_environ", "arguments")
+
+    def __init__(self, environ: MutableMapping[str, Any], argument: object) -> None:
+        """Read an environ; functions of the app are called with the argument."""
+        self._environ = environ
+        self.arguments = (argument,)
+
+    def peer_address(self) -> str | None:
+        """Return ``REMOTE_ADDR``."""
+        return self._environ.get("REMOTE_ADDR") or None
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header field."""
+        return self._environ.get(environ_key(name))
+
+    def forwarded_for(self) -> str | None:
+        """Return ``X-Forwarded-For``, whose fields servers join."""
+        return self.header("X-Forwarded-For")

@@ -48,14 +48,15 @@ def imported(source):
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
 def test_what_all_frameworks_share_imports_none(source):
-    frameworks = {"flask", "werkzeug", "flask_login", "starlette", "fastapi"}
+    frameworks = {"flask", "werkzeug", "flask_login", "starlette", "fastapi", "django", "asgiref"}
     assert not frameworks & {name.partition(".")[0] for name in imported(source)}
-    adapters = ("overlimit.flask", "overlimit.fastapi", "overlimit.asgi", "overlimit.wsgi")
+    adapters = tuple(f"overlimit.{each}" for each in ("flask", "fastapi", "django", "asgi", "wsgi"))
     assert not [name for name in imported(source) if name.startswith(adapters)]
 
 
 FLASK = {path.stem: path for path in ROOT.parent.glob("flask/*.py")}
 FASTAPI = {path.stem: path for path in ROOT.parent.glob("fastapi/*.py")}
+DJANGO = {path.stem: path for path in ROOT.parent.glob("django/*.py")}
 ROOMS = (
     "request",
     "callables",
@@ -99,7 +100,14 @@ def is_data(source):
 def test_what_is_in_the_adapter_of_fastapi_is_about_it(name):
     found = {each.partition(".")[0] for each in at_run_time(ast.parse(FASTAPI[name].read_text()))}
     assert found & {"fastapi", "starlette"} or is_data(FASTAPI[name])
-    assert not [each for each in imported(FASTAPI[name]) if each.startswith("overlimit.flask")]
+
+
+@pytest.mark.parametrize("adapter", ["flask", "fastapi", "django"])
+def test_an_adapter_uses_no_other(adapter):
+    others = tuple(f"overlimit.{each}" for each in ("flask", "fastapi", "django") if each != adapter)
+    sources = sorted(ROOT.parent.glob(f"{adapter}/*.py"))
+    assert len(sources) > 8
+    assert not [name for source in sources for name in imported(source) if name.startswith(others)]
 
 
 @pytest.mark.parametrize("name", sorted(FLASK.keys() - {"__init__"}))
@@ -108,11 +116,20 @@ def test_what_is_in_the_extension_is_about_flask(name):
     assert found & {"flask", "werkzeug", "click"} or is_data(FLASK[name])
 
 
+def lines(modules):
+    return sum(len(path.read_text().splitlines()) for path in modules.values())
+
+
 def test_the_adapters_are_small():
     assert len(FLASK) <= 11
     assert len(FASTAPI) <= 9
+    assert len(DJANGO) <= 15
+    assert lines(FLASK) < 1600
+    assert lines(FASTAPI) < 1200
+    assert lines(DJANGO) < 1550
     assert floor(FLASK, "overlimit.flask", "__init__") <= 6
     assert floor(FASTAPI, "overlimit.fastapi", "__init__") <= 6
+    assert floor(DJANGO, "overlimit.django", "__init__") <= 6
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -44,7 +44,7 @@ class LimitedMessages:
         if refusal is None:
             return True
         self._request.scope[DECISION] = ledger.decision(self._rate_limit)
-        await run_async(refusal.asking_hooks(self._request.arguments, callable, "an ASGI app"))
+        await run_async(refusal.asking_hooks(callable, "an ASGI app"))
         close = closing(refusal)
         self._end = {**close, "type": "websocket.disconnect"}
         await self._send(close)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, TypeAlias
 
 from overlimit.http.callables import Outcomes
 from overlimit.http.cookies import cookies_in
+from overlimit.http.request import LONGEST_JSON, json_in, may_have_json
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -20,8 +20,6 @@ DECISION = "overlimit.decision"
 
 _OUTCOMES = "overlimit.outcomes"
 """The key under which a scope keeps what coroutine functions returned."""
-
-_LONGEST_JSON = 1_048_576
 
 
 class AsgiRequest:
@@ -100,25 +98,37 @@ class AsgiRequest:
 
     def json(self) -> object:
         """Return the body that `read_json` has read, parsed."""
-        try:
-            return json.loads(self.body) if self.body else None
-        except (ValueError, RecursionError):
-            return None
+        return json_in(self.body)
 
     @property
     def may_have_json(self) -> bool:
         """Whether its body is JSON that is not too long, as far as its header fields tell."""
-        content_type = (self.header("Content-Type") or self.assumed_type).partition(";")[0].strip().lower()
-        if not (content_type == "application/json" or content_type.endswith("+json")):
-            return False
-        length = self.header("Content-Length") or "0"
-        return length.isdecimal() and int(length) <= _LONGEST_JSON
+        return may_have_json(self.header("Content-Type") or self.assumed_type, self.header("Content-Length"))
 
 
 def kept_in(given: Any) -> Outcomes:
     """Return where a scope keeps outcomes, or that of a connection which functions are given."""
     outcomes: Outcomes = getattr(given, "scope", given)[_OUTCOMES]
     return outcomes
+
+
+class Replay:
+    """Lets an app receive what was read of its request before."""
+
+    def __init__(self, receive: Receive, *read: Message) -> None:
+        """Begin with messages that were read already."""
+        self._receive = receive
+        self._read = list(read)
+
+    async def receive(self) -> Message:
+        """Read a message, which the app receives again."""
+        message = await self._receive()
+        self._read.append(message)
+        return message
+
+    async def receive_again(self) -> Message:
+        """Return what was read, one after the other, and then what comes after that."""
+        return self._read.pop(0) if self._read else await self._receive()
 
 
 _MOST_CHUNKS = 64
@@ -134,20 +144,15 @@ async def read_json(request: AsgiRequest, receive: Receive) -> Receive:
     while message["type"] == "http.request":
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
-        if size > _LONGEST_JSON or not message.get("more_body", False):
+        if size > LONGEST_JSON or not message.get("more_body", False):
             break
         if len(chunks) == _MOST_CHUNKS:
             chunks = [b"".join(chunks)]
         message = await receive()
     body = b"".join(chunks)
     is_whole = message["type"] == "http.request" and not message.get("more_body", False)
-    if is_whole and size <= _LONGEST_JSON:
+    if is_whole and size <= LONGEST_JSON:
         request.body = body
-    again: list[Message] = [{"type": "http.request", "body": body, "more_body": not is_whole}]
-    if message["type"] != "http.request":
-        again.append(message)
-
-    async def receive_again() -> Message:
-        return again.pop(0) if again else await receive()
-
-    return receive_again
+    begun: Message = {"type": "http.request", "body": body, "more_body": not is_whole}
+    last = () if message["type"] == "http.request" else (message,)
+    return Replay(receive, begun, *last).receive_again

@@ -94,7 +94,7 @@ async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, s
 
     A websocket gets such an answer if its server has an extension for it, and is closed if not.
     """
-    app = await run_async(refusal.asking_hooks(request.arguments, callable, "an ASGI app"))
+    app = await run_async(refusal.asking_hooks(callable, "an ASGI app"))
     if request.scope["type"] == "websocket":
         await receive()  # the handshake, to which this is the answer
         if _DENIAL not in (request.scope.get("extensions") or {}):
@@ -113,7 +113,7 @@ def closing(refusal: StoreAnswer) -> Message:
 
 
 async def _usual_answer(refusal: StoreAnswer, request: AsgiRequest) -> ASGIApp:
-    steps = refusal.asking_response(request.joined("Accept"), request.arguments)
+    steps = refusal.asking_response(request.joined("Accept"))
     status, fields, body = await run_async(steps)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -15,7 +15,7 @@ from overlimit.http.answering.refusals import RefusalResponse, limit_exceeded, r
 from overlimit.http.callables import result_of
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.identifying.identifiers import IdentifierCache
-from overlimit.http.rules.rule import ResolvedRule, Role
+from overlimit.http.rules.rule import Arguments, ResolvedRule, Role
 
 if TYPE_CHECKING:
     from overlimit.http.deciding.plans import StorePlan
@@ -30,8 +30,16 @@ _MOST_WARNED_OF = 1024  # a request may choose the name of a limit
 class StoreAnswer:
     """What one store answered to a request."""
 
-    def __init__(self, plan: StorePlan, call: StoreCall, decision: Decision) -> None:
+    def __init__(
+        self, plan: StorePlan, call: StoreCall, decision: Decision, identifiers: IdentifierCache
+    ) -> None:
         self.plan, self.call, self.decision = plan, call, decision
+        self._identifiers = identifiers
+
+    @property
+    def _arguments(self) -> Arguments:
+        """What functions of the app are called with."""
+        return self._identifiers.request.arguments
 
     @property
     def store_failed(self) -> bool:
@@ -104,20 +112,34 @@ class StoreAnswer:
         of = self.refusing or self.call.rate_limits
         return of[0].header_names.retry_after
 
-    def answer_of_hooks(
-        self, arguments: tuple[Any, ...], is_answer: Callable[[Any], bool], wanted: str
-    ) -> Any | None:
-        """Call all ``on_breach`` hooks, and return the last answer, if any; TypeError for texts and such."""
+    def answer_of_hooks(self, is_answer: Callable[[Any], bool], wanted: str) -> Any | None:
+        """Call all ``on_breach`` hooks, and return the last answer, if any; TypeError for texts and such.
+
+        None is called if the store failed.
+        """
+        if self.store_failed:
+            return None
         # Hooks of a RateLimit come first in each rule, and each is called once.
         hooks = dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach[:1])
         hooks |= dict.fromkeys(hook for rule in self.refusing for hook in rule.on_breach)
-        results = [result_of(hook, hook(self.decision, *arguments)) for hook in hooks]
+        results = [result_of(hook, hook(self.decision, *self._arguments)) for hook in hooks]
         for result in results:
             if isinstance(result, (str, bytes, tuple, list, dict)):
                 raise TypeError(
                     f"on_breach must return {wanted}, or None for the usual answer, not {short_repr(result)}"
                 )
         return next((result for result in reversed(results) if is_answer(result)), None)
+
+    def waits_for(self, field_name: str) -> list[float]:
+        """Return the seconds to wait for limits of this name and meta limits by which it refuses."""
+        if not self.refuses:
+            return []
+        own = {
+            rule.limiter.name
+            for rule in self.refusing
+            if rule.field_name == field_name or rule.role is Role.ON_REFUSAL
+        }
+        return [row.retry_after for row in self.decision.details if not row.allowed and row.policy in own]
 
     def violated(self) -> list[str]:
         """Return the names that header fields give to the limits by which it refuses."""
@@ -129,40 +151,38 @@ class StoreAnswer:
             if (rule.limiter.name, limit) in refused
         ]
 
-    def message(self, arguments: tuple[Any, ...]) -> str | None:
+    def message(self) -> str | None:
         """Return the ``error_message`` of the limit that binds."""
         binding = self.binding
         message = next((rule.error_message for rule in self.refusing if rule in binding), None)
-        message = result_of(message, message(*arguments)) if callable(message) else message
+        message = result_of(message, message(*self._arguments)) if callable(message) else message
         return None if message is None else str(message)
 
-    def response(self, accept: str | None, arguments: tuple[Any, ...]) -> RefusalResponse:
+    def response(self, accept: str | None) -> RefusalResponse:
         """Return the whole answer to a refused request with this ``Accept`` field, unless a hook gave one."""
         if self.store_failed:
             problem = store_failed()
         else:
-            problem = limit_exceeded(self.decision, self.message(arguments), self.violated())
+            problem = limit_exceeded(self.decision, self.message(), self.violated())
         return refusal_response(problem, self.decision, accept, self.retry_after_name)
 
-    def asking_hooks(
-        self, arguments: tuple[Any, ...], is_answer: Callable[[Any], bool], wanted: str
-    ) -> Steps[Any | None]:
+    def asking_hooks(self, is_answer: Callable[[Any], bool], wanted: str) -> Steps[Any | None]:
         """Call hooks as `answer_of_hooks` does, those that are coroutine functions too."""
         if self.store_failed:
             return None
         hooks = (hook for rule in self.refusing for hook in rule.on_breach)
-        yield from awaiting(hooks, self.decision, *arguments)
-        return self.answer_of_hooks(arguments, is_answer, wanted)
+        yield from awaiting(hooks, self.decision, *self._arguments)
+        return self.answer_of_hooks(is_answer, wanted)
 
-    def asking_message(self, arguments: tuple[Any, ...]) -> Steps[str | None]:
+    def asking_message(self) -> Steps[str | None]:
         """Return the message as `message` does, also of a coroutine function."""
-        yield from awaiting((rule.error_message for rule in self.refusing), *arguments)
-        return self.message(arguments)
+        yield from awaiting((rule.error_message for rule in self.refusing), *self._arguments)
+        return self.message()
 
-    def asking_response(self, accept: str | None, arguments: tuple[Any, ...]) -> Steps[RefusalResponse]:
+    def asking_response(self, accept: str | None) -> Steps[RefusalResponse]:
         """Return the answer as `response` does, also with the message of a coroutine function."""
-        yield from self.asking_message(arguments)
-        return self.response(accept, arguments)
+        yield from self.asking_message()
+        return self.response(accept)
 
     def log_as_shadow(self, place: str) -> None:
         """Log whom the limit in shadow that binds would have refused: as a warning only once per process."""
@@ -188,13 +208,13 @@ class StoreAnswer:
         except StoreError as error:
             self.plan.log_or_raise(error)
 
-    def refunding_uncounted(self, response: Any, identifiers: IdentifierCache) -> Steps[None]:
+    def refunding_uncounted(self, response: Any) -> Steps[None]:
         """Refund what does not count by the response; raise StoreError, or what ``deduct_when`` raises."""
         # A refused request was not charged, and neither was one that no store decided.
         if not self.decision or self.store_failed:
             return
-        yield from self.call.awaiting_uncounted(response, identifiers)
-        charges, raised = self.call.uncounted(response, identifiers)
+        yield from self.call.awaiting_uncounted(response, self._identifiers)
+        charges, raised = self.call.uncounted(response, self._identifiers)
         if charges:
             try:
                 yield self.call.refund_part(self.decision, charges)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from overlimit.http.callables import awaited_in, result_of
 from overlimit.http.deciding.steps import Steps, awaiting
+from overlimit.http.identifying.identifiers import may_return
+from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.rule import Arguments, Rule
 
@@ -23,6 +25,13 @@ def _asked_first(rule: Rule) -> tuple[object, ...]:
     options = rule.options
     identify = rule.identify if rule.skips_anonymous else None
     return options.exempt_when, rule.value, options.scope, identify
+
+
+def may_read_user(rule: Rule) -> bool:
+    """Return whether deciding by a rule may ask who is logged in, as a function of the app may do."""
+    options = rule.options
+    functions = options.cost, options.scope, options.exempt_when, options.error_message, options.on_breach
+    return is_dynamic(rule.value) or any(map(callable, functions)) or may_return(rule.identify, "user:")
 
 
 def awaits(rule: Rule) -> bool:

@@ -21,22 +21,27 @@ if TYPE_CHECKING:
 
 
 class RequestLedger:
-    """What the stores answered to one request, in the order they were asked."""
+    """What the stores answered to one request, which may be decided several times."""
 
     __slots__ = ("answers", "identifiers", "may_refund", "plan", "refusal", "rolled_back", "undecided")
 
     def __init__(self, request: Request, plan: RoutePlan) -> None:
-        self.plan = plan
-        self.undecided = plan.stores
-        """The stores of the route that have not been asked."""
-        self.identifiers = identifiers = IdentifierCache()
-        identifiers.request = request
         self.answers: list[StoreAnswer] = []
         self.rolled_back: Sequence[StoreAnswer] = ()
         """The answers that were refunded because another store refused."""
-        self.refusal: StoreAnswer | None = None
         self.may_refund = False
         """Whether `refund_uncounted` must be called with the response."""
+        self.begin(request, plan)
+
+    def begin(self, request: Request, plan: RoutePlan) -> None:
+        """Take what is to be decided next, for the request as functions of the app are given it there."""
+        self.plan = plan
+        self.undecided = plan.stores
+        """The stores of the plan that have not been asked."""
+        self.identifiers = identifiers = IdentifierCache()
+        identifiers.request = request
+        self.refusal: StoreAnswer | None = None
+        """What refuses the request by this plan."""
 
     def decide(self, stores: Iterable[StorePlan] | None = None) -> StoreAnswer | None:
         """Charge the request, store by store, until one refuses; then what others charged is refunded.
@@ -110,7 +115,7 @@ class RequestLedger:
 
     def _note(self, plan: StorePlan, call: StoreCall, decision: Decision) -> bool:
         """Note what a store answered; return whether that refuses the request."""
-        answer = StoreAnswer(plan, call, decision)
+        answer = StoreAnswer(plan, call, decision, self.identifiers)
         self.answers.append(answer)
         if call.refundable:
             self.may_refund = True
@@ -153,7 +158,7 @@ class RequestLedger:
     def refunding_uncounted(self, response: Any) -> Steps[None]:
         """Refund as `refund_uncounted` does, and leave it to the caller to call the stores."""
         self.may_refund = False
-        yield from all_of(each.refunding_uncounted(response, self.identifiers) for each in self.answers)
+        yield from all_of(each.refunding_uncounted(response) for each in self.answers)
 
     def fields(self) -> list[tuple[str, str]]:
         """Return the header fields that show the decisions."""

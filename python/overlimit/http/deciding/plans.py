@@ -11,7 +11,7 @@ from overlimit import MemoryStore
 from overlimit._logging.stores import answered, failed
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.http.callables import awaited_in
-from overlimit.http.deciding.functions import awaiting_rule, awaits, functions_of
+from overlimit.http.deciding.functions import awaiting_rule, awaits, functions_of, may_read_user
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.deciding.store_call import StoreCall
@@ -49,6 +49,7 @@ class StorePlan:
         "_rules",
         "awaits",
         "fixed_call",
+        "may_read_user",
         "needs_body",
         "needs_loop",
     )
@@ -72,6 +73,8 @@ class StorePlan:
         functions = functions_of(self._rate_limits, every_rule)
         self.needs_loop = any(each.waits for each in awaited_in(functions))
         """Whether a coroutine function has to be awaited before a request is decided."""
+        self.may_read_user = any(map(may_read_user, every_rule))
+        """Whether it may be asked who is logged in."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
 
@@ -140,13 +143,23 @@ class StorePlan:
 class RoutePlan:
     """How requests to an endpoint with a method are decided: a plan for each store, in order."""
 
-    def __init__(self, stores: Sequence[StorePlan] = (), route: Route | None = None, place: str = "") -> None:
+    def __init__(
+        self,
+        stores: Sequence[StorePlan] = (),
+        route: Route | None = None,
+        place: str = "",
+        *,
+        before_validation: bool = False,
+    ) -> None:
         """Take the plans of a route, if any; ``place`` is what the log calls it, by default its endpoint."""
+        self.before_validation = before_validation
+        """Whether a request is decided before the app validates it."""
         self.place = place if route is None else route.endpoint
         self.stores = tuple(stores)
         self.counts_per_process = any(each.counts_per_process for each in self.stores)
         self.needs_body = any(each.needs_body for each in self.stores)
         self.needs_loop = any(each.needs_loop for each in self.stores)
+        self.may_read_user = any(each.may_read_user for each in self.stores)
         self.only_store = self.stores[0] if len(self.stores) == 1 and self.stores[0].fixed_call else None
         """The store, if there is one that always gets the same call: then nothing has to be rolled back."""
         self.handler = route.handlers[0] if route is not None and route.handlers else None
@@ -229,7 +242,12 @@ class PlanCache:
         self._check_route(route, ())
         check_registered(rate_limits, route)
         rules = {each: tuple(rules_of_route(rate_limits, each, route)) for each in rate_limits}
-        return RoutePlan(plan_stores(rules, count_of(route, "fallback")), route)
+        asked_first = any(each.options.before_validation for each in route.applied_limits)
+        return RoutePlan(
+            plan_stores(rules, count_of(route, "fallback")),
+            route,
+            before_validation=asked_first or any(each.before_validation for each in rate_limits),
+        )
 
     # A thread may keep a plan in the cache after another has cleared that: nobody looks for it there, because
     # changes are counted.

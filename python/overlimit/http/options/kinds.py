@@ -15,7 +15,7 @@ from overlimit._options import TRUTH, is_set
 from overlimit.clocks import reader_of
 from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import HeaderNames, checked_header_name
-from overlimit.http.callables import check_callable
+from overlimit.http.callables import KeptIn, check_callable, taking_request
 from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix
 from overlimit.http.identifying.identifiers import ReadsRequest, as_identify
 from overlimit.limits.quantities import share_of_all
@@ -196,6 +196,19 @@ class Option(NamedTuple):
 def options(**described: Option) -> dict[str, Option]:
     """Return options by their names."""
     return {name: option._replace(name=name) for name, option in described.items()}
+
+
+def with_request(
+    given: Mapping[str, Any], known: Mapping[str, Option], kept_in: KeptIn | None = None
+) -> dict[str, Any]:
+    """Return options whose functions are called with the request, which they need not take.
+
+    With ``kept_in`` they may be coroutine functions (see `taking_request`).
+    """
+    return {
+        name: taking_request(value, known[name].kind.own_arguments, kept_in) if name in known else value
+        for name, value in given.items()
+    }
 
 
 def without_keys(known: Mapping[str, Option]) -> dict[str, Option]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, get_args
 
 from overlimit import InvalidLimit
-from overlimit._messages.arguments import no_such_option
+from overlimit._messages.arguments import check_options
 from overlimit._options import is_set
 from overlimit.http.callables import check_callable, fingerprint, function_name
 from overlimit.http.identifying.identifiers import Anonymous, Identify, identify_by
@@ -44,6 +44,38 @@ AnyCost: TypeAlias = Cost | Callable[..., Awaitable[int]]
 
 AnyScope: TypeAlias = Scope | Callable[..., Awaitable[str]]
 """A scope where coroutine functions may return it, too."""
+
+
+class CommonKeywords(TypedDict, total=False):
+    """The options that a limit has in every adapter, for type checkers; `LIMIT_OPTIONS` describes them."""
+
+    anonymous: Anonymous | None
+    per_method: bool
+    error_message: str | Callable[..., str | Awaitable[str]] | None
+    exempt_when: Callable[..., object] | None
+    override_defaults: bool
+    deduct_when: Callable[..., object] | None
+    on_breach: Callable[..., object] | None
+    cost: AnyCost | None
+    meta_limits: AnyLimits | None
+    algorithm: str | None
+    name: str | None
+    shadow: bool
+    on_error: OnError | None
+
+
+class SharedKeywords(CommonKeywords, total=False):
+    """The options of a limit that spans routes."""
+
+    identifiers: Identify | Sequence[Identify] | None
+    key_func: Callable[..., object] | None
+    methods: Iterable[str] | None
+
+
+class LimitKeywords(SharedKeywords, total=False):
+    """The options of a limit that does not span routes."""
+
+    scope: AnyScope | None
 
 
 ANONYMOUS = kinds.one_of(*get_args(Anonymous))
@@ -147,6 +179,8 @@ class LimitOptions:
     shadow: bool = False
     block: bool = True
     """Whether a refusal is the answer to the request; if not, the app is called, and told of it."""
+    before_validation: bool = False
+    """Whether it is decided before the app validates a request, where that is not done by the app itself."""
     on_error: OnError | None = None
     anonymous: Anonymous | None = None
     during_request: bool = False
@@ -181,27 +215,23 @@ def check_limits_are_given(value: object) -> None:
 def limit_options(
     value: LimitsValue,
     keywords: Mapping[str, Any],
-    known: Collection[str],
+    known: Mapping[str, Option] = LIMIT_OPTIONS,
     *,
     read: ReadLimits = as_limits,
     arguments: int = 0,
     is_shared: bool = False,
     during_request: bool = False,
 ) -> LimitOptions:
-    """Return a decorator's options, checked; raise InvalidLimit, ValueError or TypeError for wrong ones."""
-    for name in sorted(keywords.keys() - set(known)):
-        raise no_such_option("a limit", name, known)
+    """Return a decorator's options, checked; raise InvalidLimit, ValueError or TypeError for wrong ones.
+
+    ``known`` are the options that a limit has in an adapter.
+    """
+    check_options("a limit", sorted(keywords), known)
     # Flask-Limiter would read None as False where the default may be True.
-    switches = {
-        name for name, known in LIMIT_OPTIONS.items() if known.kind is kinds.SWITCH and known.is_strict
-    }
-    given = {
-        name: option
-        for name, option in keywords.items()
-        if name in switches or LIMIT_OPTIONS[name].is_set(option)
-    }
+    switches = {name for name, option in known.items() if option.kind is kinds.SWITCH and option.is_strict}
+    given = {name: value for name, value in keywords.items() if name in switches or known[name].is_set(value)}
     for name, option in given.items():
-        LIMIT_OPTIONS[name].check(option, arguments)
+        known[name].check(option, arguments)
     given["identifiers"] = identify_by(given.get("identifiers"), given.pop("key_func", None), arguments)
     given["methods"] = methods_of(given.get("methods"))
     given["meta_limits"] = parts_of(given.get("meta_limits"))

@@ -33,6 +33,11 @@ class Settings:
         self.arguments = arguments
         self._checked: dict[LimitsLike, tuple[Limit, ...]] = {}
 
+    def replaced(self, **options: Any) -> Settings:
+        """Return the same settings with other options; None leaves one as it is."""
+        others = {name: value for name, value in options.items() if value is not None}
+        return Settings({**self.options, **others}, self.arguments)
+
     def check(self, **instead: str) -> None:
         """Check what needs no app; raise as `limit_options` does, with names of options as in ``instead``."""
         for name, value in self.options.items():

@@ -66,6 +66,7 @@ class AppRateLimit:
         self.addresses = Addresses(given["trusted_proxies"], given["ipv6_prefix"])
         self.identify: Identify = given.get("identifiers", default_identify)
         self.anonymous: Anonymous = given["anonymous"]
+        self.before_validation: bool = given.get("before_validation") or False
         self.request_identifier: Callable[..., str] | None = given.get("request_identifier")
         self.shadows_warned_of: dict[tuple[str, str], object] = {}
         """The names of the limits in shadow of which the log has warned."""

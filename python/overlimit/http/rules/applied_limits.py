@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import distinct
+from overlimit.http.callables import function_name
 from overlimit.http.options.limit_options import LimitOptions
 
 if TYPE_CHECKING:
@@ -60,6 +61,17 @@ def add_applied_limit(
         except TypeError:  # no weak references to it, so it is no function that a route can have
             continue
     return (*applied_limits_of(target), applied)
+
+
+def leave_on(target: Callable[..., Any], applied: AppliedLimit) -> None:
+    """Leave limits on a function that stays as it is; raise TypeError if it keeps no attributes."""
+    limits = add_applied_limit(target, applied, during_request=False)
+    try:
+        setattr(target, APPLIED_LIMITS, limits)
+    except (AttributeError, TypeError):
+        raise TypeError(
+            f"a limit cannot stay on {function_name(target)}: put it on a function that is defined by def"
+        ) from None
 
 
 def applied_limits_above(function: Callable[..., Any]) -> AppliedLimits:

@@ -1,0 +1,104 @@
+"""One request or websocket of an app whose routes decide it: what the middleware around them knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, TypeAlias
+
+from overlimit.http.asgi.requests import DECISION, ASGIApp, AsgiRequest, Message, Receive, Scope, Send
+from overlimit.http.asgi.responses import Answering
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import RoutePlan
+
+CONVERSATION = "overlimit.conversation"
+"""The key under which a scope has its conversation."""
+
+current: ContextVar[BaseConversation | None] = ContextVar("overlimit.conversation", default=None)
+"""The conversation that is being handled, also in a thread of the app."""
+
+
+class BaseConversation:
+    """What the middleware of an app and its routes know of one request.
+
+    A route that was found says by `begin` what is to be decided. Whoever decides takes a ledger by
+    `new_ledger`, and has it answer by `note`.
+    """
+
+    __slots__ = ("_answering", "_send", "ledger", "plan", "request", "sends", "state")
+
+    def __init__(self, state: Any, send: Send) -> None:
+        """Begin with nothing to decide; ``state`` is what the adapter knows of the app."""
+        self.state = state
+        self._send = self.sends = send
+        """The ways to the client, from the middleware and from the route."""
+        self._answering: Answering | None = None
+        self.ledger: RequestLedger | None = None
+        self.plan: RoutePlan | None = None
+        """What is to be decided; None: nothing, or it was."""
+        self.request: AsgiRequest | None = None
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """Send to the client, once it was decided with the header fields."""
+        return self._send(message) if self._answering is None else self._answering(message)
+
+    async def fail(self) -> None:
+        """Refund a request that an exception ends, if a 500 does not count."""
+        if self._answering is not None:
+            await self._answering.fail()
+
+    def end(self) -> None:
+        """Let go of the request, whose scope and ways lead back here."""
+        self.request = self.ledger = self._answering = None
+        self.sends = self._send
+
+    def begin(self, plan: RoutePlan, request: AsgiRequest, send: Send) -> None:
+        """Note what is to be decided for the route that was found."""
+        request.begin()
+        self.plan, self.request, self.sends = plan, request, send
+
+    def new_ledger(self, argument: object) -> RequestLedger:
+        """Return a ledger for what is to be decided; functions of the app are called with the argument."""
+        plan, request, self.plan = self.plan, self.request, None
+        assert plan is not None
+        assert request is not None
+        request.arguments = (argument,)
+        return RequestLedger(request, plan)
+
+    def note(self, ledger: RequestLedger) -> None:
+        """Note what was decided, which the response shows."""
+        assert self.request is not None
+        self.ledger = ledger
+        self._answering = Answering(self._send, ledger)
+        self.request.scope[DECISION] = ledger.latest
+
+
+Begin: TypeAlias = Callable[[Send], BaseConversation]
+
+
+class ConversationMiddleware:
+    """Adds the header fields to whatever answers a request that a route has decided."""
+
+    def __init__(self, app: ASGIApp, begin: Begin) -> None:
+        """Stand around an app; ``begin`` makes the conversation for each request."""
+        self._app, self._begin = app, begin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the app answer, with a conversation in its scope."""
+        conversation = self._begin(send)
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        scope[CONVERSATION] = conversation
+        scope[DECISION] = None
+        before = current.get()
+        current.set(conversation)
+        try:
+            await self._app(scope, receive, conversation.send)
+        except Exception:
+            await conversation.fail()
+            raise
+        finally:
+            current.set(before)
+            scope.pop(CONVERSATION, None)
+            conversation.end()

@@ -1,0 +1,113 @@
+"""Routes whose functions stay as they are: the limits of one are those of all functions that it calls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeVar
+
+from overlimit.http.callables import dotted_name, function_name, method_handler
+from overlimit.http.rules.app_rate_limits import AppRateLimits
+from overlimit.http.rules.applied_limits import (
+    AppliedLimit,
+    applied_limits_above,
+    applied_limits_of,
+    labelled,
+    wrapped_chain,
+)
+from overlimit.http.rules.precedence import Route
+
+R = TypeVar("R", bound="CalledRoute")
+
+_log = logging.getLogger("overlimit")
+
+
+@dataclass(eq=False)
+class CalledRoute:
+    """A route, and what a request to it calls; no two of them are equal."""
+
+    handler: Callable[..., Any]
+    path: str
+    """The path as the framework writes it."""
+    methods: tuple[str, ...]
+    """The HTTP methods that it takes."""
+    dependencies: tuple[Callable[..., Any], ...]
+    """All that the handler depends on, through however many dependencies."""
+    limited: bool
+    """Whether it can be limited."""
+
+    def method_handler(self, method: str) -> Callable[..., Any] | None:
+        """Return what answers an HTTP method, if the handler is a class."""
+        return method_handler(self.handler, method) if isinstance(self.handler, type) else None
+
+    def functions(self) -> Iterator[object]:
+        """Yield all functions that a request calls, as far as decorators tell."""
+        methods = vars(self.handler).values() if isinstance(self.handler, type) else ()
+        for each in (self.handler, *self.dependencies, *methods):
+            for function in _called_in(each):
+                for unwrapped in wrapped_chain(function):
+                    yield getattr(unwrapped, "__func__", unwrapped)  # the function of a bound method
+
+    def own_limits(self) -> tuple[AppliedLimit, ...]:
+        """Return the limits that decorators have put on the handler, below the route or above it."""
+        found = ((*applied_limits_of(each), *applied_limits_above(each)) for each in _called_in(self.handler))
+        return tuple(dict.fromkeys(chain.from_iterable(found)))
+
+    def limits_of_dependencies(self) -> tuple[AppliedLimit, ...]:
+        """Return the limits of what the handler depends on, each once."""
+        functions = chain.from_iterable(map(_called_in, self.dependencies))
+        return tuple(dict.fromkeys(chain.from_iterable(map(applied_limits_of, functions))))
+
+    def described(self, endpoint: str, method: str) -> Route:
+        """Return the route by the name of its endpoint and for one HTTP method."""
+        on_method = self.method_handler(method)
+        depends = labelled(self.limits_of_dependencies())
+        return Route(
+            endpoint,
+            method,
+            (self.handler,) if on_method is None else (self.handler, on_method),
+            (*labelled(self.own_limits()), *((f"depends-{label}", each) for label, each in depends)),
+            applied_limits_of(on_method),
+            limited=self.limited,
+            paths=(self.path,),
+            field_name=dotted_name(self.handler).rpartition(".")[2],
+        )
+
+
+def _called_in(called: Any) -> tuple[Callable[..., Any], ...]:
+    """Return what a call runs, which of an object is a method of its class."""
+    return called, type(called).__call__
+
+
+def endpoints_of(routes: Iterable[R]) -> Iterator[tuple[R, str]]:
+    """Name the endpoint of each route: its function, with the first path to it if that does not tell it."""
+    named = [(route, dotted_name(route.handler), list(wrapped_chain(route.handler))[-1]) for route in routes]
+    paths: dict[str, list[tuple[object, str]]] = {}
+    for route, name, function in named:
+        known = paths.setdefault(name, [])
+        if all(each != function for each, _ in known):
+            known.append((function, route.path))
+    for route, name, function in named:
+        path = next(path for each, path in paths[name] if each == function)
+        is_plain = len(paths[name]) == 1 and "<" not in name
+        yield route, name if is_plain else f"{name}:{path}"
+
+
+def warn_of_lost(
+    rate_limits: AppRateLimits, app_name: str, routes: Iterable[CalledRoute], warned_of: list[object]
+) -> None:
+    """Warn of limits on functions that no route of the only app calls, but not of those that were named."""
+    called = {id(function) for route in routes for function in route.functions()}
+    for handle in [each.handle for each in rate_limits if len(each.handle.apps) == 1]:
+        for function in handle.decorated:
+            is_lost = not any(id(each) in called for each in wrapped_chain(function))
+            if is_lost and function not in warned_of:
+                warned_of.append(function)
+                _log.warning(
+                    "the limit on %s holds for no request: no route of %r calls it. Put the decorator on "
+                    "a path function or on what one depends on, and nothing that hides it in between",
+                    function_name(function),
+                    app_name,
+                )
