@@ -128,16 +128,22 @@ class ChargeList {
   UninitialisedArray<Charge, kMaxCharges> charges_;
 };
 
-inline void check_same_store(const LimiterState& first, const LimiterState& other) {
+/// Throws PythonError (a ValueError) that names the function unless it can decide both at once.
+inline void check_same_store(const LimiterState& first, const LimiterState& other, const char* function) {
   // Clocks first: each has a "memory://" store of its own.
   if (!first.clock.is_same(other.clock)) {
-    raise_value_error(
-        "hit_all decides at one instant, and these limiters have different clocks: give them the same "
-        "clock=");
+    PyErr_Format(PyExc_ValueError,
+                 "%s decides at one instant, and these limiters have different clocks: give them the same "
+                 "clock=",
+                 function);
+    throw PythonError{};
   }
   if (first.store != other.store && !first.store->is_same_as(*other.store)) {
-    raise_value_error(
-        "hit_all decides in one store, and these limiters are on different ones: give them the same store=");
+    PyErr_Format(PyExc_ValueError,
+                 "%s decides in one store, and these limiters are on different ones: give them the same "
+                 "store=",
+                 function);
+    throw PythonError{};
   }
 }
 
@@ -160,11 +166,12 @@ class ChargesOfLimiters {
   std::pmr::vector<Object> kept{&memory};
   std::pmr::vector<LimiterState*> limiters{&memory};
   Object cost = required(PyLong_FromLong(0));
+  const char* function = "hit_all";  // which errors name
 
   void add(const GivenCharge& given) {
     const WholeCost whole(given.cost);  // first of all, as reading it may change the limiter
     LimiterState& limiter = state_of(given.limiter);
-    if (!limiters.empty()) check_same_store(*limiters.front(), limiter);
+    if (!limiters.empty()) check_same_store(*limiters.front(), limiter, function);
     if (std::ranges::find(limiters, &limiter) == limiters.end()) limiters.push_back(&limiter);
     kept.push_back(limiter.present_policy());
     charges.add(kept.back().get(), given.identifier, whole.units(), given.role);

@@ -169,16 +169,26 @@ PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t
   });
 }
 
-/// (limiter, identifier[, cost])
-GivenCharge parse_charge(PyObject* charge) {
+[[noreturn]] void refuse_charge(PyObject* charge, const char* function) {
+  PyErr_Format(PyExc_TypeError,
+               "a charge must be a tuple (limiter, identifier[, cost]), as in "
+               "%s([(limiter, 'user:42'), (other, 'ip:203.0.113.7', 2)]), not %U",
+               function, call_hook("short_repr", charge).get());
+  throw PythonError{};
+}
+
+[[noreturn]] void refuse_limiter(PyObject* given, const char* function) {
+  const Object name = required(PyUnicode_FromString(function));
+  PyErr_SetObject(PyExc_TypeError, call_hook("expected_limiter", given, name.get()).get());
+  throw PythonError{};
+}
+
+/// (limiter, identifier[, cost]), as errors about it say that the function takes it.
+GivenCharge parse_charge(PyObject* charge, const char* function) {
   const Py_ssize_t size = PyTuple_Check(charge) ? PyTuple_GET_SIZE(charge) : 0;
-  if (size < 2 || size > 3) {
-    raise_about(PyExc_TypeError,
-                "a charge must be a tuple (limiter, identifier[, cost]), as in "
-                "hit_all([(limiter, 'user:42'), (other, 'ip:203.0.113.7', 2)]), not %U",
-                charge);
-  }
+  if (size < 2 || size > 3) refuse_charge(charge, function);
   GivenCharge given{PyTuple_GET_ITEM(charge, 0), PyTuple_GET_ITEM(charge, 1), one};
+  if (!is_limiter(given.limiter)) refuse_limiter(given.limiter, function);
   if (size > 2) given.cost = PyTuple_GET_ITEM(charge, 2);
   return given;
 }
@@ -205,8 +215,11 @@ Object own_charges(PyObject* charges) {
 namespace {
 
 std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
-  if (collected.limiters.empty())
-    raise_value_error("a call must have at least one charge, as in hit_all([(limiter, 'user:42')])");
+  if (collected.limiters.empty()) {
+    PyErr_Format(PyExc_ValueError, "a call must have at least one charge, as in %s([(limiter, 'user:42')])",
+                 collected.function);
+    throw PythonError{};
+  }
   return collected.limiters;
 }
 
@@ -287,9 +300,11 @@ PyObject* charge_later(PyObject* self, PyObject* const* arguments, Py_ssize_t co
 
 namespace {
 
+template <Mode mode>
 void collect(ChargesOfLimiters& collected, PyObject* given) {
+  collected.function = mode == Mode::peek ? "peek_all" : "hit_all";
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
-    collected.add(parse_charge(PyTuple_GET_ITEM(given, i)));
+    collected.add(parse_charge(PyTuple_GET_ITEM(given, i), collected.function));
   }
 }
 
@@ -298,11 +313,13 @@ PyObject* decide_given(PyObject* charges, Duration patience = kNever) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     Object given = own_charges(charges);
     if constexpr (when == When::later) {
-      const auto add = [members = given.get()](ChargesOfLimiters& collected) { collect(collected, members); };
+      const auto add = [members = given.get()](ChargesOfLimiters& collected) {
+        collect<mode>(collected, members);
+      };
       return answer_or_pending(deciding_all(add, mode, patience, std::move(given))).release();
     }
     ChargesOfLimiters collected;
-    collect(collected, given.get());
+    collect<mode>(collected, given.get());
     return decide_all(collected, mode, patience).release();
   });
 }
@@ -342,8 +359,9 @@ PyObject* checked_charges(PyObject*, PyObject* charges) {
     const Object given = own_charges(charges);
     Object checked = required(PyTuple_New(PyTuple_GET_SIZE(given.get())));
     ChargesOfLimiters collected;
+    collected.function = "acquire_all";  // which alone asks for it
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-      GivenCharge charge = parse_charge(PyTuple_GET_ITEM(given.get(), i));
+      GivenCharge charge = parse_charge(PyTuple_GET_ITEM(given.get(), i), collected.function);
       const WholeCost whole(charge.cost);
       charge.cost = whole.number();
       collected.add(charge);

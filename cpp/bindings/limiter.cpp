@@ -571,9 +571,8 @@ PyMethodDef functions[] = {
      "now; "
      "nothing is charged."},
     {"_checked_charges", checked_charges, METH_O,
-     "_checked_charges(charges, /)\n--\n\nReturn the charges of a hit_all() as triples, each cost as an int, "
-     "or "
-     "raise what it would raise for wrong ones."},
+     "_checked_charges(charges, /)\n--\n\nReturn the charges of an acquire_all() as triples, each cost as an "
+     "int, or raise what it raises for wrong ones."},
     {"_reset", reset_name, METH_VARARGS,
      "_reset(store, name, identifiers, /)\n--\n\nRemove everything that is stored for these identifiers, or "
      "with None for all, in the policy of a name."},
@@ -590,8 +589,10 @@ bool add_limiter(PyObject* module) {
          PyModule_AddFunctions(module, functions) == 0;
 }
 
+bool is_limiter(PyObject* object) { return PyObject_TypeCheck(object, limiter_type) != 0; }
+
 LimiterState& state_of(PyObject* limiter) {
-  if (!PyObject_TypeCheck(limiter, limiter_type)) {
+  if (!is_limiter(limiter)) {
     raise_about(PyExc_TypeError, "expected a Limiter, not %U", limiter);
   }
   LimiterState* const state = of(limiter).state.load(std::memory_order_acquire);

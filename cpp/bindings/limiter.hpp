@@ -47,6 +47,8 @@ bool add_limiter(PyObject* module);
 
 /// RuntimeError for a limiter that was not initialised, TypeError for another object, as PythonError.
 LimiterState& state_of(PyObject* limiter);
+/// Whether it is a limiter, initialised or not.
+[[nodiscard]] bool is_limiter(PyObject* object);
 
 /// To be called before each call to the store. At a limiter's first call, and its first after an update, it
 /// warns of limiters that share its counts under other limits; after a fork its statistics start anew, and it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import itertools
@@ -45,6 +46,7 @@ from overlimit._messages.migration_hints import (
     OF_PACKAGE,
     OPTIONS_OF_LIMITER,
 )
+from overlimit.aio import AsyncLimiter
 from overlimit.recipes import Counter, wait_time
 
 LIMITS = [FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter, TokenBucket, LeakyBucket]
@@ -189,6 +191,30 @@ class TestCalls:
     @pytest.mark.parametrize("cost", [1.5, True, "1", None])
     def test_a_cost_of_another_type(self, limiter, cost):
         assert refused(TypeError, lambda: limiter.hit("a", cost=cost)).endswith(f"whole number, not {cost!r}")
+
+    @pytest.mark.parametrize("name", ["hit_all", "peek_all", "acquire_all"])
+    @pytest.mark.parametrize("module", [overlimit, overlimit.aio], ids=["calls", "awaits"])
+    def test_of_several_limiters_name_the_function(self, module, name):
+        kind, other = (Limiter, AsyncLimiter) if module is overlimit else (AsyncLimiter, Limiter)
+        first, second = (kind("5/s", store=MemoryStore()) for _ in range(2))
+        its_own_clock = kind("5/s", clock=ManualClock())
+
+        def said(error, *charges):
+            call = getattr(module, name)
+            return refused(error, lambda: call(charges) if kind is Limiter else asyncio.run(call(charges)))
+
+        assert said(ValueError, (first, "a"), (second, "a")).startswith(f"{name} decides in one store, ")
+        assert said(ValueError, (first, "a"), (its_own_clock, "a")).startswith(
+            f"{name} decides at one instant, "
+        )
+        assert f", as in {name}([(limiter, 'user:42'), " in said(TypeError, first, "a")
+        assert said(ValueError).endswith(f", as in {name}([(limiter, 'user:42')])")
+        instead = f"await overlimit.aio.{name}" if kind is Limiter else f"AsyncLimiter, or overlimit.{name}"
+        article = "an" if other is AsyncLimiter else "a"
+        assert f"s, not {article} {other.__name__}: write {instead}" in said(TypeError, (other("5/s"), "a"))
+        assert f"expected a{'n Async' if kind is AsyncLimiter else ' '}Limiter, not 'a'" in said(
+            TypeError, ("a", first)
+        )
 
     def test_charges_that_are_none(self, limiter):
         assert "(limiter, identifier[, cost])" in refused(TypeError, lambda: hit_all([limiter]))

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from overlimit import _core
+from overlimit._messages.limiters import expected_async_limiter
 from overlimit.aio import loops
 from overlimit.aio.acquiring import acquired
 from overlimit.aio.limiter import AsyncLimiter
@@ -27,7 +28,7 @@ async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
 
     ``charges`` are tuples (limiter, identifier[, cost]), of limiters on one store.
     """
-    own = _charges(charges)
+    own = _charges(charges, "hit_all")
     if _wait(own):
         return cast("Decision", await loops.answer(_core._hit_all_later(own, None)))
     return _core.hit_all(own)
@@ -35,7 +36,7 @@ async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
 
 async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """Return the Decision that `hit_all` would give now; nothing is charged."""
-    own = _charges(charges)
+    own = _charges(charges, "peek_all")
     if _wait(own):
         return cast("Decision", await loops.answer(_core._peek_all_later(own, None)))
     return _core.peek_all(own)
@@ -46,7 +47,7 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
 
     It is to `hit_all` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_all`.
     """
-    own = _core._checked_charges(_charges(charges))
+    own = _core._checked_charges(_charges(charges, "acquire_all"))
     limiter: Limiter = own[0][0]
     waits = _wait(list(own))
     hit, peek = (
@@ -63,16 +64,23 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
     )
 
 
-def _charges(given: Iterable[AsyncCharge]) -> Any:
+def _charges(given: Iterable[AsyncCharge], function: str) -> Any:
     """Return charges as the core takes them; what is none is for the core to refuse."""
     if not hasattr(given, "__iter__"):
         return given
-    return [
-        (getattr(each[0], "_limiter", each[0]), *each[1:]) if isinstance(each, tuple) and each else each
-        for each in islice(given, _core.MAX_CHARGES + 1)
-    ]
+    return [_charge(each, function) for each in islice(given, _core.MAX_CHARGES + 1)]
+
+
+def _charge(given: Any, function: str) -> Any:
+    if not isinstance(given, tuple) or len(given) not in (2, 3):
+        return given
+    limiter, *others = given
+    if not isinstance(limiter, AsyncLimiter):
+        raise TypeError(expected_async_limiter(limiter, function))
+    return limiter._limiter, *others
 
 
 def _wait(charges: Any) -> bool:
-    first = charges[0][0] if isinstance(charges, list) and charges and charges[0] else None
-    return isinstance(first, Limiter) and not isinstance(first.store, MemoryStore)
+    first = charges[0] if isinstance(charges, list) and charges else None
+    limiter = first[0] if isinstance(first, tuple) and first else None
+    return isinstance(limiter, Limiter) and not isinstance(limiter.store, MemoryStore)
