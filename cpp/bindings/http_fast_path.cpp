@@ -50,7 +50,21 @@ struct IdentifierCache {
     return returned;
   }
 
+  /// The cost that a function of the app returns for the request; errors about it name the function.
+  [[nodiscard]] Object cost_of(PyObject* function) const {
+    Object returned = result_of(function);
+    if (!is_small_cost(returned.get())) {
+      (void)required(PyObject_CallMethod(known, "check_cost", "OO", function, returned.get()));
+    }
+    return returned;
+  }
+
  private:
+  static bool is_small_cost(PyObject* returned) {
+    int overflow = 0;
+    return PyLong_CheckExact(returned) && PyLong_AsLongAndOverflow(returned, &overflow) >= 0 && overflow == 0;
+  }
+
   [[nodiscard]] Object identifiers_in(PyObject* found) const {
     if (is_text(found)) return required(PyTuple_Pack(1, found));
     if (PyList_CheckExact(found) || PyTuple_CheckExact(found)) {
@@ -86,7 +100,7 @@ void add_rule(ChargesOfLimiters& collected, PyObject* rule, const IdentifierCach
   collected.kept.push_back(identifiers.of(PyTuple_GET_ITEM(rule, 1)));
   PyObject* const named = collected.kept.back().get();
   PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
-  const Object units = PyCallable_Check(cost) != 0 ? identifiers.result_of(cost) : Object::borrow(cost);
+  const Object units = PyCallable_Check(cost) != 0 ? identifiers.cost_of(cost) : Object::borrow(cost);
   const Role role = role_from(PyTuple_GET_ITEM(rule, 3));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(named); ++i) {
     collected.add({PyTuple_GET_ITEM(rule, 0), PyTuple_GET_ITEM(named, i), units.get(), role});

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from overlimit._messages.texts import short_repr
+from overlimit._options import whole_number
+
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -94,6 +97,18 @@ def needed_parameters(function: Callable[..., object]) -> Collection[str]:
     except ValueError:
         return ()
     return [each.name for each in parameters if each.default is each.empty]
+
+
+def as_cost(function: object, returned: object) -> int:
+    """Return the cost that a function of the app returned; raise TypeError or ValueError for what is none."""
+    cost = whole_number(result_of(function, returned))
+    if cost is None or cost < 0:
+        kind = TypeError if cost is None else ValueError
+        raise kind(
+            f"{function_name(function)} returned the cost {short_repr(returned)}: a cost must be a whole number "
+            "from 0"
+        )
+    return cost
 
 
 def result_of(function: object, returned: T) -> T:

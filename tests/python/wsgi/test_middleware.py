@@ -468,3 +468,30 @@ def test_limits_by_position_are_an_error_that_names_them():
         RateLimitMiddleware(hello, default_limits="1/s")
     with pytest.raises(TypeError, match=r"no option 'header': did you mean 'headers'\?"):
         RateLimitMiddleware(hello, limits="1/s", header=None)
+
+
+def price(environ):
+    return environ["price"]
+
+
+def ask_for(cost, app=lambda *_: [], **options):
+    """Have one request of a price decided."""
+    middleware = RateLimitMiddleware(app, cost=price, **options)
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "REMOTE_ADDR": "192.0.2.1", "price": cost}
+    middleware(environ, lambda *_: None)
+
+
+@pytest.mark.parametrize(("cost", "error"), [(-1, ValueError), (1.5, TypeError), ("2", TypeError)])
+@pytest.mark.parametrize("limits", ["5/minute", ["5/minute", "5/minute"]], ids=["one", "twice"])
+def test_the_error_of_a_bad_cost_names_its_function(limits, cost, error):
+    with pytest.raises(error) as caught:
+        ask_for(cost, limits=limits)
+    name = f"{__name__}.price()"
+    assert str(caught.value) == f"{name} returned the cost {cost!r}: a cost must be a whole number from 0"
+
+
+@pytest.mark.parametrize("cost", [2**70, type("Int", (int,), {})(2)], ids=["large", "of its own class"])
+def test_a_whole_number_of_any_size_and_class_is_a_cost(cost):
+    asked = []
+    ask_for(cost, lambda environ, _: [asked.append(environ["overlimit.decision"].cost)], limits="5/minute")
+    assert asked == [cost] * (cost < 5)

@@ -286,7 +286,7 @@ class _Highest(StandsForFunctions):
 
     def __call__(self, *arguments: Any) -> int:
         return max(
-            cost if isinstance(cost, int) else result_of(cost, cost(*arguments)) for cost in self.made_of
+            cost if isinstance(cost, int) else as_cost(cost, cost(*arguments)) for cost in self.made_of
         )
 
 

@@ -13,6 +13,7 @@ from overlimit._core import MAX_IDENTIFIERS
 from overlimit._options import is_set
 from overlimit.http.callables import (
     StandsForFunctions,
+    as_cost,
     check_callable,
     expected_function,
     function_name,
@@ -117,6 +118,10 @@ class IdentifierCache(dict[Identify, Identifiers]):
     def refuse_awaitable(self, function: object, returned: object) -> None:
         """Raise TypeError, as a function returned what would have to be awaited; the core calls this, too."""
         result_of(function, returned)
+
+    def check_cost(self, function: object, returned: object) -> None:
+        """Raise TypeError or ValueError if a function returned what is no cost; the core calls this."""
+        as_cost(function, returned)
 
     def refuse_many(self, identify: Identify, known: Identifiers) -> NoReturn:
         """Raise ValueError, as a function returned too many; the core calls this, too."""
