@@ -57,8 +57,12 @@ _UNITS = ", ".join(_ALL_UNITS_US)
 _UNITS_ELSEWHERE = {
     **dict.fromkeys(("millisecond", "milliseconds", "msec", "msecs"), "ms"),
     **dict.fromkeys(("fortnight", "fortnights"), "2 weeks"),
+    **{"hr": "hour", "hrs": "hours", "wk": "week", "wks": "weeks", "mth": "month", "mths": "months"},
+    **{"yr": "year", "yrs": "years"},
 }
 _NO_LIMIT = frozenset({"unlimited", "infinite", "infinity", "inf", "none", "off", "disabled"})
+_SLIP = 0.75
+"""How like a unit a word is that was meant to be it."""
 _EXAMPLE = "as in '10/second; 120/minute'"
 _ASK_NOBODY = "do not ask a Limiter where nothing is limited"
 
@@ -251,7 +255,8 @@ class _Phrases:
 
     def _no_unit(self) -> str:
         word = self._next.word
-        known = _UNITS_ELSEWHERE.get(word) or nearest(word, (unit for unit in _UNIT_US if len(unit) > 2))
+        long_units = (unit for unit in _UNIT_US if len(unit) > 2)
+        known = _UNITS_ELSEWHERE.get(word) or nearest(word, long_units, _SLIP)
         if known is not None:
             return f"{word!r} is not a unit: write {known!r}"
         return f"expected a unit ({_UNITS}), as in '10/second' or '10 per 5 minutes'"
