@@ -13,6 +13,7 @@ from overlimit.waiting.throttled_calls import (
     admitted,
     kind_of,
     name_of,
+    takes_one_function,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class AsyncThrottle:
     ) -> None:
         self._limiter, self._calls = limiter, ThrottledCalls(identifiers, cost, timeout)
 
+    @takes_one_function
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> Callable[P, Coroutine[Any, Any, R]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
@@ -21,11 +21,29 @@ CallIdentifier: TypeAlias = "str | bytes | Callable[..., str | bytes]"
 CallCost: TypeAlias = "int | Callable[..., int]"
 """What a call spends, or a function that a call's arguments are given to and that returns it."""
 
+_T = TypeVar("_T", bound=Callable[..., Any])
+
 _KINDS: tuple[tuple[str, Callable[[object], bool]], ...] = (
     ("a coroutine function", inspect.iscoroutinefunction),
     ("an async generator function", inspect.isasyncgenfunction),
     ("a generator function", inspect.isgeneratorfunction),
 )
+
+
+def takes_one_function(decorate: _T) -> _T:
+    """Make a throttle's ``__call__`` say what to write where it is called with anything but one function.
+
+    What was decorated without parentheses is a throttle, which its callers call with arguments of their own.
+    """
+
+    @functools.wraps(decorate)
+    def checked(throttle: Any, *given: Any, **named: Any) -> Any:
+        if len(given) != 1 or named:
+            count = len(given) + len(named)
+            raise _not_a_function("1 argument by name" if count == 1 else f"{count or 'no'} arguments")
+        return decorate(throttle, *given)
+
+    return cast(_T, checked)
 
 
 class ThrottledCalls:
@@ -87,16 +105,20 @@ def kind_of(function: object) -> str | None:
         kind = type(function).__name__
         raise TypeError(f"throttle decorates the function itself: write @{kind} above @limiter.throttle(...)")
     if not callable(function):
-        raise TypeError(
-            "throttle decorates a function, as @limiter.throttle('api.example.com') above its def with an "
-            f"identifier in parentheses, not {short_repr(function)}"
-        )
+        raise _not_a_function(short_repr(function))
     while isinstance(function, functools.partial):
         function = function.func
     own_call = (
         None if isinstance(function, type) else inspect.getattr_static(type(function), "__call__", None)
     )
     return next((kind for kind, is_one in _KINDS if is_one(function) or is_one(own_call)), None)
+
+
+def _not_a_function(given: str) -> TypeError:
+    return TypeError(
+        "throttle decorates a function, as @limiter.throttle('api.example.com') above its def with an "
+        f"identifier in parentheses, not {given}"
+    )
 
 
 def check_identifier(identifier: object) -> None:

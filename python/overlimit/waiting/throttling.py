@@ -13,6 +13,7 @@ from overlimit.waiting.throttled_calls import (
     admitted,
     kind_of,
     name_of,
+    takes_one_function,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Throttle:
     ) -> None:
         self._limiter, self._calls = limiter, ThrottledCalls(identifiers, cost, timeout)
 
+    @takes_one_function
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
         """Return the function whose calls wait for their turn; raise TypeError for one that is async."""
         kind = kind_of(function)

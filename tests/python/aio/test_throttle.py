@@ -190,10 +190,37 @@ def test_a_throttle_without_parentheses_and_the_wrong_kind_of_block_are_errors()
     with pytest.raises(TypeError, match=r"write async with AsyncLimiter\(\.\.\.\)\.throttle"):
         asyncio.run(enter())
 
-    @plain.throttle
-    def double(number: int) -> int:
-        return 2 * number
-
-    with pytest.raises(TypeError, match="with an identifier in parentheses, not 3"):
-        double(3)
     assert plain.peek("a").allowed
+
+
+@pytest.mark.parametrize("kind", [Limiter, AsyncLimiter])
+def test_a_call_of_what_was_decorated_without_parentheses_says_what_to_write(kind):
+    limiter = kind("1/minute")
+
+    @limiter.throttle
+    def double(number: int = 1, *others: int, by: int = 2) -> int:
+        return by * number
+
+    class Client:
+        @limiter.throttle
+        def fetch(self, page: int = 1, size: int = 50) -> None: ...
+
+    client = Client()
+    for call, given in [
+        (lambda: double(3), "3"),
+        (lambda: double(), "no arguments"),
+        (lambda: double(3, 4), "2 arguments"),
+        (lambda: double(by=3), "1 argument by name"),
+        (lambda: double(3, by=3), "2 arguments"),
+        (lambda: double(3, function=len), "2 arguments"),
+        (client.fetch, "no arguments"),
+        (lambda: client.fetch(2), "2"),
+        (lambda: client.fetch(2, 10), "2 arguments"),
+        (lambda: client.fetch(page=2, size=10), "2 arguments"),
+    ]:
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value) == (
+            "throttle decorates a function, as @limiter.throttle('api.example.com') above its def with an "
+            f"identifier in parentheses, not {given}"
+        )

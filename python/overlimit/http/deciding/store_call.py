@@ -21,7 +21,7 @@ from overlimit.http.answering.fields import (
     raw,
     raw_name,
 )
-from overlimit.http.callables import StandsForFunctions, awaited_in, result_of
+from overlimit.http.callables import StandsForFunctions, as_cost, awaited_in, result_of
 from overlimit.http.deciding.steps import Call, Steps, awaiting
 from overlimit.http.identifying.identifiers import (
     FromFunctions,
