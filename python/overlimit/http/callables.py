@@ -105,8 +105,8 @@ def as_cost(function: object, returned: object) -> int:
     if cost is None or cost < 0:
         kind = TypeError if cost is None else ValueError
         raise kind(
-            f"{function_name(function)} returned the cost {short_repr(returned)}: a cost must be a whole number "
-            "from 0"
+            f"{function_name(function)} returned the cost {short_repr(returned)}: a cost must be a whole "
+            "number from 0"
         )
     return cost
 

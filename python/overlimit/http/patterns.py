@@ -16,6 +16,10 @@ _OF_HTTP = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE")
 _OF_WEBDAV = ("PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "ACL")
 METHODS = (*_OF_HTTP, *_OF_WEBDAV, "PURGE")
 _PLACEHOLDER = re.compile(r"<[^/]*>|\{[^/]*\}|(?<=/):[^/]+")
+_REGEX = re.compile(r"(?:[A-Za-z]+ +)?\^.*|.*\\.*", re.DOTALL)
+"""What begins as regular expressions do, or has the backslash that no path has."""
+_END_OF_REGEX = re.compile(r"\^|\\[AZz]|\$\Z")
+_WILDCARD_OF_REGEX = re.compile(r"(?:\([^()]*\)|\[[^]]*\]|\\[a-zA-Z]|\.(?=[+*{]))(?:[+*?]|\{[0-9,]*\})*|\*+")
 _ANYTHING = "\0"  # in no path: only a * matches it
 
 
@@ -31,6 +35,7 @@ class Pattern(NamedTuple):
     @classmethod
     def read(cls, text: object) -> Pattern:
         """Return a pattern that was written; raise ValueError for what is none."""
+        _check_is_no_regex(text)
         found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
             raise ValueError(
@@ -95,6 +100,18 @@ def check_method(where: str, method: str, instead: str = "write one such as 'POS
     like = nearest(method.upper(), METHODS)
     hint = f"did you mean {like!r}?" if like else instead
     raise ValueError(f"{where} has an unknown HTTP method, {method!r}: {hint}")
+
+
+def _check_is_no_regex(text: object) -> None:
+    if not isinstance(text, str) or not _REGEX.fullmatch(text.strip()):
+        return
+    path = _END_OF_REGEX.sub("", text.strip())
+    wildcards = _PLACEHOLDER.sub("*", _WILDCARD_OF_REGEX.sub("*", path))
+    instead = re.sub(r"\*{2,}", "*", wildcards).replace("\\", "")
+    hint = f"write {instead!r}" if _WRITTEN.fullmatch(instead) else "write a path such as '/upload/*'"
+    raise ValueError(
+        f"a pattern is no regular expression, but a path in which * is any text: {hint} instead of {text!r}"
+    )
 
 
 def _check_path(text: str) -> None:
