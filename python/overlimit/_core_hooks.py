@@ -10,7 +10,7 @@ from overlimit._logging.limiters import compare as compare_with_namesakes
 from overlimit._logging.stores import answered as store_answered
 from overlimit._logging.stores import failed as store_failed
 from overlimit._logging.stores import warn_about_shared_memory, warn_of_crowded_store, warn_of_fork
-from overlimit._messages.limiters import expected_limiter
+from overlimit._messages.arguments import expected_limiter
 from overlimit._messages.migration_hints import missing_of_decision
 from overlimit._messages.texts import short_repr
 from overlimit._options import timeout_us_given

@@ -16,8 +16,10 @@ from overlimit._messages.migration_hints import (
     OF_LIMITER,
     OPTIONS_OF_LIMITER,
     OPTIONS_OF_THROTTLE,
-    NotHere,
+    HintingType,
+    add_hints,
     hints_at_arguments,
+    there,
 )
 from overlimit._messages.texts import short_repr
 from overlimit.clocks import ClockLike
@@ -49,17 +51,7 @@ _MOST_DERIVED = 1024
 _SETTLE = "limiter.settle(decision, cost), with what the call cost in the end"
 
 
-class _LimiterType(type):
-    """Leaves out of ``dir`` and ``help`` the names that a limiter has only to answer with a hint.
-
-    They are members because ``__getattr__`` would make every hit slower, by a third.
-    """
-
-    def __dir__(cls) -> list[str]:
-        return [name for name in super().__dir__() if name not in OF_LIMITER]
-
-
-class Limiter(_core.Limiter, metaclass=_LimiterType):
+class Limiter(_core.Limiter, metaclass=HintingType):
     """Decides whether identifiers may spend a cost under several limits, all or nothing.
 
     Parameters
@@ -408,7 +400,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         return None if name is None else register(self, name)
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in OF_LIMITER]
+        return there(type(self), super().__dir__())
 
     def __repr__(self) -> str:
         options = [f"{name}={value!r}" for name, value in self._shown_options().items()]
@@ -444,9 +436,7 @@ class Limiter(_core.Limiter, metaclass=_LimiterType):
         return partial(make, list(self.limits), **options), ()
 
 
-# Set here, so that type checkers do not see them and still report attributes that do not exist.
-for _name, _hint in OF_LIMITER.items():
-    setattr(Limiter, _name, NotHere(_name, _hint))
+add_hints(Limiter, OF_LIMITER)
 
 
 def _identity_of(clock: object) -> int:

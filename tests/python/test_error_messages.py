@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import inspect
 import itertools
@@ -42,6 +43,8 @@ from overlimit import (
 from overlimit._messages.migration_hints import (
     ELSEWHERE,
     OF_ACQUIRE,
+    OF_AIO,
+    OF_ASYNC_LIMITER,
     OF_LIMITER,
     OF_PACKAGE,
     OPTIONS_OF_LIMITER,
@@ -49,6 +52,7 @@ from overlimit._messages.migration_hints import (
 from overlimit.aio import AsyncLimiter
 from overlimit.recipes import Counter, wait_time
 
+HINTS_OF = {Limiter: OF_LIMITER, AsyncLimiter: OF_ASYNC_LIMITER}
 LIMITS = [FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter, TokenBucket, LeakyBucket]
 
 
@@ -222,24 +226,50 @@ class TestCalls:
         for charge in [(), (5,), (5, "a", 1, 1)]:
             assert refused(TypeError, lambda given=charge: hit_all([given])).endswith(f", not {charge}")
 
-    @pytest.mark.parametrize("name", OF_LIMITER)
-    def test_a_method_that_other_limiters_have(self, limiter, name):
+    @pytest.mark.parametrize(
+        ("kind", "name"), [(kind, name) for kind, hints in HINTS_OF.items() for name in hints]
+    )
+    def test_a_method_that_other_limiters_have(self, kind, name):
+        limiter = kind("5/s")
         message = refused(AttributeError, lambda: getattr(limiter, name))
-        assert message == f"'Limiter' object has no attribute {name!r}: {OF_LIMITER[name]}"
+        assert message == f"'{kind.__name__}' object has no attribute {name!r}: {HINTS_OF[kind][name]}"
         assert not hasattr(limiter, name)
-        assert not hasattr(Limiter, name)
+        assert not hasattr(kind, name)
         assert name not in dir(limiter)
-        assert name not in dir(Limiter)
+        assert name not in dir(kind)
 
-    def test_help_lists_no_method_that_is_not_there(self):
-        listed = set(re.findall(r"^ \|  (\w+)\b", pydoc.plain(pydoc.render_doc(Limiter)), re.MULTILINE))
+    @pytest.mark.parametrize("kind", HINTS_OF)
+    def test_help_lists_no_method_that_is_not_there(self, kind):
+        listed = set(
+            re.findall(r"^ \|  (?:async )?(\w+)\b", pydoc.plain(pydoc.render_doc(kind)), re.MULTILINE)
+        )
         assert {"hit", "peek", "acquire", "stats"} <= listed
-        assert not listed & set(OF_LIMITER)
+        assert not listed & set(HINTS_OF[kind])
 
-    def test_a_method_to_use_instead_is_there(self, limiter):
-        for hint in OF_LIMITER.values():
-            for method in re.findall(r"\blimiter\.(\w+)\(", hint):
-                assert callable(getattr(limiter, method))
+    @pytest.mark.parametrize("kind", HINTS_OF)
+    def test_a_method_to_use_instead_is_there_and_awaited_where_it_must_be(self, kind):
+        limiter = kind("5/s")
+        for hint in HINTS_OF[kind].values():
+            for awaited, method in re.findall(r"(await )?\blimiter\.(\w+)\(", hint):
+                assert bool(awaited) is inspect.iscoroutinefunction(getattr(limiter, method))
+            for awaited, module, name in re.findall(r"(await )?\b(overlimit[.\w]*)\.(\w+)\(", hint):
+                function = getattr(import_module(module), name)
+                assert bool(awaited) is inspect.iscoroutinefunction(function) is (kind is AsyncLimiter)
+
+    def test_a_limiter_that_is_a_block(self):
+        async def enter(limiter):
+            async with limiter:
+                raise AssertionError
+
+        with pytest.raises(AttributeError, match=r"write with limiter\.throttle"), Limiter("5/s"):
+            raise AssertionError
+        with pytest.raises(AttributeError, match=r"write async with limiter\.throttle"), AsyncLimiter("5/s"):
+            raise AssertionError
+        with pytest.raises(AttributeError, match=r"write async with limiter\.throttle"):
+            asyncio.run(enter(AsyncLimiter("5/s")))
+        for kind in (contextlib.AbstractContextManager, contextlib.AbstractAsyncContextManager):
+            assert not issubclass(Limiter, kind)
+            assert not issubclass(AsyncLimiter, kind)
 
     def test_mirrored_functions(self):
         for limits in (5, [5], [(1,)]):
@@ -270,7 +300,17 @@ class TestNamesOfThePackage:
         with pytest.raises(ImportError, match=f"cannot import name '{name}' from 'overlimit': "):
             exec(f"from overlimit import {name}", {})
 
+    @pytest.mark.parametrize("name", [*OF_AIO, *sorted(set(overlimit.__all__) - set(overlimit.aio.__all__))])
+    def test_that_are_no_names_of_aio(self, name):
+        hint = OF_AIO.get(name, f"write from overlimit import {name}")
+        with pytest.raises(ImportError) as caught:
+            exec(f"from overlimit.aio import {name}", {})
+        assert str(caught.value) == f"cannot import name {name!r} from 'overlimit.aio': {hint}"
+        assert refused(AttributeError, lambda: getattr(overlimit.aio, name)).endswith(f": {hint}")
+        assert not hasattr(overlimit.aio, name)
+
     def test_that_are_nowhere(self):
+        assert refused(AttributeError, lambda: overlimit.aio.Limitr).endswith("no attribute 'Limitr'")
         assert refused(AttributeError, lambda: overlimit.Limitr).endswith("no attribute 'Limitr'")
         with pytest.raises(ImportError, match="cannot import name 'Limitr'"):
             exec("from overlimit import Limitr", {})

@@ -1,13 +1,15 @@
-"""Arguments and options that do not exist: what to write instead."""
+"""Arguments and options that do not exist, and limiters of the wrong kind: what to write instead."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
+from overlimit import _core
 from overlimit._messages.texts import nearest, short_repr
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -57,6 +59,26 @@ def check_options(
             like = nearest(name, known)
             instead = hints.get(name) or (f"did you mean {like!r}?" if like else f"it has {', '.join(known)}")
             raise TypeError(f"{owner} has no option {name!r}: {instead}")
+
+
+def expected_limiter(given: object, function: str) -> str:
+    """Say what a function on several limiters takes, and which one takes what it was given."""
+    aio = sys.modules.get("overlimit.aio.limiter")  # without which there is no AsyncLimiter
+    if aio is not None and isinstance(given, aio.AsyncLimiter):
+        return (
+            f"overlimit.{function} takes Limiters, not an AsyncLimiter: write await overlimit.aio.{function}"
+        )
+    return f"expected a Limiter, not {short_repr(given)}"
+
+
+def expected_async_limiter(given: object, function: str) -> str:
+    """Say what a function on several AsyncLimiters takes, and which one takes what it was given."""
+    if isinstance(given, _core.Limiter):
+        return (
+            f"overlimit.aio.{function} takes AsyncLimiters, not a Limiter: write AsyncLimiter, or "
+            f"overlimit.{function}, which is not awaited"
+        )
+    return f"expected an AsyncLimiter, not {short_repr(given)}"
 
 
 def _explain(

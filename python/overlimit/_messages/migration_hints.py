@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, MappingProxyType, ModuleType
 from typing import NoReturn, ParamSpec, TypeVar
 
@@ -57,15 +59,32 @@ OF_LIMITER: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("get_remaining", "get_window_stats", "remaining", "status"), _PEEK),
         **dict.fromkeys(("clear", "flush"), "use limiter.reset('user:42'), or limiter.reset_all()"),
         "as_decorator": "write @limiter.throttle('user:42')",
-        "acquire_all": "write overlimit.acquire_all([(limiter, 'user:42'), (other, 'user:42')])",
-        "hit_all": "write overlimit.hit_all([(limiter, 'user:42'), (other, 'user:42')])",
-        "peek_all": "write overlimit.peek_all([(limiter, 'user:42'), (other, 'user:42')])",
+        **{
+            name: f"write overlimit.{name}([(limiter, 'user:42'), (other, 'user:42')])"
+            for name in ("acquire_all", "hit_all", "peek_all")
+        },
+        "__enter__": "write with limiter.throttle('user:42')",
         "ping": "use limiter.store.ping()",
         "try_acquire": f"{_HIT}; limiter.acquire('user:42') waits, as that of pyrate-limiter does",
         "wait": "use limiter.acquire('user:42', timeout=5.0)",
     }
 )
 """Methods that a ``Limiter`` does not have."""
+
+_AWAITED = re.compile(r"(?<!\w)(limiter\.(?:acquire|hit|peek|reset|reset_all)\(|overlimit\.(?=\w+_all\())")
+
+OF_ASYNC_LIMITER: Mapping[str, str] = MappingProxyType(
+    {
+        **{
+            name: _AWAITED.sub(r"await \1", hint).replace("overlimit.", "overlimit.aio.")
+            for name, hint in OF_LIMITER.items()
+            if name != "ping"
+        },
+        **dict.fromkeys(("__aenter__", "__enter__"), "write async with limiter.throttle('user:42')"),
+        "has_capacity": "use await limiter.peek('user:42'), which charges nothing",
+    }
+)
+"""Methods that an ``AsyncLimiter`` does not have."""
 
 OF_ACQUIRE: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("max_delay", "max_wait"), "use timeout=, in seconds")
@@ -125,6 +144,15 @@ OF_PACKAGE: Mapping[str, str] = MappingProxyType(
 )
 """Names of other packages, and what to use instead."""
 
+OF_AIO: Mapping[str, str] = MappingProxyType(
+    {
+        "Concurrency": "write AsyncConcurrency, or from overlimit.recipes import Concurrency",
+        "Limiter": "write AsyncLimiter, or from overlimit import Limiter, whose calls are not awaited",
+        "RateLimiter": "write AsyncLimiter",
+    }
+)
+"""Names that ``overlimit.aio`` does not have, and what to use instead."""
+
 
 class NotHere:
     """An attribute that is not there, whose error says what to use; what is there costs nothing."""
@@ -138,6 +166,30 @@ class NotHere:
             name=self._name,
             obj=owner if instance is None else instance,
         )
+
+
+class HintingType(type):
+    """Leaves out of ``dir`` and ``help`` the names that a class has only to answer with a hint.
+
+    They are members because ``__getattr__`` would make every hit slower, by a third.
+    """
+
+    def __dir__(cls) -> list[str]:
+        return there(cls, super().__dir__())
+
+
+def add_hints(kind: type, hints: Mapping[str, str]) -> None:
+    """Let attributes that a class does not have say what to use instead.
+
+    It is called below the class, so that type checkers do not see them and still report them.
+    """
+    for name, hint in hints.items():
+        setattr(kind, name, NotHere(name, hint))
+
+
+def there(kind: type, names: Iterable[str]) -> list[str]:
+    """Return those names that a class does not have only to answer with a hint."""
+    return [name for name in names if not isinstance(inspect.getattr_static(kind, name, None), NotHere)]
 
 
 def hints_at_arguments(hints: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -174,11 +226,25 @@ def missing_of_package(package: ModuleType, name: str, caller: FrameType) -> Exc
     an ImportError without a hint, so what it asks for is an ImportError at once.
     """
     instead = _import_of(name, *ELSEWHERE[name]) if name in ELSEWHERE else OF_PACKAGE.get(name)
+    return _missing_of_module(package, name, instead, caller)
+
+
+def missing_of_aio(module: ModuleType, package: ModuleType, name: str, caller: FrameType) -> Exception:
+    """Return the error of a name that ``overlimit.aio`` does not have, as `missing_of_package` does."""
+    instead = OF_AIO.get(name)
+    if instead is None and name in package.__all__:
+        instead = _import_of(name, package.__name__)
+    return _missing_of_module(module, name, instead, caller)
+
+
+def _missing_of_module(module: ModuleType, name: str, instead: str | None, caller: FrameType) -> Exception:
     hint = f": {instead}" if instead else ""
     if instead and caller.f_globals.get("__name__") == "importlib._bootstrap":
-        return ImportError(f"cannot import name {name!r} from 'overlimit'{hint}", name=package.__name__)
-    message = f"module {package.__name__!r} has no attribute {name!r}{hint}"
-    return AttributeError(message, name=name, obj=package)
+        return ImportError(
+            f"cannot import name {name!r} from {module.__name__!r}{hint}", name=module.__name__
+        )
+    message = f"module {module.__name__!r} has no attribute {name!r}{hint}"
+    return AttributeError(message, name=name, obj=module)
 
 
 def missing_of_adapter(module: str, name: str, hints: Mapping[str, str]) -> Exception:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 from overlimit import _core, waiting
 from overlimit._logging.limiters import announce
 from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.migration_hints import OPTIONS_OF_LIMITER, OPTIONS_OF_THROTTLE
+from overlimit._messages.migration_hints import (
+    OF_ASYNC_LIMITER,
+    OPTIONS_OF_LIMITER,
+    OPTIONS_OF_THROTTLE,
+    HintingType,
+    add_hints,
+    there,
+)
 from overlimit.aio import loops
 from overlimit.aio.acquiring import acquired
 from overlimit.aio.throttling import AsyncThrottle
@@ -32,7 +39,7 @@ _ROWS_AT_ONCE = 5_000
 """So many rows of ``hit_many`` are read on the event loop; more are read in another thread."""
 
 
-class AsyncLimiter:
+class AsyncLimiter(metaclass=HintingType):
     """Decides as `Limiter` does, whose options, answers and errors it has; its calls are awaited.
 
     On memory, a call is done without a switch to another task. On a store that waits, such as Redis, all
@@ -319,6 +326,9 @@ class AsyncLimiter:
         if self._waits:
             await loops.answer(self._limiter._close_later())
 
+    def __dir__(self) -> list[str]:
+        return there(type(self), super().__dir__())
+
     def __repr__(self) -> str:
         return f"Async{self._limiter!r}"
 
@@ -327,3 +337,6 @@ class AsyncLimiter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self)._of, (self._limiter,)
+
+
+add_hints(AsyncLimiter, OF_ASYNC_LIMITER)

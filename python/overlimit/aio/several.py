@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from overlimit import _core
-from overlimit._messages.limiters import expected_async_limiter
+from overlimit._messages.arguments import expected_async_limiter
 from overlimit.aio import loops
 from overlimit.aio.acquiring import acquired
 from overlimit.aio.limiter import AsyncLimiter

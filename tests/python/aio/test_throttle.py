@@ -208,7 +208,7 @@ def test_a_call_of_what_was_decorated_without_parentheses_says_what_to_write(kin
     client = Client()
     for call, given in [
         (lambda: double(3), "3"),
-        (lambda: double(), "no arguments"),
+        (double, "no arguments"),
         (lambda: double(3, 4), "2 arguments"),
         (lambda: double(by=3), "1 argument by name"),
         (lambda: double(3, by=3), "2 arguments"),
