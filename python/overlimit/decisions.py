@@ -118,9 +118,11 @@ class Decisions:
     def _column(self, name: str) -> npt.NDArray[Any]:
         try:
             import numpy as np
-        except ImportError as error:
-            raise ImportError(
-                f"Decisions.{name} needs numpy: pip install 'overlimit[notebook]' installs it; "
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
+            raise ModuleNotFoundError(
+                f"Decisions.{name} needs numpy: pip install 'overlimit[notebook]' brings it; "
                 "decisions[i] does without",
                 name="numpy",
             ) from error

@@ -132,8 +132,8 @@ def test_neither_the_package_nor_the_middleware_of_wsgi_loads_asyncio():
 def test_what_simulations_need_is_named_where_it_is_missing(tmp_path, hidden, program):
     (tmp_path / "x.zst").write_bytes(b"")
     said = run_without(hidden, program.replace("{path}", str(tmp_path))).stderr.splitlines()[-1]
-    assert said.startswith("ImportError: ")
-    assert f"needs {hidden}: pip install 'overlimit[notebook]'" in said
+    assert said.startswith("ModuleNotFoundError: ")
+    assert f"needs {hidden}: pip install 'overlimit[notebook]' brings it" in said
 
 
 def test_numpy_is_enough_for_events_logs_and_traffic_and_all_that_is_imported():

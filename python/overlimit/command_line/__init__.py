@@ -16,7 +16,7 @@ def main() -> None:
         if name not in _PACKAGES:
             raise
         print(
-            f"overlimit: the command line needs {name}: pip install 'overlimit[cli]' installs it",
+            f"overlimit: the command line needs {name}: pip install 'overlimit[cli]' brings it",
             file=sys.stderr,
         )
         sys.exit(2)

@@ -64,4 +64,4 @@ def _option(argument: re.Match[str]) -> str:
 def _how_to_install(error: ImportError) -> str:
     if error.name not in _OF_THE_COMMAND_LINE:
         return str(error)
-    return f"the command line needs {error.name}: pip install 'overlimit[cli]' installs it"
+    return f"the command line needs {error.name}: pip install 'overlimit[cli]' brings it"

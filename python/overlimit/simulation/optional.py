@@ -8,13 +8,15 @@ from typing import Any
 
 
 def required(package: str, purpose: str) -> Any:
-    """Return a module; if its package is missing, raise an ImportError that says how to install it."""
+    """Return a module; if its package is missing, raise a ModuleNotFoundError that says how to install it."""
     try:
         return importlib.import_module(package)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         name = package.partition(".")[0]
-        raise ImportError(
-            f"{purpose} needs {name}: pip install 'overlimit[notebook]' installs it", name=name
+        if error.name not in (name, package):
+            raise
+        raise ModuleNotFoundError(
+            f"{purpose} needs {name}: pip install 'overlimit[notebook]' brings it", name=name
         ) from error
 
 

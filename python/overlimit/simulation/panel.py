@@ -197,7 +197,7 @@ def explore(events: Events) -> Panel:
     ------
     TypeError, ValueError
         ``events`` are no Events, or there are none.
-    ImportError
+    ModuleNotFoundError
         ipywidgets, matplotlib or pandas is missing.
     """
     check_question(events)

@@ -388,7 +388,7 @@ def test_only_a_figure_needs_the_packages_of_notebooks(tmp_path):
         done = run_without("tqdm matplotlib ipywidgets", RUN.format(arguments=arguments))
         if arguments is draw:
             assert (done.returncode, done.stdout) == (2, "")
-            needed = "Error: --png needs matplotlib: pip install 'overlimit[notebook]' installs it\n"
+            needed = "Error: --png needs matplotlib: pip install 'overlimit[notebook]' brings it\n"
             assert done.stderr == needed
         else:
             assert (done.returncode, done.stdout) == (0, printed(*arguments))

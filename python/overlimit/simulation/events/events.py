@@ -359,7 +359,8 @@ class Events:
         """Return the events as a table, in the order of their times.
 
         Its columns are ``time`` (UTC), the columns of identifiers (``identifier`` if it has no name; as
-        decisions show them), ``cost``, and ``label`` if there are labels. Raises ImportError without pandas.
+        decisions show them), ``cost``, and ``label`` if there are labels. Raises ModuleNotFoundError
+        without pandas.
         """
         pandas = required("pandas", "Events.to_pandas")
         columns = {"time": pandas.DatetimeIndex(self.times.view("datetime64[us]")).tz_localize("UTC")}

@@ -74,7 +74,7 @@ def plot_sweep(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     ------
     TypeError
         The values of the sweep are no numbers.
-    ImportError
+    ModuleNotFoundError
         matplotlib is missing.
     """
     ax = axes_for(ax, "plot_sweep")

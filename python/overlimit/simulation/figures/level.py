@@ -79,7 +79,7 @@ def plot_level(
         As ``Limiter`` does, for wrong limits.
     ValueError
         No event has this identifier.
-    ImportError
+    ModuleNotFoundError
         matplotlib is missing.
     """
     ax = axes_for(ax, "plot_level")

@@ -63,7 +63,7 @@ def plot_timeline(
         ``replay`` is no Replay.
     InvalidLimit
         There is no such period or time zone.
-    ImportError
+    ModuleNotFoundError
         matplotlib is missing.
     """
     check_replay(replay)
@@ -131,7 +131,7 @@ def plot_heatmap(replay: Replay, top: int = 30, *, timezone: str = "UTC", ax: Ax
 
     Raises
     ------
-    ImportError
+    ModuleNotFoundError
         matplotlib is missing.
     """
     check_replay(replay)

@@ -33,7 +33,7 @@ _LEAST_LENGTH: Final = 9
 
 
 def axes_for(ax: Axes | None, purpose: str, height: float = _HEIGHT) -> Axes:
-    """Return the axes given, or those of a new figure of so many inches; ImportError without matplotlib."""
+    """Return the axes given, or those of a new figure of so many inches, for which matplotlib is needed."""
     required("matplotlib", purpose)
     if ax is not None:
         return ax

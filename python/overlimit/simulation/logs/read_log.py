@@ -91,7 +91,7 @@ def read_log(
         10,000 lines can be read, or none at all: the message names the likeliest cause.
     FileNotFoundError
         There is no such file.
-    ImportError
+    ModuleNotFoundError
         ``where`` and Parquet need pandas or pyarrow, ``.zst`` zstandard, ``progress`` tqdm; they come with
         ``pip install 'overlimit[notebook]'``.
 
