@@ -52,7 +52,7 @@ class AsyncLimiter(metaclass=HintingType):
     Notes
     -----
     A task that is cancelled during a call gets its CancelledError at once. If nothing of the call was sent by
-    then, nothing is charged; else nobody knows, as after a timeout.
+    then, nothing is charged; otherwise it is unknown whether it was charged, as after a timeout.
 
     Building one connects to nothing, and needs no event loop. Raises as `Limiter` does.
     """
