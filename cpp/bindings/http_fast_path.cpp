@@ -284,7 +284,7 @@ PyObject* decide_request_later(PyObject*, PyObject* const* arguments, Py_ssize_t
 /// A decision and, per policy in the order of its charges, a tuple of one key per limit in the order given,
 /// or None for what is not shown. Each key is followed by what its limit answered for all identifiers: the
 /// smallest remaining; behind `;t=` the longest retry_after when it refused anyone, else the reset_after of
-/// who has least left, in seconds rounded up, and nothing when waiting cannot help. Consecutive charges of
+/// those with least left, in seconds rounded up, and nothing when waiting cannot help. Consecutive charges of
 /// one policy belong together.
 ///
 /// Source: draft-ietf-httpapi-ratelimit-headers; integers as in RFC 9651, section 3.3.1.

@@ -105,7 +105,7 @@ class SharedMemoryStore(Store):
         """
 
     def unlink(self) -> None:
-        """Remove the file: who opens it from now on begins anew, and who has it open goes on with it.
+        """Remove the file: whoever opens it from now on begins anew, and whoever has it open goes on with it.
 
         Nothing happens if there is none. Raises StoreConfigError for a file of another user.
         """

@@ -32,7 +32,7 @@ class manual_time:  # it is used as a function is
     So do limiters that exist already, those that an extension, a middleware, a recipe or ``over_limit``
     makes, and callers that wait in ``acquire``, which moving the clock wakes; in memory and on Redis, which
     then decides by this clock instead of the server's. Afterwards everything follows its own clock again,
-    whatever was raised, and who still waits goes on by that. Limiters with a clock of their own keep it.
+    whatever was raised, and whoever still waits goes on by that. Limiters with a clock of their own keep it.
 
     Counts stay where they are, also those charged at a later time than the clock shows afterwards: they
     stand until that time has come, or ``fresh_counts`` forgets them. Within another ``manual_time`` the inner

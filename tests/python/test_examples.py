@@ -186,3 +186,27 @@ def test_the_figure_of_the_readme_is_what_its_four_lines_draw(tmp_path):
     assert drawn.shape == shown.shape
     assert np.sqrt(np.mean((drawn - shown) ** 2)) < 12
     assert drawn.std() > 20
+
+
+LIMITS_OFF = """
+from shop import settings
+settings.OVERLIMIT["ENABLED"] = False
+import django
+from django.test import Client
+django.setup()
+print([Client(HTTP_HOST="localhost").get("/search").json() for _ in range(21)][-1])
+"""
+
+
+def test_the_django_project_goes_on_while_its_limits_are_switched_off(monkeypatch, tmp_path):
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "shop.settings")
+    monkeypatch.setenv("SHOP_DATABASE", str(tmp_path / "db.sqlite3"))
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITS_OFF],
+        cwd=EXAMPLES / "django_app",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.stdout == "{'found': [], 'remaining': None}\n", run.stderr

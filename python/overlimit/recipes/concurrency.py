@@ -96,8 +96,8 @@ class Concurrency(Initialised):
     """At most ``limit`` at once for each key, in all processes that share the store.
 
     A slot is taken when one enters, and free again when one leaves. The slot of a holder that died is free
-    ``longest`` seconds after it was taken, and so is that of one who works for longer: choose ``longest``
-    above what the work may take.
+    ``longest`` seconds after it was taken, and so is that of a holder that works for longer: choose
+    ``longest`` above what the work may take.
 
     Parameters
     ----------
@@ -136,8 +136,8 @@ class Concurrency(Initialised):
         """Return what a ``with`` statement enters and leaves: ``with c.slot("user:42") as slot:``.
 
         ``slot`` is None when none was free: nothing waits, and the block runs all the same, so it asks
-        ``if slot:``. Who wants one tries again later. Entering raises what ``enter`` does. If the store fails
-        when the block ends, that is logged and raises nothing.
+        ``if slot:``. Whoever wants one tries again later. Entering raises what ``enter`` does. If the store
+        fails when the block ends, that is logged and raises nothing.
         """
         return _Entering(self, key)
 

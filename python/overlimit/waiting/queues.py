@@ -203,7 +203,7 @@ class _WaitQueues:
         return all(self._first_of(place) in (waiter, None) for place in waiter.places)
 
     def _first_of(self, place: Place) -> Waiter | None:
-        """Return the first of a queue; who waited on an event loop that is closed by now leaves it."""
+        """Return the first of a queue; whoever waited on an event loop that is closed by now leaves it."""
         while True:
             queue = self._queues.get(place)
             first = None if queue is None else queue.first

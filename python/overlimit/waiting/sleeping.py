@@ -132,7 +132,7 @@ class WaitingClock:
             yield partial(wake_up.sleep, self._stretch(wake_up, left))
 
     def _stretch(self, _wake_up: AnyWakeUp, left: float) -> float:
-        """Return how long one sleeps at a stretch, in seconds, who is to wait for so many microseconds."""
+        """Return the seconds to sleep at a stretch, of a wait of so many microseconds."""
         return _LONGEST_SLEEP if self.stands_still else min(left / 1e6, _LONGEST_SLEEP)
 
 

@@ -212,7 +212,7 @@ def with_request(
 
 
 def without_keys(known: Mapping[str, Option]) -> dict[str, Option]:
-    """Return options as those have them who read no configuration."""
+    """Return options as they are where no configuration is read."""
     return {name: option._replace(key=None, other_keys=()) for name, option in known.items()}
 
 

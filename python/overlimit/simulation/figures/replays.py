@@ -110,7 +110,7 @@ _POINTS_PER_INCH = 72
 
 
 def plot_heatmap(replay: Replay, top: int = 30, *, timezone: str = "UTC", ax: Axes | None = None) -> Axes:
-    """Draw how many events of whom were refused when.
+    """Draw how many events of each identifier were refused, and when.
 
     Parameters
     ----------
