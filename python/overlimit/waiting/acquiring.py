@@ -2,7 +2,7 @@
 
 The callers that wait for one limiter (or its family, of ``with_limits``) form a queue for each identifier,
 first come first served. The first in all of its queues asks the store, sleeps until the exact
-instant at which the store told it to ask again, and asks again; all others sleep, and one that leaves wakes those
+instant at which the store told it to ask again, and asks again; all others sleep, and leaving wakes those
 that are the first then. So each admission costs a few calls of the store, however many wait. Besides, a call
 with a timeout asks once when it comes behind others, to be refused at once if it would wait in vain.
 """
