@@ -38,6 +38,7 @@ class AppState(BaseAppState):
         self.app = app
         self._found = Found([], [], [])
         self._lengths: list[int] | None = None
+        self._overrides: list[dict[Any, Any]] = []
         self._numbers: dict[LimitedRoute, str] = {}
         self._endpoints: dict[LimitedRoute, str] = {}
         self._warned_of: list[object] = []
@@ -75,9 +76,9 @@ class AppState(BaseAppState):
         return Conversation(self, send)
 
     def prepare(self) -> None:
-        """Look for the routes of the app, unless it has as many as before."""
-        lengths = list(map(len, self._found.lists))
-        if lengths != self._lengths:
+        """Look for the routes of the app, unless it has as many as before, and the same dependencies."""
+        found = self._found
+        if list(map(len, found.lists)) != self._lengths or found.overrides() != self._overrides:
             with self.rate_limits.lock():
                 self._prepare()
 
@@ -87,8 +88,10 @@ class AppState(BaseAppState):
         self._endpoints = dict(endpoints_of(found.routes))
         for app in found.apps:
             self._teach(app)
-        warn_of_lost(self.rate_limits, self.app_name, found.routes, self._warned_of)
+        if not any(found.overrides()):
+            warn_of_lost(self.rate_limits, self.app_name, found.routes, self._warned_of)
         self._found, self._lengths = found, list(map(len, found.lists))
+        self._overrides = list(map(dict, found.overrides()))
         self.plans.clear()
 
     def _teach(self, app: Starlette) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from anyio import from_thread
 from starlette.requests import HTTPConnection
@@ -19,8 +19,8 @@ from overlimit.http.asgi.responses import closing, refuse
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.steps import run_async
 
-if TYPE_CHECKING:
-    pass
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class StarletteRequest(AsgiRequest):
@@ -31,7 +31,7 @@ class StarletteRequest(AsgiRequest):
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
-        self.validated: Mapping[str, object] = MappingProxyType({})
+        self.validated = _NOTHING
         """The parameters of the path as the path function gets them, once they are validated."""
 
     def cookie(self, name: str) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.migration_hints import hints_at_arguments
+from overlimit._messages.texts import short_repr
 from overlimit.clocks import ClockLike
 from overlimit.fastapi.app_state import AppState
 from overlimit.fastapi.migration_hints import ARGUMENTS, OF_LIMIT
@@ -138,7 +139,7 @@ class RateLimit(BaseRateLimit):
         ValueError, TypeError
             An option has an invalid value.
         """
-        return LimitDecorator(self._checked(value, options), self._handle)
+        return LimitDecorator(self._checked(value, options), self._handle, value)
 
     @hints_at_arguments(OF_LIMIT)
     def shared_limit(
@@ -183,8 +184,10 @@ class RateLimit(BaseRateLimit):
         """
         if obj is None:
             return lambda target: self.exempt(target, flags=flags)
-        if isinstance(obj, (type, FastAPI)) or not callable(obj):
-            raise TypeError(f"only a path function can be exempt, not {obj!r}")
+        if isinstance(obj, (type, FastAPI, APIRouter)) or not callable(obj):
+            raise TypeError(
+                f"only a path function can be exempt, not {short_repr(obj)}: write @limiter.exempt above each"
+            )
         self.exemptions.add(obj, flags)
         self._handle.note_change()
         return obj

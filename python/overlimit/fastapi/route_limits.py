@@ -123,12 +123,15 @@ waiting: WeakSet[RateLimitHandle] = WeakSet()
 class LimitDecorator:
     """Limits to be put on path functions, or on functions that these depend on."""
 
-    def __init__(self, options: LimitOptions, handle: RateLimitHandle) -> None:
+    def __init__(self, options: LimitOptions, handle: RateLimitHandle, value: object = None) -> None:
         self._options, self._handle = options, handle
+        if callable(value):
+            handle.idle[self] = value
 
     def __call__(self, target: F) -> F:
         """Leave the limits on a function, which stays as it is."""
         _check_target(target)
+        self._handle.idle.pop(self, None)
         if not self._handle.was_registered:
             waiting.add(self._handle)
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, cast
 
 from fastapi import FastAPI
+from fastapi.dependencies.utils import get_dependant
 from starlette.applications import Starlette
 from starlette.endpoints import HTTPEndpoint
 from starlette.requests import HTTPConnection, Request
@@ -37,12 +38,14 @@ class LimitedRoute(CalledRoute):
     decides_first: bool
     """Whether there is nothing that could be waited for, or no place behind it to decide."""
 
+    def __post_init__(self) -> None:
+        self._is_endpoint = isinstance(self.handler, type) and issubclass(self.handler, HTTPEndpoint)
+
     @classmethod
     def of(
         cls,
         target: Any,
         handler: Callable[..., Any],
-        dependencies: Iterable[Callable[..., Any]] = (),
         *,
         decides_first: bool,
     ) -> LimitedRoute:
@@ -51,12 +54,11 @@ class LimitedRoute(CalledRoute):
         path = next(str(getattr(target, name)) for name in names if hasattr(target, name))
         methods = tuple(sorted(getattr(target, "methods", None) or ("GET",)))
         is_of_framework = getattr(handler, "__module__", "") == FastAPI.__module__  # as its pages on the API
-        return cls(handler, path, methods, tuple(dependencies), not is_of_framework, target, decides_first)
+        return cls(handler, path, methods, (), not is_of_framework, target, decides_first)
 
     def answers(self, scope: Scope) -> bool:
         """Return whether the app answers a request; a class that lacks the method says 405."""
-        is_by_method = isinstance(self.handler, type) and issubclass(self.handler, HTTPEndpoint)
-        return not is_by_method or self.method_handler(scope["method"]) is not None
+        return not self._is_endpoint or self.method_handler(scope["method"]) is not None
 
 
 @dataclass
@@ -68,6 +70,10 @@ class Found:
     """The lists of routes that were looked through: another length means other routes."""
     apps: list[Starlette]
     """The app, and those that are mounted in it."""
+
+    def overrides(self) -> list[dict[Any, Any]]:
+        """Return the dependencies that the apps have replaced, as tests do."""
+        return [each.dependency_overrides for each in self.apps if isinstance(each, FastAPI)]
 
 
 def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Found:
@@ -122,16 +128,18 @@ def _lists_of(included: Any) -> Iterator[Sequence[BaseRoute]]:
 
 def _limited(target: Any) -> LimitedRoute:
     """Have a route ask its conversation; the same as before if it does so already."""
-    if isinstance(target.app, _LimitedApp):
-        return target.app.route
     dependant = getattr(target, "dependant", None)
-    handler = target.endpoint
-    is_last = dependant is not None and not _is_generator(handler)
-    made = LimitedRoute.of(target, handler, _dependencies_of(dependant), decides_first=not is_last)
-    target.app = _LimitedApp(target.app, made)
-    if is_last:
-        _limit_call(dependant, isinstance(target, WebSocketRoute))
-    return made
+    if not isinstance(target.app, _LimitedApp):
+        handler = target.endpoint
+        is_last = dependant is not None and not _is_generator(handler)
+        target.app = _LimitedApp(target.app, LimitedRoute.of(target, handler, decides_first=not is_last))
+        if is_last:
+            _limit_call(dependant, isinstance(target, WebSocketRoute))
+    route: LimitedRoute = target.app.route
+    provider = getattr(target, "dependency_overrides_provider", None)
+    overrides = getattr(provider, "dependency_overrides", None) or {}
+    route.dependencies = tuple(_dependencies_of(dependant, overrides))
+    return route
 
 
 def _limited_mount(mount: Any, inner: ASGIApp) -> LimitedRoute:
@@ -148,10 +156,13 @@ def _is_generator(handler: Callable[..., Any]) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
-def _dependencies_of(dependant: Any) -> Iterator[Callable[..., Any]]:
+def _dependencies_of(dependant: Any, overrides: dict[Any, Any]) -> Iterator[Callable[..., Any]]:
+    """Yield what is called before a path function, in the place of dependencies what overrides them."""
     for each in () if dependant is None else dependant.dependencies:
-        yield each.call
-        yield from _dependencies_of(each)
+        call = overrides.get(each.call, each.call)
+        yield call
+        called = each if call is each.call else get_dependant(path="/", call=call)
+        yield from _dependencies_of(called, overrides)
 
 
 class _LimitedApp:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable
 from itertools import combinations
@@ -66,8 +67,11 @@ class Pattern(NamedTuple):
 
 
 def as_asked(method: str, path: str) -> tuple[str, str]:
-    """Return the method and the path by which patterns are compared."""
-    return counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
+    """Return the method and the path by which patterns are compared, as servers and frameworks may read it."""
+    path = _without_repeated_slashes(path)
+    if "/." in path:
+        path = posixpath.normpath(path)
+    return counted_method(method), path.rstrip("/") or "/"
 
 
 def _without_repeated_slashes(path: str) -> str:

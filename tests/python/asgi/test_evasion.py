@@ -105,3 +105,17 @@ def test_middleware_around_another_counts_apart(kind, options):
     for _ in range(3):
         app = RateLimitMiddleware(app, store=store, **options)
     assert statuses(app, *[[]] * 5) == [200] * 4 + [429]
+
+
+def test_segments_of_dots_lead_to_no_other_pattern():
+    app = RateLimitMiddleware(HELLO, routes={"/login": "1/minute"}, exempt=["/static/*"], limits="9/minute")
+    for path, answers in {
+        "/static/../login": [200],
+        "/./login": [429],
+        "/static/a/../../login/": [429],
+        "/..//login": [429],
+        "/static/x/../y": [200] * 12,
+        "/.well-known/x": [200] * 9,
+        "/static/..": [429],
+    }.items():
+        assert statuses(app, *[[]] * len(answers), path=path) == answers

@@ -235,6 +235,36 @@ def test_routes_that_are_added_later_are_limited(make_site):
     assert site.statuses("/third", 2) in ([200, 429], [404, 404])  # before FastAPI kept routers apart
 
 
+def test_a_dependency_that_is_overridden_takes_its_limits_with_it(make_site):
+    site = make_site()
+    of_router = site.limiter.dependency("1/minute")
+
+    @site.limiter.limit("1/hour")
+    def limited() -> None: ...
+
+    def needs(_=Depends(limited)) -> None: ...
+
+    router = APIRouter(dependencies=[Depends(of_router)])
+    router.get("/router")(lambda: None)
+    site.app.include_router(router)
+    site.app.get("/needs", dependencies=[Depends(needs)])(lambda: None)
+    overrides = site.app.dependency_overrides
+    for path, overridden in (("/router", of_router), ("/needs", limited), ("/needs", needs)):
+        site.limiter.reset_all()
+        assert site.statuses(path, 2) == [200, 429]
+        overrides[overridden] = lambda: None
+        assert site.statuses(path, 2) == [200, 200]
+        del overrides[overridden]
+        assert site.statuses(path) == [429]
+    site.app.dependency_overrides = {needs: of_router}
+    site.limiter.reset_all()
+    assert site.statuses("/needs", 2) == [200, 429]
+    site.app.dependency_overrides = {needs: lambda _=Depends(limited): None}
+    site.limiter.reset_all()
+    assert site.statuses("/needs", 2) == [200, 429]
+    assert site.ask("/needs").headers["RateLimit-Policy"].endswith("w=3600")
+
+
 def test_a_decorator_that_limits_nothing_is_named_in_the_log(site, caplog):
     def swallowing(function):
         async def other() -> int:

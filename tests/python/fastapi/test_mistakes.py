@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,29 @@ def test_a_function_of_limits_that_takes_a_key_is_an_error_where_it_is_written(s
             write()
     site.app.get("/")(site.limiter.limit(lambda request, key="1/minute": key)(lambda: None))
     assert site.statuses("/", 2) == [200, 429]
+
+
+def test_a_decorator_without_parentheses_above_that_of_the_route_is_named_in_the_log(site, caplog):
+    @site.limiter.limit
+    @site.app.get("/")
+    async def index() -> None: ...
+
+    named = site.limiter.limit(lambda: "1/minute")
+    site.app.get("/named")(named(lambda: None))
+    with caplog.at_level(logging.WARNING, logger="overlimit"):
+        assert site.statuses("/", 2) == [200, 200]
+        assert site.statuses("/named", 2) == [200, 429]
+    (record,) = caplog.records
+    assert re.search(
+        r"index\(\) is not limited: .* @limiter.limit\('5/minute'\) above it", record.getMessage()
+    )
+    assert callable(index)
+
+
+@pytest.mark.parametrize("target", [APIRouter(), FastAPI(), FastAPI, "index"])
+def test_what_is_no_path_function_cannot_be_exempt(site, target):
+    with pytest.raises(TypeError, match=r"only a path function can be exempt, .*@limiter.exempt above each"):
+        site.limiter.exempt(target)
 
 
 def test_a_limited_method_that_is_a_path_function_is_not_called_lost(site, caplog):

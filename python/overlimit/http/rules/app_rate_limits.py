@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from overlimit import MemoryStore
 from overlimit._forks import PerProcess
@@ -216,6 +216,8 @@ class RateLimitHandle:
         self.request_filters: list[Callable[..., object]] = []
         self.decorated: list[Callable[..., Any]] = []
         """The functions that it limits, where decorators leave them as they are and calls do not tell."""
+        self.idle: WeakKeyDictionary[object, Callable[..., Any]] = WeakKeyDictionary()
+        """Decorators that were given a function in the place of limits and have decorated nothing so far."""
         self.apps: WeakSet[AppRateLimits] = WeakSet()
         self.was_registered = False
         """Whether it was ever registered on an app, even if that no longer exists."""

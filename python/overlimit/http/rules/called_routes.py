@@ -98,9 +98,20 @@ def endpoints_of(routes: Iterable[R]) -> Iterator[tuple[R, str]]:
 def warn_of_lost(
     rate_limits: AppRateLimits, app_name: str, routes: Iterable[CalledRoute], warned_of: list[object]
 ) -> None:
-    """Warn of limits on functions that no route of the only app calls, but not of those that were named."""
+    """Warn of limits that hold for no request to the only app, but not of those that were named.
+
+    They are on functions that no route calls, or were to be on one that was given in the place of limits.
+    """
     called = {id(function) for route in routes for function in route.functions()}
     for handle in [each.handle for each in rate_limits if len(each.handle.apps) == 1]:
+        for function in handle.idle.values():
+            if function not in warned_of:
+                warned_of.append(function)
+                _log.warning(
+                    "%s is not limited: limiter.limit was given it in the place of limits. Write "
+                    "@limiter.limit('5/minute') above it",
+                    function_name(function),
+                )
         for function in handle.decorated:
             is_lost = not any(id(each) in called for each in wrapped_chain(function))
             if is_lost and function not in warned_of:
