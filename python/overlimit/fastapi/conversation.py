@@ -19,7 +19,6 @@ from overlimit.http.asgi.responses import closing, refuse
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.steps import run_async
 
-
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 

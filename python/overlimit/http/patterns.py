@@ -67,7 +67,7 @@ class Pattern(NamedTuple):
 
 
 def as_asked(method: str, path: str) -> tuple[str, str]:
-    """Return the method and the path by which patterns are compared, as servers and frameworks may read it."""
+    """Return the method and the path by which patterns are compared, as a server may read them."""
     path = _without_repeated_slashes(path)
     if "/." in path:
         path = posixpath.normpath(path)
