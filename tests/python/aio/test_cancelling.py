@@ -6,11 +6,23 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import time
 
 import pytest
 
-from overlimit import FixedWindow, LeakyBucket, Limiter, MemoryStore, RedisStore, TokenBucket, waiting
+from event_loops import LoopThread
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    RedisStore,
+    StoreError,
+    TokenBucket,
+    waiting,
+)
 from overlimit.aio import AsyncConcurrency, AsyncLimiter, acquire_all
 from programs import run
 from servers.patience import PATIENCE
@@ -101,6 +113,46 @@ def test_what_is_granted_while_the_cancellation_is_on_its_way_is_given_back(prox
     asyncio.run(main())
 
 
+async def throttled(limiter, identifier):
+    async with limiter.throttle(identifier):
+        pass
+
+
+WAITING = {
+    "acquire": lambda limiter: limiter.acquire("a"),
+    "acquire_all": lambda limiter: acquire_all([(limiter, "a")]),
+    "throttle": lambda limiter: throttled(limiter, "a"),
+}
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("call", WAITING.values(), ids=WAITING)
+def test_what_is_granted_while_the_loop_ends_is_given_back(proxy, redis_server, prefix, call, loop):
+    limiter = AsyncLimiter(AMPLE, name="x", store=RedisStore(proxy.url, timeout=PATIENCE, prefix=prefix))
+    direct = Limiter(AMPLE, name="x", store=RedisStore(redis_server.unix_url(), prefix=prefix))
+    runner = asyncio if loop == "asyncio" else pytest.importorskip("uvloop")
+    admitted = []
+
+    async def ends_after(turns, seconds=0.0, is_awaited=False):
+        await limiter.hit("other")
+        task = asyncio.ensure_future(call(limiter))
+        task.add_done_callback(lambda task: task.cancelled() or admitted.append(task.result()))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await asyncio.sleep(seconds)
+        if is_awaited:
+            await task
+
+    proxy.delay(replies=0.02)
+    for turns in range(6):
+        runner.run(ends_after(turns))
+    for seconds in (0.01, 0.02, 0.021, 0.022):
+        runner.run(ends_after(1, seconds))
+    runner.run(ends_after(0, is_awaited=True))
+    assert 1 <= len(admitted) < 11
+    assert AMPLE.quota - direct.peek("a", cost=0).remaining == len(admitted)
+
+
 def test_a_second_cancellation_goes_on_at_once_and_what_was_granted_is_given_back_later(
     proxy, redis_server, prefix
 ):
@@ -146,7 +198,10 @@ def test_a_hit_that_is_cancelled_before_it_was_sent_charges_nothing(proxy, redis
     asyncio.run(main())
 
 
-def test_one_that_may_have_been_sent_leaves_its_reply_to_nobody(proxy, redis_server, prefix):
+def test_one_that_may_have_been_sent_leaves_its_reply_to_nobody_and_is_charged_once_at_most(
+    proxy, redis_server, prefix
+):
+    direct = AsyncLimiter(AMPLE, name="x", store=RedisStore(redis_server.unix_url(), prefix=prefix))
     limiter = AsyncLimiter(AMPLE, name="x", store=RedisStore(proxy.url, timeout=PATIENCE, prefix=prefix))
 
     async def main():
@@ -161,8 +216,68 @@ def test_one_that_may_have_been_sent_leaves_its_reply_to_nobody(proxy, redis_ser
                 f"{number} of {i}" for i in range(1, 10, 2)
             ]
             assert all(each.details[1].remaining == 999_999 for each in answers)
+        assert 150 <= await used(direct, "all") <= 300
 
     asyncio.run(main())
+
+
+def test_hit_many_that_is_cancelled_sends_no_more_rows(proxy, redis_server, prefix):
+    limiter = AsyncLimiter(AMPLE, name="x", store=RedisStore(proxy.url, timeout=PATIENCE, prefix=prefix))
+    direct = AsyncLimiter(AMPLE, name="x", store=RedisStore(redis_server.unix_url(), prefix=prefix))
+
+    async def main():
+        await limiter.hit("other")
+        proxy.hold_replies()
+        task = asyncio.create_task(limiter.hit_many(["a"] * 100_000, timeout=PATIENCE))
+        while not await used(direct, "a"):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        proxy.restore()
+        assert await limiter.hit("other"), "what it left unread is in nobody's way"
+        sent = await used(direct, "a")
+        await asyncio.sleep(0.2)
+        assert 1 <= sent == await used(direct, "a") < 50_000
+
+    asyncio.run(main())
+
+
+def test_who_is_cancelled_at_the_head_lets_the_next_one_in_at_once():
+    limiter = AsyncLimiter(TokenBucket(10, per=1), clock=ManualClock(1_700_000_000))
+
+    async def main():
+        await limiter.hit("a", cost=9)
+        head = asyncio.create_task(limiter.acquire("a", cost=10, timeout=None))
+        await asyncio.sleep(0)
+        next_one = asyncio.create_task(limiter.acquire("a", timeout=None))
+        await asyncio.sleep(0.05)
+        assert not next_one.done()
+        head.cancel()
+        assert (await asyncio.wait_for(next_one, PATIENCE)).remaining == 0
+        assert head.cancelled()
+        assert nobody_waits()
+
+    asyncio.run(main())
+
+
+def test_ctrl_c_ends_a_loop_whose_tasks_wait_and_none_of_them_holds_anything(redis_store, ctrl_c):
+    limiter = AsyncLimiter([AMPLE, FixedWindow(1, per=3600)], name="x", store=redis_store)
+
+    async def main():
+        await limiter.hit("a")
+        for _ in range(5):
+            asyncio.create_task(limiter.acquire("a", timeout=None))  # noqa: RUF006 - they end with the loop
+        asyncio.get_running_loop().call_later(0.1, signal.raise_signal, signal.SIGINT)
+        await limiter.acquire("a", timeout=None)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert time.monotonic() - began < PATIENCE
+    assert nobody_waits()
+    left = Limiter(limiter.limits, name="x", store=redis_store).peek("a", cost=0).details
+    assert [row.remaining for row in left] == [999_999, 0]
 
 
 def test_a_storm_of_cancellations_leaves_what_the_others_were_told(build):
@@ -195,6 +310,49 @@ def test_a_slot_that_is_entered_while_cancelled_is_free(store):
                 await asyncio.sleep(0)
 
         await cancelled_at_each_wait(work, check)
+
+    asyncio.run(main())
+
+
+@pytest.mark.every_store
+def test_a_leave_that_is_cancelled_can_be_made_again(store):
+    slots = AsyncConcurrency(3, store=store, name="slots")
+
+    async def main():
+        held = [await slots.enter("a")]
+
+        async def check(was_cancelled):
+            slot = held.pop()
+            assert bool(slot) == was_cancelled
+            await slot.leave()
+            assert await slots.in_use("a") == 0
+            held.append(await slots.enter("a"))
+
+        task = asyncio.create_task(held[0].leave())
+        task.cancel()  # before it has begun
+        await asyncio.wait([task])
+        await check(was_cancelled=True)
+        await cancelled_at_each_wait(lambda: held[0].leave(), check)  # noqa: PLW0108 - another one each time
+
+    asyncio.run(main())
+
+
+def test_a_store_that_fails_when_a_block_ends_is_logged_and_entering_raises(start_redis, caplog):
+    server = start_redis()
+    slots = AsyncConcurrency(2, store=RedisStore(server.tcp_url(), timeout=0.2), name="slots")
+
+    async def main():
+        async with slots.slot("a") as slot:
+            assert slot
+            server.kill()
+        assert [each.name for each in caplog.records if "a slot could not be left" in each.getMessage()] == [
+            "overlimit"
+        ]
+        with pytest.raises(StoreError):
+            await slots.enter("a")
+        with pytest.raises(StoreError):
+            async with slots.slot("a"):
+                raise AssertionError
 
     asyncio.run(main())
 
@@ -248,33 +406,42 @@ def test_a_slot_that_is_dropped_is_left_in_memory_even_if_the_loop_ends_at_once(
     assert asyncio.run(slots.in_use("a")) == 0 or (turns == 0 and not isinstance(store, MemoryStore))
 
 
-def test_threads_and_tasks_of_one_name_are_served_in_the_order_in_which_they_came(store):
-    tasks = AsyncLimiter(FixedWindow(1, per=0.03), name="x", store=store)
-    threads = Limiter(FixedWindow(1, per=0.03), name="x", store=store)
+@pytest.mark.every_store
+def test_threads_and_tasks_of_any_loop_are_served_in_the_order_in_which_they_came(store):
+    """While some are served, others come; each comes when the one before it stands in the line."""
+    limits = FixedWindow(1, per=0.03)
+    tasks = AsyncLimiter(limits, name="x", store=store)
+    threads = Limiter(limits, name="x", store=store)
     order = []
+    loop = LoopThread()
+
+    async def of_task(number):
+        assert await tasks.acquire("a", timeout=None)
+        order.append(number)
+
+    def of_thread(number):
+        assert threads.acquire("a", timeout=None)
+        order.append(number)
 
     async def main():
-        async def of_task(number):
-            assert await tasks.acquire("a", timeout=None)
-            order.append(number)
-
-        def of_thread(number):
-            assert threads.acquire("a", timeout=None)
-            order.append(number)
-
         await tasks.hit("a")
         callers = []
-        for number in range(8):
-            if number % 2:
+        for number in range(15):
+            if number % 3 == 0:
                 callers.append(asyncio.create_task(of_task(number)))
-            else:
+            elif number % 3 == 1:
                 callers.append(asyncio.create_task(asyncio.to_thread(of_thread, number)))
+            else:
+                callers.append(asyncio.create_task(asyncio.to_thread(loop.run, of_task(number))))
             while sum(map(len, waiting.wait_queues().by_family.values())) + len(order) <= number:
                 await asyncio.sleep(0.001)
         await asyncio.gather(*callers)
 
-    asyncio.run(main())
-    assert order == list(range(8))
+    try:
+        asyncio.run(main())
+    finally:
+        loop.stop()
+    assert order == list(range(15))
 
 
 def test_a_program_ends_whatever_acquires_ask(redis_server):

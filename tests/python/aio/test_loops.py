@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -102,6 +103,32 @@ def test_a_loop_leaves_nothing_behind(own, ends):
             server.resume()
     assert open_descriptors() == before
     eventually(lambda: clients(server) == 0)
+
+
+def test_closing_the_connections_keeps_no_call_that_is_under_way_beyond_its_timeout(own, prefix):
+    server, _ = own
+    store = RedisStore(server.tcp_url(), timeout=0.3, prefix=prefix)
+    limiter = AsyncLimiter(AMPLE, name="x", store=store)
+
+    async def main():
+        await limiter.hit("a")
+        server.pause()
+        began = time.monotonic()
+        tasks = [asyncio.create_task(limiter.hit("a")) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        await limiter.close()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(each, StoreError) for each in outcomes), outcomes
+        assert time.monotonic() - began < 3.0
+        server.resume()
+        while not await answers():
+            await asyncio.sleep(0.01)
+
+    async def answers():
+        with contextlib.suppress(StoreError):
+            return bool(await limiter.hit("b"))
+
+    asyncio.run(main())
 
 
 def test_several_loops_in_several_threads_have_a_connection_each_and_count_together(own):

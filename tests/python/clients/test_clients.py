@@ -80,12 +80,13 @@ def test_a_refusal_is_tried_again_after_the_time_it_names(client, server, limite
     ],
     ids=range(11),
 )
-def test_what_names_no_time_or_too_long_a_time_and_what_is_no_refusal_is_returned(
+def test_what_names_no_time_or_too_long_a_time_and_what_is_no_refusal_is_returned_and_holds_nobody_back(
     client, server, limiter, answer
 ):
     server.answers = [answer]
-    assert client(limiter, max_wait=0.3).ask("GET", server.url) == (answer.status, b"ok")
-    assert len(server.asked) == 1
+    asking = client(limiter, max_wait=0.3)
+    assert [asking.ask("GET", server.url) for _ in range(2)] == [(answer.status, b"ok"), (200, b"ok")]
+    assert len(server.asked) == spent(limiter, server.host) == 2
 
 
 def test_the_longest_time_is_waited_for(client, server, limiter):
@@ -161,11 +162,12 @@ def test_nobody_else_is_held_back_nor_for_too_long_nor_by_what_is_left(client, s
         Scripted(200, {"RateLimit": '"minute";r=0;t=61'}),
         Scripted(200, {"RateLimit": '"minute";r=1;t=30'}),
         Scripted(404, {"RateLimit": '"minute";r=0;t=30'}),
+        Scripted(200, {"Retry-After": "30"}),
         Scripted(200, {"RateLimit": '"minute";r=0;t=30'}),
     ]
     asking = client(limiter)
     began = time.monotonic()
-    assert [asking.ask("GET", server.url)[0] for _ in range(4)] == [200, 200, 404, 200]
+    assert [asking.ask("GET", server.url)[0] for _ in range(5)] == [200, 200, 404, 200, 200]
     assert asking.ask("GET", other_server.url)[0] == 200
     assert time.monotonic() - began < 25
 
@@ -192,6 +194,28 @@ def test_a_response_that_is_thrown_away_gives_its_connection_free(client, server
     server.answers = [Scripted(429, {"Retry-After": "0.01"}, b"x" * 1_000_000)] * 3
     assert client(limiter, timeout=3).ask("GET", server.url) == (200, b"ok")
     assert len(server.asked) == 4
+
+
+def test_a_refusal_whose_body_never_ends_is_not_read(client, server, limiter):
+    never = threading.Event()
+    server.answers = [Scripted(429, {"Retry-After": "0.01"}, b"x", b"the rest, some day", never)]
+    try:
+        assert client(limiter, timeout=3).ask("GET", server.url) == (200, b"ok")
+    finally:
+        never.set()
+    assert len(server.asked) == 2
+    assert server.gaps()[0] < 3.0
+
+
+def test_a_host_that_had_nothing_left_is_asked_no_faster_than_the_limit_afterwards(client, server):
+    server.answers = [Scripted(200, {"RateLimit": '"minute";r=0;t=0.3'})]
+    asking = client(Limiter(SlidingLog(2, 0.4)))
+    at_once = 1 if asking.is_async else 6
+    asking.ask("GET", server.url)
+    with ThreadPoolExecutor(at_once) as pool:
+        assert list(pool.map(lambda _: asking.ask("GET", server.url), range(6))) == [(200, b"ok")] * 6
+    assert server.gaps()[0] >= 0.3
+    assert server.asked[6].at - server.asked[1].at >= 0.6, "0.8 but for what comes late"
 
 
 def test_a_response_is_streamed(client, server, limiter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import math
 import pickle
 import threading
@@ -135,6 +136,31 @@ def test_the_transport_that_sends_is_entered_and_left_with_the_client():
     assert noted == ["entered", "left", "closed"]
     asyncio.run(main())
     assert noted == ["entered", "left", "closed"] * 2
+
+
+@pytest.mark.parametrize("library", [requests, httpx], ids=["requests", "httpx"])
+@pytest.mark.parametrize("body", ["json", "form", "file"])
+def test_bodies_that_a_library_makes_are_sent_whole_each_time(server, library, body):
+    """httpx reads a file while it sends it, so that the request is made once."""
+    tries, status = (1, 429) if (library, body) == (httpx, "file") else (3, 200)
+    made = {
+        "json": {"json": {"a": "x" * 5000}},
+        "form": {"data": {"a": "x" * 5000}},
+        "file": {"files": {"a": io.BytesIO(b"x" * 5000)}},
+    }[body]
+    server.answers = [Scripted(429, {"Retry-After": "0.01"})] * 2
+    limiter = Limiter("9/hour")
+    if library is requests:
+        client = requests.Session()
+        client.trust_env = False
+        client.mount("http://", ThrottledAdapter(limiter))
+    else:
+        client = httpx.Client(transport=ThrottledTransport(limiter))
+    with client:
+        assert client.put(server.url, timeout=PATIENCE, **made).status_code == status
+    assert len(server.asked) == spent(limiter, server.host) == tries
+    assert len({each.body for each in server.asked}) == 1
+    assert server.asked[0].body.count(b"x") >= 5000
 
 
 def test_a_time_beyond_all_sleep_is_not_waited_for(server):
