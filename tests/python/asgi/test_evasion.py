@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 
 import pytest
 
 from asgi_sites import HELLO
+from overlimit import MemoryStore
 from overlimit.asgi import RateLimitMiddleware, by_cookie, by_header, by_json
 
 JSON = (b"content-type", b"application/json")
 
 
-def statuses(app, *requests, path="/", method="GET"):
+def statuses(app, *requests, path="/", method="GET", **scoped):
     """Send requests as a server hands them over: each is its header fields, or those and its body."""
 
     async def ask(headers, body=b""):
@@ -26,7 +28,7 @@ def statuses(app, *requests, path="/", method="GET"):
             return {"type": "http.request", "body": body, "more_body": False}
 
         scope = {"type": "http", "method": method, "path": path, "headers": headers, "client": None}
-        await app(scope, receive, send)
+        await app({**scope, **scoped}, receive, send)
         return sent[0]["status"]
 
     async def ask_all():
@@ -68,6 +70,59 @@ def test_a_method_in_small_letters_is_no_way_around():
     app = RateLimitMiddleware(HELLO, routes={"POST /login": "1/minute"}, exempt=["GET /health"])
     asked = [statuses(app, [], path="/login", method=method) for method in ("POST", "post", "Post", "GET")]
     assert asked == [[200], [429], [429], [200]]
+
+
+@pytest.mark.parametrize("root", ["", "/pre", "/pre/", "/pre/fix"])
+def test_no_number_of_slashes_is_a_way_around_a_pattern(root):
+    app = RateLimitMiddleware(HELLO, routes={"/api/login": "1/minute", "/": "1/minute"})
+    assert statuses(app, [], path=f"{root.rstrip('/')}/api/login", root_path=root) == [200]
+    for first, between, last in itertools.product(("/", "//"), ("/", "//", "///"), ("", "/", "//")):
+        below = f"{first}api{between}login{last}"
+        for path in {below, root.rstrip("/") + below}:
+            assert statuses(app, [], path=path, root_path=root) == [429], path
+    assert statuses(app, [], path=f"{root.rstrip('/')}api/login", root_path=root) == [200]
+    top = {root.rstrip("/"), f"{root.rstrip('/')}/", "/", "//", ""}
+    assert sorted(status for path in top for status in statuses(app, [], path=path, root_path=root)) == [
+        200,
+        *[429] * (len(top) - 1),
+    ]
+
+
+ALIKE = [
+    ("/größe", "/grüße"),
+    ("/a-b", "/a/b"),
+    ("/a.b", "/a/b"),
+    ("/a:b", "/a/b"),
+    ("/a_b", "/a-b"),
+    ("/A", "/a"),
+    ("/x--y", "/x/-y"),
+    ("/get/x", "GET /x"),
+    ("POST /get", "GET /post"),
+    ("POST /x", "GET /x"),
+    (f"/{'l' * 200}a", f"/{'l' * 200}b"),
+    ("/application", "/default"),
+]
+
+
+@pytest.mark.parametrize("kind", ["memory", "redis"])
+def test_patterns_that_look_alike_count_apart(kind, request):
+    store = MemoryStore() if kind == "memory" else request.getfixturevalue("redis_store")
+    for number, pair in enumerate(pair for each in ALIKE for pair in (each, each[::-1])):
+        app = RateLimitMiddleware(
+            HELLO, routes=dict.fromkeys(pair, "1/hour"), store=store, key_prefix=f"n{number}"
+        )
+        asked = [pattern.rpartition(" ")[::2] for pattern in pair]
+        found = [statuses(app, [], [], path=path, method=method or "PUT") for method, path in asked]
+        assert found == [[200, 429]] * 2, pair
+
+
+def test_what_is_beside_an_exempt_pattern_is_limited():
+    app = RateLimitMiddleware(HELLO, limits="1/minute", exempt=["/static/*", "GET /health"])
+    assert statuses(app, [], [], path="/static/a") == [200, 200]
+    assert statuses(app, [], path="/health", method="POST") == [200]
+    for path in ("/staticx", "/x/static/a", "/healthy", "/Health", "/health/x"):
+        assert statuses(app, [], path=path) == [429], path
+    assert statuses(app, [], [], path="/health", method="HEAD") == [200, 200]
 
 
 def test_a_plain_function_that_returns_a_coroutine_exempts_nobody():

@@ -300,6 +300,52 @@ def test_the_app_sees_the_decision_or_that_there_is_none(make_site):
     assert seen == [None] * 3
 
 
+@pytest.mark.parametrize("own", [[(b"x-own", b"1")], ((b"x-own", b"1"),), [[b"x-own", b"1"]], (), None])
+def test_the_app_may_give_its_fields_in_any_sequence_which_stays_as_it_was(own):
+    before = None if own is None else list(own)
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200} | ({} if own is None else {"headers": own}))
+        await send({"type": "http.response.body"})
+
+    middleware = RateLimitMiddleware(app, limits="9/minute")
+    for _ in range(3):
+        sent = []
+
+        async def send(message, sent=sent):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
+        asyncio.run(middleware(scope, None, send))
+        names = [name for name, _ in sent[0]["headers"]]
+        assert names == [name for name, _ in own or ()] + [b"ratelimit-policy", b"ratelimit"]
+    assert own is None or list(own) == before
+
+
+def test_messages_of_extensions_pass_unchanged():
+    messages = [
+        {"type": "http.response.early_hint", "links": [b"</a>; rel=preload"]},
+        {"type": "http.response.start", "status": 200, "headers": [], "trailers": True},
+        {"type": "http.response.pathsend", "path": "/a"},
+        {"type": "http.response.trailers", "headers": [(b"x-sum", b"1")], "more_trailers": False},
+    ]
+
+    async def app(scope, receive, send):
+        for message in messages:
+            await send(dict(message))
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
+    asyncio.run(RateLimitMiddleware(app, limits="9/minute")(scope, None, send))
+    assert len(sent[1].pop("headers")) == 2
+    del messages[1]["headers"]
+    assert sent == messages
+
+
 @pytest.mark.parametrize("kind", ["lifespan", "of.the.future"])
 def test_other_scopes_pass_unchanged(kind):
     seen = []

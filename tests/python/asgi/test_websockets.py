@@ -132,6 +132,34 @@ def test_each_message_is_a_hit_and_a_refused_one_closes_that_websocket(limited):
     assert Handshake("f", ip="192.0.2.2").through(app).kinds == ["accept", "send", "send"]
 
 
+def test_what_an_app_sends_after_a_refused_message_reaches_nobody(limited):
+    seen = []
+
+    async def pushing(scope, receive, send):
+        async def push():
+            while True:
+                await send({"type": "websocket.send", "text": "tick"})
+                await asyncio.sleep(0)
+
+        await receive()
+        await send({"type": "websocket.accept"})
+        pushes = asyncio.create_task(push())
+        while (message := await receive())["type"] == "websocket.receive":
+            seen.append(message["text"])
+            await asyncio.sleep(0)
+        seen.append(message["code"])
+        await asyncio.sleep(0)
+        assert not pushes.done(), "it is no error either"
+        pushes.cancel()
+        await send({"type": "websocket.close", "code": 1000})
+
+    websocket = Handshake(*"abc").through(limited(pushing, message_limits="1/minute"))
+    assert seen == ["a", 1008]
+    assert websocket.kinds.count("close") == 1
+    assert (websocket.kinds[-1], websocket.sent[-1]["code"]) == ("close", 1008)
+    assert "send" in websocket.kinds
+
+
 def test_messages_and_handshakes_count_apart_and_identifiers_are_asked_once_a_websocket(limited):
     asked = []
 

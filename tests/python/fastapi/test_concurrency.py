@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from fastapi import FastAPI, HTTPException
+from fastapi.testclient import TestClient
 
 from overlimit import MemoryStore
 from overlimit.fastapi import RateLimit
+from servers.patience import eventually
 
 
 @pytest.mark.every_store
@@ -50,6 +55,70 @@ def test_requests_that_wait_at_once_are_decided_each_by_its_own(site, is_async):
     assert all(name == identifier for name, (identifier, _) in told)
     assert sorted(left for name, (_, left) in told if name == "a") == list(range(10))
     assert sorted(left for name, (_, left) in told if name == "f") == list(range(0, 10, 2))
+
+
+@pytest.mark.every_store
+def test_no_more_are_under_way_than_the_limit_has_left_whatever_will_not_count(site):
+    under_way = most = 0
+
+    @site.app.get("/{status}")
+    @site.limiter.limit("3/minute", deduct_when=lambda response: response.status_code == 401)
+    async def guess(status: int) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        raise HTTPException(status)
+
+    async def ask_all(status):
+        transport = httpx.ASGITransport(site.asked)
+        async with httpx.AsyncClient(transport=transport, base_url="http://site") as client:
+            answers = await asyncio.gather(*(client.get(f"/{status}") for _ in range(20)))
+            return Counter(answer.status_code for answer in answers)
+
+    for _ in range(3):
+        passed = site.run(ask_all(404))
+        assert passed[404] >= 3
+        assert passed.total() == passed[404] + passed[429]
+    assert site.run(ask_all(401)) == {401: 3, 429: 17}
+    assert most <= 3
+    assert site.run(ask_all(404)) == {429: 20}
+
+
+@pytest.mark.every_store
+def test_event_loops_in_several_threads_count_together(site):
+    @site.app.get("/")
+    @site.limiter.limit("20/minute")
+    async def index() -> None: ...
+
+    async def ask_all():
+        transport = httpx.ASGITransport(site.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://site") as client:
+            answers = await asyncio.gather(*(client.get("/") for _ in range(10)))
+            return [answer.status_code for answer in answers]
+
+    with ThreadPoolExecutor(4) as pool:
+        work = [pool.submit(asyncio.run, ask_all()) for _ in range(4)]
+        found = Counter(status for each in work for status in each.result())
+    assert found == {200: 20, 429: 20}
+
+
+def test_clients_of_tests_which_make_a_loop_for_each_request_leave_no_connections(start_redis):
+    server = start_redis()
+    app = FastAPI()
+    RateLimit(app, default_limits="999/minute", store=f"{server.tcp_url()}?timeout=10", on_error="raise")
+    app.get("/")(lambda: 1)
+    client = TestClient(app)
+
+    def connections():
+        with server.client() as asking:
+            return len(asking.client_list()) - 1
+
+    left = [client.get("/").headers["RateLimit"].split(";")[1] for _ in range(40)]
+    assert left == [f"r={number}" for number in range(998, 958, -1)]
+    gc.collect()
+    eventually(lambda: connections() <= 3)
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])

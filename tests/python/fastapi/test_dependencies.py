@@ -96,7 +96,10 @@ def test_whom_a_dependency_turns_away_spends_nothing(site):
 
 
 def test_a_user_that_a_dependency_loads_is_known(site):
+    loaded = []
+
     async def load(request: Request, token: str) -> None:
+        loaded.append(token)
         request.scope["user"] = token.upper()
 
     @site.app.get("/", dependencies=[Depends(load)])
@@ -104,6 +107,48 @@ def test_a_user_that_a_dependency_loads_is_known(site):
     def index() -> None: ...
 
     assert [site.ask(f"/?token={token}").status_code for token in "aba"] == [200, 200, 429]
+    assert loaded == [*"aba"], "once in each request"
+
+
+def test_what_a_dependency_has_opened_is_closed_when_the_limit_refuses(site):
+    noted = []
+
+    async def session():
+        noted.append("opened")
+        try:
+            yield "session"
+        finally:
+            noted.append("closed")
+
+    def synchronous(opened: str = Depends(session)):
+        yield opened
+        noted.append("ended")
+
+    @site.app.get("/")
+    @site.limiter.limit("1/minute")
+    def index(opened: str = Depends(synchronous)) -> str:
+        noted.append(opened)
+        return opened
+
+    assert site.statuses("/") == [200]
+    assert noted == ["opened", "session", "ended", "closed"]
+    noted.clear()
+    assert site.statuses("/", 2) == [429, 429]
+    assert noted == ["opened", "closed"] * 2
+
+
+def test_one_dependency_in_several_places_of_a_route_is_one_hit(site, store_calls):
+    per_minute = Depends(site.limiter.dependency("3/minute"))
+
+    def inner(_: None = per_minute) -> int:
+        return 1
+
+    @site.app.get("/", dependencies=[per_minute])
+    def index(given: int = Depends(inner), _: None = per_minute) -> int:
+        return given
+
+    assert site.statuses("/", 4) == [200, 200, 200, 429]
+    assert store_calls == [1] * 4
 
 
 def test_shared_dependencies_count_together(site):

@@ -6,13 +6,15 @@ import gc
 import pickle
 
 import pytest
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 
-from overlimit import Limiter, errors
+from overlimit import Limiter, TokenBucket, errors
 from overlimit.fastapi import HeaderNames, RateLimitExceeded, StoreFailed
 from overlimit.fastapi.conversation import Conversation
 
@@ -160,6 +162,50 @@ def test_a_middleware_around_it_sees_the_decision_in_the_scope(site):
     assert (answer.headers["X-Decided"], answer.headers["RateLimit"]) == ("4", '"index";r=4;t=60')
 
 
+def test_middleware_of_starlette_around_it_treats_refusals_as_other_responses(site):
+    site.app.add_middleware(GZipMiddleware, minimum_size=10)
+    site.app.add_middleware(CORSMiddleware, allow_origins=["https://other.example"])
+
+    @site.app.get("/")
+    @site.limiter.limit("1/minute")
+    async def index() -> str:
+        return "x" * 1000
+
+    asking = {"Origin": "https://other.example"}
+    preflight = asking | {"Access-Control-Request-Method": "GET"}
+    for status in (200, 429, 429):
+        assert site.statuses("/", 2, method="OPTIONS", headers=preflight) == [200, 200]
+        answer = site.ask("/", headers=asking)
+        assert answer.status_code == status
+        assert answer.headers["Access-Control-Allow-Origin"] == "https://other.example"
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert answer.headers["RateLimit"] == '"index";r=0;t=60'
+    assert answer.json()["violated-policies"] == ["index"]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_a_path_function_says_of_another_service_is_left_as_it_is(site, status):
+    @site.app.get("/")
+    @site.limiter.limit("9/minute")
+    def index() -> None:
+        raise HTTPException(status, headers={"Retry-After": "3000"})
+
+    answer = site.ask("/")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (status, "3000")
+    assert answer.headers["RateLimit"] == '"index";r=8;t=60'
+
+
+def test_retry_after_is_enough_for_the_cost_of_the_request_and_no_second_too_long(site, clock):
+    limited(site, TokenBucket(10, per=60), cost=lambda request: int(request.query_params["cost"]))
+    assert site.statuses("/?cost=10") == [200]
+    wait = int(site.ask("/?cost=7").headers["Retry-After"])
+    assert wait == 42
+    clock.advance(wait - 1)
+    assert site.statuses("/?cost=7") == [429]
+    clock.advance(1)
+    assert site.statuses("/?cost=7", 2) == [200, 429]
+
+
 def test_shadow_limits_refuse_nobody(site, caplog):
     limited(site, shadow=True)
     assert site.statuses("/", 3) == [200] * 3
@@ -172,6 +218,9 @@ def test_openapi_says_what_a_refusal_is(make_site):
     @site.app.get("/free")
     async def free() -> None: ...
 
+    @site.app.get("/depends/{number}", dependencies=[Depends(site.limiter.dependency("1/minute"))])
+    async def depends(number: int) -> None: ...
+
     @site.app.get("/own", responses={429: {"description": "Own"}})
     @site.limiter.limit("1/minute")
     async def own() -> None: ...
@@ -183,6 +232,9 @@ def test_openapi_says_what_a_refusal_is(make_site):
         *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
     }
     assert "application/problem+json" in response["content"]
+    assert paths["/depends/{number}"]["get"]["responses"]["429"] == response
+    assert [each["name"] for each in paths["/depends/{number}"]["get"]["parameters"]] == ["number"]
+    assert "parameters" not in paths["/"]["get"], "a limit asks for none"
     assert "429" not in paths["/free"]["get"]["responses"]
     assert paths["/own"]["get"]["responses"]["429"]["description"] == "Own"
     assert site.ask("/openapi.json").json()["paths"] == paths

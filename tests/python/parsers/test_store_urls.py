@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overlimit import MemoryStore, RedisStore
+from overlimit import Limiter, MemoryStore, RedisStore
+from overlimit.aio import AsyncConcurrency, AsyncLimiter
 from overlimit.http.options.storage_urls import store_url
 from overlimit.stores import as_store
 
@@ -21,6 +22,14 @@ SECRET = "hunter2"
 SCHEMES = ["redis", "rediss", "valkey", "valkeys", "unix", "redis+sentinel", "valkeys+cluster", "redis+unix"]
 
 
+def all_of(error):
+    """Return what a log shows of an error and of those that led to it, but for lines of code."""
+    told = str(error)
+    for each in (error.__cause__, None if error.__suppress_context__ else error.__context__):
+        told += "" if each is None else all_of(each)
+    return told
+
+
 def store_of(build):
     """Return the store, or None for a refusal, which names no secret."""
     with warnings.catch_warnings():
@@ -28,7 +37,7 @@ def store_of(build):
         try:
             store = build()
         except ValueError as error:
-            message = str(error)
+            message = all_of(error)
             assert message
             assert SECRET not in message
             return None
@@ -58,6 +67,46 @@ def test_an_option_that_is_no_text_is_refused_without_the_secrets(option):
 def test_any_text(text):
     store_of(lambda: RedisStore(text))
     store_of(lambda: as_store(store_url(text)))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "foo://u:{}@h",
+        "postgres://u:{}@h/db",
+        "u:{}@h:6379",
+        "redis:/u:{}@h",
+        "redis//u:{}@h",
+        " redis://u:{}@h:x",
+        "REDIS://u:{}@h:x",
+        "redis://u:{}@h:-1",
+        "redis://{}@@h:-1",
+        "redis://u:{}@h/zz",
+        "redis://u:p/{}@h:x",
+        "redis://u:p?{}@h:x",
+        "redis://u:{}#f@h:x",
+        "redis://u:{}%@h:x",
+        "redis://u:{}\n@h",
+        "redis://u:{}@h?timeout=abc",
+        "redis://u:{}@h?bogus=1",
+        "redis://h?password={}",
+        "redis+sentinel://u:{}@h/",
+        "redis+cluster://u:{}@h:x,h2",
+        "rediss://u:{}@h?ssl_cert_reqs=bad",
+        "unix://u:{}@",
+    ],
+)
+def test_nothing_that_is_given_a_wrong_url_tells_its_password(url, caplog):
+    caplog.set_level(0)
+    given = url.format(SECRET)
+    for build in (
+        lambda: Limiter("1/minute", name="n", store=given).store,
+        lambda: AsyncLimiter("1/minute", name="n", store=given).store,
+        lambda: AsyncConcurrency(1, name="n", store=given)._limiter.store,
+        lambda: as_store(store_url(given)),
+    ):
+        store_of(build)
+    assert SECRET not in caplog.text
 
 
 PARTS = st.sampled_from(
