@@ -92,6 +92,14 @@ def test_addresses_behind_proxies(serve):
     assert list(map(ask, ["192.0.2.1", "192.0.2.1, 10.0.0.1", "192.0.2.2, 10.0.0.1"])) == [200, 429, 200]
 
 
+@pytest.mark.parametrize(("trusted", "limited"), [(0, [200, 429, 429]), (1, [200, 200, 429])])
+def test_behind_a_unix_socket_clients_are_told_apart_if_a_proxy_is_trusted(serve, trusted, limited):
+    client = served(serve, "ip", trusted_proxies=trusted)
+    reported = ("203.0.113.1", "203.0.113.2", "203.0.113.1")
+    asked = [client.get("/", headers={"X-Forwarded-For": each}, REMOTE_ADDR="") for each in reported]
+    assert [answer.status_code for answer in asked] == limited
+
+
 def test_an_ipv6_network_is_one_client(serve):
     client = served(serve, "ip")
     asked = ["2001:db8:1:2::1", "2001:db8:1:2::ffff", "2001:db8:1:3::1"]
@@ -215,6 +223,33 @@ def test_by_json_which_the_view_still_reads(serve):
     assert [ask("Ann"), ask("ann"), ask("ben")] == [200, 429, 200]
     wrong = [client.post("/", body, content_type="application/json") for body in ("[", "[1]")]
     assert [each.status_code for each in wrong] == [500, 429]  # both count as nobody; the view fails
+
+
+UNREADABLE = [
+    (b"\xff\xfe", "application/json"),
+    (b"{", "application/json"),
+    (b"[" * 90_000, "application/json"),
+    (b'{"username": "\\ud800"}', "application/json"),
+    (b"x" * 3_000_000, "application/json"),
+    (b"x" * 3_000_000, "application/x-www-form-urlencoded"),
+    (b"a=1&" * 2000, "application/x-www-form-urlencoded"),
+    (b"username=%ff%00", "application/x-www-form-urlencoded"),
+    (b"username=a", "application/x-www-form-urlencoded; charset=nope"),
+    (b"--x\r\nbroken", "multipart/form-data; boundary=x"),
+    (b"", "multipart/form-data"),
+    (b"username=a", "text/plain"),
+]
+
+
+@pytest.mark.parametrize("key", ["post:username", "json:username"])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_body_that_cannot_be_read_is_no_error_of_the_limit_and_no_new_client(serve, key, asynchronous):
+    limits = {"limits": "3/minute", "asynchronous": asynchronous}
+    client = serve(path("", view_of([key], **limits)))
+    found = [client.generic("POST", "/", body, kind).status_code for body, kind in UNREADABLE * 2]
+    assert set(found) <= {200, 400, 413, 429}
+    assert found.count(429) >= len(UNREADABLE)
+    assert 4 <= found.count(200) <= 7, "nobody three times, and each that is read after all twice"
 
 
 def test_all_of_a_list_are_limited(serve):

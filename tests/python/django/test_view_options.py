@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from django.http import HttpResponse
+from django.test import RequestFactory
 from django.urls import path
 from django.views import View
 
@@ -98,6 +101,32 @@ def test_a_failing_view_counts_by_the_status_that_django_answers(either, make):
     client = either(path("", only_errors(fail if make == "sync" else fail_async)))
     assert statuses(client, "/?missing=1", times=5) == [404] * 5
     assert statuses(client) == [500, 500, 429]
+
+
+def test_a_view_that_is_cancelled_stays_charged(either):
+    """As Django cancels it when the client goes away, so that leaving early is no way around a limit."""
+    begun = []
+
+    async def view(request):
+        begun.append(request)
+        await asyncio.Event().wait()
+
+    decorated = rate_limit("2/minute", key="ip", deduct_when=lambda response: False)(view)
+    either()
+
+    async def leave():
+        task = asyncio.create_task(decorated(RequestFactory().get("/")))
+        while not begun:
+            await asyncio.sleep(0)
+        begun.clear()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
+    asyncio.run(leave())
+    assert asyncio.run(decorated(RequestFactory().get("/"))).status_code == 429
+    assert begun == []
 
 
 def test_error_messages_and_hooks_answer_a_refusal(either):
