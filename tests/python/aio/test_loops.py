@@ -193,6 +193,32 @@ def test_uvloop_is_a_loop_like_any_other(own):
     eventually(lambda: clients(server) == 0)
 
 
+def test_the_debug_mode_of_asyncio_finds_nothing(own, caplog):
+    """No coroutine that nobody awaits, and nothing of a loop that another thread calls."""
+    _, limiter = own
+    queue = AsyncLimiter("1 per 100ms", name="queue", store=limiter.store)
+
+    def in_thread():
+        assert Limiter(queue.limits, name="queue", store=limiter.store).acquire("a", timeout=None)
+
+    async def main():
+        assert all(await asyncio.gather(*[limiter.hit("a") for _ in range(50)]))
+        threads = [asyncio.to_thread(in_thread) for _ in range(3)]
+        await asyncio.gather(*threads, *[queue.acquire("a", timeout=None) for _ in range(3)])
+        for call in (limiter.hit("a"), limiter.acquire("a"), queue.acquire("a", timeout=None)):
+            task = asyncio.create_task(call)
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+        assert (await limiter.peek("a", cost=0)).remaining >= 999_949
+        await limiter.close()
+
+    asyncio.run(main(), debug=True)
+    gc.collect()
+    messages = [each.getMessage() for each in caplog.records if each.name == "asyncio"]
+    assert [each for each in messages if "Executing" not in each and "selector" not in each] == []
+
+
 class TestMemory:
     @pytest.mark.every_store
     def test_a_call_is_done_without_a_switch_to_another_task(self, store):

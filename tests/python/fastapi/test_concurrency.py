@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +13,7 @@ import pytest
 from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 
+from event_loops import Ticks
 from overlimit import MemoryStore
 from overlimit.fastapi import RateLimit
 from servers.patience import eventually
@@ -119,6 +121,61 @@ def test_clients_of_tests_which_make_a_loop_for_each_request_leave_no_connection
     assert left == [f"r={number}" for number in range(998, 958, -1)]
     gc.collect()
     eventually(lambda: connections() <= 3)
+
+
+@pytest.mark.parametrize("fault", ["stopped", "killed"])
+def test_a_server_that_fails_under_load_holds_up_no_request_and_no_loop(start_redis, fault):
+    server, timeout = start_redis(), 0.1
+    app = FastAPI()
+    limiter = RateLimit(app, default_limits="99999/minute", store=f"{server.tcp_url()}?timeout={timeout}")
+    answers, ticks, is_over = [], Ticks(), False
+
+    @app.get("/async")
+    async def asynchronous() -> None: ...
+
+    @app.get("/sync")
+    def synchronous() -> None: ...
+
+    @app.get("/settled")
+    @limiter.limit("99999/minute", deduct_when=lambda response: response.status_code != 200)
+    async def settled() -> None: ...
+
+    async def ask(client, path):
+        while not is_over:
+            began = time.monotonic()
+            answer = await client.get(path)
+            answers.append((answer.status_code, "RateLimit" in answer.headers, time.monotonic() - began))
+            await asyncio.sleep(0.01)
+
+    async def answered(number, are_limited=True):
+        """Wait until so many more are answered, and by limits or without them."""
+        wanted = sum(each[1] == are_limited for each in answers) + number
+        while sum(each[1] == are_limited for each in answers) < wanted:
+            await asyncio.sleep(0.01)
+
+    async def main():
+        nonlocal is_over
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://site") as client:
+            asking = [
+                asyncio.create_task(ask(client, f"/{kind}")) for kind in ("async", "sync", "settled") * 3
+            ]
+            await answered(50)
+            ticking = asyncio.create_task(ticks.run())
+            server.pause() if fault == "stopped" else server.kill()
+            await answered(100, are_limited=False)
+            await asyncio.to_thread(server.resume if fault == "stopped" else server.restart)
+            await answered(50)
+            is_over = True
+            await asyncio.gather(*asking)
+            ticking.cancel()
+
+    asyncio.run(main())
+    assert {status for status, _, _ in answers} == {200}
+    seconds = sorted(took for _, _, took in answers)
+    assert seconds[len(seconds) // 2] < 10 * timeout
+    assert seconds[-1] < 30 * timeout
+    ticks.assert_free()
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])

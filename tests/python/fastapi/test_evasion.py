@@ -9,7 +9,7 @@ from enum import Enum
 from inspect import signature
 
 import pytest
-from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, Path
+from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, Path, Request
 from starlette.endpoints import HTTPEndpoint
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
@@ -73,6 +73,28 @@ def test_a_body_without_a_type_is_limited_as_the_json_that_it_is(make_site, head
     site.app.include_router(router)
     body = {"method": "POST", "content": b'{"a": "victim"}', "headers": headers}
     assert site.statuses("/", 2, **body) == [200, 429]
+
+
+WRITTEN = [
+    b'{"a":"other","a":"victim"}',
+    b' \n{"\\u0061" : "victi\\u006d", "b": [1]}\n',
+    b'\xef\xbb\xbf{"a":"victim"}',
+    *('{"a":"victim"}'.encode(encoding) for encoding in ("utf-16", "utf-16-le", "utf-32-be")),
+]
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["after validation", "before validation"])
+def test_a_member_of_json_counts_as_it_is_read_however_it_is_written(site, first):
+    @site.app.post("/")
+    @site.limiter.limit("6/minute", identifiers=by_json("a"), before_validation=first)
+    async def index(request: Request) -> str:
+        return (await request.json())["a"]
+
+    fields = {"method": "POST", "headers": {"Content-Type": "application/json"}}
+    admitted = [site.ask(content=body, **fields) for body in WRITTEN]
+    assert [(answer.status_code, answer.json()) for answer in admitted] == [(200, "victim")] * 6
+    assert [site.ask(content=body, **fields).status_code for body in WRITTEN] == [429] * 6
+    assert site.ask(content=b'{"a":"other"}', **fields).status_code == 200
 
 
 def test_a_path_parameter_counts_as_the_value_that_is_given(make_site):
