@@ -8,7 +8,15 @@ import inspect
 
 import pytest
 
-from overlimit import Decision, FixedWindow, Limiter, ManualClock, RateLimitExceeded
+from overlimit import (
+    Decision,
+    FixedWindow,
+    Limiter,
+    ManualClock,
+    RateLimitExceeded,
+    RedisStore,
+    StoreError,
+)
 from overlimit.aio import AsyncLimiter
 from servers.patience import PATIENCE
 
@@ -114,6 +122,45 @@ def test_identifiers_and_cost_may_be_functions_of_the_calls_arguments(limiter):
     async def main():
         assert await Client().get("ada", times=2) == "adaada"
         assert [await left(limiter, name) for name in ("ada", "bob")] == [0, 2]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("on_error", ["raise", "deny"])
+def test_when_the_store_fails_all_in_the_line_are_told_or_wait_until_it_is_back(start_redis, on_error):
+    server = start_redis()
+    limiter = AsyncLimiter(
+        FixedWindow(1, per=0.4),
+        name="line",
+        store=RedisStore(server.tcp_url(), timeout=0.2),
+        on_error=on_error,
+    )
+    entered = []
+
+    async def enter(number):
+        async with limiter.throttle("a") as decision:
+            assert decision.source == "store"
+            entered.append(number)
+
+    async def main():
+        await enter(0)
+        tasks = [asyncio.create_task(enter(number)) for number in range(1, 4)]
+        await asyncio.sleep(0.01)
+        await asyncio.to_thread(server.kill)
+        if on_error == "deny":
+            with pytest.raises(RateLimitExceeded) as raised:
+                async with limiter.throttle("b", timeout=0.3):
+                    raise AssertionError
+            assert raised.value.decision.source == "error"
+            assert len(entered) < 4
+            await asyncio.to_thread(server.restart)
+        outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 3 * PATIENCE)
+        if on_error == "deny":
+            assert (outcomes, entered) == ([None] * 3, [*range(4)])
+        else:
+            failed = [each for each in outcomes if each is not None]
+            assert all(isinstance(each, StoreError) for each in failed)
+            assert 1 <= len(failed) == 4 - len(entered)
 
     asyncio.run(main())
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import threading
 from functools import wraps
+from urllib.parse import quote
 
 import pytest
 from fastapi import APIRouter, BackgroundTasks, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
+from asgi_sites import AsgiSite
 from overlimit import InvalidLimit
-from overlimit.fastapi import ExemptionScope, RateLimit, by_address, by_header, by_json, by_path_parameter
+from overlimit.fastapi import (
+    ExemptionScope,
+    RateLimit,
+    by_address,
+    by_cookie,
+    by_header,
+    by_json,
+    by_path_parameter,
+)
 
 
 def test_neither_kind_of_path_function_asks_for_a_request(site):
@@ -385,6 +395,42 @@ def test_switching_off_and_fresh_starts(make_site):
     assert site.statuses("/", 2) == [200, 429]
     with pytest.raises(ValueError, match=r"no endpoint is called 'index'; .* as 'main.read_items'"):
         site.limiter.reset_all(endpoint="index")
+
+
+@pytest.mark.parametrize("value", ["v", "é" * 300, "a:b"], ids=["short", "long", "with a colon"])
+@pytest.mark.parametrize(
+    ("identify", "sent"),
+    [
+        (by_header("X-Key"), lambda value: {"headers": {"X-Key": value.encode("latin-1")}}),
+        (by_cookie("session"), lambda value: {"headers": {"Cookie": f"session={quote(value)}"}}),
+        (by_json("account"), lambda value: {"json": {"account": value}}),
+        (by_path_parameter("tenant"), lambda value: {"path": f"/{quote(value)}"}),
+    ],
+    ids=["header", "cookie", "json", "path"],
+)
+def test_the_identifier_that_is_told_for_a_value_is_the_one_that_counts(site, identify, sent, value):
+    @site.app.post("/")
+    @site.app.post("/{tenant}")
+    @site.limiter.limit("1/minute", identifiers=identify)
+    async def index() -> None: ...
+
+    asking = {"method": "POST", **sent(value)}
+    told = identify.identifier(quote(value) if "Cookie" in asking.get("headers", {}) else value)
+    assert site.statuses(times=2, **asking) == [200, 429]
+    site.limiter.reset(identify.identifier("other"))
+    assert site.statuses(**asking) == [429]
+    site.limiter.reset(told)
+    assert site.statuses(times=2, **asking) == [200, 429]
+
+
+def test_apps_of_one_ratelimit_count_apart_in_memory(clock):
+    limiter = RateLimit(default_limits="1/minute", clock=clock)
+    sites = [AsgiSite(FastAPI()) for _ in range(2)]
+    for site in sites:
+        limiter.init_app(site.asked)
+        site.asked.get("/")(lambda: 1)
+        assert site.statuses(times=2) == [200, 429]
+        site.close()
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
