@@ -13,14 +13,11 @@ class AsgiSite:
 
     def __init__(self, app: Any) -> None:
         self.asked = app
-        self.root_path = ""
         self._loop = asyncio.new_event_loop()
 
     def ask(self, path: str = "/", *, method: str = "GET", ip: str = "192.0.2.1", **options: Any) -> Any:
         """Send one request; an exception of the app is a 500, as servers make it."""
-        transport = httpx.ASGITransport(
-            self.asked, client=(ip, 5000), root_path=self.root_path, raise_app_exceptions=False
-        )
+        transport = httpx.ASGITransport(self.asked, client=(ip, 5000), raise_app_exceptions=False)
         return self.run(self._ask(transport, method, path, options))
 
     async def _ask(self, transport: Any, method: str, path: str, options: Any) -> httpx.Response:

@@ -97,14 +97,6 @@ def test_the_first_pattern_replaces_the_limits_and_is_one_count(make_site):
     assert site.statuses("/login", 2) + site.statuses("/", 2) == [200, 429] * 2
 
 
-@pytest.mark.parametrize("path", ["/api/login", "/login"])
-def test_patterns_are_matched_below_the_root_path_whether_the_path_includes_it(make_site, path):
-    site = make_site(routes={"/login": "1/minute"})
-    site.root_path = "/api"
-    assert site.statuses(path, 2) == [200, 429]
-    assert site.statuses("/apilogin", 2) == [200, 200]
-
-
 @pytest.mark.parametrize("exempt", [["/health", "GET /static/*"], lambda scope: scope["path"] != "/"])
 def test_what_is_exempt_is_not_limited(make_site, exempt):
     site = make_site(limits="1/minute", exempt=exempt)

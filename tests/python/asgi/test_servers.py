@@ -55,13 +55,20 @@ routes = [
     Route("/stream", lambda request: StreamingResponse(shout())),
     Route("/endless", lambda request: StreamingResponse(endless())),
     Route("/fail", fail),
+    Route("/login", lambda request: PlainTextResponse("welcome"), methods=["GET", "POST"]),
     WebSocketRoute("/ws", echo),
     WebSocketRoute("/talk", echo),
 ]
 app = RateLimitMiddleware(
     Starlette(routes=routes),
     limits="20/hour",
-    routes={"/endless": "2/hour", "/stream": "6/hour", "/ws": "3/hour", "/talk": "99/hour"},
+    routes={
+        "/endless": "2/hour",
+        "/login": "1/hour",
+        "/stream": "6/hour",
+        "/talk": "99/hour",
+        "/ws": "3/hour",
+    },
     message_limits="5/hour",
     exempt=["/health"],
     deduct_when=pays,
@@ -116,6 +123,45 @@ def test_a_client_that_leaves_stays_charged(server, clients):
             leaving.sendall(b"GET /endless HTTP/1.1\r\nHost: site\r\n\r\n")
             assert b" 200 " in leaving.recv(1000)
     assert clients.ask("/endless").status == 429
+
+
+def answer_to(port, target, method):
+    """Send a request by hand, since clients would write its target anew, and return the answer."""
+    with socket.create_connection(("127.0.0.1", port), 30) as connection:
+        lines = (
+            f"{method} {target} HTTP/1.1",
+            "Host: site",
+            "Connection: close",
+            "Content-Length: 0",
+            "",
+            "",
+        )
+        connection.sendall("\r\n".join(lines).encode())
+        parts = []
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def test_no_way_to_write_a_path_leads_around_its_pattern(server):
+    assert answer_to(server.port, "/login", "GET").endswith(b"welcome")
+    spellings = [
+        "/login",
+        "/login/",
+        "//login",
+        "/login//",
+        "/login?x=1",
+        "/%6cogin",
+        "/%6Cogin/",
+        "/login%2F",
+    ]
+    spellings += ["/%2flogin", "/./login", "/x/../login", "/login;x=1", "/LOGIN", "/login%00", "/login%20"]
+    spellings += ["http://site/login", f"http://127.0.0.1:{server.port}//login/"]
+    answers = [
+        answer_to(server.port, each, method) for each in spellings for method in ("GET", "POST", "HEAD")
+    ]
+    assert not any(b"welcome" in each or b" 200 " in each.partition(b"\r\n")[0] for each in answers)
+    assert all(b" 429 " in each.partition(b"\r\n")[0] for each in answers[:15])
 
 
 def test_a_handshake_is_refused_before_it_is_accepted(server):
