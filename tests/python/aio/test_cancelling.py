@@ -144,12 +144,12 @@ def test_what_is_granted_while_the_loop_ends_is_given_back(proxy, redis_server, 
             await task
 
     proxy.delay(replies=0.02)
-    for turns in range(6):
+    for turns in (0, 1, 2, 4):
         runner.run(ends_after(turns))
-    for seconds in (0.01, 0.02, 0.021, 0.022):
+    for seconds in (0.01, 0.021):
         runner.run(ends_after(1, seconds))
     runner.run(ends_after(0, is_awaited=True))
-    assert 1 <= len(admitted) < 11
+    assert 1 <= len(admitted) < 7
     assert AMPLE.quota - direct.peek("a", cost=0).remaining == len(admitted)
 
 
