@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -15,6 +15,7 @@ from overlimit.waiting.acquiring import Caller, Subject, acquiring
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
+    from overlimit.limiter import Limiter
 
 
 async def acquired(
@@ -22,7 +23,6 @@ async def acquired(
     timeout: float | None,
     hit: Callable[[float], Any],
     peek: Callable[[float], Any],
-    refund: Callable[[Decision], Awaitable[None]],
 ) -> Decision:
     """Wait in the queues of all subjects, and then for the delay.
 
@@ -30,13 +30,19 @@ async def acquired(
     cancelled holds nothing: what it is granted meanwhile is refunded before the cancellation goes on.
     """
 
-    async def hit_or_undo(patience: float) -> Any:
-        return await loops.answer_or_undo(hit(patience), refund)
+    def limiter() -> Limiter:
+        return subjects[0].limiter  # without any, the first call raises
+
+    async def hit_or_refund(patience: float) -> Any:
+        return await loops.answer_or_refund(hit(patience), limiter())
 
     async def peek_now(patience: float) -> Any:
         return await loops.answer(peek(patience))
 
-    caller = Caller(hit_or_undo, peek_now, refund, TaskWakeUp)
+    async def give_back(decision: Decision) -> None:
+        await loops.give_back(limiter(), decision)
+
+    caller = Caller(hit_or_refund, peek_now, give_back, TaskWakeUp)
     return await _steps.await_calls(acquiring(subjects, timeout, caller))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from overlimit._core import _fork_generation
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
+from overlimit.aio import loops
 from overlimit.aio.limiter import AsyncLimiter
 from overlimit.errors import StoreError
 from overlimit.recipes.concurrency import Concurrency
@@ -82,7 +83,7 @@ def _start_leaving(limiter: AsyncLimiter, decision: Decision) -> asyncio.Task[No
 
 async def _leave_quietly(limiter: AsyncLimiter, decision: Decision) -> None:
     try:
-        await limiter.refund(decision)
+        await loops.give_back(limiter._limiter, decision)
     except StoreError:
         _log.warning("a slot could not be left: it is free once its longest time is over", exc_info=True)
 
@@ -145,7 +146,7 @@ class AsyncConcurrency(Initialised):
         A task that is cancelled meanwhile takes none.
         Raises ValueError or TypeError for a wrong key, StoreError when the store cannot answer.
         """
-        decision = await self._limiter._hit_or_undo(key)
+        decision = await self._limiter._hit_or_refund(key)
         return AsyncSlot(self._limiter, decision) if decision else None
 
     async def in_use(self, key: str | bytes) -> int:

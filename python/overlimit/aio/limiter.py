@@ -146,10 +146,10 @@ class AsyncLimiter(metaclass=HintingType):
             return cast("Decision", await loops.answer(self._limiter._hit_later(*identifiers, cost=cost)))
         return self._limiter.hit(*identifiers, cost=cost)
 
-    async def _hit_or_undo(self, *identifiers: str | bytes) -> Decision:
+    async def _hit_or_refund(self, *identifiers: str | bytes) -> Decision:
         """Hit, and refund it if the task is cancelled meanwhile."""
         if self._waits:
-            answer = await loops.answer_or_undo(self._limiter._hit_later(*identifiers), self.refund)
+            answer = await loops.answer_or_refund(self._limiter._hit_later(*identifiers), self._limiter)
             return cast("Decision", answer)
         return self._limiter.hit(*identifiers)
 
@@ -181,7 +181,6 @@ class AsyncLimiter(metaclass=HintingType):
             timeout,
             lambda patience: hit(*identifiers, cost=cost, patience=patience),
             lambda patience: peek(*identifiers, cost=cost, patience=patience),
-            self.refund,
         )
 
     async def charge(self, *identifiers: str | bytes, cost: int = 1) -> Decision:

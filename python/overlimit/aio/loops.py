@@ -10,11 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
+from overlimit import waiting
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
+from overlimit.stores import MemoryStore
+
+if TYPE_CHECKING:
+    from overlimit._core import Decision
+    from overlimit.limiter import Limiter
 
 _log = logging.getLogger("overlimit")
 
@@ -29,7 +35,7 @@ class LoopCalls:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._calls = CallsOfLoop()
         self._futures: dict[PendingCall, asyncio.Future[None]] = {}
-        self._undoing: set[asyncio.Task[None]] = set()
+        self._refunding: set[asyncio.Task[None]] = set()
         self._is_due = False
         self.made_after = _fork_generation()
         loop.add_reader(self._calls.fileno(), self._run)
@@ -48,34 +54,54 @@ class LoopCalls:
                 raise
         return call.answer()
 
-    async def answer_or_undo(self, call: PendingCall, undo: Callable[[Any], Awaitable[None]]) -> Any:
-        """Return or raise what a call answers; if the task is cancelled meanwhile, undo what was answered.
+    async def answer_or_refund(self, call: PendingCall, limiter: Limiter) -> Any:
+        """Return or raise what a call answers; if the task is cancelled meanwhile, refund what was charged.
 
         The cancellation goes on once that is done, within the time that a call to the store may take. Another
-        one goes on at once, and leaves what is to be undone to the event loop.
+        one goes on at once, and leaves the refund to the event loop.
         """
         self._deliver(self._calls.begin(call))
         if not call.is_done:
             try:
                 await self._end_of(call)
             except asyncio.CancelledError:
-                undoing = asyncio.get_running_loop().create_task(self._undo(call, undo))
-                self._undoing.add(undoing)
-                undoing.add_done_callback(self._undoing.discard)
-                await asyncio.shield(undoing)
+                await self._to_the_end(self._refund_answer(call, limiter))
                 raise
             except BaseException:  # the coroutine is closed: nothing can be awaited any more
                 self._give_up(call)
                 raise
         return call.answer()
 
-    async def _undo(self, call: PendingCall, undo: Callable[[Any], Awaitable[None]]) -> None:
-        if not call.is_done:
-            await self._end_of(call)
+    async def give_back(self, limiter: Limiter, decision: Decision) -> None:
+        """Refund a decision, also if the task is cancelled meanwhile; raise what the store raises."""
+        await self._to_the_end(self._refund(limiter, decision))
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await what goes on when this task is cancelled, and when the event loop ends, which cancels all."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._refunding.add(task)
+        task.add_done_callback(self._refunding.discard)
+        await asyncio.shield(task)
+
+    async def _refund_answer(self, call: PendingCall, limiter: Limiter) -> None:
         try:
-            await undo(call.answer())
+            await self._refund(limiter, await self._finished(call))
         except Exception:  # the task is cancelled, whatever the store says now
             _log.warning("what a cancelled task was charged may not have been given back", exc_info=True)
+
+    async def _refund(self, limiter: Limiter, decision: Decision) -> None:
+        refund = limiter._refund_later(decision)
+        if type(refund) is PendingCall:
+            self._deliver(self._calls.begin(refund))
+            await self._finished(refund)
+        waiting.wake_after_refund(limiter.store, decision)
+
+    async def _finished(self, call: PendingCall) -> Any:
+        """Return or raise what a call answers, whoever cancels this task."""
+        while not call.is_done:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._end_of(call)
+        return call.answer()
 
     def _end_of(self, call: PendingCall) -> asyncio.Future[None]:
         """Return a future that is set once a call is done."""
@@ -121,6 +147,14 @@ async def answer(call: Any) -> Any:
     return await of_running_loop().answer(call) if type(call) is PendingCall else call
 
 
-async def answer_or_undo(call: Any, undo: Callable[[Any], Awaitable[None]]) -> Any:
-    """Return or raise what a call answers; if the task is cancelled meanwhile, undo what was answered."""
-    return await of_running_loop().answer_or_undo(call, undo) if type(call) is PendingCall else call
+async def answer_or_refund(call: Any, limiter: Limiter) -> Any:
+    """Return or raise what a call answers; if the task is cancelled meanwhile, refund what was charged."""
+    return await of_running_loop().answer_or_refund(call, limiter) if type(call) is PendingCall else call
+
+
+async def give_back(limiter: Limiter, decision: Decision) -> None:
+    """Refund a decision, also if the task is cancelled meanwhile; raise what the store raises."""
+    if isinstance(limiter.store, MemoryStore):
+        limiter.refund(decision)
+    else:
+        await of_running_loop().give_back(limiter, decision)

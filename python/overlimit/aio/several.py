@@ -48,7 +48,6 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
     It is to `hit_all` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_all`.
     """
     own = _core._checked_charges(_charges(charges, "acquire_all"))
-    limiter: Limiter = own[0][0]
     waits = _wait(list(own))
     hit, peek = (
         (_core._hit_all_later, _core._peek_all_later)
@@ -60,7 +59,6 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
         timeout,
         partial(hit, own),
         partial(peek, own),
-        AsyncLimiter._of(limiter).refund,
     )
 
 

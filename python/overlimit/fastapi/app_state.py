@@ -37,8 +37,6 @@ class AppState(BaseAppState):
         super().__init__(app, app.title, by_address_and_user, how_to_register="call init_app(app) on it")
         self.app = app
         self._found = Found([], [], [])
-        self._lengths: list[int] | None = None
-        self._overrides: list[dict[Any, Any]] = []
         self._numbers: dict[LimitedRoute, str] = {}
         self._endpoints: dict[LimitedRoute, str] = {}
         self._warned_of: list[object] = []
@@ -77,8 +75,7 @@ class AppState(BaseAppState):
 
     def prepare(self) -> None:
         """Look for the routes of the app, unless it has as many as before, and the same dependencies."""
-        found = self._found
-        if list(map(len, found.lists)) != self._lengths or found.overrides() != self._overrides:
+        if self._found.has_changed():
             with self.rate_limits.lock():
                 self._prepare()
 
@@ -88,10 +85,10 @@ class AppState(BaseAppState):
         self._endpoints = dict(endpoints_of(found.routes))
         for app in found.apps:
             self._teach(app)
-        if not any(found.overrides()):
+        found.keep_shape()
+        if not found.has_overrides:
             warn_of_lost(self.rate_limits, self.app_name, found.routes, self._warned_of)
-        self._found, self._lengths = found, list(map(len, found.lists))
-        self._overrides = list(map(dict, found.overrides()))
+        self._found = found
         self.plans.clear()
 
     def _teach(self, app: Starlette) -> None:
@@ -106,7 +103,7 @@ class AppState(BaseAppState):
     def plan_of(self, route: LimitedRoute, scope: Scope) -> RoutePlan | None:
         """Return the plan of a route for a request to it; None: it is not limited."""
         number, method = self._numbers.get(route), scope.get("method", "GET")
-        if number is None or method == "OPTIONS" or not route.answers(scope):
+        if number is None or method == "OPTIONS" or (route.is_endpoint and not route.answers(scope)):
             return None
         plan = self.plans.of_route(number, method.upper(), route.handler)
         return plan if plan.stores else None

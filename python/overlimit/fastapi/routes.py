@@ -39,7 +39,8 @@ class LimitedRoute(CalledRoute):
     """Whether there is nothing that could be waited for, or no place behind it to decide."""
 
     def __post_init__(self) -> None:
-        self._is_endpoint = isinstance(self.handler, type) and issubclass(self.handler, HTTPEndpoint)
+        self.is_endpoint = isinstance(self.handler, type) and issubclass(self.handler, HTTPEndpoint)
+        """Whether it is a class that has a method for each of HTTP that it takes."""
 
     @classmethod
     def of(
@@ -58,7 +59,7 @@ class LimitedRoute(CalledRoute):
 
     def answers(self, scope: Scope) -> bool:
         """Return whether the app answers a request; a class that lacks the method says 405."""
-        return not self._is_endpoint or self.method_handler(scope["method"]) is not None
+        return not self.is_endpoint or self.method_handler(scope["method"]) is not None
 
 
 @dataclass
@@ -67,13 +68,34 @@ class Found:
 
     routes: list[LimitedRoute]
     lists: list[Sequence[BaseRoute]]
-    """The lists of routes that were looked through: another length means other routes."""
+    """The lists of routes that were looked through."""
     apps: list[Starlette]
     """The app, and those that are mounted in it."""
+    _lengths: list[tuple[Sequence[BaseRoute], int]] | None = None
+    _overrides: tuple[tuple[FastAPI, dict[Any, Any]], ...] = ()
 
-    def overrides(self) -> list[dict[Any, Any]]:
-        """Return the dependencies that the apps have replaced, as tests do."""
-        return [each.dependency_overrides for each in self.apps if isinstance(each, FastAPI)]
+    def keep_shape(self) -> None:
+        """Note what `has_changed` compares."""
+        self._lengths = [(routes, len(routes)) for routes in self.lists]
+        apps = (each for each in self.apps if isinstance(each, FastAPI))
+        self._overrides = tuple((each, dict(each.dependency_overrides)) for each in apps)
+
+    @property
+    def has_overrides(self) -> bool:
+        """Whether some dependencies have been replaced, as tests do."""
+        return any(overrides for _, overrides in self._overrides)
+
+    def has_changed(self) -> bool:
+        """Return whether there are more routes or fewer by now, or dependencies have been replaced."""
+        if self._lengths is None:
+            return True
+        for routes, length in self._lengths:
+            if len(routes) != length:
+                return True
+        for app, overrides in self._overrides:  # noqa: SIM110 - at each request, and a generator costs more
+            if app.dependency_overrides != overrides:
+                return True
+        return False
 
 
 def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Found:
