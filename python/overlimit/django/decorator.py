@@ -19,7 +19,8 @@ from overlimit.django.request import http_request, load_user, method_of
 from overlimit.django.views import EXEMPT, name_of_call, owner_of
 from overlimit.http.deciding.steps import Steps, run, run_async
 from overlimit.http.options.kinds import documents
-from overlimit.http.options.limit_options import CommonKeywords, LimitsValue, Scope
+from overlimit.http.options.limit_options import CommonKeywords, Scope
+from overlimit.http.options.optional_limits import OptionalLimits
 from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, applied_limits_of
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class _Call:
 
 @documents(VIEW_OPTIONS)
 @checks_arguments(hint="write the limits first and all else by name, as rate_limit('5/m', key='ip')")
-def rate_limit(limits: LimitsValue | None = "", /, **options: Unpack[ViewKeywords]) -> ViewLimit:
+def rate_limit(limits: OptionalLimits | None = "", /, **options: Unpack[ViewKeywords]) -> ViewLimit:
     """Limit a view: a function, a method of a class, or ``dispatch`` by ``method_decorator``.
 
     The decorator answers a refused request with a 429, and the view is not called. ``request.rate_limit`` is

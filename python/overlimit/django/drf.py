@@ -29,7 +29,8 @@ from overlimit.django.site import site
 from overlimit.django.views import name_of
 from overlimit.http.answering.fields import retry_after_seconds
 from overlimit.http.deciding.answer import StoreAnswer
-from overlimit.http.options.limit_options import LimitsValue, hashable
+from overlimit.http.options.limit_options import hashable
+from overlimit.http.options.optional_limits import OptionalLimits
 from overlimit.http.rules.applied_limits import AppliedLimits
 from overlimit.http.rules.count_names import usable_field_name
 
@@ -86,7 +87,7 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
         without ``limits`` nothing is limited.
     """
 
-    limits: ClassVar[LimitsValue | None] = None
+    limits: ClassVar[OptionalLimits | None] = None
     key: ClassVar[Key | None] = None
     scope: ClassVar[str | None] = None
 

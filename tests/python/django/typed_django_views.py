@@ -38,6 +38,17 @@ async def asynchronous(request: HttpRequest, number: int) -> int:
     return number
 
 
+def rate(request: HttpRequest) -> str | None:
+    return "5/minute" if request.path else None
+
+
+@rate_limit(rate)
+@rate_limit(["5/hour", rate])
+@rate_limit(lambda request: None)
+def of_plan(request: HttpRequest, number: int) -> int:
+    return number
+
+
 @exempt
 def free(request: HttpRequest, number: int) -> int:
     return number
@@ -55,14 +66,23 @@ class Burst(OverlimitThrottle):
     key = "user_or_ip"
 
 
+class OfPlan(OverlimitThrottle):
+    limits = rate
+
+
 class Several(OverlimitThrottle):
     limits = ["5/minute", FixedWindow(9, per=60)]  # noqa: RUF012 - as users write it
     key = ["ip", "user"]  # noqa: RUF012
 
 
+def wrong(request: HttpRequest) -> int | None:
+    return 5
+
+
 def checked(request: HttpRequest, page: Page) -> None:
     assert_type(function(request, 5, name="a"), str)
     assert_type(free(request, 5), int)
+    assert_type(of_plan(request, 5), int)
     answers: Callable[[HttpRequest, int], Awaitable[int]] = asynchronous
     page.get(request)
     decision = Limiter("5/minute").hit("a")
@@ -72,4 +92,5 @@ def checked(request: HttpRequest, page: Page) -> None:
     rate_limit("5/minute", blok=False)  # type: ignore[call-arg]
     rate_limit("5/minute", methods=5)  # type: ignore[arg-type]
     rate_limit(5)  # type: ignore[arg-type]
+    rate_limit(wrong)  # type: ignore[arg-type]
     del answers

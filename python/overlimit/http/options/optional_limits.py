@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from overlimit import InvalidLimit
 from overlimit.http.callables import StandsForFunctions, check_callable, taking_request
 from overlimit.http.options.limit_options import is_dynamic
+from overlimit.limits import LimitsLike
+
+OptionalLimits: TypeAlias = LimitsLike | Callable[..., LimitsLike | None] | list[Any]
+"""Limits, a function that returns them during a request, or None for no limit, or a list of these."""
 
 
 def optional(limits: Any) -> Any:
