@@ -10,7 +10,7 @@ from django.views import View
 from typing_extensions import assert_type
 
 from overlimit import Decision, FixedWindow, Limiter
-from overlimit.django import RateLimitExceeded, by_header, by_post, exempt, rate_limit
+from overlimit.django import RateLimitExceeded, by_header, by_post, current_decision, exempt, rate_limit
 from overlimit.django.drf import OverlimitThrottle
 
 
@@ -86,6 +86,7 @@ def checked(request: HttpRequest, page: Page) -> None:
     answers: Callable[[HttpRequest, int], Awaitable[int]] = asynchronous
     page.get(request)
     decision = Limiter("5/minute").hit("a")
+    assert_type(current_decision(HttpRequest()), Decision | None)
     assert_type(RateLimitExceeded(decision, "slowly").decision, Decision)
     function(request, "5")  # type: ignore[arg-type]
     free(request)  # type: ignore[call-arg]
