@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from django.utils.decorators import method_decorator
 from django.views import View
 
 from overlimit import InvalidLimit
@@ -134,6 +137,8 @@ def test_views_of_a_group_count_together(either):
     [
         (lambda: rate_limit("5/minutee"), InvalidLimit, "minutee"),
         (lambda: rate_limit(""), InvalidLimit, "not a limit"),
+        (rate_limit, TypeError, "write the limits first, as in rate_limit('5/minute')"),
+        (lambda: rate_limit(key="ip"), TypeError, "write the limits first, as in rate_limit('5/minute')"),
         (lambda: rate_limit([]), InvalidLimit, "'5/minute'"),
         (lambda: rate_limit(key="ip", rate="5/m"), TypeError, "write the limits first"),
         (lambda: rate_limit("5/m", method="POST"), TypeError, "write methods="),
@@ -151,8 +156,41 @@ def test_views_of_a_group_count_together(either):
         (lambda: rate_limit("5/m")(5), TypeError, "not @rate_limit"),
         (lambda: exempt(5), TypeError, "only a view"),
     ],
-    ids=range(18),
+    ids=range(20),
 )
 def test_what_is_wrong_is_said_where_it_is_written(make, error, said):
-    with pytest.raises(error, match=said.replace("(", r"\(")):
+    with pytest.raises(error, match=re.escape(said)):
         make()
+
+
+def detail(request, pk):
+    return HttpResponse()
+
+
+async def detail_async(request):
+    return HttpResponse()
+
+
+class Page(View):
+    def get(self, request):
+        return HttpResponse()
+
+
+def test_missing_parentheses_are_named_where_the_view_is():
+    for view in (detail, detail_async, Page.get):
+        with pytest.raises(TypeError, match=r"write @rate_limit\('5/minute'\), not @rate_limit") as raised:
+            rate_limit(view)
+        assert view.__qualname__ in str(raised.value)
+    with pytest.raises(TypeError, match=r"Page is a class: write @method_decorator\(rate_limit"):
+        rate_limit(Page)
+    for name, decorated in (("", Page.get), ("get", Page)):
+        with pytest.raises(TypeError, match=r"method_decorator\(rate_limit\('5/minute'\)\), not @method_dec"):
+            method_decorator(rate_limit, name=name)(decorated)
+
+
+def test_missing_parentheses_on_a_view_with_optional_arguments_are_named_by_its_first_request():
+    def view(request, pk=None):
+        return HttpResponse()
+
+    with pytest.raises(TypeError, match="not @rate_limit"):
+        rate_limit(view)(HttpRequest(), pk=5)
