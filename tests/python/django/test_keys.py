@@ -217,6 +217,15 @@ def test_by_json_which_the_view_still_reads(serve):
     assert [each.status_code for each in wrong] == [500, 429]  # both count as nobody; the view fails
 
 
+def test_by_json_counts_a_number_as_its_text_and_a_fraction_apart(serve):
+    client = served(serve, "json:account")
+
+    def ask(account):
+        return client.post("/", f'{{"account": {account}}}', content_type="application/json").status_code
+
+    assert [ask("1"), ask('"1"'), ask("1.0"), ask('"1.0"')] == [200, 429, 200, 429]
+
+
 def test_all_of_a_list_are_limited(serve):
     client = served(serve, ["ip", "header:X-Api-Key", lambda request: f"agent:{request.headers['X-Agent']}"])
 

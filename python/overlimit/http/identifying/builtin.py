@@ -168,7 +168,9 @@ def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdent
 def by_json(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a member of the JSON object in the body: ``json:``, its name and value.
 
-    A string and a whole number are used as they are, anything else as JSON.
+    A string and a whole number are used as they are, anything else as JSON: ``1`` and ``"1"`` are one count,
+    and ``1.0`` is another, so an app that takes them for the same is to bring them to one form by
+    ``normalise``.
 
     Raises TypeError or ValueError for a name that is no string or empty, and as `by_header` does.
     """
