@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 
 import pytest
 from django.http import HttpRequest, HttpResponse
@@ -101,6 +103,37 @@ def test_a_failing_view_counts_by_the_status_that_django_answers(either, make):
     client = either(path("", only_errors(fail if make == "sync" else fail_async)))
     assert statuses(client, "/?missing=1", times=5) == [404] * 5
     assert statuses(client) == [500, 500, 429]
+
+
+@pytest.mark.parametrize("make", ["sync", "async"])
+def test_a_request_that_is_cancelled_keeps_its_charge(serve, make):
+    began, goes_on = threading.Event(), threading.Event()
+
+    def wait(request):
+        began.set()
+        goes_on.wait(10)
+        return HttpResponse()
+
+    async def wait_async(request):
+        began.set()
+        await asyncio.Event().wait()
+
+    def never(response):
+        return False
+
+    view = rate_limit("1/minute", deduct_when=never)(wait if make == "sync" else wait_async)
+    client = serve.asynchronously(path("", view))
+
+    async def ask():
+        cancelled = asyncio.ensure_future(client.get("/"))
+        await asyncio.to_thread(began.wait, 10)
+        cancelled.cancel()
+        goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        return (await client.get("/")).status_code
+
+    assert asyncio.run(ask()) == 429
 
 
 def test_error_messages_and_hooks_answer_a_refusal(either):
