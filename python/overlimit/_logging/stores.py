@@ -127,12 +127,17 @@ def warn_of_fork(name: str | None) -> None:
     )
 
 
-def warn_of_other_processes(app: str, by: str = "RateLimit") -> None:
+_BY_OPTION = (
+    "give it a store= that they share, as store='shm://myapp' for processes of one host, or "
+    "store='redis://localhost:6379/0'"
+)
+
+
+def warn_of_other_processes(app: str, by: str = "RateLimit", advice: str = _BY_OPTION) -> None:
     """Warn, once per process, that an app which several processes serve counts in the memory of each."""
     _warn_of_processes(
         "%s counts requests in memory, which the other processes that serve it do not share: N workers admit "
-        "N times the limit; give it a store= that they share, as store='shm://myapp' for processes of one "
-        "host, or store='redis://localhost:6379/0'",
+        f"N times the limit; {advice}",
         f"{by} of {app!r}",
     )
 

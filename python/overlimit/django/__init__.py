@@ -18,6 +18,7 @@ from overlimit.django.errors import RateLimitExceeded
 from overlimit.django.keys import by_get, by_post
 from overlimit.django.middleware import RateLimitMiddleware
 from overlimit.django.migration_hints import OF_MODULE
+from overlimit.django.request import current_decision
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -49,6 +50,7 @@ __all__ = [
     "by_post",
     "by_user",
     "by_user_or_address",
+    "current_decision",
     "exempt",
     "rate_limit",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from django.conf import settings
@@ -13,11 +14,13 @@ from django.utils.module_loading import import_string
 
 from overlimit.django.decorator import ViewLimit
 from overlimit.django.middleware import RateLimitMiddleware
+from overlimit.django.migration_hints import OF_SETTINGS
 from overlimit.django.settings import NAME, problems
 from overlimit.django.site import site
 from overlimit.django.views import class_of, functions_called, name_of
+from overlimit.http.identifying.builtin import unknown_parameters
 from overlimit.http.patterns import METHODS
-from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
+from overlimit.http.rules.applied_limits import applied_limits_of
 
 TAG = "overlimit"
 
@@ -25,27 +28,41 @@ _OF_MIDDLEWARE = ("DEFAULT_LIMITS", "APPLICATION_LIMITS", "GLOBAL_LIMITS")
 
 
 def check_settings(**_: object) -> list[CheckMessage]:
-    """Report wrong settings, and limits of the site that nothing enforces."""
+    """Report wrong settings, limits of the site that nothing enforces, and settings of django-ratelimit."""
     given = getattr(settings, NAME, {})
-    errors = [Error(problem, id="overlimit.E001") for problem in problems(given)]
-    if errors or any(map(_is_ours, settings.MIDDLEWARE)):
-        return errors
-    hint = "Add 'overlimit.django.RateLimitMiddleware' to MIDDLEWARE."
-    return [
-        Warning(f"{NAME}[{key!r}] has no effect without the middleware.", hint=hint, id="overlimit.W001")
-        for key in _OF_MIDDLEWARE
-        if given.get(key)
-    ]
+    found = [Error(problem, id="overlimit.E001") for problem in problems(given)]
+    if not found and not any(map(_is_ours, settings.MIDDLEWARE)):
+        hint = "Add 'overlimit.django.RateLimitMiddleware' to MIDDLEWARE."
+        found += [
+            Warning(f"{NAME}[{key!r}] has no effect without the middleware.", hint=hint, id="overlimit.W001")
+            for key in _OF_MIDDLEWARE
+            if given.get(key)
+        ]
+    if "django_ratelimit" not in sys.modules:  # which may be in use besides
+        theirs = {key: instead for key, instead in OF_SETTINGS.items() if hasattr(settings, key)}
+        found += [
+            Warning(f"{key} has no effect on {NAME}: {instead}.", id="overlimit.W002")
+            for key, instead in theirs.items()
+        ]
+    return found
 
 
 def check_views(**_: object) -> list[CheckMessage]:
-    """Report views whose limits cannot be used."""
+    """Report views whose limits cannot be used, or do not say what they seem to."""
     if not getattr(settings, "ROOT_URLCONF", None) or any(problems(getattr(settings, NAME, {}))):
         return []
+    reached = [(pattern, _place(pattern), names) for pattern, names in _reached(get_resolver())]
+    parameters: dict[str, set[str]] = defaultdict(set)
+    for _, place, names in reached:
+        parameters[place] |= names
+    found = [
+        (place, number, told)
+        for pattern, place, _ in reached
+        for number, told in _problems_of(pattern.callback, parameters[place])
+    ]
     return [
-        Error(problem, obj=name_of(view), id="overlimit.E002")
-        for view in _views(get_resolver().url_patterns)
-        for problem in _problems_of(view)
+        (Error if number.startswith("E") else Warning)(told, obj=place, id=f"overlimit.{number}")
+        for place, number, told in dict.fromkeys(found)
     ]
 
 
@@ -57,31 +74,34 @@ def _is_ours(path: str) -> bool:
     return isinstance(found, type) and issubclass(found, RateLimitMiddleware)
 
 
-def _views(patterns: Any) -> Iterator[Any]:
-    for each in patterns:
+def _reached(resolver: Any, above: Collection[str] = ()) -> Iterator[tuple[URLPattern, set[str]]]:
+    """Yield the patterns of views, each with the names of what it tells its view."""
+    for each in resolver.url_patterns:
+        names = {*above, *each.pattern.regex.groupindex}
         if isinstance(each, URLResolver):
-            yield from _views(each.url_patterns)
+            yield from _reached(each, names | each.default_kwargs.keys())
         elif isinstance(each, URLPattern):
-            yield each.callback
+            yield each, names | each.default_args.keys()
 
 
-def _problems_of(view: Any) -> Iterator[str]:
+def _place(pattern: URLPattern) -> str:
+    view = pattern.callback
+    return view.given or repr(pattern) if isinstance(view, ViewLimit) else name_of(view)
+
+
+def _problems_of(view: Any, parameters: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the numbers of the checks that a view fails, and what is wrong."""
     if isinstance(view, ViewLimit):
-        yield "a limit is not a view: write @rate_limit('5/minute') above the view, not @rate_limit"
+        yield "E002", "a limit is not a view: write @rate_limit('5/minute') above the view, not @rate_limit"
         return
-    found = {
-        (method, applied_limits_of(each)) for method in METHODS for each in functions_called(view, method)
-    }
-    yield from dict.fromkeys(
-        problem for method, applied in found for problem in _problems_of_limits(view, method, applied)
-    )
+    called = ((method, each) for method in METHODS for each in functions_called(view, method))
+    for method, applied in dict.fromkeys((method, applied_limits_of(each)) for method, each in called):
+        try:
+            site().plan(name_of(view), method, applied, True)
+        except (TypeError, ValueError) as error:
+            yield "E002", str(error)
+        for each in applied:
+            yield from (("W003", told) for told in unknown_parameters(each.options.identifiers, parameters))
     drf = sys.modules.get("overlimit.django.drf")  # which no throttle is without
     if drf is not None:
-        yield from drf.problems_of_throttles(class_of(view))
-
-
-def _problems_of_limits(view: Any, method: str, applied: AppliedLimits) -> Iterator[str]:
-    try:
-        site().plan(name_of(view), method, applied, True)
-    except (TypeError, ValueError) as error:
-        yield str(error)
+        yield from drf.problems_of_throttles(class_of(view), parameters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
@@ -16,11 +16,13 @@ from overlimit.django.keys import Key
 from overlimit.django.ledger import Ledger
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
 from overlimit.django.request import http_request, load_user, method_of
-from overlimit.django.views import EXEMPT, name_of_call, owner_of
+from overlimit.django.views import EXEMPT, name_of_call
+from overlimit.http.callables import dotted_name
 from overlimit.http.deciding.steps import Steps, run, run_async
 from overlimit.http.options.kinds import documents
-from overlimit.http.options.limit_options import CommonKeywords, LimitsValue, Scope
-from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, applied_limits_of
+from overlimit.http.options.limit_options import CommonKeywords, Scope, is_dynamic
+from overlimit.http.options.optional_limits import OptionalLimits
+from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, applied_limits_of, owner_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -45,7 +47,7 @@ class ViewLimit:
     def __init__(self, applied: AppliedLimits) -> None:
         self._applied = applied
 
-    def __call__(self, view: V) -> V:
+    def __call__(self, view: V, *_: NoReturn, **__: NoReturn) -> V:
         """Limit a view."""
         if isinstance(view, type):
             raise TypeError(
@@ -58,6 +60,12 @@ class ViewLimit:
         wrapper = self._wrapper(view)
         setattr(wrapper, APPLIED_LIMITS, (*applied_limits_of(view), *self._applied))
         return wrapper
+
+    @property
+    def given(self) -> str:
+        """The dotted name of a function that was given as the limits; empty if none was."""
+        parts = (part for each in self._applied for part in each.options.parts if is_dynamic(part))
+        return next(map(dotted_name, parts), "")
 
     def _wrapper(self, view: V) -> V:
         is_innermost, owner = not applied_limits_of(view), owner_of(view)
@@ -167,7 +175,7 @@ class _Call:
 
 @documents(VIEW_OPTIONS)
 @checks_arguments(hint="write the limits first and all else by name, as rate_limit('5/m', key='ip')")
-def rate_limit(limits: LimitsValue | None = "", /, **options: Unpack[ViewKeywords]) -> ViewLimit:
+def rate_limit(limits: OptionalLimits | None = (), /, **options: Unpack[ViewKeywords]) -> ViewLimit:
     """Limit a view: a function, a method of a class, or ``dispatch`` by ``method_decorator``.
 
     The decorator answers a refused request with a 429, and the view is not called. ``request.rate_limit`` is

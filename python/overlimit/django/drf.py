@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -28,8 +28,11 @@ from overlimit.django.request import http_request, method_of
 from overlimit.django.site import site
 from overlimit.django.views import name_of
 from overlimit.http.answering.fields import retry_after_seconds
+from overlimit.http.callables import dotted_name
 from overlimit.http.deciding.answer import StoreAnswer
-from overlimit.http.options.limit_options import LimitsValue, hashable
+from overlimit.http.identifying.builtin import unknown_parameters
+from overlimit.http.options.limit_options import hashable
+from overlimit.http.options.optional_limits import OptionalLimits
 from overlimit.http.rules.applied_limits import AppliedLimits
 from overlimit.http.rules.count_names import usable_field_name
 
@@ -86,7 +89,7 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
         without ``limits`` nothing is limited.
     """
 
-    limits: ClassVar[LimitsValue | None] = None
+    limits: ClassVar[OptionalLimits | None] = None
     key: ClassVar[Key | None] = None
     scope: ClassVar[str | None] = None
 
@@ -173,14 +176,27 @@ def _limits_of(kind: type[OverlimitThrottle], view: Any) -> AppliedLimits:
     return () if limits is None else _applied(kind, limits, _name(kind, view))
 
 
-def problems_of_throttles(view: type | None) -> Iterator[str]:
-    """Yield what is wrong with the throttles of a class of views, for the system checks."""
-    for kind in getattr(view, "throttle_classes", ()):
-        if isinstance(kind, type) and issubclass(kind, OverlimitThrottle):
-            try:
-                site().plan(_name(kind, view), "GET", _limits_of(kind, view), False)
-            except (ImproperlyConfigured, TypeError, ValueError) as error:
-                yield str(error)
+def problems_of_throttles(view: Any, parameters: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the numbers of the checks that the throttles of a class of views fail, and what is wrong."""
+    from rest_framework.views import APIView  # which may be what imports this, by the settings
+
+    throttles = getattr(view, "throttle_classes", ())
+    for kind in throttles:
+        if not (isinstance(kind, type) and issubclass(kind, OverlimitThrottle)):
+            continue
+        try:
+            applied = _limits_of(kind, view)
+            site().plan(_name(kind, view), "GET", applied, False)
+        except (ImproperlyConfigured, TypeError, ValueError) as error:
+            yield "E002", str(error)
+            continue
+        if throttles is APIView.throttle_classes:  # that of the settings is for views of all kinds
+            continue
+        for each in applied:
+            yield from (("W003", told) for told in unknown_parameters(each.options.identifiers, parameters))
+        if kind.limits is None and not (kind.scope or getattr(view, "throttle_scope", None)):
+            hint = "give it limits or a scope, or the view a throttle_scope"
+            yield "W004", f"{dotted_name(kind)} limits nothing here: {hint}"
 
 
 def _rate_of(scope: str) -> Any:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from overlimit._messages.arguments import checks_arguments
 from overlimit.http.identifying import words
-from overlimit.http.identifying.builtin import BuiltinIdentifier, Normalise, by_value, hash_of
+from overlimit.http.identifying.builtin import BuiltinIdentifier, Normalise, by_field
 from overlimit.http.identifying.identifiers import Identify, makes_an_identifier
 
 Key: TypeAlias = str | Identify | Sequence[str | Identify]
 """A word such as ``"user_or_ip"`` or ``"post:username"``, a function of the request, or a list of these."""
-
-_LONGEST = 256
-"""A client that sends longer values, each another one, fills no store with them."""
 
 
 @makes_an_identifier
@@ -25,29 +22,14 @@ def by_post(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
 
     Raises TypeError or ValueError for a name that is no string or empty, or for a wrong ``normalise``.
     """
-    return _by_parameter("post", name, lambda request: request.POST, normalise)
+    return by_field("post", name, lambda request: request.POST, normalise)
 
 
 @makes_an_identifier
 @checks_arguments()
 def by_get(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a parameter of the query: ``get:``, its name and value; raises as `by_post` does."""
-    return _by_parameter("get", name, lambda request: request.GET, normalise)
-
-
-def _by_parameter(
-    kind: str, name: str, parameters: Callable[[Any], Mapping[str, str]], normalise: Normalise
-) -> BuiltinIdentifier:
-    if not isinstance(name, str) or not name:
-        raise (ValueError if name == "" else TypeError)(f"by_{kind} takes the name of a field, not {name!r}")
-    return by_value(
-        f"by_{kind}",
-        name,
-        f"{kind}:{name}:",
-        lambda request: parameters(request.arguments[0]).get(name),
-        normalise,
-        lambda value: value if len(value) <= _LONGEST else hash_of(value),
-    )
+    return by_field("get", name, lambda request: request.GET, normalise)
 
 
 _OF_NAME = MappingProxyType({**words.OF_NAME, "post": by_post, "get": by_get})

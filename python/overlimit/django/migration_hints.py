@@ -17,3 +17,19 @@ OF_MODULE = MappingProxyType(
     }
 )
 """Names of its modules."""
+
+OF_SETTINGS = MappingProxyType(
+    {
+        "RATELIMIT_CACHE_PREFIX": "write OVERLIMIT = {'KEY_PREFIX': ...}",
+        "RATELIMIT_ENABLE": "write OVERLIMIT = {'ENABLED': False} for False",
+        "RATELIMIT_EXCEPTION_CLASS": "write OVERLIMIT = {'ON_BREACH': ...}, a function of the decision",
+        "RATELIMIT_FAIL_OPEN": "write OVERLIMIT = {'ON_ERROR': 'allow'} for True, 'deny' for False",
+        "RATELIMIT_HASH_ALGORITHM": "leave it out",
+        "RATELIMIT_IPV4_MASK": "leave it out, or write a function as key=",
+        "RATELIMIT_IPV6_MASK": "write OVERLIMIT = {'IPV6_PREFIX': 64}",
+        "RATELIMIT_IP_META_KEY": "write OVERLIMIT = {'TRUSTED_PROXIES': 1}, or key='header:...'",
+        "RATELIMIT_USE_CACHE": "write OVERLIMIT = {'STORE': 'redis://localhost:6379/0'}",
+        "RATELIMIT_VIEW": "write OVERLIMIT = {'ON_BREACH': ...}, a function of the decision and the request",
+    }
+)
+"""Its settings."""

@@ -6,22 +6,24 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from django.utils.decorators import method_decorator
+
 from overlimit._messages.arguments import check_options
 from overlimit.django.keys import identifiers_of
 from overlimit.django.settings import KEY
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options, with_request
-from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options, methods_of
-from overlimit.http.options.optional_limits import optional
-from overlimit.http.patterns import check_method
+from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options
+from overlimit.http.options.optional_limits import check_is_no_view, optional
+from overlimit.http.patterns import as_methods, check_methods
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
 
 _INSTEAD_OF_KEY = ("identifiers", "key_func")
 _OF_VIEWS = options(
     key=KEY,
     methods=Option(
-        kinds.Kind(lambda name, value, _: _check_methods(name, value)),
+        kinds.Kind(lambda name, value, _: check_methods(name, value)),
         "The HTTP methods it holds for, one or a list; None: all but OPTIONS, which is never limited.",
         is_strict=True,
     ),
@@ -65,10 +67,12 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     TypeError for what is wrong.
     """
     check_options("rate_limit", given, VIEW_OPTIONS, _HINTS)
+    if shared is None:
+        _check_parentheses(limits)
     keywords = with_request(given, VIEW_OPTIONS)
     keywords["identifiers"] = identifiers_of(keywords.pop("key", None))
     as_identify("key", keywords["identifiers"], 1)
-    keywords["methods"] = _as_list(keywords.get("methods"))
+    keywords["methods"] = as_methods(keywords.get("methods"))
     group = keywords.pop("group", None) or shared
     if group is not None:
         _check_group(group, keywords)
@@ -80,17 +84,16 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     return (AppliedLimit(made, None),) if made.parts else ()
 
 
+def _check_parentheses(limits: Any) -> None:
+    """Raise TypeError where no limits are written, for want of parentheses or in them."""
+    if limits == ():
+        raise TypeError(_HINTS["limits"])
+    if getattr(limits, "__module__", None) == method_decorator.__module__:  # what it tries decorators with
+        raise TypeError("write @method_decorator(rate_limit('5/minute')), not @method_decorator(rate_limit)")
+    check_is_no_view(limits)
+
+
 def _check_group(group: object, keywords: Mapping[str, Any]) -> None:
     VIEW_OPTIONS["group"].check(group, 1)
     if keywords.get("scope") is not None:
         raise TypeError("group and scope both say what is counted together: give one of them")
-
-
-def _as_list(methods: Any) -> Any:
-    return [methods] if isinstance(methods, str) else methods
-
-
-def _check_methods(name: str, methods: object) -> None:
-    """Check HTTP methods, one or several, as far as a view tells nothing of those that it takes."""
-    for method in sorted(methods_of(_as_list(methods)) or ()):
-        check_method(name, method)

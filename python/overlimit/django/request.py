@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.http.request import RawPostDataException
 from django.utils.functional import LazyObject, empty
 
+from overlimit import Decision
 from overlimit.http.patterns import METHODS
 from overlimit.http.request import EnvironRequest, json_in, may_have_json
 
@@ -57,6 +58,12 @@ def http_request(given: object) -> HttpRequest | None:
         return given
     within = getattr(given, "_request", None) if hasattr(given, "authenticators") else None
     return within if isinstance(within, HttpRequest) else None
+
+
+def current_decision(request: HttpRequest) -> Decision | None:
+    """Return ``request.rate_limit``, which type checkers do not know; None: nothing was decided so far."""
+    found: Decision | None = getattr(request, "rate_limit", None)
+    return found
 
 
 def method_of(request: HttpRequest) -> str:

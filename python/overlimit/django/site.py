@@ -7,12 +7,14 @@ from functools import lru_cache
 from typing import cast
 
 from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest
 from django.core.signals import setting_changed
 from django.http import HttpRequest
 
 from overlimit._forks import PerProcess
 from overlimit._logging.stores import warn_of_other_processes
 from overlimit.django.settings import LABELS, NAME, read
+from overlimit.http.asgi.servers import is_a_worker
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
@@ -26,6 +28,10 @@ from overlimit.http.rules.precedence import (
 )
 
 _MOST_PLANS = 4096
+_ADVICE = (
+    f'set {NAME} = {{"STORE": "shm://myapp"}}, which the processes of one host share, or a store such as '
+    '"redis://localhost:6379/0"'
+)
 _compiling = PerProcess(threading.Lock)
 
 
@@ -91,11 +97,14 @@ setting_changed.connect(_forget, dispatch_uid="overlimit.django")
 
 def warn_of_processes(plan: RoutePlan, request: HttpRequest) -> None:
     """Warn if the processes of the server count apart, each in its memory."""
-    if plan.counts_per_process and request.META.get("wsgi.multiprocess") and not _is_test(request):
+    if plan.counts_per_process and _is_of_several(request):
         name = getattr(settings, "SETTINGS_MODULE", None) or "this site"
-        warn_of_other_processes(name, "overlimit.django")
+        warn_of_other_processes(name, "overlimit.django", _ADVICE)
 
 
-def _is_test(request: HttpRequest) -> bool:
-    """Return whether it is of the test client, which says that it is one of several processes."""
-    return type(request.META.get("wsgi.input")).__module__ == "django.test.client"
+def _is_of_several(request: HttpRequest) -> bool:
+    """Return whether others serve the site, too; the flag of ASGI and of the test client is fixed."""
+    if isinstance(request, ASGIRequest):
+        return is_a_worker()
+    is_test = type(request.META.get("wsgi.input")).__module__ == "django.test.client"
+    return bool(request.META.get("wsgi.multiprocess")) and not is_test

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from overlimit.http.callables import dotted_name, method_handler
-from overlimit.http.rules.applied_limits import applied_limits_of, wrapped_chain
+from overlimit.http.rules.applied_limits import applied_limits_of
 
 EXEMPT = "__overlimit_exempt__"
 """The attribute of a view, or of a class of views, that is exempt."""
@@ -35,15 +35,6 @@ def name_of_call(function: Callable[..., Any], owner: object) -> str:
         return name_of(function)
     method, of = getattr(function, "__name__", ""), _dotted(type(owner))
     return of if method in ("dispatch", "") else f"{of}.{method}"
-
-
-def owner_of(function: object) -> object:
-    """Return the view that a function is a bound method of, as ``method_decorator`` passes them on."""
-    for each in wrapped_chain(function):
-        owner = getattr(each.func if isinstance(each, partial) else each, "__self__", None)
-        if owner is not None:
-            return owner
-    return None
 
 
 class Facts(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
@@ -25,8 +24,6 @@ from overlimit.http.options.settings import Settings
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
 from overlimit.http.rules.called_routes import endpoints_of, warn_of_lost
 from overlimit.http.rules.precedence import Route
-
-_log = logging.getLogger("overlimit")
 
 
 class AppState(BaseAppState):
@@ -86,7 +83,7 @@ class AppState(BaseAppState):
         for app in found.apps:
             self._teach(app)
         found.keep_shape()
-        if not found.has_overrides:
+        if not any(replaced for _, replaced in found.overrides):
             warn_of_lost(self.rate_limits, self.app_name, found.routes, self._warned_of)
         self._found = found
         self.plans.clear()

@@ -72,18 +72,14 @@ class Found:
     apps: list[Starlette]
     """The app, and those that are mounted in it."""
     _lengths: list[tuple[Sequence[BaseRoute], int]] | None = None
-    _overrides: tuple[tuple[FastAPI, dict[Any, Any]], ...] = ()
+    overrides: tuple[tuple[FastAPI, dict[Any, Any]], ...] = ()
+    """By app the dependencies that have been replaced, as tests do."""
 
     def keep_shape(self) -> None:
         """Note what `has_changed` compares."""
         self._lengths = [(routes, len(routes)) for routes in self.lists]
         apps = (each for each in self.apps if isinstance(each, FastAPI))
-        self._overrides = tuple((each, dict(each.dependency_overrides)) for each in apps)
-
-    @property
-    def has_overrides(self) -> bool:
-        """Whether some dependencies have been replaced, as tests do."""
-        return any(overrides for _, overrides in self._overrides)
+        self.overrides = tuple((each, dict(each.dependency_overrides)) for each in apps)
 
     def has_changed(self) -> bool:
         """Return whether there are more routes or fewer by now, or dependencies have been replaced."""
@@ -92,7 +88,7 @@ class Found:
         for routes, length in self._lengths:
             if len(routes) != length:
                 return True
-        for app, overrides in self._overrides:  # noqa: SIM110 - at each request, and a generator costs more
+        for app, overrides in self.overrides:  # noqa: SIM110 - at each request, and a generator costs more
             if app.dependency_overrides != overrides:
                 return True
         return False

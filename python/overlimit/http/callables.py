@@ -55,6 +55,16 @@ def check_callable(name: str, given: object, arguments: int, *, of: str = "") ->
         return
 
 
+def check_takes_no_group(given: object) -> None:
+    """Raise TypeError for a function of a group and the request, as other packages call them."""
+    names = list(needed_parameters(given)) if callable(given) else []
+    if len(names) == 2 and names[0] != "self" and names[1] in ("request", "req", "r"):
+        raise TypeError(
+            f"{function_name(given)} has the parameters {names[0]!r} and {names[1]!r}, but functions are "
+            f"given the request only: leave {names[0]!r} out"
+        )
+
+
 def expected_function(arguments: int, *, of: str = "") -> str:
     """Say which function an error message expects; the parameters are those of `check_callable`."""
     if not arguments:

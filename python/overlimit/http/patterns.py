@@ -6,10 +6,10 @@ import posixpath
 import re
 from collections.abc import Iterable
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from overlimit._messages.texts import nearest
-from overlimit.http.options.limit_options import counted_method
+from overlimit.http.options.limit_options import counted_method, methods_of
 
 _WRITTEN = re.compile(r"(?:([A-Za-z]+) +)?([/*]\S*)")
 _SLASHES = re.compile(r"//+")
@@ -104,6 +104,17 @@ def check_method(where: str, method: str, instead: str = "write one such as 'POS
     like = nearest(method.upper(), METHODS)
     hint = f"did you mean {like!r}?" if like else instead
     raise ValueError(f"{where} has an unknown HTTP method, {method!r}: {hint}")
+
+
+def as_methods(given: Any) -> Any:
+    """Return HTTP methods as a list, given one or several."""
+    return [given] if isinstance(given, str) else given
+
+
+def check_methods(where: str, given: object) -> None:
+    """Raise ValueError or TypeError for HTTP methods, one or several, as far as they can be known."""
+    for method in sorted(methods_of(as_methods(given)) or ()):
+        check_method(where, method)
 
 
 def _check_is_no_regex(text: object) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
-from django.core.checks import run_checks
+from django.core.checks import Warning, run_checks
 from django.http import HttpResponse
 from django.test import override_settings
-from django.urls import include, path
+from django.urls import include, path, re_path
 from django.utils.decorators import method_decorator
 from django.views import View
 from rest_framework.views import APIView
 
-from overlimit.django import rate_limit
+from overlimit.django import by_path_parameter, rate_limit
 from overlimit.django.drf import OverlimitThrottle
+from overlimit.django.migration_hints import OF_SETTINGS
+from overlimit.django.settings import problems
 
 from .conftest import OURS
 
@@ -76,10 +81,13 @@ def test_a_decorator_that_was_not_called_is_reported(serve):
     def limited(request):
         return HttpResponse()
 
-    serve(path("", rate_limit(limited)))
-    assert [(number, "not @rate_limit" in message) for number, message in found()] == [
-        ("overlimit.E002", True)
-    ]
+    serve(path("", rate_limit(limited)), path("static", rate_limit("5/minute")))
+    messages = run_checks(tags=["overlimit"])
+    assert [each.id for each in messages] == ["overlimit.E002"] * 2
+    assert all("not @rate_limit" in each.msg for each in messages)
+    assert messages[0].obj.endswith(".limited")
+    assert messages[0].obj.startswith(__name__)
+    assert messages[1].obj == "<URLPattern 'static'>"
 
 
 class Page(View):
@@ -117,3 +125,101 @@ def test_throttles_are_looked_at(serve):
     assert [(each.id, each.obj) for each in messages] == [("overlimit.E002", f"{__name__}.Api")] * 2
     assert "did you mean 'burst'" in messages[0].msg
     assert "burst 10" in messages[1].msg
+
+
+def of_tenant(name, **options):
+    """Return a view of its own that is limited by a parameter of the path."""
+
+    def limited(request, **kwargs):
+        return HttpResponse()
+
+    limited.__qualname__ = f"of_{name}"
+    return rate_limit("5/minute", key=["ip", f"path:{name}"], **options)(limited)
+
+
+class Misspelt(View):
+    @rate_limit("5/minute", key=by_path_parameter("tenent"), methods="POST")
+    def post(self, request, tenant):
+        return HttpResponse()
+
+
+def test_a_parameter_that_no_path_of_a_view_has_is_reported(serve):
+    serve(
+        path("<tenant>/", include([path("a", of_tenant("tenent")), path("b", Misspelt.as_view())])),
+        re_path(r"^c/(?P<shop>\w+)$", of_tenant("x")),
+        path("d", of_tenant("nothing")),
+    )
+    messages = run_checks(tags=["overlimit"])
+    assert [(each.id, each.obj.rpartition(".")[2], type(each)) for each in messages] == [
+        ("overlimit.W003", name, Warning) for name in ("of_tenent", "Misspelt", "of_x", "of_nothing")
+    ]
+    hints = [each.msg.rpartition(": ")[2] for each in messages]
+    assert hints == ["did you mean 'tenant'?", "did you mean 'tenant'?", "there is shop", "there is none"]
+    assert "by_path_parameter('tenent')" in messages[0].msg
+
+
+def test_parameters_of_any_path_of_a_view_are_known(serve):
+    of_both, of_given, of_prefix = map(of_tenant, ("tenant", "given", "prefix"))
+    serve(
+        path("a", of_both),
+        path("<slug:tenant>/a", of_both),
+        path("b", of_given, {"given": 5}),
+        re_path(r"^(?P<prefix>\w+)/", include([path("c", of_prefix)])),
+        path("d/", include([path("d", of_given)]), {"given": 5}),
+    )
+    assert found() == []
+
+
+class OfPath(OverlimitThrottle):
+    limits = "5/minute"
+    key = "path:pkk"
+
+
+class Idle(OverlimitThrottle):
+    key = "user_or_ip"
+
+
+class Throttled(APIView):
+    throttle_classes = (OfPath, Idle)
+
+
+class Scoped(APIView):
+    throttle_classes = (Idle,)
+    throttle_scope = "burst"
+
+
+class ByDefault(APIView):
+    pass
+
+
+def test_throttles_that_limit_nothing_or_nobody_are_reported(serve, monkeypatch):
+    monkeypatch.setattr(APIView, "throttle_classes", [OverlimitThrottle, OfPath])
+    with override_settings(REST_FRAMEWORK={"DEFAULT_THROTTLE_RATES": {"burst": None}}):
+        serve(
+            path("<int:pk>", Throttled.as_view()),
+            path("scoped", Scoped.as_view()),
+            path("default", ByDefault.as_view()),
+        )
+        messages = run_checks(tags=["overlimit"])
+    assert [(each.id, each.obj, type(each)) for each in messages] == [
+        (f"overlimit.{number}", f"{__name__}.Throttled", Warning) for number in ("W003", "W004")
+    ]
+    assert "did you mean 'pk'?" in messages[0].msg
+    assert f"{__name__}.Idle limits nothing here" in messages[1].msg
+
+
+@pytest.mark.parametrize("key", OF_SETTINGS)
+def test_settings_of_django_ratelimit_are_reported(serve, monkeypatch, key):
+    monkeypatch.delitem(sys.modules, "django_ratelimit", raising=False)
+    serve(path("", view), default_limits="5/minute")
+    with override_settings(**{key: False, "RATELIMIT_OF_OUR_OWN": "5/minute"}):
+        assert found() == [("overlimit.W002", f"{key} has no effect on OVERLIMIT: {OF_SETTINGS[key]}.")]
+        monkeypatch.setitem(sys.modules, "django_ratelimit", sys)
+        assert found() == []
+
+
+def test_what_is_written_instead_of_settings_of_django_ratelimit_is_read():
+    written = re.findall(r"OVERLIMIT = (\{.*?\})", " ".join(OF_SETTINGS.values()))
+    assert len(written) == 8
+    for each in written:
+        assert not [*problems(eval(each.replace("...", "None")))]

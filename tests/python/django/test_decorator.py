@@ -9,7 +9,7 @@ import pytest
 from django.http import HttpResponse, JsonResponse
 from django.urls import path
 
-from overlimit.django import by_header, exempt, rate_limit
+from overlimit.django import by_header, current_decision, exempt, rate_limit
 
 from .conftest import statuses
 from .decorated import async_view_of, told, view_of
@@ -74,6 +74,20 @@ def test_without_block_the_view_is_called_and_finds_the_refusal(either):
     assert [each.json()["allowed"] for each in answers] == [True, True, False, False]
     assert all("Retry-After" not in each for each in answers)
     assert ";r=0;t=" in answers[3]["RateLimit"]
+
+
+def test_the_current_decision_is_what_the_view_is_told(either):
+    def view(request):
+        decision = current_decision(request)
+        is_same = decision is getattr(request, "rate_limit", None)
+        return JsonResponse({"same": is_same, "allowed": bool(decision)})
+
+    client = either(
+        path("limited", view_of(rate_limit("1/minute", block=False), view=view)), path("free", exempt(view))
+    )
+    answers = [client.get("/limited").json() for _ in range(2)]
+    assert answers == [{"same": True, "allowed": True}, {"same": True, "allowed": False}]
+    assert client.get("/free").json() == {"same": True, "allowed": False}
 
 
 def test_a_429_of_the_view_itself_gets_the_time_of_the_refusal(either):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 import overlimit.django
 from overlimit.django.migration_hints import OF_MODULE
+from overlimit.django.settings import read
 
 
 @pytest.mark.parametrize("name", OF_MODULE)
@@ -25,8 +27,12 @@ def test_functions_of_a_group_and_a_request_are_errors_where_they_are_written():
         lambda: overlimit.django.rate_limit(lambda group, request: "1/s"),
         lambda: overlimit.django.rate_limit(["1/s", lambda group, request: "1/s"]),
         lambda: overlimit.django.rate_limit("1/s", key=lambda group, request: "ann"),
+        lambda: overlimit.django.rate_limit("1/s", key=["ip", lambda group, request: "ann"]),
+        lambda: read({"KEY": lambda group, request: "ann"}),
+        lambda: read({"DEFAULT_LIMITS": lambda group, request: "1/s"}),
     ):
-        with pytest.raises(TypeError, match=r"a function of the request.* cannot be called like that"):
+        said = r"<lambda>\(\) has the parameters 'group' and 'request', but .* the request only: leave 'gr"
+        with pytest.raises((TypeError, ImproperlyConfigured), match=said):
             write()
     overlimit.django.rate_limit(lambda request: "1/s", key=lambda request: "ann")
 

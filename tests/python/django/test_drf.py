@@ -284,6 +284,16 @@ def test_several_throttles_are_one_call_to_redis(serve, redis_server):
     assert "cmdstat_evalsha:calls=1," in redis_server.ask("INFO", "commandstats").decode()
 
 
+def test_limits_of_the_site_are_one_more_call_to_redis(serve, redis_server):
+    url = f"{redis_server.tcp_url()}?timeout=10&prefix=with-the-site"
+    page = path("", view_with(Burst, OfScope, Sustained))
+    client = serve(page, middleware=[OURS], store=url, default_limits="9/minute", application_limits="9/hour")
+    client.get("/")
+    redis_server.ask("CONFIG", "RESETSTAT")
+    assert client.get("/").status_code == 200
+    assert "cmdstat_evalsha:calls=2," in redis_server.ask("INFO", "commandstats").decode()
+
+
 def test_a_throttle_that_a_view_asks_itself_decides(either):
     class Page(APIView):
         throttle_classes = (Sustained,)

@@ -252,6 +252,15 @@ def test_a_body_that_cannot_be_read_is_no_error_of_the_limit_and_no_new_client(s
     assert 4 <= found.count(200) <= 7, "nobody three times, and each that is read after all twice"
 
 
+def test_by_json_counts_a_number_as_its_text_and_a_fraction_apart(serve):
+    client = served(serve, "json:account")
+
+    def ask(account):
+        return client.post("/", f'{{"account": {account}}}', content_type="application/json").status_code
+
+    assert [ask("1"), ask('"1"'), ask("1.0"), ask('"1.0"')] == [200, 429, 200, 429]
+
+
 def test_all_of_a_list_are_limited(serve):
     client = served(serve, ["ip", "header:X-Api-Key", lambda request: f"agent:{request.headers['X-Agent']}"])
 

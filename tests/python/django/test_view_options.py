@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import threading
 
 import pytest
-from django.http import HttpResponse
-from django.test import RequestFactory
+from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from django.utils.decorators import method_decorator
 from django.views import View
 
 from overlimit import InvalidLimit
@@ -103,30 +105,35 @@ def test_a_failing_view_counts_by_the_status_that_django_answers(either, make):
     assert statuses(client) == [500, 500, 429]
 
 
-def test_a_view_that_is_cancelled_stays_charged(either):
-    """As Django cancels it when the client goes away, so that leaving early is no way around a limit."""
-    begun = []
+@pytest.mark.parametrize("make", ["sync", "async"])
+def test_a_request_that_is_cancelled_keeps_its_charge(serve, make):
+    began, goes_on = threading.Event(), threading.Event()
 
-    async def view(request):
-        begun.append(request)
+    def wait(request):
+        began.set()
+        goes_on.wait(10)
+        return HttpResponse()
+
+    async def wait_async(request):
+        began.set()
         await asyncio.Event().wait()
 
-    decorated = rate_limit("2/minute", key="ip", deduct_when=lambda response: False)(view)
-    either()
+    def never(response):
+        return False
 
-    async def leave():
-        task = asyncio.create_task(decorated(RequestFactory().get("/")))
-        while not begun:
-            await asyncio.sleep(0)
-        begun.clear()
-        task.cancel()
+    view = rate_limit("1/minute", deduct_when=never)(wait if make == "sync" else wait_async)
+    client = serve.asynchronously(path("", view))
+
+    async def ask():
+        cancelled = asyncio.ensure_future(client.get("/"))
+        await asyncio.to_thread(began.wait, 10)
+        cancelled.cancel()
+        goes_on.set()
         with pytest.raises(asyncio.CancelledError):
-            await task
+            await cancelled
+        return (await client.get("/")).status_code
 
-    asyncio.run(leave())
-    asyncio.run(leave())
-    assert asyncio.run(decorated(RequestFactory().get("/"))).status_code == 429
-    assert begun == []
+    assert asyncio.run(ask()) == 429
 
 
 def test_error_messages_and_hooks_answer_a_refusal(either):
@@ -163,6 +170,8 @@ def test_views_of_a_group_count_together(either):
     [
         (lambda: rate_limit("5/minutee"), InvalidLimit, "minutee"),
         (lambda: rate_limit(""), InvalidLimit, "not a limit"),
+        (rate_limit, TypeError, "write the limits first, as in rate_limit('5/minute')"),
+        (lambda: rate_limit(key="ip"), TypeError, "write the limits first, as in rate_limit('5/minute')"),
         (lambda: rate_limit([]), InvalidLimit, "'5/minute'"),
         (lambda: rate_limit(key="ip", rate="5/m"), TypeError, "write the limits first"),
         (lambda: rate_limit("5/m", method="POST"), TypeError, "write methods="),
@@ -180,8 +189,41 @@ def test_views_of_a_group_count_together(either):
         (lambda: rate_limit("5/m")(5), TypeError, "not @rate_limit"),
         (lambda: exempt(5), TypeError, "only a view"),
     ],
-    ids=range(18),
+    ids=range(20),
 )
 def test_what_is_wrong_is_said_where_it_is_written(make, error, said):
-    with pytest.raises(error, match=said.replace("(", r"\(")):
+    with pytest.raises(error, match=re.escape(said)):
         make()
+
+
+def detail(request, pk):
+    return HttpResponse()
+
+
+async def detail_async(request):
+    return HttpResponse()
+
+
+class Page(View):
+    def get(self, request):
+        return HttpResponse()
+
+
+def test_missing_parentheses_are_named_where_the_view_is():
+    for view in (detail, detail_async, Page.get):
+        with pytest.raises(TypeError, match=r"write @rate_limit\('5/minute'\), not @rate_limit") as raised:
+            rate_limit(view)
+        assert view.__qualname__ in str(raised.value)
+    with pytest.raises(TypeError, match=r"Page is a class: write @method_decorator\(rate_limit"):
+        rate_limit(Page)
+    for name, decorated in (("", Page.get), ("get", Page)):
+        with pytest.raises(TypeError, match=r"method_decorator\(rate_limit\('5/minute'\)\), not @method_dec"):
+            method_decorator(rate_limit, name=name)(decorated)
+
+
+def test_missing_parentheses_on_a_view_with_optional_arguments_are_named_by_its_first_request():
+    def view(request, pk=None):
+        return HttpResponse()
+
+    with pytest.raises(TypeError, match="not @rate_limit"):
+        rate_limit(view)(HttpRequest(), pk=5)

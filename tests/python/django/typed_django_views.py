@@ -10,7 +10,7 @@ from django.views import View
 from typing_extensions import assert_type
 
 from overlimit import Decision, FixedWindow, Limiter
-from overlimit.django import RateLimitExceeded, by_header, by_post, exempt, rate_limit
+from overlimit.django import RateLimitExceeded, by_header, by_post, current_decision, exempt, rate_limit
 from overlimit.django.drf import OverlimitThrottle
 
 
@@ -38,6 +38,17 @@ async def asynchronous(request: HttpRequest, number: int) -> int:
     return number
 
 
+def rate(request: HttpRequest) -> str | None:
+    return "5/minute" if request.path else None
+
+
+@rate_limit(rate)
+@rate_limit(["5/hour", rate])
+@rate_limit(lambda request: None)
+def of_plan(request: HttpRequest, number: int) -> int:
+    return number
+
+
 @exempt
 def free(request: HttpRequest, number: int) -> int:
     return number
@@ -55,21 +66,32 @@ class Burst(OverlimitThrottle):
     key = "user_or_ip"
 
 
+class OfPlan(OverlimitThrottle):
+    limits = rate
+
+
 class Several(OverlimitThrottle):
     limits = ["5/minute", FixedWindow(9, per=60)]  # noqa: RUF012 - as users write it
     key = ["ip", "user"]  # noqa: RUF012
 
 
+def wrong(request: HttpRequest) -> int | None:
+    return 5
+
+
 def checked(request: HttpRequest, page: Page) -> None:
     assert_type(function(request, 5, name="a"), str)
     assert_type(free(request, 5), int)
+    assert_type(of_plan(request, 5), int)
     answers: Callable[[HttpRequest, int], Awaitable[int]] = asynchronous
     page.get(request)
     decision = Limiter("5/minute").hit("a")
+    assert_type(current_decision(HttpRequest()), Decision | None)
     assert_type(RateLimitExceeded(decision, "slowly").decision, Decision)
     function(request, "5")  # type: ignore[arg-type]
     free(request)  # type: ignore[call-arg]
     rate_limit("5/minute", blok=False)  # type: ignore[call-arg]
     rate_limit("5/minute", methods=5)  # type: ignore[arg-type]
     rate_limit(5)  # type: ignore[arg-type]
+    rate_limit(wrong)  # type: ignore[arg-type]
     del answers

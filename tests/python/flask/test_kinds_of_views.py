@@ -192,6 +192,12 @@ def test_a_method_that_no_route_takes_is_an_error(site, put, methods):
 
 
 @everywhere
+def test_a_method_of_http_that_no_route_takes_is_none(site, put):
+    put(site, "/a", site.limiter.limit("1/minute", methods=["PATCH"]))
+    assert site.ask("/a", 2) == [200, 200]
+
+
+@everywhere
 def test_refusals_of_each_are_handled_by_the_app_with_their_decision(site, put):
     put(site, "/a", site.limiter.limit("1/minute"))
     site.app.register_error_handler(429, lambda error: (str(error.decision.limit.quota), 429))

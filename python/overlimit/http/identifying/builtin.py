@@ -10,13 +10,13 @@ import ipaddress
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any
 
 from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.texts import short_repr
+from overlimit._messages.texts import nearest, short_repr
 from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import StandsForFunctions, check_callable, function_name
 from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
@@ -49,6 +49,8 @@ class BuiltinIdentifier(ReadsRequest):
     """How addresses are found and grouped."""
     reads_body: bool = False
     """Whether it reads the body of a request."""
+    path_parameter: str | None = None
+    """The parameter of the path that it reads, if it reads one."""
 
     def read(self, request: Request) -> str:
         """Return the identifier; an empty string if there is none."""
@@ -158,7 +160,7 @@ def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdent
         value = request.path_parameter(name)
         return None if value is None else str(value)
 
-    return by_value("by_path_parameter", name, start, read, normalise)
+    return replace(by_value("by_path_parameter", name, start, read, normalise), path_parameter=name)
 
 
 @makes_an_identifier
@@ -166,7 +168,9 @@ def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdent
 def by_json(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a member of the JSON object in the body: ``json:``, its name and value.
 
-    A string and a whole number are used as they are, anything else as JSON.
+    A string and a whole number are used as they are, anything else as JSON: ``1`` and ``"1"`` are one count,
+    and ``1.0`` is another, so an app that takes them for the same is to bring them to one form by
+    ``normalise``.
 
     Raises TypeError or ValueError for a name that is no string or empty, and as `by_header` does.
     """
@@ -186,6 +190,39 @@ def builtins_in(identify: object) -> Iterator[BuiltinIdentifier]:
     elif isinstance(identify, StandsForFunctions):
         for each in identify.made_of:
             yield from builtins_in(each)
+
+
+def unknown_parameters(identify: object, known: Collection[str]) -> Iterator[str]:
+    """Say which parameters a function reads that are not among those which the paths of a view have."""
+    for each in builtins_in(identify):
+        name = each.path_parameter
+        if name is not None and name not in known:
+            like = nearest(name, known)
+            hint = f"did you mean {like!r}?" if like else f"there is {', '.join(sorted(known)) or 'none'}"
+            yield f"{each.written} tells no requests apart, as no path of this view has {name!r}: {hint}"
+
+
+_LONGEST = 256
+"""A client that sends longer values, each another one, fills no store with them."""
+
+
+def by_field(
+    kind: str, name: str, fields: Callable[[Any], Mapping[str, str]], normalise: Normalise
+) -> BuiltinIdentifier:
+    """Return the function ``by_KIND`` for a field of those that ``fields`` returns, given the app's request.
+
+    A value of more than 256 characters counts by its hash.
+    """
+    if not isinstance(name, str) or not name:
+        raise (ValueError if name == "" else TypeError)(f"by_{kind} takes the name of a field, not {name!r}")
+    return by_value(
+        f"by_{kind}",
+        name,
+        f"{kind}:{name}:",
+        lambda request: fields(request.arguments[0]).get(name),
+        normalise,
+        lambda value: value if len(value) <= _LONGEST else hash_of(value),
+    )
 
 
 def by_value(

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from overlimit._messages.texts import nearest
+from overlimit.http.callables import check_takes_no_group
 from overlimit.http.identifying.builtin import (
     BuiltinIdentifier,
     by_address,
@@ -32,11 +33,12 @@ OF_NAME: OfName = MappingProxyType(
 def identifiers_of(key: Any, of_name: OfName = OF_NAME) -> Any:
     """Return the ``identifiers`` that a word or a list of them stands for, and anything else as it is.
 
-    Raises ValueError for a word that does not exist.
+    Raises ValueError for a word that does not exist, and TypeError for a function of a group and the request.
     """
     if isinstance(key, str):
         return _named(key, of_name)
     if not isinstance(key, (list, tuple)):
+        check_takes_no_group(key)
         return key
     if not key:
         raise ValueError(f"key={key!r} names nobody: name one or several, or leave it out")

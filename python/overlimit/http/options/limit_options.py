@@ -98,8 +98,8 @@ LIMIT_OPTIONS = options(
     per_method=Option(kinds.SWITCH, "Whether each HTTP method has counts of its own."),
     methods=Option(
         kinds.Kind(lambda name, value, _: methods_of(value)),
-        "The HTTP methods it holds for; None: all but OPTIONS, which is never limited. One that no route "
-        "takes is an error at the first request.",
+        "The HTTP methods it holds for; None: all but OPTIONS, which is never limited. One that neither HTTP "
+        "nor any route has, such as PSOT, is an error at the first request.",
         is_strict=True,
     ),
     error_message=Option(
@@ -117,7 +117,8 @@ LIMIT_OPTIONS = options(
     ),
     deduct_when=Option(
         kinds.function("the response"),
-        "Given the response: whether the request counts. It is charged before the view, and refunded if not.",
+        "Given the response: whether the request counts. It is charged before the view, and refunded if not. "
+        "One that is cancelled during its view has no response, and keeps its charge.",
     ),
     on_breach=Option(
         kinds.function("the decision"),

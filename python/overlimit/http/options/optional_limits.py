@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from overlimit import InvalidLimit
-from overlimit.http.callables import StandsForFunctions, check_callable, taking_request
+from overlimit.http.callables import StandsForFunctions, check_callable, check_takes_no_group, taking_request
 from overlimit.http.options.limit_options import is_dynamic
+from overlimit.limits import LimitsLike
+
+OptionalLimits: TypeAlias = LimitsLike | Callable[..., LimitsLike | None] | list[Any]
+"""Limits, a function that returns them during a request, or None for no limit, or a list of these."""
+
+
+def check_is_no_view(limits: Any) -> None:
+    """Raise TypeError for a view in the place of limits, which a decorator without parentheses is given."""
+    if hasattr(limits, "as_view"):
+        raise TypeError(
+            f"{limits.__name__} is a class: write @method_decorator(rate_limit('5/minute'), name='dispatch')"
+        )
+    check_takes_no_group(limits)
+    if isinstance(limits, list):
+        return
+    try:
+        optional(limits)
+    except TypeError as error:
+        raise TypeError(f"above a view write @rate_limit('5/minute'), not @rate_limit: {error}") from None
 
 
 def optional(limits: Any) -> Any:
@@ -20,6 +39,7 @@ def optional(limits: Any) -> Any:
         return [optional(each) for each in limits]
     if limits is None or not is_dynamic(limits):
         return limits
+    check_takes_no_group(limits)
     taking = taking_request(limits, 0)
     check_callable("limits", taking, 1)
     return _Optional((taking,))

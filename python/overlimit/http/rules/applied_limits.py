@@ -9,6 +9,7 @@ import enum
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -104,6 +105,15 @@ def wrapped_chain(function: Any) -> Iterator[Callable[..., Any]]:
     while function is not None:
         yield function
         function = getattr(function, "__wrapped__", None)
+
+
+def owner_of(function: object) -> object:
+    """Return the object that a function is a method of, bound and wrapped or not; None: it is no method."""
+    for each in wrapped_chain(function):
+        owner = getattr(each.func if isinstance(each, partial) else each, "__self__", None)
+        if owner is not None:
+            return owner
+    return None
 
 
 class LimitedFunction:
