@@ -147,6 +147,21 @@ def test_any_parts_of_urls(scheme, rest):
         assert configured.endpoint == direct.endpoint
 
 
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        (f"redis://h?ssl_password={SECRET}\ud800", None),
+        (f"redis://:{SECRET}\udcff@h", None),
+        ("redis://h", {"password": f"{SECRET}\ud800"}),
+    ],
+)
+def test_what_is_not_unicode_is_an_error_that_repeats_nothing(url, options):
+    with pytest.raises(ValueError, match="must be Unicode") as raised:
+        store_url(url, options)
+    assert SECRET not in repr(raised.value)
+    assert raised.value.__context__ is None
+
+
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
 PORTS = st.none() | st.integers(1, 65535)
 

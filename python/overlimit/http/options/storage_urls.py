@@ -19,6 +19,7 @@ R = TypeVar("R")
 
 _SCHEMES = {"redis+unix": "unix", "valkey+unix": "unix"}
 _WITH_TLS = {"redis": "rediss", "valkey": "valkeys"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ELSEWHERE = ("memcached", "mongodb", "mongodb+srv", "etcd")
 _DEFAULT_TIMEOUT = 0.1
 
@@ -43,6 +44,8 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
     An option without effect is named in a warning. Raises ValueError for an unknown kind of store,
     for a ``connection_pool`` and for a wrong value; no message repeats a URL or a password.
     """
+    if not all(map(_is_unicode, (uri, *(options or {}).values()))):
+        raise ValueError("a storage URL and its options must be Unicode: one has a lone surrogate")
     place = _Place.read(uri)
     if place.scheme in _ELSEWHERE:
         raise ValueError(
@@ -59,6 +62,10 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
         given.pop("db", None)
     given |= query_options(place.query)
     return str(place.completed(given)._replace(query=_query(place, given)))
+
+
+def _is_unicode(value: object) -> bool:
+    return not (isinstance(value, str) and _SURROGATE.search(value))
 
 
 class _Place(NamedTuple):

@@ -186,7 +186,7 @@ class AppRateLimits:
         rate_limit = self._registered.get(applied.handle)
         if rate_limit is None:
             raise RuntimeError(
-                f"a view of {self._app_name!r} is limited by a RateLimit that this app does not have: "
+                f"a function of {self._app_name!r} is limited by a RateLimit that this app does not have: "
                 f"{self._how_to_register}"
             )
         return rate_limit
