@@ -11,7 +11,7 @@ from weakref import ref
 
 from overlimit import _steps
 from overlimit.aio import loops
-from overlimit.waiting.acquiring import Caller, Subject, acquiring
+from overlimit.waiting.acquiring import Attempt, Caller, Subject, acquiring
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
@@ -23,6 +23,7 @@ async def acquired(
     timeout: float | None,
     hit: Callable[[float], Any],
     peek: Callable[[float], Any],
+    attempt: Attempt | None = None,
 ) -> Decision:
     """Wait in the queues of all subjects, and then for the delay.
 
@@ -43,7 +44,7 @@ async def acquired(
         await loops.give_back(limiter(), decision)
 
     caller = Caller(hit_or_refund, peek_now, give_back, TaskWakeUp)
-    return await _steps.await_calls(acquiring(subjects, timeout, caller))
+    return await _steps.await_calls(acquiring(subjects, timeout, caller, attempt))
 
 
 class TaskWakeUp:

@@ -27,7 +27,7 @@ from overlimit.limiter import IdentifierRows, Limiter, OnError
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros
 from overlimit.stores import MemoryStore, RedisStore, StoreLike
-from overlimit.waiting.acquiring import subjects_of
+from overlimit.waiting.acquiring import attempted, subjects_of
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 
 if TYPE_CHECKING:
@@ -171,6 +171,9 @@ class AsyncLimiter(metaclass=HintingType):
         A task that is cancelled meanwhile holds nothing: what it was granted is refunded.
         """
         limiter = self._limiter
+        attempt = attempted(limiter, identifiers, cost, timeout)
+        if attempt is not None and attempt.needs_no_wait:
+            return attempt.decision
         hit, peek = (
             (limiter._hit_later, limiter._peek_later)
             if self._waits
@@ -181,6 +184,7 @@ class AsyncLimiter(metaclass=HintingType):
             timeout,
             lambda patience: hit(*identifiers, cost=cost, patience=patience),
             lambda patience: peek(*identifiers, cost=cost, patience=patience),
+            attempt,
         )
 
     async def charge(self, *identifiers: str | bytes, cost: int = 1) -> Decision:

@@ -5,6 +5,9 @@ first come first served. The first in all of its queues asks the store, sleeps u
 instant at which the store told it to ask again, and asks again; all others sleep, and leaving wakes those
 that are the first then. So each admission costs a few calls of the store, however many wait. Besides, a call
 with a timeout asks once when it comes behind others, to be refused at once if it would wait in vain.
+
+A store in memory answers before anybody can come in between, so a caller that finds nobody waiting asks it
+before it takes a place in any queue, and mostly needs none.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit.clocks import END_US
 from overlimit.errors import StoreError
+from overlimit.stores import MemoryStore
 from overlimit.waiting.queues import Waiter, wait_queues
 from overlimit.waiting.sleeping import (
     AnyWakeUp,
@@ -52,6 +56,9 @@ def acquire(
     limiter: Limiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float | None
 ) -> Decision:
     """Wait until a hit is allowed and its delay is over; see ``Limiter.acquire``."""
+    attempt = attempted(limiter, identifiers, cost, timeout)
+    if attempt is not None and attempt.needs_no_wait:
+        return attempt.decision
 
     def hit(patience: float) -> Decision:
         return limiter._hit_within(*identifiers, cost=cost, patience=patience)
@@ -60,7 +67,7 @@ def acquire(
         return limiter._peek_within(*identifiers, cost=cost, patience=patience)
 
     caller = Caller(hit, peek, limiter.refund, WakeUp)
-    return _steps.run_calls(acquiring(subjects_of(limiter, identifiers, cost), timeout, caller))
+    return _steps.run_calls(acquiring(subjects_of(limiter, identifiers, cost), timeout, caller, attempt))
 
 
 @checks_arguments(
@@ -137,15 +144,46 @@ def subjects_in(charges: Iterable[tuple[Limiter, str | bytes, int]]) -> list[Sub
     return [Subject(limiter, key_of(identifier), cost) for limiter, identifier, cost in charges]
 
 
-def acquiring(subjects: list[Subject], timeout: float | None, caller: Caller) -> Steps[Decision]:
+class Attempt(NamedTuple):
+    """What a store in memory said to a caller that found nobody waiting."""
+
+    decision: Decision
+    wakes: int
+    """How often the queues had been woken before: if they were again, the store may say something else."""
+
+    @property
+    def needs_no_wait(self) -> bool:
+        """Whether the caller can go on at once."""
+        return bool(self.decision) and self.decision.delay == 0
+
+
+def attempted(
+    limiter: Limiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float | None
+) -> Attempt | None:
+    """Ask a store in memory at once, without a place in any queue; None: a place is needed.
+
+    It answers before anybody can come in between, as a store that is waited for does not.
+    """
+    queues = wait_queues()
+    if limiter._family in queues.by_family or not isinstance(limiter.store, MemoryStore):
+        return None
+    wakes, patience = queues.wakes, min(timeout_us(timeout), END_US) / 1e6
+    return Attempt(limiter._hit_within(*identifiers, cost=cost, patience=patience), wakes)
+
+
+def acquiring(
+    subjects: list[Subject], timeout: float | None, caller: Caller, attempt: Attempt | None = None
+) -> Steps[Decision]:
     """Wait in the queues of all subjects, by the clock that their limiters share, and then for the delay."""
     longest = timeout_us(timeout)
     clock = clock_of(subjects[0].limiter) if subjects else own_time
     waiter = Waiter([each[:2] for each in subjects], clock.now() + longest, caller.wake_up())
     in_vain = longest < math.inf or not all(each.may_pass for each in subjects)
-    decision = None
+    decision = attempt.decision if attempt is not None and attempt.decision else None
     try:
-        decision = yield from _Acquisition(waiter, caller, clock, may_wait_in_vain=in_vain).deciding()
+        if decision is None:
+            acquisition = _Acquisition(waiter, caller, clock, attempt, may_wait_in_vain=in_vain)
+            decision = yield from acquisition.deciding()
         if decision.delay > 0:
             until = clock.time_of(decision) + micros_of(decision.delay)
             yield from clock.waiting(caller.wake_up(), until)
@@ -158,20 +196,22 @@ def acquiring(subjects: list[Subject], timeout: float | None, caller: Caller) ->
 
 def wake_waiters(store: Store, identifiers: Iterable[object] | None = None) -> None:
     """Let those that wait first for one of these identifiers, or for any, ask this store again."""
-    if wait_queues().by_family:
-        wait_queues().wake(store, None if identifiers is None else list(map(key_of, identifiers)))
+    queues = wait_queues()
+    queues.wakes += 1
+    if queues.by_family:
+        queues.wake(store, None if identifiers is None else list(map(key_of, identifiers)))
 
 
 def follow(clock: ManualClock | None) -> None:
     """Let those that wait without a clock of their own wait by this one, and ask again what it says."""
     own_time.follow(clock)
+    wait_queues().wakes += 1
     wait_queues().wake_all()
 
 
 def wake_after_refund(store: Store, decision: Decision) -> None:
     """Let those that wait first for an identifier of a decision ask this store again."""
-    if wait_queues().by_family:
-        wake_waiters(store, (detail.identifier for detail in decision.details))
+    wake_waiters(store, (detail.identifier for detail in decision.details))
 
 
 def _giving_back(caller: Caller, decision: Decision) -> Steps[None]:
@@ -186,9 +226,16 @@ class _Acquisition:
     """One call of ``acquire`` or ``acquire_all``: how it comes to a decision."""
 
     def __init__(
-        self, waiter: Waiter, caller: Caller, clock: WaitingClock, *, may_wait_in_vain: bool
+        self,
+        waiter: Waiter,
+        caller: Caller,
+        clock: WaitingClock,
+        attempt: Attempt | None,
+        *,
+        may_wait_in_vain: bool,
     ) -> None:
         self._waiter, self._caller, self._clock = waiter, caller, clock
+        self._attempt = attempt
         self._may_wait_in_vain = may_wait_in_vain
         """Whether a caller that is not the first may have to be refused at once."""
 
@@ -213,7 +260,7 @@ class _Acquisition:
         while True:
             self._waiter.wake_up.is_notified = False
             if wait_queues().is_first(self._waiter):
-                decision: Decision = yield self._asking(self._caller.hit)
+                decision = yield from self._hitting()
                 if decision or self._is_too_late(decision):
                     return decision
                 yield from self._waiting_as_told(decision)
@@ -221,11 +268,19 @@ class _Acquisition:
                 return (yield from self._refusing(earliest))
             elif not has_peeked:
                 has_peeked = True
-                decision = yield self._asking(self._caller.peek)
-                if not decision and self._is_too_late(decision):
-                    return decision
+                refusal: Decision = yield self._asking(self._caller.peek)
+                if not refusal and self._is_too_late(refusal):
+                    return refusal
             elif not (yield from self._waiting_for_turn()):
                 return (yield from self._refusing(wait_queues().earliest(self._waiter)))
+
+    def _hitting(self) -> Steps[Decision]:
+        """Return what the store says, or said before this caller joined, if nothing has happened since."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None and attempt.wakes == wait_queues().wakes:
+            return attempt.decision
+        decision: Decision = yield self._asking(self._caller.hit)
+        return decision
 
     def _asking(self, question: Callable[[float], Any]) -> Callable[[], Any]:
         left = self._waiter.deadline - self._clock.now()

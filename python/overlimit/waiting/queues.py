@@ -130,6 +130,8 @@ class _WaitQueues:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.wakes = 0
+        """How often something has happened that those who wait were to be told."""
         self.by_family: dict[object, dict[Waiter, None]] = {}
         self._queues: dict[Place, _Queue] = {}
         self._numbers = itertools.count()

@@ -132,11 +132,20 @@ def test_a_caller_whose_time_is_up_does_not_overtake_who_is_due_at_the_same_inst
 
 
 def test_a_caller_behind_one_that_never_comes_back_is_refused_when_its_time_is_up(store):
-    released = threading.Event()
-    limiter = Limiter("5/minute", name="default", store=store, on_decision=lambda _: released.wait(PATIENCE))
+    is_stuck, released = threading.Event(), threading.Event()
+
+    def get_stuck(decision):
+        if decision:
+            is_stuck.set()
+            released.wait(PATIENCE)
+
+    limiter = Limiter("5/minute", name="default", store=store, on_decision=get_stuck)
+    limiter.lock("a", 3600)
     with ThreadPoolExecutor(1) as pool:
         stuck = pool.submit(limiter.acquire, "a", timeout=None)
         until(lambda: queued(limiter) == 1)
+        limiter.unlock("a")
+        assert is_stuck.wait(PATIENCE)
         refusal = limiter.acquire("a", timeout=0.01)
         released.set()
         assert stuck.result(PATIENCE)

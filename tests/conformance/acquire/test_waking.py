@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overlimit import FixedWindow, Penalty
+from overlimit import FixedWindow, Limiter, Penalty
 
 from .waiters import PATIENCE, still_waits
 
@@ -77,3 +77,21 @@ def test_a_lock_by_hand_is_waited_for(build, at, enqueue):
     assert still_waits(caller)
     at(20)
     assert caller.result(PATIENCE)
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("change", ["refund", "reset", "reset_all", "update"])
+def test_what_happens_while_a_caller_is_told_to_wait_is_not_lost(store, call, change):
+    def let_in(decision):
+        if not decision:
+            changes[change]()
+
+    limiter = Limiter(FixedWindow(1, 3600), name="default", store=store, on_decision=let_in)
+    charged = limiter.hit("a")
+    changes = {
+        "refund": lambda: limiter.refund(charged),
+        "reset": lambda: limiter.reset("a"),
+        "reset_all": limiter.reset_all,
+        "update": lambda: limiter.update(FixedWindow(2, 3600)),
+    }
+    assert call(limiter.acquire, "a", timeout=None).result(PATIENCE)
