@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
@@ -65,7 +66,7 @@ class LoopCalls:
             try:
                 await self._end_of(call)
             except asyncio.CancelledError:
-                await self._to_the_end(self._refund_answer(call, limiter))
+                await self._to_the_end(partial(self._refund_answer, call, limiter))
                 raise
             except BaseException:  # the coroutine is closed: nothing can be awaited any more
                 self._give_up(call)
@@ -74,14 +75,30 @@ class LoopCalls:
 
     async def give_back(self, limiter: Limiter, decision: Decision) -> None:
         """Refund a decision, also if the task is cancelled meanwhile; raise what the store raises."""
-        await self._to_the_end(self._refund(limiter, decision))
+        await self._to_the_end(partial(self._refund, limiter, decision))
 
-    async def _to_the_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await what goes on when this task is cancelled, and when the event loop ends, which cancels all."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._refunding.add(task)
-        task.add_done_callback(self._refunding.discard)
-        await asyncio.shield(task)
+    async def _to_the_end(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Await what goes on when this task is cancelled, and when the event loop ends, which cancels all.
+
+        A task that is cancelled before its first turn does nothing; then the work begins anew in another.
+        """
+        has_begun = False
+
+        async def begin() -> None:
+            nonlocal has_begun
+            if not has_begun:
+                has_begun = True
+                await work()
+
+        while not has_begun:
+            task = asyncio.get_running_loop().create_task(begin())
+            self._refunding.add(task)
+            task.add_done_callback(self._refunding.discard)
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if has_begun:
+                    raise
 
     async def _refund_answer(self, call: PendingCall, limiter: Limiter) -> None:
         try:

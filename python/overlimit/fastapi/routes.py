@@ -98,23 +98,23 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
     """Find all routes of an app but those of mounted apps that have limits of their own."""
     found = Found([], [], [app])
 
-    def look_through(routes: Sequence[BaseRoute]) -> None:
+    def look_through(routes: Sequence[BaseRoute], owner: object) -> None:
         found.lists.append(routes)
         for route in routes:
-            look_at(route)
+            look_at(route, owner)
 
-    def look_at(route: Any) -> None:
+    def look_at(route: Any, owner: object) -> None:
         if isinstance(route, (Route, WebSocketRoute)):
-            found.routes.append(_limited(route))
+            found.routes.append(_limited(route, owner))
         elif isinstance(route, (Mount, Host)):
             look_into(route, _without_middleware(getattr(route, "_base_app", route.app)))
         elif hasattr(route, "effective_route_contexts"):  # an included router, which FastAPI keeps apart
             found.lists += _lists_of(route)
             for context in route.effective_route_contexts():
                 if context.starlette_route is not None:
-                    look_at(context.starlette_route)
+                    look_at(context.starlette_route, owner)
                 elif context.app is not None:
-                    found.routes.append(_limited(context))
+                    found.routes.append(_limited(context, owner))
 
     def look_into(mount: Any, inner: Any) -> None:
         if isinstance(inner, Starlette):
@@ -122,11 +122,11 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
                 return
             found.apps.append(inner)
         if hasattr(inner, "routes"):
-            look_through(inner.routes or ())
+            look_through(inner.routes or (), inner)
         elif not isinstance(inner, StaticFiles):
             found.routes.append(_limited_mount(mount, inner))
 
-    look_through(app.routes)
+    look_through(app.routes, app)
     return found
 
 
@@ -144,8 +144,8 @@ def _lists_of(included: Any) -> Iterator[Sequence[BaseRoute]]:
             yield from _lists_of(route)
 
 
-def _limited(target: Any) -> LimitedRoute:
-    """Have a route ask its conversation; the same as before if it does so already."""
+def _limited(target: Any, owner: object) -> LimitedRoute:
+    """Have a route of an app ask its conversation; the same as before if it does so already."""
     dependant = getattr(target, "dependant", None)
     if not isinstance(target.app, _LimitedApp):
         handler = target.endpoint
@@ -154,7 +154,8 @@ def _limited(target: Any) -> LimitedRoute:
         if is_last:
             _limit_call(dependant, isinstance(target, WebSocketRoute))
     route: LimitedRoute = target.app.route
-    provider = getattr(target, "dependency_overrides_provider", None)
+    # A route of a websocket does not tell who overrides its dependencies.
+    provider = getattr(target, "dependency_overrides_provider", None) or owner
     overrides = getattr(provider, "dependency_overrides", None) or {}
     route.dependencies = tuple(_dependencies_of(dependant, overrides))
     return route

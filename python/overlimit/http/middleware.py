@@ -21,7 +21,7 @@ from overlimit.http.options.limit_options import AnyCost, AnyLimits
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, CommonOptions
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
-from overlimit.http.patterns import Pattern, as_asked, check_reached
+from overlimit.http.patterns import Pattern, as_asked, check_reached, readings
 from overlimit.http.rules.app_rate_limits import AppRateLimit, unused_prefix
 from overlimit.http.rules.count_names import CountName
 from overlimit.http.rules.precedence import global_rules, rules_of_options
@@ -222,8 +222,10 @@ class ExemptRequests:
             return bool(result_of(self._function, self._function(*arguments)))
         if not self._patterns:
             return False
-        asked = as_asked(method, path)
-        return any(pattern.matches(*asked) for pattern in self._patterns)
+        method, path = as_asked(method, path)
+        return all(
+            any(pattern.matches(method, reading) for pattern in self._patterns) for reading in readings(path)
+        )
 
 
 def _field_name(pattern: str) -> str:

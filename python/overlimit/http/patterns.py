@@ -67,11 +67,13 @@ class Pattern(NamedTuple):
 
 
 def as_asked(method: str, path: str) -> tuple[str, str]:
-    """Return the method and the path by which patterns are compared, as a server may read them."""
-    path = _without_repeated_slashes(path)
-    if "/." in path:
-        path = posixpath.normpath(path)
-    return counted_method(method), path.rstrip("/") or "/"
+    """Return the method and the path by which patterns are compared."""
+    return counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
+
+
+def readings(path: str) -> tuple[str, ...]:
+    """Return how apps may read a path: as it is, and without segments of dots if there are any."""
+    return (path, posixpath.normpath(path)) if "/." in path else (path,)
 
 
 def _without_repeated_slashes(path: str) -> str:

@@ -11,7 +11,7 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from overlimit._core import _call_locked
@@ -51,6 +51,42 @@ class Waiter:
         """How many came before it."""
         self.told = 0
         """When the store has told it to ask again; 0 while that is not known, or it is not the first."""
+        self.has_left = False
+
+
+class _Deadlines:
+    """A heap of those that have a deadline; those that left stay in it until they are looked at."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Waiter]] = []
+
+    def add(self, waiter: Waiter) -> None:
+        """Add one."""
+        if waiter.deadline < math.inf:
+            heappush(self._heap, (waiter.deadline, waiter.number, waiter))
+
+    def forget(self, number: int) -> None:
+        """Forget those that have left, if they are many beside the number of those that have not."""
+        if len(self._heap) > 2 * number + _MOST_GONE:
+            kept = [each for each in self._heap if not each[2].has_left]
+            heapify(kept)
+            self._heap = kept
+
+    def soonest(self) -> float:
+        """Return the first deadline of those that have not left."""
+        while self._heap and self._heap[0][2].has_left:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else math.inf
+
+    def before(self, instant: float) -> list[Waiter]:
+        """Return those whose deadline is before an instant; some may have left."""
+        found, left = [], [0]
+        while left:
+            index = left.pop()
+            if index < len(self._heap) and self._heap[index][0] < instant:
+                found.append(self._heap[index][2])
+                left += (2 * index + 1, 2 * index + 2)
+        return found
 
 
 class _Queue:
@@ -66,7 +102,7 @@ class _Queue:
         """By another place: those with somebody before them here, and somebody behind them there."""
         self.back: dict[Place, dict[Waiter, None]] = {}
         """By another place: those with somebody before them there, and somebody behind them here."""
-        self._deadlines: list[tuple[float, int, Waiter]] = []
+        self._deadlines = _Deadlines()
 
     @property
     def first(self) -> Waiter | None:
@@ -81,8 +117,7 @@ class _Queue:
     def add(self, waiter: Waiter) -> None:
         """Add one behind all others."""
         self.waiters[waiter] = None
-        if waiter.deadline < math.inf:
-            heappush(self._deadlines, (waiter.deadline, waiter.number, waiter))
+        self._deadlines.add(waiter)
 
     def remove(self, waiter: Waiter) -> bool:
         """Remove one that may have been removed before; say whether it was the first of others."""
@@ -91,21 +126,12 @@ class _Queue:
         for links in (self.onward, self.back):
             for place in links.keys() & waiter.places:
                 _remove(waiter, links, place)
-        if len(self._deadlines) > 2 * len(self.waiters) + _MOST_GONE:
-            kept = [each for each in self._deadlines if each[2] in self.waiters]
-            heapify(kept)
-            self._deadlines = kept
+        self._deadlines.forget(len(self.waiters))
         return was_first and bool(self.waiters)
 
     def in_vain(self, number: int, earliest: float) -> list[Waiter]:
         """Return those from a number on whose deadline is before an instant; some may have left."""
-        found, left = [], [0]
-        while left:
-            index = left.pop()
-            if index < len(self._deadlines) and self._deadlines[index][0] < earliest:
-                found.append(self._deadlines[index][2])
-                left += (2 * index + 1, 2 * index + 2)
-        return [each for each in found if each.number >= number]
+        return [each for each in self._deadlines.before(earliest) if each.number >= number]
 
     def links_onward(self, number: int) -> Iterator[tuple[Place, int]]:
         """Yield each place that holds some of those behind a number, and behind which number there."""
@@ -134,6 +160,9 @@ class _WaitQueues:
         """How often something has happened that those who wait were to be told."""
         self.by_family: dict[object, dict[Waiter, None]] = {}
         self._queues: dict[Place, _Queue] = {}
+        self._deadlines = _Deadlines()
+        self._latest = 0
+        """The latest instant that one was told since somebody waits, mostly before all deadlines."""
         self._numbers = itertools.count()
 
     def join(self, waiter: Waiter) -> None:
@@ -153,7 +182,10 @@ class _WaitQueues:
         _call_locked(self.lock, self._postpone, waiter, until)
 
     def earliest(self, waiter: Waiter) -> int:
-        """Return the instant before which one cannot be admitted, by what it and those before were told."""
+        """Return the instant before which one cannot be admitted, by what it and those before were told.
+
+        It is 0 where that is before its deadline anyway, and need not be worked out.
+        """
         return _call_locked(self.lock, self._earliest, waiter)
 
     def wake(self, store: Store, keys: Iterable[bytes] | None) -> None:
@@ -170,6 +202,7 @@ class _WaitQueues:
 
     def _join(self, waiter: Waiter) -> None:
         waiter.number = next(self._numbers)
+        self._deadlines.add(waiter)
         for family in waiter.stores:
             self.by_family.setdefault(family, {})[waiter] = None
         for place in waiter.places:
@@ -187,9 +220,13 @@ class _WaitQueues:
 
     def _leave(self, waiter: Waiter) -> None:
         """Remove one that may have been removed before."""
+        waiter.has_left = True
         for family in waiter.stores:
             _remove(waiter, self.by_family, family)
         self._wake_first([place for place in waiter.places if self._leave_queue(waiter, place)])
+        self._deadlines.forget(sum(map(len, self.by_family.values())))
+        if not self._queues:
+            self._latest = 0
 
     def _leave_queue(self, waiter: Waiter, place: Place) -> bool:
         """Remove one from a queue, and a queue that is empty then; say whether it was the first of others."""
@@ -216,11 +253,16 @@ class _WaitQueues:
     def _postpone(self, waiter: Waiter, until: int) -> None:
         if not waiter.wake_up.is_notified and not waiter.stores.keys().isdisjoint(self.by_family):
             waiter.told = until
+            self._latest = max(self._latest, until)
+            if self._deadlines.soonest() >= until:
+                return
             for queue, number in self._walk(waiter, _Queue.links_onward, min):
                 for each in queue.in_vain(number, until):
                     each.wake_up.notify()
 
     def _earliest(self, waiter: Waiter) -> int:
+        if self._latest <= waiter.deadline:
+            return 0
         firsts = [queue.first for queue, _ in self._walk(waiter, _Queue.links_back, max)]
         return max(waiter.told, *(each.told for each in firsts if each is not None))
 

@@ -40,6 +40,28 @@ def test_every_response_carries_the_fields_in_place_of_those_of_the_app(make_sit
     assert "RateLimit" not in make_site(streaming, limits="2/minute", headers=None).ask().headers
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        [(b"RateLimit", b'"\xe9";r=1'), (b"RateLimit-Policy", b'"\xc3\xa9";q=1')],
+        [(b"X-RateLimit-Remaining", b"9" * 5000), (b"X-RateLimit-Limit", b"\xff")],
+        [(b"X-RateLimit-Remaining", b"1"), (b"X-RateLimit-Limit", b"\xe9"), (b"X-RateLimit-Reset", b"\xb2")],
+        [(b"X-RateLimit-Remaining", b"\xb2")],
+    ],
+)
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_whatever_an_app_says_of_limits_is_no_error_and_loses_no_field(make_site, theirs, kind):
+    async def app(scope, receive, send):
+        headers = kind([(b"content-type", b"text/plain"), *theirs, (b"x-last", b"1")])
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"hello"})
+
+    answer = make_site(app, limits="2/minute", headers="both").ask()
+    assert (answer.status_code, answer.text, answer.headers["x-last"]) == (200, "hello", "1")
+    assert answer.headers["RateLimit"].endswith('"application";r=1;t=60')
+    assert len(answer.headers.get_list("X-RateLimit-Remaining")) == 1
+
+
 def test_limits_around_limits_are_shown_together_the_stricter_ones_as_one(make_site):
     inner = make_site(limits="2/minute", headers="both").middleware
     site = make_site(inner, limits="9/minute", headers="both", key_prefix="outer")

@@ -81,3 +81,28 @@ def test_default_limits_hold_for_websockets(make_site):
         await websocket.close()
 
     assert [Handshake("/").through(site).kinds for _ in range(2)] == [["accept", "close"], ["close"]]
+
+
+def test_a_dependency_of_a_websocket_that_is_overridden_takes_its_limits_with_it(site):
+    user = site.limiter.limit("1/minute")(lambda: 1)
+    router = APIRouter()
+
+    @site.app.websocket("/app")
+    @router.websocket("/router")
+    async def talk(websocket: WebSocket, _: int = Depends(user)) -> None:
+        await websocket.accept()
+
+    site.app.include_router(router)
+
+    def firsts(path):
+        return [Handshake(path).through(site).kinds[0] for _ in range(3)]
+
+    for path in ("/app", "/router"):
+        site.limiter.reset_all()
+        assert firsts(path) == ["accept", "close", "close"]
+        site.app.dependency_overrides = {user: lambda: 9}
+        assert firsts(path) == ["accept"] * 3
+        site.limiter.reset_all()
+        site.app.dependency_overrides = {user: site.limiter.limit("2/minute")(lambda: 9)}
+        assert firsts(path) == ["accept", "accept", "close"]
+        site.app.dependency_overrides = {}

@@ -26,6 +26,7 @@ RATE = "RateLimit"
 RETRY_AFTER = "Retry-After"
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_WHOLE = re.compile(r"[0-9]{1,15}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MOST_NAMES = 256
 _SECOND_US = 1_000_000
@@ -152,7 +153,7 @@ def _stricter(ours: list[tuple[str, str]], given: Mapping[str, str]) -> list[tup
         return []
     (_, (name, remaining), *_) = ours
     left = given.get(name.lower(), "")
-    if not left.isdecimal() or int(left) > int(remaining):
+    if not _WHOLE.fullmatch(left) or int(left) > int(remaining):
         return ours
     return [(name, given[name.lower()]) for name, _ in ours if name.lower() in given]
 
@@ -164,8 +165,8 @@ def raw_name(name: str) -> bytes:
 
 
 def raw(fields: Iterable[tuple[str, str]]) -> RawFields:
-    """Return header fields of ours, which are in ASCII, in bytes, with their names in lower case."""
-    return tuple([(raw_name(name), value.encode("ascii")) for name, value in fields])
+    """Return header fields in bytes, with their names in lower case."""
+    return tuple([(raw_name(name), value.encode("latin-1")) for name, value in fields])
 
 
 def checked_header_name(value: object) -> str:

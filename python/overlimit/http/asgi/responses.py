@@ -61,6 +61,8 @@ class Answering:
     def _start(self, message: Message) -> Awaitable[None]:
         self.has_started = True
         if message["type"] != "websocket.close":
+            if type(message.get("headers")) is not list:  # an iterable that may be read once only
+                message = {**message, "headers": list(message.get("headers") or ())}
             message = _core._with_fields(message, self._fields) or _with_both(message, self._fields)
         return self._send(message)
 
@@ -79,7 +81,7 @@ def _response_of(message: Message) -> Response:
 def _with_both(message: Message, ours: RawFields) -> Message:
     """Return a message with fields of ours besides those of the same names that an app within has set."""
     names = {name for name, _ in ours}
-    headers = list(message["headers"])
+    headers = message["headers"]
     theirs = [field for field in headers if field[0].lower() in names]
     fields = beside(_texts(ours), joined(_texts(theirs)))
     return {**message, "headers": [*(field for field in headers if field not in theirs), *raw(fields)]}
