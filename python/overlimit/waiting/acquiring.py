@@ -167,6 +167,8 @@ def attempted(
     queues = wait_queues()
     if limiter._family in queues.by_family or not isinstance(limiter.store, MemoryStore):
         return None
+    if not all(isinstance(each, str | bytes) for each in identifiers):
+        return None  # what is said of an acquire is said where it joins its queues
     wakes, patience = queues.wakes, min(timeout_us(timeout), END_US) / 1e6
     return Attempt(limiter._hit_within(*identifiers, cost=cost, patience=patience), wakes)
 
