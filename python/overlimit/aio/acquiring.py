@@ -56,10 +56,10 @@ class TaskWakeUp:
     def __init__(self) -> None:
         self.is_notified = False
         self._is_set = False
-        # Not to keep it alive: the queues keep this object.
+        # The queues keep this object, and through it neither: a loop that is dropped ends with its tasks.
         self._loop = ref(asyncio.get_running_loop())
+        self._sleep: ref[asyncio.Future[None]] | None = None
         self._thread = threading.get_ident()
-        self._sleep: asyncio.Future[None] | None = None
 
     @property
     def is_gone(self) -> bool:
@@ -85,18 +85,20 @@ class TaskWakeUp:
         """Return when it was set since the last time, or the time is up."""
         if not self._is_set and seconds > 0:
             loop = asyncio.get_running_loop()
-            self._sleep = loop.create_future()
-            timer = loop.call_later(seconds, _end, self._sleep)
+            sleep = loop.create_future()
+            self._sleep = ref(sleep)
+            timer = loop.call_later(seconds, _end, sleep)
             try:
-                await self._sleep
+                await sleep
             finally:
                 timer.cancel()
         self._is_set = False
 
     def _wake(self) -> None:
         self._is_set = True
-        if self._sleep is not None:
-            _end(self._sleep)
+        sleep = None if self._sleep is None else self._sleep()
+        if sleep is not None:
+            _end(sleep)
 
 
 def _end(sleep: asyncio.Future[None]) -> None:

@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import time
+import weakref
 
 import pytest
 
@@ -385,9 +386,13 @@ def test_nobody_waits_behind_those_whose_loop_has_ended(store, ends):
         if ends == "closed":
             loop.close()
             return waiting
-        loop._selector.close()  # what a loop that nobody closes warns of
+        for each in (loop._selector, loop._ssock, loop._csock):  # what a loop that nobody closes warns of
+            each.close()
         loop._closed = True
+        dropped.append(weakref.ref(loop))
         return None
+
+    dropped = []
 
     kept = wait_on_another_loop()
     gc.collect()
@@ -396,6 +401,7 @@ def test_nobody_waits_behind_those_whose_loop_has_ended(store, ends):
     del kept
     gc.collect()
     assert nobody_waits()
+    assert [each() for each in dropped] == [None] * (ends == "dropped")
 
 
 @pytest.mark.every_store
