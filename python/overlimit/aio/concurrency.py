@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
@@ -70,18 +71,15 @@ class AsyncSlot:
         raise TypeError("an AsyncSlot belongs to the process that entered: it cannot be pickled or copied")
 
 
-_leaving: set[asyncio.Task[None]] = set()
-"""Tasks that leave slots: an event loop keeps none alive."""
-
-
-def _start_leaving(limiter: AsyncLimiter, decision: Decision) -> asyncio.Task[None]:
-    task = asyncio.get_running_loop().create_task(_leave_quietly(limiter, decision))
-    _leaving.add(task)
-    task.add_done_callback(_leaving.discard)
-    return task
+def _start_leaving(limiter: AsyncLimiter, decision: Decision) -> None:
+    asyncio.ensure_future(_leave_quietly(limiter, decision))  # noqa: RUF006 - what it awaits is kept
 
 
 async def _leave_quietly(limiter: AsyncLimiter, decision: Decision) -> None:
+    await loops.to_the_end(partial(_leave, limiter, decision))
+
+
+async def _leave(limiter: AsyncLimiter, decision: Decision) -> None:
     try:
         await loops.give_back(limiter._limiter, decision)
     except StoreError:
@@ -106,7 +104,7 @@ class _Entering:
         slot = self._entered.pop()
         if slot is not None:
             slot._has_left = True
-            await asyncio.shield(_start_leaving(slot._limiter, slot._decision))
+            await _leave_quietly(slot._limiter, slot._decision)
 
 
 class AsyncConcurrency(Initialised):

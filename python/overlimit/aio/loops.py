@@ -36,7 +36,6 @@ class LoopCalls:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._calls = CallsOfLoop()
         self._futures: dict[PendingCall, asyncio.Future[None]] = {}
-        self._refunding: set[asyncio.Task[None]] = set()
         self._is_due = False
         self.made_after = _fork_generation()
         loop.add_reader(self._calls.fileno(), self._run)
@@ -66,7 +65,7 @@ class LoopCalls:
             try:
                 await self._end_of(call)
             except asyncio.CancelledError:
-                await self._to_the_end(partial(self._refund_answer, call, limiter))
+                await to_the_end(partial(self._refund_answer, call, limiter))
                 raise
             except BaseException:  # the coroutine is closed: nothing can be awaited any more
                 self._give_up(call)
@@ -75,30 +74,7 @@ class LoopCalls:
 
     async def give_back(self, limiter: Limiter, decision: Decision) -> None:
         """Refund a decision, also if the task is cancelled meanwhile; raise what the store raises."""
-        await self._to_the_end(partial(self._refund, limiter, decision))
-
-    async def _to_the_end(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Await what goes on when this task is cancelled, and when the event loop ends, which cancels all.
-
-        A task that is cancelled before its first turn does nothing; then the work begins anew in another.
-        """
-        has_begun = False
-
-        async def begin() -> None:
-            nonlocal has_begun
-            if not has_begun:
-                has_begun = True
-                await work()
-
-        while not has_begun:
-            task = asyncio.get_running_loop().create_task(begin())
-            self._refunding.add(task)
-            task.add_done_callback(self._refunding.discard)
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                if has_begun:
-                    raise
+        await to_the_end(partial(self._refund, limiter, decision))
 
     async def _refund_answer(self, call: PendingCall, limiter: Limiter) -> None:
         try:
@@ -157,6 +133,34 @@ def of_running_loop() -> LoopCalls:
         calls = LoopCalls(loop)
         _by_loop[loop] = ref(calls)
     return calls
+
+
+_unfinished: set[asyncio.Task[None]] = set()
+"""Tasks that go on without whoever awaited them: an event loop keeps none alive."""
+
+
+async def to_the_end(work: Callable[[], Awaitable[None]]) -> None:
+    """Await what goes on when this task is cancelled, and when the event loop ends, which cancels all.
+
+    A task that is cancelled before its first turn does nothing; then the work begins anew in another.
+    """
+    has_begun = False
+
+    async def begin() -> None:
+        nonlocal has_begun
+        if not has_begun:
+            has_begun = True
+            await work()
+
+    while not has_begun:
+        task = asyncio.get_running_loop().create_task(begin())
+        _unfinished.add(task)
+        task.add_done_callback(_unfinished.discard)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if has_begun:
+                raise
 
 
 async def answer(call: Any) -> Any:

@@ -11,11 +11,12 @@ from django.utils.decorators import method_decorator
 from overlimit._messages.arguments import check_options
 from overlimit.django.keys import identifiers_of
 from overlimit.django.settings import KEY
+from overlimit.http.callables import check_takes_no_group
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options, with_request
 from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options
-from overlimit.http.options.optional_limits import check_is_no_view, optional
+from overlimit.http.options.optional_limits import optional
 from overlimit.http.patterns import as_methods, check_methods
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
 
@@ -90,7 +91,22 @@ def _check_parentheses(limits: Any) -> None:
         raise TypeError(_HINTS["limits"])
     if getattr(limits, "__module__", None) == method_decorator.__module__:  # what it tries decorators with
         raise TypeError("write @method_decorator(rate_limit('5/minute')), not @method_decorator(rate_limit)")
-    check_is_no_view(limits)
+    _check_is_no_view(limits)
+
+
+def _check_is_no_view(limits: Any) -> None:
+    """Raise TypeError for a view in the place of limits, which a decorator without parentheses is given."""
+    if hasattr(limits, "as_view"):
+        raise TypeError(
+            f"{limits.__name__} is a class: write @method_decorator(rate_limit('5/minute'), name='dispatch')"
+        )
+    check_takes_no_group(limits)
+    if isinstance(limits, list):
+        return
+    try:
+        optional(limits)
+    except TypeError as error:
+        raise TypeError(f"above a view write @rate_limit('5/minute'), not @rate_limit: {error}") from None
 
 
 def _check_group(group: object, keywords: Mapping[str, Any]) -> None:

@@ -112,13 +112,13 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def beside(ours: Iterable[tuple[str, str]], theirs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return fields of ours for a response that has some of these names, whose values are in ``theirs``.
+def beside(ours: Iterable[tuple[str, str]], theirs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return fields of ours for a response that has ``theirs`` of the same names.
 
     The lists of the draft have our items behind theirs, with names that differ from theirs; what is no such
     list is replaced. Of the ``X-RateLimit-*`` fields, which show one limit, those stay that have less left.
     """
-    given = {name.lower(): value for name, value in theirs.items()}
+    given = _joined(theirs)
     before = {name: given[name] for name in (POLICY.lower(), RATE.lower()) if _is_list(given.get(name, ""))}
     lists = {name: value for name, value in ours if name.lower() in (POLICY.lower(), RATE.lower())}
     taken, own = _names_in(before.values()), _names_in(lists.values())
@@ -135,7 +135,7 @@ def _is_list(value: str) -> bool:
     return value.lstrip().startswith('"')
 
 
-def joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the values of fields by their names in lower case; several of one name make one list."""
     values: dict[str, list[str]] = {}
     for name, value in fields:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable
 from typing import NamedTuple
 
 from overlimit import _core
-from overlimit.http.answering.fields import RawFields, beside, joined, raw, raw_name
+from overlimit.http.answering.fields import RawFields, beside, raw, raw_name
 from overlimit.http.answering.refusals import retry_after_instead
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
 from overlimit.http.deciding.answer import StoreAnswer
@@ -52,6 +52,11 @@ class Answering:
         """Send a message; the first one says whether the request counts, and gets the fields."""
         if self.has_started or message["type"] not in _STARTS:
             return self._send(message)
+        if type(message.get("headers")) is not list and message["type"] != "websocket.close":
+            message = {
+                **message,
+                "headers": list(message.get("headers") or ()),
+            }  # it may be readable once only
         return self._refund_then_start(message) if self._ledger.may_refund else self._start(message)
 
     async def _refund_then_start(self, message: Message) -> None:
@@ -61,8 +66,6 @@ class Answering:
     def _start(self, message: Message) -> Awaitable[None]:
         self.has_started = True
         if message["type"] != "websocket.close":
-            if type(message.get("headers")) is not list:  # an iterable that may be read once only
-                message = {**message, "headers": list(message.get("headers") or ())}
             message = _core._with_fields(message, self._fields) or _with_both(message, self._fields)
         return self._send(message)
 
@@ -75,7 +78,7 @@ class Answering:
 def _response_of(message: Message) -> Response:
     of_websockets = {"websocket.accept": 101, "websocket.close": 403}
     status = message.get("status") or of_websockets[message["type"]]
-    return Response(status, _texts(message.get("headers") or ()))
+    return Response(status, _texts(message.get("headers", ())))
 
 
 def _with_both(message: Message, ours: RawFields) -> Message:
@@ -83,7 +86,7 @@ def _with_both(message: Message, ours: RawFields) -> Message:
     names = {name for name, _ in ours}
     headers = message["headers"]
     theirs = [field for field in headers if field[0].lower() in names]
-    fields = beside(_texts(ours), joined(_texts(theirs)))
+    fields = beside(_texts(ours), _texts(theirs))
     return {**message, "headers": [*(field for field in headers if field not in theirs), *raw(fields)]}
 
 
@@ -142,13 +145,12 @@ def with_retry_after(send: Send, refusal: StoreAnswer) -> Send:
 
     async def send_it(message: Message) -> None:
         if message["type"] in _RESPONSES and message["status"] in (429, 503):
-            message = {**message, "headers": list(message.get("headers", ()))}
             fields = message["headers"]
             given = next((value.decode("latin-1") for key, value in fields if key.lower() == name), None)
             seconds = retry_after_instead(refusal.decision, given)
             if seconds is not None:
                 kept = [field for field in fields if field[0].lower() != name]
-                message["headers"] = [*kept, (name, seconds.encode())]
+                message = {**message, "headers": [*kept, (name, seconds.encode())]}
         await send(message)
 
     return send_it

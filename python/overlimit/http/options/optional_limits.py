@@ -14,21 +14,6 @@ OptionalLimits: TypeAlias = LimitsLike | Callable[..., LimitsLike | None] | list
 """Limits, a function that returns them during a request, or None for no limit, or a list of these."""
 
 
-def check_is_no_view(limits: Any) -> None:
-    """Raise TypeError for a view in the place of limits, which a decorator without parentheses is given."""
-    if hasattr(limits, "as_view"):
-        raise TypeError(
-            f"{limits.__name__} is a class: write @method_decorator(rate_limit('5/minute'), name='dispatch')"
-        )
-    check_takes_no_group(limits)
-    if isinstance(limits, list):
-        return
-    try:
-        optional(limits)
-    except TypeError as error:
-        raise TypeError(f"above a view write @rate_limit('5/minute'), not @rate_limit: {error}") from None
-
-
 def optional(limits: Any) -> Any:
     """Return limits whose functions may return None for no limit."""
     if isinstance(limits, type) or (isinstance(limits, list) and not limits):
