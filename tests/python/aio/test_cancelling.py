@@ -404,6 +404,30 @@ def test_nobody_waits_behind_those_whose_loop_has_ended(store, ends):
     assert [each() for each in dropped] == [None] * (ends == "dropped")
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_slot_whose_block_ends_with_the_loop_is_left(proxy, redis_server, prefix, at_once):
+    slots = AsyncConcurrency(2, store=RedisStore(proxy.url, timeout=PATIENCE, prefix=prefix), name="slots")
+    direct = AsyncConcurrency(2, store=RedisStore(redis_server.unix_url(), prefix=prefix), name="slots")
+
+    async def hold():
+        async with slots.slot("a") as slot:
+            assert slot
+            await asyncio.sleep(PATIENCE)
+
+    async def main():
+        task = asyncio.create_task(hold())
+        while not await direct.in_use("a"):
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        proxy.delay(replies=0.05)
+        task.cancel()
+        if not at_once:
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert asyncio.run(direct.in_use("a")) == 0
+
+
 @pytest.mark.every_store
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_slot_that_is_dropped_is_left_in_memory_even_if_the_loop_ends_at_once(store, goes_on):

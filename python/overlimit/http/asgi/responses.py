@@ -52,11 +52,9 @@ class Answering:
         """Send a message; the first one says whether the request counts, and gets the fields."""
         if self.has_started or message["type"] not in _STARTS:
             return self._send(message)
+        # The fields may be of an iterator, which can be read but once.
         if type(message.get("headers")) is not list and message["type"] != "websocket.close":
-            message = {
-                **message,
-                "headers": list(message.get("headers") or ()),
-            }  # it may be readable once only
+            message = {**message, "headers": list(message.get("headers") or ())}
         return self._refund_then_start(message) if self._ledger.may_refund else self._start(message)
 
     async def _refund_then_start(self, message: Message) -> None:
