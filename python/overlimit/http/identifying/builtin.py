@@ -18,7 +18,7 @@ from typing import Any
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import nearest, short_repr
 from overlimit.http.answering.fields import checked_header_name
-from overlimit.http.callables import StandsForFunctions, check_callable, function_name
+from overlimit.http.callables import StandsForFunctions, check_callable, dotted_name
 from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
 from overlimit.http.identifying.identifiers import ReadsRequest, escaped, makes_an_identifier
 from overlimit.http.request import Request
@@ -238,7 +238,7 @@ def by_value(
     It is written as ``kind(name)``; its identifiers begin with ``start``, and ``counted`` returns the rest.
     """
     check_callable("normalise", normalise, 0, of="the value")
-    more = "" if normalise is None else f", normalise={function_name(normalise).removesuffix('()')}"
+    more = "" if normalise is None else f", normalise={dotted_name(normalise)}"
     written = f"{kind}({name!r}{more})"
 
     def name_of(value: object, _: Addresses) -> str:
