@@ -172,6 +172,12 @@ class RoutePlan:
         ledger.decide()
         return ledger
 
+    def deciding(self, request: Request) -> Steps[RequestLedger]:
+        """Decide as `decide` does, and leave it to the caller to call the stores."""
+        ledger = RequestLedger(request, self)
+        yield from ledger.deciding()
+        return ledger
+
 
 class PlanCache:
     """The plans of one app; safe for threads.
