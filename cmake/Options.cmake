@@ -17,9 +17,10 @@ find_package(Threads REQUIRED)
 
 add_library(overlimit_options INTERFACE)
 target_compile_features(overlimit_options INTERFACE cxx_std_20)
-# No FMA contraction: the doubles of the engine and of Lua must be the same doubles.
+# No FMA contraction: the doubles of the engine and of Lua must be the same doubles. No vectors of a few numbers
+# that lie side by side: a processor waits to load at once what it has just stored one by one.
 target_compile_options(overlimit_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -ffp-contract=off)
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -ffp-contract=off -fno-tree-slp-vectorize)
 if(OVERLIMIT_PORTABLE)
   target_compile_definitions(overlimit_options INTERFACE OVERLIMIT_PORTABLE)
 endif()

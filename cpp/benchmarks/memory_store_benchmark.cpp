@@ -28,7 +28,8 @@ void decide_repeatedly(benchmark::State& state, const CompiledPolicy& policy, st
   std::vector<Duration> retry(pairs), reset(pairs), delay(pairs);
   std::vector<Instant> time(1);
   std::vector<Receipt> receipt(pairs);
-  const Rows rows{status, remaining, retry, reset, delay, receipt};
+  const Rows rows{status.data(), remaining.data(), retry.data(), reset.data(),
+                  delay.data(),  receipt.data(),   pairs};
   std::vector<Charge> charges(identifiers);
   std::size_t next = 0;
   ChargeBits crowded = 0;

@@ -14,7 +14,7 @@ std::string_view checked_bytes(std::string_view bytes) {
 
 }  // namespace
 
-std::string_view IdentifierBytes::view(PyObject* identifier) {
+std::string_view IdentifierBytes::view_of_any(PyObject* identifier) {
   if (PyUnicode_Check(identifier)) {
     Py_ssize_t size = 0;
     if (const char* bytes = PyUnicode_AsUTF8AndSize(identifier, &size)) {

@@ -26,9 +26,17 @@ class IdentifierBytes {
  public:
   /// The bytes of a str (UTF-8, surrogatepass) or bytes identifier, valid as long as it and this live.
   /// TypeError for another type, ValueError for an empty one, thrown as PythonError.
-  std::string_view view(PyObject* identifier);
+  std::string_view view(PyObject* identifier) {
+    if (PyUnicode_Check(identifier) && PyUnicode_IS_COMPACT_ASCII(identifier) &&
+        PyUnicode_GET_LENGTH(identifier) > 0) [[likely]] {
+      return {static_cast<const char*>(PyUnicode_DATA(identifier)),
+              static_cast<std::size_t>(PyUnicode_GET_LENGTH(identifier))};
+    }
+    return view_of_any(identifier);
+  }
 
  private:
+  std::string_view view_of_any(PyObject* identifier);
   std::string_view encode(PyObject* text);
   std::vector<Object> encoded_;
 };
@@ -75,6 +83,20 @@ inline void check_cells(std::int64_t cells) {
 inline constexpr const char* kTooManyCharges = "a call must have at most 64 charges, and this one has more";
 inline constexpr const char* kNoIdentifier = "a call must name at least one identifier, such as 'user:42'";
 
+/// The charges of a call, and what they were made of. Borrows both.
+struct CallCharges {
+  std::span<const Charge> charges;
+  const Subject* subjects;
+
+  [[nodiscard]] std::size_t size() const { return charges.size(); }
+  /// Throws PythonError (a ValueError) if the call would take more work than one call may.
+  void check_cells() const {
+    std::int64_t cells = 0;
+    for (const Charge& charge : charges) cells += charge.policy->max_cells();
+    python::check_cells(cells);
+  }
+};
+
 /// Borrows policies and identifiers: they must outlive it.
 class ChargeList {
  public:
@@ -106,14 +128,9 @@ class ChargeList {
     });
   }
 
-  /// Throws PythonError (a ValueError) if the call would take more work than one call may.
-  void check_cells() const {
-    std::int64_t cells = 0;
-    for (const Charge& charge : charges()) cells += charge.policy->max_cells();
-    python::check_cells(cells);
-  }
-
+  void check_cells() const { call().check_cells(); }
   [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] CallCharges call() const { return {charges(), subjects()}; }
   [[nodiscard]] std::span<const Charge> charges() const { return {charges_.data(), size_}; }
   [[nodiscard]] const Subject* subjects() const { return subjects_.data(); }
 

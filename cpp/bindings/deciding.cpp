@@ -47,7 +47,7 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
   return keywords;
 }
 
-Object decided(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
+Object decided(std::span<LimiterState* const> limiters, const CallCharges& collected, Mode mode,
                Duration patience, PyObject* cost) {
   collected.check_cells();
   Deciding deciding(*limiters.front(), collected, mode, patience);
@@ -68,6 +68,20 @@ void tell(const LimiterState& limiter, const Object& decision) {
   call_hook("announce", on_decision.get(), decision.get());
 }
 
+/// The charge of a limiter to one identifier, as most calls have it. Borrows both.
+class LoneCharge {
+ public:
+  LoneCharge(PyObject* policy, PyObject* identifier, Cost units, Role role)
+      : subject_{policy, identifier, units, role},
+        charge_{&compiled(policy), bytes_.view(identifier), units, role} {}
+  [[nodiscard]] CallCharges call() const { return {{&charge_, 1}, &subject_}; }
+
+ private:
+  IdentifierBytes bytes_;
+  Subject subject_;
+  Charge charge_;
+};
+
 /// The charges of a limiter to identifiers, each once. Borrows the policy.
 template <Role role>
 void collect(PyObject* policy, std::span<PyObject* const> identifiers, Cost units, ChargeList& collected) {
@@ -87,16 +101,24 @@ void finish(const LimiterState& limiter, const Object& decision) {
   }
 }
 
-template <Mode mode, Role role>
-Object ask(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
-           const WholeCost& cost, Cost units) {
-  const Object policy = limiter.present_policy();
-  ChargeList collected;
-  collect<role>(policy.get(), identifiers, units, collected);
-  LimiterState* const limiters[] = {&limiter};
-  Object decision = decided(limiters, collected, mode, patience, cost.number());
+template <Mode mode>
+Object finished(const LimiterState& limiter, Object decision) {
   finish<mode>(limiter, decision);
   return decision;
+}
+
+template <Mode mode, Role role>
+[[gnu::flatten]] Object ask(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
+                            const WholeCost& cost, Cost units) {
+  const Object policy = limiter.present_policy();
+  LimiterState* const limiters[] = {&limiter};
+  if (identifiers.size() == 1) [[likely]] {
+    const LoneCharge lone(policy.get(), identifiers.front(), units, role);
+    return finished<mode>(limiter, decided(limiters, lone.call(), mode, patience, cost.number()));
+  }
+  ChargeList collected;
+  collect<role>(policy.get(), identifiers, units, collected);
+  return finished<mode>(limiter, decided(limiters, collected.call(), mode, patience, cost.number()));
 }
 
 /// A call that decides, to be awaited.
@@ -160,7 +182,7 @@ PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t
     if (identifiers.empty()) raise_value_error(kNoIdentifier);
     const WholeCost cost(keywords.cost);
     const Cost units = keywords.cost == one ? 1 : cost.units();
-    LimiterState& limiter = state_of(self);
+    LimiterState& limiter = state_of_self(self);
     if constexpr (when == When::later) {
       using Task = PendingDecision<mode, role>;
       return answer_or_pending(std::make_unique<Task>(limiter, identifiers, patience, cost, units)).release();
@@ -250,7 +272,8 @@ class PendingDecisionOfAll final : public DecidingTask {
 }  // namespace
 
 Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience) {
-  Object decision = decided(limiters_of(collected), collected.charges, mode, patience, collected.cost.get());
+  Object decision =
+      decided(limiters_of(collected), collected.charges.call(), mode, patience, collected.cost.get());
   finish(collected, mode, decision);
   return decision;
 }

@@ -53,9 +53,9 @@ std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Durat
 /// What one call that decides needs besides its arguments, which it borrows.
 class Deciding : NonCopyable {
  public:
-  Deciding(const LimiterState& limiter, const ChargeList& collected, Mode mode, Duration patience)
-      : timed_(limiter, collected.charges()),
-        decision_(collected.subjects(), collected.size(), pairs_of(collected.charges())) {
+  Deciding(const LimiterState& limiter, const CallCharges& collected, Mode mode, Duration patience)
+      : timed_(limiter, collected.charges),
+        decision_(collected.subjects, collected.size(), pairs_of(collected.charges)) {
     (*timed_).mode = mode;
     (*timed_).patience = patience;
   }
@@ -63,18 +63,18 @@ class Deciding : NonCopyable {
   [[nodiscard]] Rows rows() const { return decision_.rows(); }
 
   void ask(const Rows& rows, Store& store, const Interrupted& interrupted) {
-    store.decide({&*timed_, 1}, rows, {&decision_.time(), 1}, {&crowded_, 1}, interrupted);
+    store.decide_one(*timed_, rows, decision_.time(), crowded_, interrupted);
   }
 
-  Object answer(std::span<LimiterState* const> limiters, const ChargeList& collected, const Rows& rows,
+  Object answer(std::span<LimiterState* const> limiters, const CallCharges& collected, const Rows& rows,
                 PyObject* cost) {
-    const std::span<const Charge> charges = collected.charges();
+    const std::span<const Charge> charges = collected.charges;
     if (crowded_ != 0) count_crowded(limiters, charges, crowded_, limiters.front()->store_object.get());
     return Object::steal(decision_.finish(fold(charges, rows), cost));
   }
 
   Object answer_without(const StoreError& error, std::span<LimiterState* const> limiters,
-                        const ChargeList& collected, PyObject* cost) {
+                        const CallCharges& collected, PyObject* cost) {
     return decided_without_store(error, limiters, *timed_, collected, cost);
   }
 
@@ -90,9 +90,9 @@ class DecidingLater {
   DecidingLater(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
                 Duration patience, PyObject* cost)
       : limiters_(limiters),
-        collected_((collected.check_cells(), collected)),
+        collected_((collected.check_cells(), collected.call())),
         cost_(cost),
-        deciding_(*limiters.front(), collected, mode, patience),
+        deciding_(*limiters.front(), collected_, mode, patience),
         rows_(deciding_.rows()) {}
   void show_present() { deciding_.show_present(); }
   void ask(Store& store, const Interrupted& interrupted) { deciding_.ask(rows_, store, interrupted); }
@@ -103,7 +103,7 @@ class DecidingLater {
 
  private:
   std::span<LimiterState* const> limiters_;
-  const ChargeList& collected_;
+  CallCharges collected_;
   PyObject* cost_;
   Deciding deciding_;
   Rows rows_;

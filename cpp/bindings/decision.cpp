@@ -11,33 +11,16 @@
 #include "policy.hpp"
 
 namespace overlimit::python {
-namespace {
-
-// After the fields: the subjects, then the rows. An answer of on_error has neither.
-struct DecisionObject {
-  PyObject_VAR_HEAD Decision answer;
-  Instant time;
-  PyObject* cost;
-  std::size_t subject_count;
-  std::size_t row_count;
-  Source source;
-  std::atomic<ChargeBits> claimed;  // these were refunded or settled, or are being
-};
 
 PyTypeObject* decision_type = nullptr;
+KeptDecisions kept_decisions;
+
+namespace {
+
 std::array<PyObject*, 4> status_names{};
 std::array<PyObject*, 3> source_names{};
 
 DecisionObject& of(PyObject* self) { return *reinterpret_cast<DecisionObject*>(self); }
-
-std::span<Subject> subjects_of(DecisionObject& decision) {
-  return {reinterpret_cast<Subject*>(&decision + 1), decision.subject_count};
-}
-
-Rows rows_in(DecisionObject& decision) {
-  Subject* const end = subjects_of(decision).data() + decision.subject_count;
-  return rows_at(reinterpret_cast<std::byte*>(end), decision.row_count);
-}
 
 /// The subject of a row and the limit among its own.
 struct RowOwner {
@@ -48,7 +31,7 @@ struct RowOwner {
 // Nothing in a decision without rows.
 std::optional<RowOwner> binding_row_owner(DecisionObject& decision) {
   std::size_t row = decision.answer.binding_row;
-  for (const Subject& subject : subjects_of(decision)) {
+  for (const Subject& subject : decision.subjects()) {
     const std::size_t limits = compiled(subject.policy).size();
     if (row < limits) return RowOwner{&subject, row};
     row -= limits;
@@ -73,7 +56,7 @@ PyObject* get_reset_after(PyObject* self, void*) { return seconds(of(self).answe
 PyObject* get_delay(PyObject* self, void*) { return seconds(of(self).answer.delay); }
 // A row that can never pass has no delay to add.
 PyObject* get_ready_after(PyObject* self, void*) {
-  const Rows rows = rows_in(of(self));
+  const Rows rows = of(self).rows();
   Duration ready = of(self).answer.retry_after;
   for (std::size_t row = 0; row < of(self).row_count; ++row) {
     const Duration retry = rows.retry_after[row];
@@ -95,9 +78,9 @@ PyObject* get_identifier(PyObject* self, void*) {
 
 // Its rows say so only where it was used up before.
 PyObject* get_refused_by_meta(PyObject* self, void*) {
-  const Rows rows = rows_in(of(self));
+  const Rows rows = of(self).rows();
   std::size_t row = 0;
-  for (const Subject& subject : subjects_of(of(self))) {
+  for (const Subject& subject : of(self).subjects()) {
     for (std::size_t limits = compiled(subject.policy).size(); limits > 0; --limits, ++row) {
       if (subject.role == Role::on_refusal && rows.status[row] != Status::ok) Py_RETURN_TRUE;
     }
@@ -155,19 +138,19 @@ PyObject* reduce(PyObject* self, PyObject*) {
 // What was answered, with nothing to give back.
 void copy_answers(const Rows& from, const Rows& to) {
   copy_rows(from, to);
-  std::ranges::fill(to.receipt, Receipt{});
+  std::fill_n(to.receipt, to.count, Receipt{});
 }
 
 PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     DecisionObject& decision = of(self);
     const auto is_shadow = [](const Subject& subject) { return subject.role == Role::shadow; };
-    if (std::ranges::none_of(subjects_of(decision), is_shadow)) return Py_NewRef(self);
-    NewDecision enforced(subjects_of(decision).data(), decision.subject_count, decision.row_count);
+    if (std::ranges::none_of(decision.subjects(), is_shadow)) return Py_NewRef(self);
+    NewDecision enforced(decision.subjects().data(), decision.subject_count, decision.row_count);
     for (Subject& subject : enforced.subjects()) {
       if (is_shadow(subject)) subject.role = Role::enforce;
     }
-    copy_answers(rows_in(decision), enforced.rows());
+    copy_answers(decision.rows(), enforced.rows());
     enforced.time() = decision.time;
     return enforced.finish(decision.cost, decision.source);
   });
@@ -191,8 +174,8 @@ PyObject* postponed(PyObject* self, PyObject* microseconds) {
     if (PyErr_Occurred() != nullptr) throw PythonError{};
     if (wait < 1 || wait > kExact) raise_value_error("a wait lasts from 1 to 2**53 microseconds");
     DecisionObject& decision = of(self);
-    NewDecision later(subjects_of(decision).data(), decision.subject_count, decision.row_count);
-    copy_answers(rows_in(decision), later.rows());
+    NewDecision later(decision.subjects().data(), decision.subject_count, decision.row_count);
+    copy_answers(decision.rows(), later.rows());
     later.time() = decision.time;
     postpone(later.subjects(), later.rows(), decision.answer.status == Status::ok, Duration(wait));
     if (decision.row_count > 0) return later.finish(decision.cost, decision.source);
@@ -204,11 +187,12 @@ PyObject* postponed(PyObject* self, PyObject* microseconds) {
 }
 
 void destroy(PyObject* self) {
-  for (const Subject& subject : subjects_of(of(self))) {
+  for (const Subject& subject : of(self).subjects()) {
     Py_DECREF(subject.policy);
     Py_DECREF(subject.identifier);
   }
   Py_XDECREF(of(self).cost);
+  if (kept_decisions.keep(of(self))) return;
   PyTypeObject* type = Py_TYPE(self);
   PyObject_Free(self);
   Py_DECREF(type);
@@ -289,7 +273,7 @@ PyType_Spec spec = {"overlimit._core.Decision", sizeof(DecisionObject), 1,
 ChargeBits made_charges(DecisionObject& decision) {
   ChargeBits made = 0;
   ChargeBits bit = 1;
-  for (const Subject& subject : subjects_of(decision)) {
+  for (const Subject& subject : decision.subjects()) {
     if (decision.answer.status == Status::ok || subject.role == Role::always) made |= bit;
     bit <<= 1;
   }
@@ -320,31 +304,6 @@ bool add_decision(PyObject* module) {
          add_decision_values(module);
 }
 
-NewDecision::NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count) {
-  const std::size_t bytes = subject_count * sizeof(Subject) + row_count * kRowBytes;
-  auto* object = PyObject_NewVar(DecisionObject, decision_type, Py_ssize_t(bytes));
-  decision_ = checked(reinterpret_cast<PyObject*>(object));
-  object->cost = nullptr;
-  object->subject_count = subject_count;
-  object->row_count = row_count;
-  new (&object->claimed) std::atomic<ChargeBits>(0);
-  std::copy_n(subjects, subject_count, subjects_of(*object).begin());
-  for (const Subject& subject : subjects_of(*object)) {
-    Py_INCREF(subject.policy);
-    Py_INCREF(subject.identifier);
-  }
-}
-
-NewDecision::~NewDecision() {
-  if (decision_ != nullptr && !is_finalizing()) Py_DECREF(decision_);
-}
-
-std::span<Subject> NewDecision::subjects() const { return subjects_of(of(decision_)); }
-
-Rows NewDecision::rows() const { return rows_in(of(decision_)); }
-
-Instant& NewDecision::time() const { return of(decision_).time; }
-
 PyObject* NewDecision::finish(PyObject* cost, Source source) {
   std::vector<Charge> charges;
   for (const Subject& subject : subjects()) {
@@ -353,19 +312,12 @@ PyObject* NewDecision::finish(PyObject* cost, Source source) {
   return finish(fold(charges, rows()), cost, source);
 }
 
-PyObject* NewDecision::finish(const Decision& answer, PyObject* cost, Source source) {
-  of(decision_).answer = answer;
-  of(decision_).source = source;
-  of(decision_).cost = Py_NewRef(cost);
-  return std::exchange(decision_, nullptr);
-}
-
 RefundClaim::RefundClaim(PyObject* decision, ChargeBits charges) : decision_(checked_decision(decision)) {
   DecisionObject& charged = of(decision);
   const ChargeBits wanted = charges & made_charges(charged);
   taken_ = wanted & ~charged.claimed.fetch_or(wanted);
   if (taken_ == 0) return;
-  charged_ = {subjects_of(charged), rows_in(charged).receipt, charged.source};
+  charged_ = {charged.subjects(), charged.rows().receipts(), charged.source};
 }
 
 RefundClaim::~RefundClaim() {
@@ -376,7 +328,7 @@ void make_final(PyObject* decision) { of(decision).claimed.store(~ChargeBits{0},
 
 DecisionParts parts_of(PyObject* decision) {
   DecisionObject& found = of(checked_decision(decision));
-  return {found.answer, found.time, found.cost, found.source, subjects_of(found), rows_in(found)};
+  return {found.answer, found.time, found.cost, found.source, found.subjects(), found.rows()};
 }
 
 }  // namespace overlimit::python

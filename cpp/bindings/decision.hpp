@@ -3,9 +3,13 @@
 
 #include <Python.h>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
+#include <utility>
 
 #include "object.hpp"
 #include "overlimit/decision.hpp"
@@ -27,23 +31,116 @@ enum class Source : std::uint8_t { store, local, error };
 /// Adds the type to the module; false with a Python exception set.
 bool add_decision(PyObject* module);
 
+/// After the fields: the subjects, then the rows. An answer of on_error has neither.
+struct DecisionObject {
+  PyObject_VAR_HEAD Decision answer;
+  Instant time;
+  PyObject* cost;
+  std::size_t subject_count;
+  std::size_t row_count;
+  Source source;
+  std::atomic<ChargeBits> claimed;  ///< these were refunded or settled, or are being
+
+  [[nodiscard]] std::span<Subject> subjects() {
+    return {reinterpret_cast<Subject*>(this + 1), subject_count};
+  }
+  [[nodiscard]] Rows rows() {
+    return rows_at(reinterpret_cast<std::byte*>(this + 1) + subject_count * sizeof(Subject), row_count);
+  }
+};
+
+extern PyTypeObject* decision_type;
+
+/// The room for subjects and rows of a decision comes in units of so many bytes.
+inline constexpr std::size_t kRoomUnit = 64;
+constexpr std::size_t room_for(std::size_t subjects, std::size_t rows) {
+  return (subjects * sizeof(Subject) + rows * kRowBytes + kRoomUnit - 1) / kRoomUnit * kRoomUnit;
+}
+
+/// Decisions that are no more, for those to come: most live for a moment, and to find memory for one takes as
+/// long as to decide. Guarded by the GIL; without one, there are none.
+class KeptDecisions {
+ public:
+#ifdef Py_GIL_DISABLED
+  DecisionObject* take(std::size_t /*room*/) { return nullptr; }
+  bool keep(DecisionObject& /*decision*/) { return false; }
+#else
+  DecisionObject* take(std::size_t room) {
+    if (room > kLargest) return nullptr;
+    Shelf& shelf = shelves_[room / kRoomUnit];
+    if (shelf.count == 0) return nullptr;
+    DecisionObject* const decision = shelf.decisions[--shelf.count];
+    _Py_NewReference(reinterpret_cast<PyObject*>(decision));
+    return decision;
+  }
+  /// Keeps its memory, with its size and its type.
+  bool keep(DecisionObject& decision) {
+    const auto room = std::size_t(Py_SIZE(&decision));
+    if (room > kLargest) return false;
+    Shelf& shelf = shelves_[room / kRoomUnit];
+    if (shelf.count == kMost) return false;
+    shelf.decisions[shelf.count++] = &decision;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kLargest = 1024;
+  static constexpr std::size_t kMost = 16;
+  struct Shelf {
+    std::size_t count;
+    std::array<DecisionObject*, kMost> decisions;
+  };
+
+  std::array<Shelf, kLargest / kRoomUnit + 1> shelves_{};
+#endif
+};
+extern KeptDecisions kept_decisions;
+
+/// MemoryError is thrown as PythonError.
+inline DecisionObject* new_decision(std::size_t room) {
+  if (DecisionObject* const kept = kept_decisions.take(room)) [[likely]]
+    return kept;
+  PyObject* const made =
+      reinterpret_cast<PyObject*>(PyObject_NewVar(DecisionObject, decision_type, Py_ssize_t(room)));
+  return reinterpret_cast<DecisionObject*>(checked(made));
+}
+
 /// A decision in the making: room for its subjects and rows, which the store then fills.
 class NewDecision : NonCopyable {
  public:
   /// Takes references of its own to the subjects. MemoryError is thrown as PythonError.
-  NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count);
+  NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count)
+      : decision_(new_decision(room_for(subject_count, row_count))) {
+    decision_->cost = nullptr;
+    decision_->subject_count = subject_count;
+    decision_->row_count = row_count;
+    new (&decision_->claimed) std::atomic<ChargeBits>(0);
+    Subject* own = decision_->subjects().data();
+    for (const Subject& subject : std::span(subjects, subject_count)) {
+      *own++ = subject;
+      Py_INCREF(subject.policy);
+      Py_INCREF(subject.identifier);
+    }
+  }
   /// The answer of on_error, without subjects and rows.
   NewDecision() : NewDecision(nullptr, 0, 0) {}
-  ~NewDecision();
-  [[nodiscard]] std::span<Subject> subjects() const;
-  [[nodiscard]] Rows rows() const;
-  Instant& time() const;
+  ~NewDecision() {
+    if (decision_ != nullptr && !is_finalizing()) Py_DECREF(decision_);
+  }
+  [[nodiscard]] std::span<Subject> subjects() const { return decision_->subjects(); }
+  [[nodiscard]] Rows rows() const { return decision_->rows(); }
+  [[nodiscard]] Instant& time() const { return decision_->time; }
   /// Completes it: a new reference. `cost` is an int. Without an answer, the rows are folded.
-  PyObject* finish(const Decision& answer, PyObject* cost, Source source = Source::store);
+  PyObject* finish(const Decision& answer, PyObject* cost, Source source = Source::store) {
+    decision_->answer = answer;
+    decision_->source = source;
+    decision_->cost = Py_NewRef(cost);
+    return reinterpret_cast<PyObject*>(std::exchange(decision_, nullptr));
+  }
   PyObject* finish(PyObject* cost, Source source);
 
  private:
-  PyObject* decision_;
+  DecisionObject* decision_;
 };
 
 /// What a decision has charged, for as long as it lives: its subjects, and a receipt per row.

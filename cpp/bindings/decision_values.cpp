@@ -34,7 +34,7 @@ Object values_of(const DecisionParts& decision) {
   std::vector<Object> subjects;
   for (const Subject& subject : decision.subjects) subjects.push_back(subject_values(subject));
   std::vector<Object> rows;
-  for (std::size_t row = 0; row < decision.rows.status.size(); ++row) {
+  for (std::size_t row = 0; row < decision.rows.count; ++row) {
     rows.push_back(row_values(decision.rows, row));
   }
   return required(Py_BuildValue("LOiiLOO", static_cast<long long>(decision.time.micros()), decision.cost,

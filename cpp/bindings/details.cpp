@@ -22,7 +22,7 @@ DecisionParts decision_of(PyObject* self) {
   return parts_of(reinterpret_cast<DetailsObject*>(self)->decision);
 }
 
-Py_ssize_t size_of(const DecisionParts& decision) { return Py_ssize_t(decision.rows.status.size()); }
+Py_ssize_t size_of(const DecisionParts& decision) { return Py_ssize_t(decision.rows.count); }
 
 bool is_details(PyObject* object) { return Py_IS_TYPE(object, details_type); }
 

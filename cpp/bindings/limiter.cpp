@@ -23,11 +23,6 @@
 namespace overlimit::python {
 namespace {
 
-// Nothing until its __init__ is done, which another thread may be calling.
-struct LimiterObject {
-  PyObject_HEAD std::atomic<LimiterState*> state;
-};
-
 PyTypeObject* limiter_type = nullptr;
 
 LimiterObject& of(PyObject* self) { return *reinterpret_cast<LimiterObject*>(self); }
@@ -263,8 +258,10 @@ void warn_of_fork(const LimiterState& limiter) {
   call_hook("warn_of_fork", name_of(limiter.present_policy().get()));
 }
 
+}  // namespace
+
 // Of the threads that come here one does each of these, before any of them counts a call.
-[[gnu::noinline]] void notice_first_call(LimiterState& limiter, std::uint64_t now) {
+void notice_first_call(LimiterState& limiter, std::uint64_t now) {
   bool is_compared = false;
   bool is_forked = false;
   {
@@ -279,6 +276,8 @@ void warn_of_fork(const LimiterState& limiter) {
   if (!is_compared) compare_with_namesakes(limiter);
   if (is_forked) warn_of_fork(limiter);
 }
+
+namespace {
 
 // Calls under way go on with the policy they began with.
 PyObject* set_limits(PyObject* self, PyObject* arguments) {
@@ -595,18 +594,13 @@ LimiterState& state_of(PyObject* limiter) {
   if (!is_limiter(limiter)) {
     raise_about(PyExc_TypeError, "expected a Limiter, not %U", limiter);
   }
-  LimiterState* const state = of(limiter).state.load(std::memory_order_acquire);
-  if (state == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "this Limiter was not initialised: its __init__ was never called or did not finish");
-    throw PythonError{};
-  }
-  return *state;
+  return state_of_self(limiter);
 }
 
-void notice_call(LimiterState& limiter) {
-  const std::uint64_t now = fork_generation();
-  if (limiter.called_after != now || !limiter.is_compared) notice_first_call(limiter, now);
+void raise_uninitialised() {
+  PyErr_SetString(PyExc_RuntimeError,
+                  "this Limiter was not initialised: its __init__ was never called or did not finish");
+  throw PythonError{};
 }
 
 }  // namespace overlimit::python

@@ -12,6 +12,7 @@
 #include "free_threading.hpp"
 #include "object.hpp"
 #include "on_error.hpp"
+#include "overlimit/forks.hpp"
 #include "overlimit/store.hpp"
 #include "stats.hpp"
 
@@ -42,18 +43,39 @@ struct LimiterState {
   }
 };
 
+/// Nothing until its __init__ is done, which another thread may be calling.
+struct LimiterObject {
+  PyObject_HEAD std::atomic<LimiterState*> state;
+};
+
 /// Adds the type and the functions to the module; false with a Python exception set.
 bool add_limiter(PyObject* module);
+
+[[noreturn]] void raise_uninitialised();
+/// For methods, whose object Python has checked. RuntimeError for a limiter that was not initialised, as
+/// PythonError.
+inline LimiterState& state_of_self(PyObject* self) {
+  LimiterState* const state = reinterpret_cast<LimiterObject*>(self)->state.load(std::memory_order_acquire);
+  if (state == nullptr) [[unlikely]]
+    raise_uninitialised();
+  return *state;
+}
 
 /// RuntimeError for a limiter that was not initialised, TypeError for another object, as PythonError.
 LimiterState& state_of(PyObject* limiter);
 /// Whether it is a limiter, initialised or not.
 [[nodiscard]] bool is_limiter(PyObject* object);
 
+void notice_first_call(LimiterState& limiter, std::uint64_t forks);
+
 /// To be called before each call to the store. At a limiter's first call, and its first after an update, it
 /// warns of limiters that share its counts under other limits; after a fork its statistics start anew, and it
 /// warns, once per process, if its state is in memory.
-void notice_call(LimiterState& limiter);
+inline void notice_call(LimiterState& limiter) {
+  const std::uint64_t now = fork_generation();
+  if (limiter.called_after != now || !limiter.is_compared) [[unlikely]]
+    notice_first_call(limiter, now);
+}
 
 /// A call of these charges by the limiter's clock, which outlives it. PythonError from a clock of Python.
 class TimedCall {

@@ -367,7 +367,7 @@ Object ManyDecisions::decision(std::size_t row) const {
     collected.add(policy_of(row), identifier, units);
   });
   const Rows from = pairs_of_rows(row, row + 1);
-  NewDecision made(collected.subjects(), collected.size(), from.status.size());
+  NewDecision made(collected.subjects(), collected.size(), from.count);
   copy_rows(from, made.rows());
   made.time() = times_[row];
   const bool is_local = source == Source::local;

@@ -39,19 +39,19 @@ Object undecided(const Decision& answer, const Call& call, PyObject* cost) {
   return Object::steal(decision.finish(answer, cost, Source::error));
 }
 
-Object decided_here(std::span<LimiterState* const> limiters, Call call, const ChargeList& collected,
+Object decided_here(std::span<LimiterState* const> limiters, Call call, const CallCharges& collected,
                     PyObject* cost) {
   const Object fallback = local_fallback_object(limiters.front()->store_object.get());
   ChargeList charges;
   for (std::size_t i = 0; i < collected.size(); ++i) {
-    const Subject& subject = collected.subjects()[i];
+    const Subject& subject = collected.subjects[i];
     charges.add(local_policy_of(subject.policy), subject.identifier, subject.cost, subject.role);
   }
   call.charges = charges.charges();
   NewDecision decision(charges.subjects(), charges.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
   ChargeBits crowded = 0;
-  store_from(fallback.get())->decide({&call, 1}, rows, {&decision.time(), 1}, {&crowded, 1}, kInterrupted);
+  store_from(fallback.get())->decide_one(call, rows, decision.time(), crowded, kInterrupted);
   for (LimiterState* limiter : limiters) ++limiter->stats.local;
   if (crowded != 0) count_crowded(limiters, call.charges, crowded, fallback.get());
   return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));
@@ -72,7 +72,7 @@ OnError on_error_from(PyObject* name) {
 const char* name_of(OnError on_error) { return kNames[std::size_t(on_error)]; }
 
 Object decided_without_store(const StoreError& error, std::span<LimiterState* const> limiters,
-                             const Call& call, const ChargeList& collected, PyObject* cost) {
+                             const Call& call, const CallCharges& collected, PyObject* cost) {
   const OnError on_error = dynamic_cast<const CrossSlot*>(&error) ? OnError::raise : strictest(limiters);
   if (on_error == OnError::raise) throw;
   log_failure(error, limiters, on_error);

@@ -14,7 +14,7 @@
 
 namespace overlimit::python {
 
-class ChargeList;
+struct CallCharges;
 struct LimiterState;
 
 /// From the most lenient to the strictest: where several limiters decide together, the strictest counts.
@@ -29,7 +29,7 @@ Decision answer_without_store(OnError on_error, const StoreError& error, const S
 
 /// By the limiters' on_error; `raise` throws the error again. To be called while the error is handled.
 Object decided_without_store(const StoreError& error, std::span<LimiterState* const> limiters,
-                             const Call& call, const ChargeList& collected, PyObject* cost);
+                             const Call& call, const CallCharges& collected, PyObject* cost);
 
 /// Logs a failure that is not raised, and remembers it until the store answers again.
 void log_failure(const StoreError& error, std::span<LimiterState* const> limiters, OnError on_error);

@@ -9,7 +9,6 @@
 #include "overlimit/past_rates.hpp"
 
 namespace overlimit::python {
-namespace {
 
 /// The rates of a limiter that was updated, which a refund may ask for while another update adds some.
 class SharedRates {
@@ -37,14 +36,7 @@ struct Succession {
   std::uint64_t number;
 };
 
-struct PolicyObject {
-  PyObject_HEAD CompiledPolicy* compiled;
-  PyObject* name;
-  PyObject* limits;
-  PyObject* penalty;
-  PyObject* local_policy;               // nullptr: the policy itself
-  std::atomic<Succession*> succession;  // nullptr: of a limiter without updates; once set it stays
-};
+namespace {
 
 PyTypeObject* policy_type = nullptr;
 
@@ -157,7 +149,6 @@ std::optional<CompiledPolicy> fastest_since(PyObject* policy) {
   return succession->rates->fastest_since(succession->number, compiled(policy));
 }
 
-const CompiledPolicy& compiled(PyObject* policy) { return *of(policy).compiled; }
 PyObject* limits_of(PyObject* policy) { return of(policy).limits; }
 PyObject* name_of(PyObject* policy) { return of(policy).name; }
 PyObject* penalty_of(PyObject* policy) { return of(policy).penalty; }

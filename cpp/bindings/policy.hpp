@@ -3,12 +3,24 @@
 
 #include <Python.h>
 
+#include <atomic>
 #include <optional>
 
 #include "object.hpp"
 #include "overlimit/compiled_policy.hpp"
 
 namespace overlimit::python {
+
+struct Succession;
+
+struct PolicyObject {
+  PyObject_HEAD CompiledPolicy* compiled;
+  PyObject* name;
+  PyObject* limits;
+  PyObject* penalty;
+  PyObject* local_policy;               ///< nullptr: the policy itself
+  std::atomic<Succession*> succession;  ///< nullptr: of a limiter without updates; once set it stays
+};
 
 /// Makes the type; false with a Python exception set.
 bool prepare_policies(PyObject* module);
@@ -21,7 +33,9 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
                   Object local_policy = {});
 
 /// What the engine decides by, the limits as given, the name or None, and the penalty (all borrowed).
-const CompiledPolicy& compiled(PyObject* policy);
+inline const CompiledPolicy& compiled(PyObject* policy) {
+  return *reinterpret_cast<PolicyObject*>(policy)->compiled;
+}
 PyObject* limits_of(PyObject* policy);
 PyObject* name_of(PyObject* policy);
 PyObject* penalty_of(PyObject* policy);

@@ -82,7 +82,7 @@ bool is_own(const Subject& subject, const LimiterState& limiter) {
 void check_is_about(PyObject* decision, const LimiterState& limiter) {
   const DecisionParts parts = parts_of(decision);
   const auto is_ours = [&](const Subject& subject) { return is_own(subject, limiter); };
-  if (is_any(parts.rows.receipt) && std::ranges::none_of(parts.subjects, is_ours)) {
+  if (is_any(parts.rows.receipts()) && std::ranges::none_of(parts.subjects, is_ours)) {
     raise_value_error("this decision is about other policies: give it to the limiter that made it");
   }
 }
@@ -203,7 +203,7 @@ class Settling final : public StoreTask {
   Object answer_without(const StoreError& error) override {
     if (charging_) return charged(charging_->answer_without(error));
     TimedCall timed(*limiter_, asked_.charges());
-    return decided_without_store(error, {&limiter_, 1}, *timed, asked_, cost_.number());
+    return decided_without_store(error, {&limiter_, 1}, *timed, asked_.call(), cost_.number());
   }
 
  private:

@@ -18,7 +18,10 @@ struct Columns {
         delay(pairs),
         receipt(pairs) {}
 
-  Rows rows() { return {status, remaining, retry_after, reset_after, delay, receipt}; }
+  Rows rows() {
+    return {status.data(), remaining.data(), retry_after.data(), reset_after.data(),
+            delay.data(),  receipt.data(),   status.size()};
+  }
 
   std::vector<Status> status;
   std::vector<std::int64_t> remaining;

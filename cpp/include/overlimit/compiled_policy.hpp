@@ -38,7 +38,7 @@ class CompiledPolicy {
   [[nodiscard]] const std::string& name() const { return identity_.name(); }
   /// By algorithm, then by tag: the order the limits were given in changes no record and no script.
   [[nodiscard]] const std::vector<CompiledLimit>& limits() const { return limits_; }
-  [[nodiscard]] std::size_t size() const { return limits_.size(); }
+  [[nodiscard]] std::size_t size() const { return size_; }
   /// The memory store tells policies apart by it.
   [[nodiscard]] std::uint64_t digest() const { return identity_.digest(); }
   /// A hash of its limits and its penalty with all their numbers, without the name and the calendar's bounds.
@@ -68,6 +68,7 @@ class CompiledPolicy {
 
   PolicyIdentity identity_;
   std::vector<CompiledLimit> limits_;
+  std::size_t size_;  // of the limits
   std::optional<Penalty> penalty_;
   std::vector<Tag> tags_;
   std::shared_ptr<Dates> dates_;

@@ -17,7 +17,17 @@ struct Decision {
   std::size_t binding_row = 0;  ///< the row that decides
 };
 
+Decision fold_many(std::span<const Charge> charges, const Rows& rows);
+
 /// Folds the rows. Of equal rows the first binds, in the order in which the limits were given.
-Decision fold(std::span<const Charge> charges, const Rows& rows);
+inline Decision fold(std::span<const Charge> charges, const Rows& rows) {
+  const bool is_lone = charges.size() == 1 && charges[0].policy->size() == 1;
+  if (!is_lone || charges[0].role == Role::on_refusal) return fold_many(charges, rows);
+  return {.status = rows.status[0],
+          .remaining = rows.remaining[0],
+          .retry_after = rows.retry_after[0],
+          .reset_after = rows.reset_after[0],
+          .delay = rows.status[0] == Status::ok ? rows.delay[0] : Duration{}};
+}
 
 }  // namespace overlimit

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include "overlimit/non_copyable.hpp"
 
@@ -30,14 +29,29 @@ class ForkSafeMutex {
  public:
   ForkSafeMutex();
   ~ForkSafeMutex();
-  void lock() { mutex_.lock(); }
-  [[nodiscard]] bool try_lock() { return mutex_.try_lock(); }
-  void unlock() { mutex_.unlock(); }
+  void lock() {
+    if (!try_lock()) [[unlikely]]
+      wait();
+  }
+  [[nodiscard]] bool try_lock() {
+    State free = State::free;
+    return state_.compare_exchange_strong(free, State::held, std::memory_order_acquire,
+                                          std::memory_order_relaxed);
+  }
+  void unlock() {
+    if (state_.exchange(State::free, std::memory_order_release) == State::awaited) [[unlikely]]
+      state_.notify_one();
+  }
 
  private:
   friend class ForkSafeMutexes;
 
-  std::mutex mutex_;
+  /// Awaited: it is held, and somebody may sleep until it is free. (U. Drepper, Futexes Are Tricky, 2011.)
+  enum class State : std::uint32_t { free, held, awaited };
+
+  [[gnu::noinline]] void wait();
+
+  std::atomic<State> state_{State::free};
   ForkSafeMutex* previous_ = nullptr;
   ForkSafeMutex* next_ = nullptr;
 };

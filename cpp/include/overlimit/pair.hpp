@@ -19,16 +19,16 @@ struct FoundRecord {
   Cells cells{};
 };
 
-/// A pair at its own instant, before anything is charged.
+/// A pair at its own instant, before anything is charged. Begins without values, which `examine` sets.
 struct ExaminedPair {
-  Verdict verdict{};
-  Instant now{};            ///< the call's reading, but not before the record's own time
-  bool has_record = false;  ///< whether anything of a record is left
-  Header header{};          ///< of that record, as it is at now
-  std::size_t dropped = 0;  ///< oldest cells that no longer count
-  Instant expires_at{};     ///< when nothing of the record counts any more, never later than as written
-  Instant written_expiry{};
-  Duration delay{};  ///< how long the caller then waits, admitted now or when told to come back
+  Verdict verdict;
+  Instant now;          ///< the call's reading, but not before the record's own time
+  Duration delay;       ///< how long the caller then waits, admitted now or when told to come back
+  bool has_record;      ///< whether anything of a record is left; else nothing of what follows is set
+  Header header;        ///< of that record, as it is at now
+  std::size_t dropped;  ///< oldest cells that no longer count
+  Instant expires_at;   ///< when nothing of the record counts any more, never later than as written
+  Instant written_expiry;
 };
 
 /// The record of a pair after a charge: what a store writes.
@@ -38,13 +38,17 @@ struct ChargedPair : ChargedRecord<Header> {
 
 namespace detail {
 
+/// Whether this can be the time of a record that this limit has written.
+inline bool is_valid(Instant time, const FoundRecord& found) {
+  return time < min(kMaxTime, found.expires_at);
+}
+
 /// A record's own time; nothing if the record has expired, or cannot have been written by this limit.
 template <class Limited>
 std::optional<Instant> valid_time_of(const Limited& limit, const typename Limited::State& state,
                                      const FoundRecord& found, Instant reading) {
-  if (found.expires_at <= reading) return std::nullopt;
   const Instant time = time_of(limit, state);
-  if (time >= min(kMaxTime, found.expires_at)) return std::nullopt;
+  if (found.expires_at <= reading || !is_valid(time, found)) return std::nullopt;
   return time;
 }
 
@@ -71,75 +75,137 @@ void judge_delay(const Limited& limit, const Current<Limited>& current, const Ce
   pair.delay = wait();
 }
 
-// Inlined into the one function below, where a compiler would leave some algorithms outside: every hit
-// counts.
+// These are inlined where a call is decided, as a compiler would leave some algorithms outside: every hit
+// counts. A record that counts and none are told apart at once, so that what follows need not ask.
 template <class Limited>
-[[gnu::always_inline]] inline ExaminedPair examine(const Limited& limit, const FoundRecord* found,
-                                                   Instant reading, Cost cost, Duration patience) {
-  ExaminedPair pair;
-  pair.now = reading;
-  Current<Limited> current;
-  Cells cells;
-  if (found != nullptr) {
-    const auto state = state_from<typename Limited::State>(found->header);
-    if (const std::optional<Instant> time = valid_time_of(limit, state, *found, reading)) {
-      cells = found->cells;
-      pair.now = max(reading, *time);
-      current = advance(limit, state, cells, pair.now);
-    }
-  }
+[[gnu::always_inline]] inline void judge(const Limited& limit, const Current<Limited>& current,
+                                         const Cells& cells, Instant gone_at, Cost cost, Duration patience,
+                                         ExaminedPair& pair) {
   pair.verdict = admit(limit, current, cells, pair.now, cost);
-  if (current) {
-    pair.has_record = true;
-    pair.header = header_from(current->state);
-    pair.dropped = current->dropped;
-    pair.expires_at = min(found->expires_at, expires_at(limit, current->state, cells));
-    pair.written_expiry = found->expires_at;
-    if (pair.verdict.status == Status::over) {
-      // Cells that another program has written cannot be trusted.
-      pair.verdict.retry_after =
-          max(kMicrosecond, min(pair.verdict.retry_after, found->expires_at - pair.now));
-    }
+  // Cells that another program has written cannot be trusted.
+  if (pair.verdict.status == Status::over) {
+    pair.verdict.retry_after = max(kMicrosecond, min(pair.verdict.retry_after, gone_at - pair.now));
   }
   if constexpr (Delaying<Limited>) {
-    const Instant gone_at = current ? found->expires_at : Instant{} + kNever;
     if (pair.verdict.status != Status::never)
       judge_delay(limit, current, cells, gone_at, cost, patience, pair);
   }
-  return pair;
 }
 
 template <class Limited>
-ChargedPair charge(const Limited& limit, const ExaminedPair& pair, Cost cost) {
-  Current<Limited> current;
-  if (pair.has_record) current = {state_from<typename Limited::State>(pair.header), pair.dropped};
-  const auto after = charge(limit, current, pair.now, cost);
-  ChargedPair written{{header_from(after.state), after.dropped}, expires_at(limit, after.state, Cells{})};
-  if constexpr (KnowingRefunds<Limited>) {
-    if (knows_refunds(limit, after.state)) written.expires_at = max(written.expires_at, pair.written_expiry);
+[[gnu::always_inline]] inline void examine_current(const Limited& limit, const FoundRecord& found,
+                                                   const CurrentRecord<typename Limited::State>& current,
+                                                   Cost cost, Duration patience, ExaminedPair& pair) {
+  pair.has_record = true;
+  pair.header = header_from(current.state);
+  pair.dropped = current.dropped;
+  pair.expires_at = min(found.expires_at, expires_at(limit, current.state, found.cells));
+  pair.written_expiry = found.expires_at;
+  judge<Limited>(limit, current, found.cells, found.expires_at, cost, patience, pair);
+}
+
+template <class Limited>
+[[gnu::always_inline]] inline void examine(const Limited& limit, const FoundRecord* found, Instant reading,
+                                           Cost cost, Duration patience, ExaminedPair& pair) {
+  pair.now = reading;
+  pair.delay = {};
+  if (found != nullptr && found->expires_at > reading) [[likely]] {
+    const auto state = state_from<typename Limited::State>(found->header);
+    if (const Instant time = time_of(limit, state); is_valid(time, *found)) [[likely]] {
+      pair.now = max(reading, time);
+      if (const Current<Limited> current = advance(limit, state, found->cells, pair.now)) [[likely]]
+        return examine_current(limit, *found, *current, cost, patience, pair);
+    }
   }
-  // Not a copy of the optional, see header_from.
-  if (after.pushed) written.pushed = Cell{after.pushed->at, after.pushed->count};
-  return written;
+  pair.has_record = false;
+  judge<Limited>(limit, std::nullopt, Cells{}, Instant{} + kNever, cost, patience, pair);
+}
+
+/// Calls write(after, expires_at, gone_at) with the record after a charge: until when it is kept, and until
+/// when it counts, which is earlier where it knows what was refunded.
+template <class Limited, class Write>
+[[gnu::always_inline]] inline void charge(const Limited& limit, const ExaminedPair& pair, Cost cost,
+                                          const Write& write) {
+  using State = typename Limited::State;
+  if (!pair.has_record) {
+    const Charged<Limited> after = charge(limit, Current<Limited>{}, pair.now, cost);
+    const Instant gone_at = expires_at(limit, after.state, Cells{});
+    return write(after, gone_at, gone_at);
+  }
+  const CurrentRecord<State> current{state_from<State>(pair.header), pair.dropped};
+  const Charged<Limited> after = charge(limit, Current<Limited>{current}, pair.now, cost);
+  const Instant gone_at = expires_at(limit, after.state, Cells{});
+  Instant kept_until = gone_at;
+  if constexpr (KnowingRefunds<Limited>) {
+    if (knows_refunds(limit, after.state)) kept_until = max(gone_at, pair.written_expiry);
+  }
+  write(after, kept_until, gone_at);
+}
+
+template <class Limited>
+[[gnu::always_inline]] inline void fill_charged(const Limited& limit, const typename Limited::State& after,
+                                                Instant gone_at, Instant now, Instant created_at,
+                                                const Rows& rows, std::size_t row) {
+  rows.status[row] = Status::ok;
+  rows.remaining[row] = remaining(limit, after, now);
+  rows.retry_after[row] = {};
+  rows.reset_after[row] = gone_at - now;
+  rows.delay[row] = delay_of(limit, after, now);
+  rows.receipt[row] = {created_at, header_from(after)};
+}
+
+/// The instant for the row of a pair that was charged: a record that was there has told its time.
+template <class Limited>
+[[gnu::always_inline]] inline Instant time_after_charge(const Limited& limit, const ExaminedPair& pair,
+                                                        const typename Limited::State& after,
+                                                        Instant reading) {
+  return pair.has_record ? pair.now : max(reading, time_of(limit, after));
+}
+
+template <class Limited>
+[[gnu::always_inline]] inline void fill_uncharged(const Limited& limit, const ExaminedPair& pair,
+                                                  const Rows& rows, std::size_t row) {
+  const auto state = state_from<typename Limited::State>(pair.has_record ? pair.header : Header{});
+  rows.status[row] = pair.verdict.status;
+  rows.remaining[row] = remaining(limit, state, pair.now);
+  rows.retry_after[row] = pair.verdict.retry_after;
+  rows.reset_after[row] = pair.has_record ? max(Duration{}, pair.expires_at - pair.now) : Duration{};
+  rows.delay[row] = pair.delay;
+  rows.receipt[row] = {};
 }
 
 }  // namespace detail
+
+/// Calls action(algorithm) with the algorithm of a limit, which is inlined.
+template <class Action>
+[[gnu::always_inline]] inline decltype(auto) with_algorithm(const Limit& limit, const Action& action) {
+  return std::visit(
+      [&](const auto& limited) __attribute__((always_inline))->decltype(auto) { return action(limited); },
+      limit.algorithm());
+}
 
 /// Judges `cost` on the record found, or on none (nullptr). A record is treated as absent if it has expired
 /// at the call's reading (so nobody waits for longer than until its expiry), if its own time is out of range,
 /// or if it expires at or before its own time.
 [[gnu::noinline]] inline ExaminedPair examine(const Limit& limit, const FoundRecord* found, Instant reading,
                                               Cost cost, Duration patience = kNever) {
-  return std::visit(
-      [&](const auto& limited)
-          __attribute__((always_inline)) { return detail::examine(limited, found, reading, cost, patience); },
-      limit.algorithm());
+  ExaminedPair pair;
+  with_algorithm(
+      limit, [&](const auto& limited) __attribute__((always_inline)) {
+        detail::examine(limited, found, reading, cost, patience, pair);
+      });
+  return pair;
 }
 
 /// The record after charging a cost > 0, admitted or not. What it counts saturates below 2^53.
 inline ChargedPair charge(const Limit& limit, const ExaminedPair& pair, Cost cost) {
-  return std::visit([&](const auto& limited) { return detail::charge(limited, pair, cost); },
-                    limit.algorithm());
+  ChargedPair written;
+  with_algorithm(limit, [&](const auto& limited) {
+    detail::charge(limited, pair, cost, [&](const auto& after, Instant expires_at, Instant) {
+      written = {{header_from(after.state), after.dropped, after.pushed}, expires_at};
+    });
+  });
+  return written;
 }
 
 /// The most a limit can ever grant.
@@ -183,18 +249,7 @@ inline std::optional<RefundedRecord<Header>> refund(const Limit& limit, const Fo
 
 /// Fills a row for a pair that is not charged.
 inline void fill_uncharged(const Limit& limit, const ExaminedPair& pair, const Rows& rows, std::size_t row) {
-  const Header header = pair.has_record ? pair.header : Header{};
-  std::visit(
-      [&](const auto& limited) {
-        const auto state = state_from<typename std::decay_t<decltype(limited)>::State>(header);
-        rows.remaining[row] = remaining(limited, state, pair.now);
-      },
-      limit.algorithm());
-  rows.status[row] = pair.verdict.status;
-  rows.delay[row] = pair.delay;
-  rows.retry_after[row] = pair.verdict.retry_after;
-  rows.reset_after[row] = pair.has_record ? max(Duration{}, pair.expires_at - pair.now) : Duration{};
-  rows.receipt[row] = {};
+  with_algorithm(limit, [&](const auto& limited) { detail::fill_uncharged(limited, pair, rows, row); });
 }
 
 /// Changes the row of a pair that was not charged because its identifier is locked for this much longer: by
@@ -220,19 +275,11 @@ inline void fill_refused(const Limit& limit, const ExaminedPair& pair, Status ow
 /// Fills a row for a pair that was charged at this reading, under a key created at this time.
 inline void fill_charged(const Limit& limit, const Header& after, Instant reading, Instant created_at,
                          const Rows& rows, std::size_t row) {
-  std::visit(
-      [&](const auto& limited) {
-        using State = typename std::decay_t<decltype(limited)>::State;
-        const auto state = state_from<State>(after);
-        const Instant now = max(reading, time_of(limited, state));
-        rows.remaining[row] = remaining(limited, state, now);
-        rows.reset_after[row] = expires_at(limited, state, Cells{}) - now;
-        rows.delay[row] = detail::delay_of(limited, state, now);
-      },
-      limit.algorithm());
-  rows.status[row] = Status::ok;
-  rows.retry_after[row] = {};
-  rows.receipt[row] = {created_at, after};
+  with_algorithm(limit, [&](const auto& limited) {
+    const auto state = state_from<typename std::decay_t<decltype(limited)>::State>(after);
+    const Instant now = max(reading, time_of(limited, state));
+    detail::fill_charged(limited, state, expires_at(limited, state, Cells{}), now, created_at, rows, row);
+  });
 }
 
 /// Whether charges of this role are written although they may not have been admitted.

@@ -21,32 +21,41 @@ struct Receipt {
   Header after{};
 };
 
-/// The answers to the pairs of a call, in columns that the caller owns. One row per pair: charges in the
-/// order given, and for each its policy's limits in canonical order. Filled only when the call returns.
+/// The answers to the pairs of a call, in columns of this many rows that the caller owns. One row per pair:
+/// charges in the order given, and for each its policy's limits in canonical order. Filled only when the call
+/// returns.
 struct Rows {
-  std::span<Status> status;           ///< the pair's own verdict
-  std::span<std::int64_t> remaining;  ///< cost units still granted, after the call
-  std::span<Duration> retry_after;    ///< 0 | until this pair would admit | kNever
-  std::span<Duration> reset_after;    ///< until the record is back to "never seen"
-  std::span<Duration> delay;          ///< how long the caller then waits, admitted now or after retry_after
-  std::span<Receipt> receipt;
+  Status* status = nullptr;           ///< the pair's own verdict
+  std::int64_t* remaining = nullptr;  ///< cost units still granted, after the call
+  Duration* retry_after = nullptr;    ///< 0 | until this pair would admit | kNever
+  Duration* reset_after = nullptr;    ///< until the record is back to "never seen"
+  Duration* delay = nullptr;          ///< how long the caller then waits, admitted now or after retry_after
+  Receipt* receipt = nullptr;
+  std::size_t count = 0;
+
+  [[nodiscard]] std::span<const Receipt> receipts() const { return {receipt, count}; }
 };
 
 /// Rows from `first` on, `count` of them.
 inline Rows rows_of(const Rows& rows, std::size_t first, std::size_t count) {
-  return {rows.status.subspan(first, count),      rows.remaining.subspan(first, count),
-          rows.retry_after.subspan(first, count), rows.reset_after.subspan(first, count),
-          rows.delay.subspan(first, count),       rows.receipt.subspan(first, count)};
+  return {rows.status + first,
+          rows.remaining + first,
+          rows.retry_after + first,
+          rows.reset_after + first,
+          rows.delay + first,
+          rows.receipt + first,
+          count};
 }
 
 /// So many rows in memory of their own, which may begin without values: kRowBytes each.
 inline constexpr std::size_t kRowBytes = sizeof(Receipt) + 4 * sizeof(std::int64_t) + sizeof(Status);
 inline Rows rows_at(std::byte* memory, std::size_t count) {
-  const auto take = [&]<class T>(std::span<T>& column) {
-    column = {reinterpret_cast<T*>(memory), count};
+  const auto take = [&]<class T>(T*& column) {
+    column = reinterpret_cast<T*>(memory);
     memory += count * sizeof(T);
   };
   Rows rows;
+  rows.count = count;
   take(rows.receipt);  // the widest first
   take(rows.remaining);
   take(rows.retry_after);
@@ -57,12 +66,12 @@ inline Rows rows_at(std::byte* memory, std::size_t count) {
 }
 
 inline void copy_rows(const Rows& from, const Rows& to) {
-  std::ranges::copy(from.status, to.status.begin());
-  std::ranges::copy(from.remaining, to.remaining.begin());
-  std::ranges::copy(from.retry_after, to.retry_after.begin());
-  std::ranges::copy(from.reset_after, to.reset_after.begin());
-  std::ranges::copy(from.delay, to.delay.begin());
-  std::ranges::copy(from.receipt, to.receipt.begin());
+  std::copy_n(from.status, from.count, to.status);
+  std::copy_n(from.remaining, from.count, to.remaining);
+  std::copy_n(from.retry_after, from.count, to.retry_after);
+  std::copy_n(from.reset_after, from.count, to.reset_after);
+  std::copy_n(from.delay, from.count, to.delay);
+  std::copy_n(from.receipt, from.count, to.receipt);
 }
 
 /// What is left after a refund: the rows of these charges, which are of the same keys and of cost 0, and
@@ -105,6 +114,12 @@ class Store {
   /// these have their rows and times, and times of the others are as they were.
   virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                       std::span<ChargeBits> crowded, const Interrupted& interrupted) = 0;
+
+  /// The same for one call, as most come.
+  virtual void decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
+                          const Interrupted& interrupted) {
+    decide({&call, 1}, rows, {&time, 1}, {&crowded, 1}, interrupted);
+  }
 
   /// Throws what decide() would at once because no state of the store allows this call. Asks nobody.
   virtual void check(const Call& /*call*/) {}

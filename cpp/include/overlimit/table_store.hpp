@@ -16,6 +16,8 @@ class TableStore : public Store {
 
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
               std::span<ChargeBits> crowded, const Interrupted& interrupted) final;
+  void decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
+                  const Interrupted& interrupted) final;
   void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                  const Interrupted& interrupted) final;
   /// Throws OutOfMemory, with some perhaps locked, where a store that is full has no room for a key.

@@ -27,9 +27,13 @@ class Duration {
   /// How many whole times `b` fits into `a`, and what is left over.
   friend constexpr std::int64_t operator/(Duration a, Duration b) { return a.micros_ / b.micros_; }
   friend constexpr Duration operator%(Duration a, Duration b) { return Duration(a.micros_ % b.micros_); }
-  // By value: those of the standard library keep both in memory.
-  friend constexpr Duration min(Duration a, Duration b) { return a < b ? a : b; }
-  friend constexpr Duration max(Duration a, Duration b) { return a < b ? b : a; }
+  // Of the numbers: of objects, compilers choose between two places in memory.
+  friend constexpr Duration min(Duration a, Duration b) {
+    return Duration(a.micros_ < b.micros_ ? a.micros_ : b.micros_);
+  }
+  friend constexpr Duration max(Duration a, Duration b) {
+    return Duration(a.micros_ < b.micros_ ? b.micros_ : a.micros_);
+  }
 
  private:
   std::int64_t micros_;
@@ -40,6 +44,7 @@ class Instant {
  public:
   Instant() = default;
   constexpr explicit Instant(std::int64_t micros) noexcept : since_epoch_(micros) {}
+  constexpr explicit Instant(Duration since_epoch) noexcept : since_epoch_(since_epoch) {}
   [[nodiscard]] constexpr Duration since_epoch() const noexcept { return since_epoch_; }
   [[nodiscard]] constexpr std::int64_t micros() const noexcept { return since_epoch_.micros(); }
 
@@ -47,8 +52,8 @@ class Instant {
   friend constexpr Instant operator+(Instant a, Duration b) { return Instant(a.micros() + b.micros()); }
   friend constexpr Instant operator-(Instant a, Duration b) { return Instant(a.micros() - b.micros()); }
   friend constexpr Duration operator-(Instant a, Instant b) { return a.since_epoch_ - b.since_epoch_; }
-  friend constexpr Instant min(Instant a, Instant b) { return a < b ? a : b; }
-  friend constexpr Instant max(Instant a, Instant b) { return a < b ? b : a; }
+  friend constexpr Instant min(Instant a, Instant b) { return Instant(min(a.since_epoch_, b.since_epoch_)); }
+  friend constexpr Instant max(Instant a, Instant b) { return Instant(max(a.since_epoch_, b.since_epoch_)); }
 
  private:
   Duration since_epoch_;

@@ -1,6 +1,7 @@
 #include "overlimit/compiled_policy.hpp"
 
 #include <map>
+#include <mutex>
 #include <tuple>
 
 #include "overlimit/errors.hpp"
@@ -54,7 +55,10 @@ std::vector<std::int64_t> Penalty::packed() const {
 
 CompiledPolicy::CompiledPolicy(PolicyIdentity identity, const std::vector<Limit>& limits,
                                std::optional<Penalty> penalty)
-    : identity_(std::move(identity)), limits_(tagged(limits)), penalty_(std::move(penalty)) {
+    : identity_(std::move(identity)),
+      limits_(tagged(limits)),
+      size_(limits_.size()),
+      penalty_(std::move(penalty)) {
   if (limits_.empty() || limits_.size() > kMaxLimits) {
     throw InvalidLimit("a policy must have 1 to 16 limits, not " + std::to_string(limits_.size()));
   }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <mutex>
 #include <new>
 #include <thread>
 
@@ -128,6 +129,12 @@ void call_in_children(void (*run)() noexcept) {
 }
 
 ForkSafeMutex::ForkSafeMutex() { mutexes.add(*this); }
+
+void ForkSafeMutex::wait() {
+  while (state_.exchange(State::awaited, std::memory_order_acquire) != State::free) {
+    state_.wait(State::awaited, std::memory_order_relaxed);
+  }
+}
 
 ForkSafeMutex::~ForkSafeMutex() { mutexes.remove(*this); }
 

@@ -1,6 +1,7 @@
 #include "overlimit/policy_identity.hpp"
 
 #include <bit>
+#include <mutex>
 #include <new>
 #include <utility>
 

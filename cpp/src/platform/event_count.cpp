@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <mutex>
 
 #include <cerrno>
 #include <climits>

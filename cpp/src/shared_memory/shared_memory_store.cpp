@@ -1,6 +1,7 @@
 #include "overlimit/shared_memory_store.hpp"
 
 #include <unistd.h>
+#include <mutex>
 
 #include <ctime>
 

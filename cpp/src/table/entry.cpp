@@ -60,19 +60,18 @@ void drop_cells(Arena& arena, Record& record) {
   record.ring = {};
 }
 
-void commit(Arena& arena, UndoLog& log, Record& record, const ChargedPair& written) {
+void commit_cells(Arena& arena, UndoLog& log, Record& record, std::size_t dropped,
+                  const std::optional<Cell>& pushed) {
   if (Ring& ring = record.ring; ring.capacity > 0) {
-    const auto dropped = static_cast<std::uint32_t>(std::min<std::size_t>(written.dropped, ring.length));
-    ring.head = (ring.head + dropped) & (ring.capacity - 1);
-    ring.length -= dropped;
-  } else if (written.dropped > 0) {
+    const auto gone = static_cast<std::uint32_t>(std::min<std::size_t>(dropped, ring.length));
+    ring.head = (ring.head + gone) & (ring.capacity - 1);
+    ring.length -= gone;
+  } else if (dropped > 0) {
     record.ring = {};
   }
-  record.expires_at = written.expires_at;
-  record.header = written.state;
-  if (!written.pushed) return;
-  if (written.pushed->count < 0) return keep_note(arena, record, *written.pushed);
-  push(arena, log, record, *written.pushed);
+  if (!pushed) return;
+  if (pushed->count < 0) return keep_note(arena, record, *pushed);
+  push(arena, log, record, *pushed);
 }
 
 namespace {

@@ -101,7 +101,22 @@ inline std::size_t block_size(const UndoLog& log, std::size_t records) {
 
 /// Stores the record after a charge; the caller has saved it. Never fails: without room for one more cell the
 /// newest two are merged into the later one, which then counts for longer than necessary.
-void commit(Arena& arena, UndoLog& log, Record& record, const ChargedPair& written);
+[[gnu::noinline]] void commit_cells(Arena& arena, UndoLog& log, Record& record, std::size_t dropped,
+                                    const std::optional<Cell>& pushed);
+template <class State>
+void commit(Arena& arena, UndoLog& log, Record& record, const ChargedRecord<State>& after,
+            Instant expires_at) {
+  record.expires_at = expires_at;
+  record.header = header_from(after.state);
+  if (after.pushed || record.ring.capacity > 0) {
+    // Not the optional itself, which a call by reference would keep in memory all the way.
+    const auto pushed =
+        after.pushed ? std::optional(Cell{after.pushed->at, after.pushed->count}) : std::nullopt;
+    commit_cells(arena, log, record, after.dropped, pushed);
+  } else if (after.dropped > 0) {
+    record.ring = {};
+  }
+}
 
 /// Stores the record after a refund; the caller has saved it. A cell with nothing left is taken out, unless
 /// more cells follow it than the log has room for.
@@ -112,8 +127,11 @@ void drop_cells(Arena& arena, Record& record);
 /// Whether the entry starts with the records of these tags, in this order. Other records may follow.
 inline bool starts_with(Entry& entry, std::span<const Tag> tags) {
   if (entry.records < tags.size()) return false;
-  return std::equal(tags.begin(), tags.end(), entry.begin(),
-                    [](Tag tag, const Record& record) { return record.tag == tag; });
+  const Record* record = entry.begin();
+  for (const Tag tag : tags) {
+    if (record++->tag != tag) return false;
+  }
+  return true;
 }
 
 }  // namespace overlimit::table

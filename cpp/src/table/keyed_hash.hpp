@@ -38,10 +38,19 @@ inline std::uint64_t word_at(const char* bytes) noexcept {
   return word;
 }
 
+inline std::uint64_t half_word_at(const char* bytes) noexcept {
+  std::uint32_t half = 0;
+  std::memcpy(&half, bytes, sizeof half);
+  return half;
+}
+
+/// A word of 0 to 7 bytes, which with their number tells them apart. The pieces overlap, as copying a number
+/// of bytes that varies takes a call.
 inline std::uint64_t last_word(const char* bytes, std::size_t size) noexcept {
-  std::uint64_t word = 0;
-  std::memcpy(&word, bytes, size);
-  return word;
+  if (size >= 4) return half_word_at(bytes) << 32 | half_word_at(bytes + size - 4);
+  if (size == 0) return 0;
+  const auto byte = [&](std::size_t at) { return std::uint64_t{static_cast<unsigned char>(bytes[at])}; };
+  return byte(0) << 16 | byte(size / 2) << 8 | byte(size - 1);
 }
 
 inline KeyHash KeyedHash::operator()(std::uint64_t policy, std::string_view identifier) const noexcept {

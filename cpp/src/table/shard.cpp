@@ -158,7 +158,7 @@ void Shard::copy_records(Entry& to, Entry& from) {
       target.expires_at = source.expires_at;
       target.header = source.header;
       for (std::size_t i = 0; i < cells.size(); ++i) {
-        commit(arena_, log_, target, ChargedPair{{target.header, 0, cells[i]}, source.expires_at});
+        commit(arena_, log_, target, ChargedRecord<Header>{target.header, 0, cells[i]}, source.expires_at);
       }
     }
   }

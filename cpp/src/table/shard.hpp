@@ -83,13 +83,10 @@ class Shard {
 
   /// Loads what a call writes, if other processes may have written it last, before the lock is taken.
   void prefetch_shared() const {
-    if (!log_.is_kept()) return;
     platform::prefetch_for_writing(&state_);
     log_.prefetch();
   }
-  void prefetch_shared_entry(const KeyHash& key) const {
-    if (log_.is_kept()) index_.prefetch_entry(key);
-  }
+  void prefetch_shared_entry(const KeyHash& key) const { index_.prefetch_entry(key); }
   /// The same for what `find` reads for a key: first where it is looked up, then its entry.
   void prefetch_bucket(const KeyHash& key) const { index_.prefetch_bucket(key); }
   void prefetch_entry(const KeyHash& key) const { index_.prefetch_entry(key); }
@@ -135,7 +132,7 @@ class Shard {
   /// The same, or for all buckets of a small shard; and makes the rest as it is best for calls to come.
   bool sweep_in_turn(Instant real_now, std::size_t buckets);
   /// Puts everything back that the call has saved.
-  void abandon() noexcept;
+  [[gnu::noinline]] void abandon() noexcept;
   /// To be called before the lock is released.
   void end_call() noexcept {
     if (state_.arena.is_changing != 0) end_changes();
@@ -163,8 +160,8 @@ class Shard {
   void erase_if(const Predicate& is_erased);
   /// Whether erasing it changes no answer.
   [[nodiscard]] bool is_expired(const Entry& entry, Instant real_now) const;
-  void save_kept(Entry& entry, std::size_t records);
-  void end_changes() noexcept;
+  [[gnu::noinline]] void save_kept(Entry& entry, std::size_t records);
+  [[gnu::noinline]] void end_changes() noexcept;
   bool begin_counting();
   void end_counting();
   void add_to_index(Entry& entry);

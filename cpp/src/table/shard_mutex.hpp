@@ -71,11 +71,11 @@ class ShardMutex {
                                           std::memory_order_relaxed);
   }
   bool try_word_for_a_moment();
-  void wait_for_word(MutexWait& wait);
+  [[gnu::noinline]] void wait_for_word(MutexWait& wait);
   void come_back(const ComeBack& caller, Duration timeout);
   bool try_to_take(std::uint32_t seen);
   void sleep_while(std::uint32_t seen, MutexWait::Clock::time_point until);
-  void wake_one();
+  [[gnu::noinline]] void wake_one();
 
   std::optional<ForkSafeMutex> mutex_;
   std::atomic<std::uint32_t>* word_ = nullptr;

@@ -1,6 +1,9 @@
 #include "table/table.hpp"
 
+#include <mutex>
 #include <random>
+
+#include "table/plain_call.hpp"
 
 namespace overlimit::table {
 namespace {
@@ -54,24 +57,24 @@ bool have_same_time(const Call& one, const Call& other) {
       "or remove its file, and restart all processes that use it");
 }
 
-/// Has what targets need loaded while those before them are decided.
+/// Has what charges need loaded while those before them are decided.
 class Prefetching {
  public:
-  explicit Prefetching(std::span<const Target> targets) : targets_(targets) {}
-  /// To be called before the targets up to `decided` are.
+  explicit Prefetching(std::span<const KeyedCharge> charges) : charges_(charges) {}
+  /// To be called before the charges up to `decided` are.
   void advance(std::size_t decided) {
-    for (; bucket_ < std::min(targets_.size(), decided + 2 * kAhead); ++bucket_) {
-      targets_[bucket_].shard->prefetch_bucket(targets_[bucket_].key);
+    for (; bucket_ < std::min(charges_.size(), decided + 2 * kAhead); ++bucket_) {
+      charges_[bucket_].shard->prefetch_bucket(charges_[bucket_].key);
     }
-    for (; entry_ < std::min(targets_.size(), decided + kAhead); ++entry_) {
-      targets_[entry_].shard->prefetch_entry(targets_[entry_].key);
+    for (; entry_ < std::min(charges_.size(), decided + kAhead); ++entry_) {
+      charges_[entry_].shard->prefetch_entry(charges_[entry_].key);
     }
   }
 
  private:
   static constexpr std::size_t kAhead = 8;
 
-  std::span<const Target> targets_;
+  std::span<const KeyedCharge> charges_;
   std::size_t bucket_ = 0;
   std::size_t entry_ = 0;
 };
@@ -131,6 +134,19 @@ class HeldShards : NonCopyable {
   std::uint64_t locked_ = 0;
 };
 
+/// Locks one shard.
+class HeldShard : NonCopyable {
+ public:
+  HeldShard(Table& table, Shard& shard, MutexWait& wait) : shard_(shard) { table.hold_shard(shard, wait); }
+  ~HeldShard() {
+    shard_.end_call();
+    shard_.mutex.unlock();
+  }
+
+ private:
+  Shard& shard_;
+};
+
 template <class Action>
 void Table::with_shards(std::uint64_t chosen, MutexWait& wait, const Action& action) {
   const HeldShards locks(*this, chosen, wait);
@@ -142,9 +158,12 @@ void Table::with_shards(std::uint64_t chosen, MutexWait& wait, const Action& act
   }
 }
 
-void Table::hold_shard(Shard& shard, MutexWait& wait) {
+inline void Table::hold_shard(Shard& shard, MutexWait& wait) {
   shard.mutex.lock(wait);
-  if (!shard.log().is_kept()) return;
+  if (shard.log().is_kept()) check_held(shard, wait);
+}
+
+[[gnu::noinline]] void Table::check_held(Shard& shard, MutexWait& wait) {
   try {
     if (shard.needs_recovery()) recover(shard, wait);
     shard.check();
@@ -177,7 +196,7 @@ void Table::recover(Shard& shard, MutexWait& wait) {
   shard.recover(log.others != 0 && log.complete != 0);
 }
 
-void Table::recount(MutexWait& wait) {
+[[gnu::noinline]] void Table::recount(MutexWait& wait) {
   const HeldShards locks(*this, all_shards(), wait);
   std::uint64_t tracked = 0;
   for (const std::unique_ptr<Shard>& shard : shards_) tracked += shard->state().tracked;
@@ -192,12 +211,12 @@ unsigned Table::calls_per_sweep() const {
 }
 
 // True if it is time to sweep.
-bool Table::count_call(std::span<const Target> targets) const {
-  return !targets.empty() && targets[0].shard->count_call(calls_per_sweep());
+bool Table::count_call(std::span<const KeyedCharge> charges) const {
+  return !charges.empty() && charges[0].shard->count_call(calls_per_sweep());
 }
 
 // Two threads may choose the same shard.
-void Table::sweep_in_turn(Instant real_now) {
+[[gnu::noinline]] void Table::sweep_in_turn(Instant real_now) {
   const std::uint64_t occupied = state_.totals.occupied.load(std::memory_order_relaxed);
   if (occupied == 0) return;
   const unsigned from = turn_.load(std::memory_order_relaxed);
@@ -217,20 +236,24 @@ void Table::sweep_in_turn(Instant real_now) {
   }
 }
 
-template <class Targets>
-[[gnu::always_inline]] inline Table::Found Table::find_targets(const Call& call, Targets& targets,
-                                                               std::size_t first) {
-  Found found;
-  for (std::size_t i = 0; i < call.charges.size(); ++i) {
-    const Charge& charge = call.charges[i];
-    const KeyHash key = state_.hash(charge.policy->digest(), charge.identifier);
-    const std::size_t shard = shard_index(key);
-    shards_[shard]->prefetch_shared();
-    targets.emplace(first + i, &charge, key, shards_[shard].get(), found.pairs);
-    found.shards |= std::uint64_t{1} << shard;
-    found.pairs += charge.policy->size();
+[[gnu::always_inline]] inline KeyedCharge Table::keyed(const Charge& charge) const {
+  const KeyHash key = state_.hash(charge.policy->digest(), charge.identifier);
+  Shard& shard = *shards_[shard_index(key)];
+  if (shares_memory()) {
+    shard.prefetch_shared();
+    shard.prefetch_shared_entry(key);
   }
-  return found;
+  return {&charge, key, &shard};
+}
+
+template <class Keyed>
+[[gnu::always_inline]] inline std::uint64_t Table::find_keys(const Call& call, Keyed& keyed_charges,
+                                                             std::size_t first) const {
+  std::uint64_t shards = 0;
+  for (const Charge& charge : call.charges) {
+    shards |= bit_of(*keyed_charges.emplace(first++, keyed(charge)).shard);
+  }
+  return shards;
 }
 
 // No calendar is asked under the locks: if the clock shows another period by then, the call is dated anew.
@@ -240,33 +263,32 @@ Instant Table::transact(const Call& asked, MutexWait& wait, const Action& action
     throw std::invalid_argument("a call must have at most 64 charges, not " +
                                 std::to_string(asked.charges.size()));
   }
-  DatedCall dated(asked);
-  if (have_calendar(asked.charges)) dated.move_to(readings_of(asked).now);
+  if (!have_calendar(asked.charges)) [[likely]]
+    return transact(asked, nullptr, wait, action);
+  DatedCall dated(asked, readings_of(asked).now);
   for (;;) {
-    const Instant now = transact(dated, wait, action);
+    const Instant now = transact(*dated, &dated, wait, action);
     if (dated.holds_at(now)) return now;
     dated.move_to(now);
   }
 }
 
 template <class Action>
-Instant Table::transact(const DatedCall& dated, MutexWait& wait, const Action& action) {
-  const Call& call = *dated;
-  UninitialisedArray<Target, kMaxCharges> targets;
-  const Found found = find_targets(call, targets, 0);
-  const std::span own(targets.data(), call.charges.size());
-  for (const Target& target : own) target.shard->prefetch_shared_entry(target.key);
+[[gnu::always_inline]] inline Instant Table::transact(const Call& call, const DatedCall* dated,
+                                                      MutexWait& wait, const Action& action) {
+  UninitialisedArray<KeyedCharge, kMaxCharges> keyed_charges;
+  const std::uint64_t chosen = find_keys(call, keyed_charges, 0);
+  const std::span<const KeyedCharge> own(keyed_charges.data(), call.charges.size());
   if (state_.totals.recount.load(std::memory_order_relaxed) != 0) [[unlikely]]
     recount(wait);
   Readings readings{};
   bool is_sweep_due = false;
   {
-    const HeldShards held(*this, found.shards, wait);
+    const HeldShards held(*this, chosen, wait);
     readings = readings_of(call);
-    if (!dated.holds_at(readings.now)) return readings.now;
+    if (dated != nullptr && !dated->holds_at(readings.now)) return readings.now;
     try {
-      Transaction transaction(call, own, found.pairs, readings, state_.newest_creation);
-      action(transaction);
+      action(call, own, readings);
     } catch (const Damaged&) {
       held.find_damage();
       throw_damaged();
@@ -277,27 +299,85 @@ Instant Table::transact(const DatedCall& dated, MutexWait& wait, const Action& a
   return readings.now;
 }
 
-ChargeBits Table::decide(Transaction& transaction, const Rows& rows) {
-  const ChargeBits crowded = transaction.decide(rows);
+template <class Action>
+Instant Table::with_transaction(const Call& call, MutexWait& wait, const Action& action) {
+  return transact(call, wait,
+                  [&](const Call& dated, std::span<const KeyedCharge> charges, const Readings& readings) {
+                    Transaction transaction(dated, charges, readings, state_.newest_creation);
+                    action(transaction);
+                  });
+}
+
+[[gnu::noinline]] ChargeBits Table::decide_any(const Call& call, std::span<const KeyedCharge> charges,
+                                               const Readings& readings, const Rows& rows) {
+  const ChargeBits crowded = Transaction(call, charges, readings, state_.newest_creation).decide(rows);
   if (crowded != 0) state_.crowded_calls.fetch_add(1, std::memory_order_relaxed);
   return crowded;
 }
 
-void Table::decide_alone(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
-                         MutexWait& wait) {
-  time = transact(call, wait, [&](Transaction& transaction) { crowded = decide(transaction, rows); });
+[[gnu::always_inline]] inline ChargeBits Table::decide(const Call& call, std::span<const KeyedCharge> charges,
+                                                       const Readings& readings, const Rows& rows) {
+  UninitialisedArray<KnownKey, kMaxCharges> known;
+  std::size_t count = 0;
+  for (const KeyedCharge& each : charges) {
+    Entry* const entry = each.shard->find(each.key);
+    if (!is_plain(*each.charge, entry, readings.now)) return decide_any(call, charges, readings, rows);
+    known.emplace(count++, each.charge, each.shard, entry);
+  }
+  if (decide_plain(call, {known.data(), count}, readings, state_.newest_creation, rows)) return 0;
+  return decide_any(call, charges, readings, rows);
+}
+
+[[gnu::flatten]] void Table::decide_one(const Call& call, const Rows& rows, Instant& time,
+                                        ChargeBits& crowded, MutexWait& wait) {
+  if (call.charges.size() == 1 && !call.charges.front().policy->has_calendar()) [[likely]] {
+    time = decide_charge(call, rows, crowded, wait);
+  } else {
+    decide_several(call, rows, time, crowded, wait);
+  }
+}
+
+[[gnu::noinline]] void Table::decide_several(const Call& call, const Rows& rows, Instant& time,
+                                             ChargeBits& crowded, MutexWait& wait) {
+  time = transact(call, wait,
+                  [&](const Call& dated, std::span<const KeyedCharge> charges, const Readings& readings) {
+                    crowded = decide(dated, charges, readings, rows);
+                  });
+}
+
+// What transact() does, for the one charge that most calls have: there is one shard to lock.
+Instant Table::decide_charge(const Call& call, const Rows& rows, ChargeBits& crowded, MutexWait& wait) {
+  const KeyedCharge charge = keyed(call.charges.front());
+  Shard& shard = *charge.shard;
+  if (state_.totals.recount.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    recount(wait);
+  Readings readings;
+  bool is_sweep_due = false;
+  {
+    const HeldShard held(*this, shard, wait);
+    readings = readings_of(call);
+    try {
+      crowded = decide(call, {&charge, 1}, readings, rows);
+    } catch (const Damaged&) {
+      shard.abandon();
+      throw_damaged();
+    }
+    is_sweep_due = shard.count_call(calls_per_sweep());
+  }
+  if (is_sweep_due) sweep_in_turn(readings.real_now);
+  return readings.now;
 }
 
 void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                             std::span<ChargeBits> crowded, MutexWait& wait) {
-  UninitialisedArray<Target, kTogether> targets;
+  UninitialisedArray<KeyedCharge, kTogether> keyed_charges;
   std::uint64_t chosen = 0;
   std::size_t count = 0;
   for (const Call& call : calls) {
-    chosen |= find_targets(call, targets, count).shards;
+    chosen |= find_keys(call, keyed_charges, count);
     count += call.charges.size();
   }
-  const std::span found(targets.data(), count);
+  const std::span<const KeyedCharge> found(keyed_charges.data(), count);
   std::size_t sweeps_due = 0;
   Readings readings{};
   with_shards(chosen, wait, [&] {
@@ -309,8 +389,7 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
       const std::size_t pairs = pairs_of(calls[i].charges);
       if (i == 0 || !have_same_time(calls[i], calls[i - 1])) readings = readings_of(calls[i]);
       prefetching.advance(first + own.size());
-      Transaction transaction(calls[i], own, pairs, readings, state_.newest_creation);
-      crowded[i] = decide(transaction, rows_of(rows, first_row, pairs));
+      crowded[i] = decide(calls[i], own, readings, rows_of(rows, first_row, pairs));
       times[i] = readings.now;
       sweeps_due += count_call(own) ? 1 : 0;
       first += own.size();
@@ -322,7 +401,6 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
 
 void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                    std::span<ChargeBits> crowded, MutexWait& wait) {
-  if (calls.size() == 1) return decide_alone(calls[0], rows, times[0], crowded[0], wait);
   std::size_t first = 0;
   for (std::size_t i = 0; i < calls.size();) {
     const std::size_t count = count_together(calls.subspan(i));
@@ -332,7 +410,7 @@ void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Inst
     if (count > 1) {
       decide_together(calls.subspan(i, count), own, times.subspan(i), crowded.subspan(i), wait);
     } else {
-      decide_alone(calls[i], own, times[i], crowded[i], wait);
+      decide_one(calls[i], own, times[i], crowded[i], wait);
     }
     first += pairs;
     i += count;
@@ -341,12 +419,12 @@ void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Inst
 
 void Table::refund(const Call& call, std::span<const Receipt> receipts, Present* present, MutexWait& wait) {
   if (present == nullptr) {
-    transact(call, wait, [&](Transaction& transaction) { transaction.refund(receipts); });
+    with_transaction(call, wait, [&](Transaction& transaction) { transaction.refund(receipts); });
     return;
   }
   DatedCall shown({.charges = present->charges, .mode = Mode::peek}, readings_of(call).now);
   for (bool is_done = false; !is_done; shown.move_to(present->time)) {
-    present->time = transact(call, wait, [&](Transaction& transaction) {
+    present->time = with_transaction(call, wait, [&](Transaction& transaction) {
       is_done = shown.holds_at(transaction.now());
       if (!is_done) return;
       transaction.refund(receipts);
@@ -356,11 +434,11 @@ void Table::refund(const Call& call, std::span<const Receipt> receipts, Present*
 }
 
 void Table::lock(const Call& call, Duration duration, MutexWait& wait) {
-  transact(call, wait, [&](Transaction& transaction) { transaction.lock(duration); });
+  with_transaction(call, wait, [&](Transaction& transaction) { transaction.lock(duration); });
 }
 
 void Table::unlock(const Call& call, MutexWait& wait) {
-  transact(call, wait, [&](Transaction& transaction) { transaction.unlock(); });
+  with_transaction(call, wait, [&](Transaction& transaction) { transaction.unlock(); });
 }
 
 void Table::reset_all(const PolicyIdentity& policy, MutexWait& wait) {

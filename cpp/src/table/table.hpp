@@ -46,6 +46,7 @@ class Table {
   // The operations of a Store (store.hpp).
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
               std::span<ChargeBits> crowded, MutexWait& wait);
+  void decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded, MutexWait& wait);
   void refund(const Call& call, std::span<const Receipt> receipts, Present* present, MutexWait& wait);
   void lock(const Call& call, Duration duration, MutexWait& wait);
   void unlock(const Call& call, MutexWait& wait);
@@ -59,31 +60,40 @@ class Table {
   [[nodiscard]] std::size_t damaged_shards() const;
 
  private:
+  friend class HeldShard;
   friend class HeldShards;
 
-  struct Found {
-    std::uint64_t shards = 0;  ///< one bit each
-    std::size_t pairs = 0;
-  };
-  /// Sets, from `first` on, the targets of a call.
-  template <class Targets>
-  Found find_targets(const Call& call, Targets& targets, std::size_t first);
-  void decide_alone(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded, MutexWait& wait);
+  [[nodiscard]] KeyedCharge keyed(const Charge& charge) const;
+  /// Sets, from `first` on, the keys of a call, and returns their shards, one bit each.
+  template <class Keyed>
+  std::uint64_t find_keys(const Call& call, Keyed& keyed_charges, std::size_t first) const;
   /// Decides calls, of few charges in all and without a calendar, while their shards are locked: what they
   /// need is loaded from main memory at the same time.
   void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                        std::span<ChargeBits> crowded, MutexWait& wait);
-  ChargeBits decide(Transaction& transaction, const Rows& rows);
+  void decide_several(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
+                      MutexWait& wait);
+  Instant decide_charge(const Call& call, const Rows& rows, ChargeBits& crowded, MutexWait& wait);
+  /// Decides a call while its shards are locked.
+  ChargeBits decide(const Call& call, std::span<const KeyedCharge> charges, const Readings& readings,
+                    const Rows& rows);
+  ChargeBits decide_any(const Call& call, std::span<const KeyedCharge> charges, const Readings& readings,
+                        const Rows& rows);
 
   /// Runs an action while these shards are locked, and finds out which are damaged if it says that one is.
   template <class Action>
   void with_shards(std::uint64_t chosen, MutexWait& wait, const Action& action);
-  /// Calls action(transaction) with the shards of these charges locked, and returns the instant of the call.
+  /// Calls action(call, charges, readings), with the call as it was dated, while its shards are locked, and
+  /// returns its instant.
   template <class Action>
   Instant transact(const Call& asked, MutexWait& wait, const Action& action);
-  /// The same, but does nothing if the call is not dated for its instant.
+  /// The same for a call as it was dated, if it had to be; does nothing if that is for another instant.
   template <class Action>
-  Instant transact(const DatedCall& dated, MutexWait& wait, const Action& action);
+  Instant transact(const Call& call, const DatedCall* dated, MutexWait& wait, const Action& action);
+  /// Calls action(transaction) in the same way.
+  template <class Action>
+  Instant with_transaction(const Call& call, MutexWait& wait, const Action& action);
+  [[nodiscard]] bool shares_memory() const { return shards_.front()->log().is_kept(); }
   [[nodiscard]] std::size_t shard_index(const KeyHash& key) const { return key.low & (shards_.size() - 1); }
   /// All shards, a bit each.
   [[nodiscard]] std::uint64_t all_shards() const {
@@ -91,11 +101,12 @@ class Table {
   }
   /// Locks a shard, and has it recovered if a process died while it held it.
   void hold_shard(Shard& shard, MutexWait& wait);
+  void check_held(Shard& shard, MutexWait& wait);
   void recover(Shard& shard, MutexWait& wait);
   /// Counts the keys again, after a process died while it counted one.
   void recount(MutexWait& wait);
   [[nodiscard]] unsigned calls_per_sweep() const;
-  [[nodiscard]] bool count_call(std::span<const Target> targets) const;
+  [[nodiscard]] bool count_call(std::span<const KeyedCharge> charges) const;
   /// Sweeps a little of the next shard that may hold entries, unless somebody has locked it.
   void sweep_in_turn(Instant real_now);
 

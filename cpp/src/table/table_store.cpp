@@ -23,6 +23,12 @@ void TableStore::decide(std::span<const Call> calls, const Rows& rows, std::span
   table().decide(calls, rows, times, crowded, wait);
 }
 
+void TableStore::decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
+                            const Interrupted& interrupted) {
+  MutexWait wait(call.timeout.value_or(timeout()), interrupted);
+  table().decide_one(call, rows, time, crowded, wait);
+}
+
 void TableStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                            const Interrupted& interrupted) {
   MutexWait wait(call.timeout.value_or(timeout()), interrupted);

@@ -4,20 +4,20 @@
 #include <vector>
 
 #include "overlimit/errors.hpp"
+#include "overlimit/pair.hpp"
+#include "table/writing.hpp"
 
 namespace overlimit::table {
 namespace {
 
 constexpr std::size_t kBucketsPerInsert = 8;
-// Entries written with an injected clock are erased this long after their last write, in real time.
-constexpr Duration kInjectedKeep{3'600'000'000};
 // The retry_after of a charge that is refused only because of others in its overflow entry.
 constexpr Duration kCrowdedRetry{1'000'000};
 
 std::span<const CompiledLimit> limits_of(const Target& target) { return target.charge->policy->limits(); }
 
 FoundRecord found_in(const Target& target, const Record& record) {
-  return {record.expires_at, record.header, cells_of(target.shard->arena(), record)};
+  return found_record(target.shard->arena(), record);
 }
 
 // Keys without an entry of their own share an overflow entry, one per policy and shard. Policies without room
@@ -33,72 +33,21 @@ Verdict crowded(const ExaminedPair& pair) {
   return over(pair.has_record ? pair.expires_at - pair.now : kCrowdedRetry);
 }
 
-/// All that a call writes into entries, from here to complete(), or nothing: not even if its process dies.
-class WriteScope {
- public:
-  explicit WriteScope(std::span<const Target> targets) : targets_(targets) {
-    if (targets.empty() || !targets.front().shard->log().is_kept()) return;
-    leader_ = std::ranges::min(targets, {}, ordinal_of).shard;
-    begin();
-  }
-  ~WriteScope() {
-    if (leader_ == nullptr) return;
-    for (const Target& target : targets_) target.shard->abandon();
-    end();
-  }
-  WriteScope(const WriteScope&) = delete;
-  WriteScope& operator=(const WriteScope&) = delete;
-
-  void complete() {
-    if (leader_ == nullptr) return;
-    in_order();
-    leader_->log().state().complete = 1;
-    end();
-    leader_ = nullptr;
-  }
-
- private:
-  static unsigned ordinal_of(const Target& target) { return target.shard->ordinal(); }
-
-  void begin() {
-    std::uint64_t shards = 0;
-    for (const Target& target : targets_) shards |= std::uint64_t{1} << ordinal_of(target);
-    UndoLog::State& leading = leader_->log().state();
-    leading.complete = 0;
-    in_order();
-    leading.others = shards & (shards - 1);
-    in_order();
-    for_each_other([&](UndoLog& log) { log.state().leader = leader_->ordinal() + 1; });
-    in_order();
-  }
-
-  void end() {
-    for_each_other([](UndoLog& log) {
-      log.clear();
-      log.state().leader = 0;
-    });
-    leader_->log().clear();
-    leader_->log().state().others = 0;
-    in_order();
-  }
-
-  template <class Action>
-  void for_each_other(const Action& action) {
-    for (const Target& target : targets_) {
-      if (target.shard != leader_) action(target.shard->log());
-    }
-  }
-
-  std::span<const Target> targets_;
-  Shard* leader_ = nullptr;  // nullptr: nothing is to be done
-};
-
 }  // namespace
 
+Transaction::Transaction(const Call& call, std::span<const KeyedCharge> charges, const Readings& readings,
+                         std::atomic<Instant>& newest_creation)
+    : call_(call), readings_(readings), newest_creation_(newest_creation), examined_(pairs_of(call.charges)) {
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < charges.size(); ++i) {
+    room_.emplace(i, charges[i], row);
+    row += charges[i].charge->policy->size();
+  }
+  targets_ = {room_.data(), charges.size()};
+}
+
 ChargeBits Transaction::decide(const Rows& rows) {
-  sweep_if_full();
-  for (Target& target : targets_) find_entry(target);
-  if (targets_.size() > 1) share_costs();
+  find_entries();
   for (Target& target : targets_) examine(target);
   const Settlement settlement = settle(call_, [&](std::size_t i) { return targets_[i].verdict; });
   WriteScope writing(call_.mode == Mode::consume ? targets_ : std::span<Target>());
@@ -106,31 +55,38 @@ ChargeBits Transaction::decide(const Rows& rows) {
     if (cost_of(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
       refuse(target, settlement, rows);
     } else if (call_.mode == Mode::peek) {
-      std::size_t row = target.first;
-      for (const CompiledLimit& each : limits_of(target))
-        fill_as_charged(target, each.limit, rows, row++, {});
+      show_charged(target, rows);
     } else {
       charge(target, rows);
     }
   }
   writing.complete();
-  clean_up();
+  if (has_fresh_) clean_up();
   return call_.mode == Mode::consume ? crowded_ : 0;
-}
-
-Instant Transaction::next_creation() {
-  Instant newest = newest_creation_.load(std::memory_order_relaxed);
-  Instant created_at{};
-  do {
-    created_at = max(readings_.now, newest + kMicrosecond);
-  } while (!newest_creation_.compare_exchange_weak(newest, created_at, std::memory_order_relaxed));
-  return created_at;
 }
 
 void Transaction::sweep_if_full() {
   for (Target& target : targets_) {
     if (target.shard->is_full()) target.shard->sweep(readings_.real_now, target.shard->buckets_when_full());
   }
+}
+
+// Where all keys are known under these limits, nothing is changed on the way.
+void Transaction::find_entries() {
+  const auto is_known = [this](Target& target) { return find_known_entry(target); };
+  if (std::ranges::all_of(targets_, is_known)) return;
+  sweep_if_full();
+  for (Target& target : targets_) find_entry(target);
+  if (targets_.size() > 1) share_costs();
+}
+
+bool Transaction::find_known_entry(Target& target) {
+  target.cost = cost_of(*target.charge);
+  target.entry = target.shard->find(target.key);
+  const CompiledPolicy& policy = *target.charge->policy;
+  if (target.entry == nullptr || !starts_with(*target.entry, policy.tags())) return false;
+  find_lock(target, policy.size());
+  return true;
 }
 
 void Transaction::find_entry(Target& target) {
@@ -194,6 +150,7 @@ Entry* Transaction::start_entry(Target& target, const Holder& holder, Arena::Pur
   Entry* entry = target.shard->insert(holder.key, holder.policy, target.charge->policy->tags(), purpose);
   if (entry == nullptr) return nullptr;
   target.fresh = true;
+  has_fresh_ = true;
   if (overflow != nullptr) target.shard->copy_records(*entry, *overflow);
   return entry;
 }
@@ -210,35 +167,61 @@ void Transaction::share_costs() {
 }
 
 void Transaction::examine(Target& target) {
-  const Cost asked = cost_of(*target.charge);
+  const bool is_locked = target.lock && target.lock->holds(readings_.now);
+  Status verdict = is_locked ? Status::locked : Status::ok;
+  ExaminedPair* examined = &examined_[target.first];
   const Record* record = target.entry == nullptr ? nullptr : target.entry->begin();
-  std::size_t pair = target.first;
-  target.verdict = target.lock && target.lock->holds(readings_.now) ? Status::locked : Status::ok;
   for (const CompiledLimit& each : limits_of(target)) {
-    ExaminedPair& examined = examined_[pair++];
     const FoundRecord found = record == nullptr ? FoundRecord{} : found_in(target, *record++);
-    examined = overlimit::examine(each.limit, &found, readings_.now, target.cost, call_.patience);
-    if (target.cost > asked && examined.verdict.status == Status::never && asked <= most(each.limit)) {
-      examined.verdict = crowded(examined);
-    }
-    target.verdict = std::max(target.verdict, examined.verdict.status);
+    *examined = overlimit::examine(each.limit, &found, readings_.now, target.cost, call_.patience);
+    if (target.cost > cost_of(*target.charge)) judge_crowd(target, each.limit, *examined);
+    verdict = std::max(verdict, examined->verdict.status);
+    ++examined;
   }
+  target.verdict = verdict;
+}
+
+void Transaction::judge_crowd(const Target& target, const Limit& limit, ExaminedPair& examined) {
+  if (examined.verdict.status != Status::never || cost_of(*target.charge) > most(limit)) return;
+  examined.verdict = crowded(examined);
 }
 
 void Transaction::charge(Target& target, const Rows& rows) {
+  begin_charge(target);
   Shard& shard = *target.shard;
   Entry& entry = *target.entry;
-  if (!target.charged) shard.save(entry, target.charge->policy->size());
-  if (entry.created_at == Instant{}) entry.created_at = next_creation();
   Record* record = entry.begin();
   std::size_t row = target.first;
   for (const CompiledLimit& each : limits_of(target)) {
-    const ChargedPair written = fill_as_charged(target, each.limit, rows, row++, entry.created_at);
-    if (!target.charged) commit(shard.arena(), shard.log(), *record, written);
+    const ExaminedPair& pair = examined_[row];
+    with_algorithm(
+        each.limit, [&](const auto& limited) __attribute__((always_inline)) {
+          detail::charge(
+              limited, pair, target.cost,
+              [&](const auto& after, Instant expires_at, Instant gone_at) __attribute__((always_inline)) {
+                const Instant now = detail::time_after_charge(limited, pair, after.state, readings_.now);
+                detail::fill_charged(limited, after.state, gone_at, now, entry.created_at, rows, row);
+                if (charges_unadmitted(target.charge->role)) [[unlikely]]
+                  fill_as_unadmitted(target, each.limit, rows, row);
+                if (!target.charged) commit(shard.arena(), shard.log(), *record, after, expires_at);
+              });
+        });
     ++record;
+    ++row;
   }
-  set_sweep_time(target);
-  shard.written(entry);
+  end_charge(target);
+}
+
+void Transaction::begin_charge(Target& target) {
+  Entry& entry = *target.entry;
+  if (!target.charged) target.shard->save(entry, target.charge->policy->size());
+  if (entry.created_at == Instant{}) [[unlikely]]
+    entry.created_at = next_creation(readings_, newest_creation_);
+}
+
+void Transaction::end_charge(Target& target) {
+  set_sweep_time(*target.entry, readings_);
+  target.shard->written(*target.entry);
   mark_charged(target);
 }
 
@@ -249,17 +232,32 @@ void Transaction::mark_charged(Target& target) {
   for (Target& other : targets_) other.charged = other.charged || other.entry == target.entry;
 }
 
-ChargedPair Transaction::fill_as_charged(const Target& target, const Limit& limit, const Rows& rows,
-                                         std::size_t row, Instant created_at) {
-  const ChargedPair written = overlimit::charge(limit, examined_[row], target.cost);
-  fill_charged(limit, written.state, readings_.now, created_at, rows, row);
-  if (charges_unadmitted(target.charge->role)) {
-    const FoundRecord found =
-        target.entry == nullptr ? FoundRecord{} : found_in(target, target.entry->begin()[row - target.first]);
-    fill_unadmitted(call_, *target.charge, limit, &found, examined_[row], written, target.cost, target.lock,
-                    readings_.now, rows, row);
+void Transaction::show_charged(const Target& target, const Rows& rows) {
+  std::size_t row = target.first;
+  for (const CompiledLimit& each : limits_of(target)) {
+    const ExaminedPair& pair = examined_[row];
+    with_algorithm(
+        each.limit, [&](const auto& limited) __attribute__((always_inline)) {
+          detail::charge(
+              limited, pair,
+              target.cost, [&](const auto& after, Instant, Instant gone_at) __attribute__((always_inline)) {
+                const Instant now = detail::time_after_charge(limited, pair, after.state, readings_.now);
+                detail::fill_charged(limited, after.state, gone_at, now, {}, rows, row);
+                if (charges_unadmitted(target.charge->role)) [[unlikely]]
+                  fill_as_unadmitted(target, each.limit, rows, row);
+              });
+        });
+    ++row;
   }
-  return written;
+}
+
+void Transaction::fill_as_unadmitted(const Target& target, const Limit& limit, const Rows& rows,
+                                     std::size_t row) {
+  const ChargedPair written = overlimit::charge(limit, examined_[row], target.cost);
+  const FoundRecord found =
+      target.entry == nullptr ? FoundRecord{} : found_in(target, target.entry->begin()[row - target.first]);
+  fill_unadmitted(call_, *target.charge, limit, &found, examined_[row], written, target.cost, target.lock,
+                  readings_.now, rows, row);
 }
 
 void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows) {
@@ -277,17 +275,13 @@ void Transaction::refuse(Target& target, const Settlement& settlement, const Row
 void Transaction::write_lock(Target& target, const Lock& lock) {
   target.shard->save(*target.entry, 0);
   target.shard->save(*target.lock_record);
-  if (target.entry->created_at == Instant{}) target.entry->created_at = next_creation();
+  if (target.entry->created_at == Instant{})
+    target.entry->created_at = next_creation(readings_, newest_creation_);
   target.lock_record->header = header_of(lock);
   target.lock_record->expires_at = lock.expires_at;
-  set_sweep_time(target);
+  set_sweep_time(*target.entry, readings_);
   target.shard->written(*target.entry);
   mark_charged(target);
-}
-
-void Transaction::set_sweep_time(Target& target) {
-  Entry& entry = *target.entry;
-  entry.sweep_at = readings_.injected ? readings_.real_now + kInjectedKeep : entry.last_expiry();
 }
 
 Entry* Transaction::charged_entry(const Target& target, Instant created_at) {
@@ -314,13 +308,11 @@ void Transaction::refund(std::span<const Receipt> receipts) {
 }
 
 void Transaction::show(const Call& peek, const Rows& rows) {
-  std::vector<Target> targets;
-  std::size_t pairs = 0;
+  std::vector<KeyedCharge> charges;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
-    targets.push_back({&peek.charges[i], targets_[i].key, targets_[i].shard, pairs});
-    pairs += peek.charges[i].policy->size();
+    charges.push_back({&peek.charges[i], targets_[i].key, targets_[i].shard});
   }
-  Transaction(peek, targets, pairs, readings_, newest_creation_).decide(rows);
+  Transaction(peek, charges, readings_, newest_creation_).decide(rows);
 }
 
 void Transaction::refund_target(Target& target, std::span<const Receipt> receipts) {

@@ -10,14 +10,21 @@
 #include "overlimit/store.hpp"
 #include "overlimit/uninitialised_array.hpp"
 #include "table/shard.hpp"
+#include "table/writing.hpp"
 
 namespace overlimit::table {
 
-/// A charge, and the entry that decides it.
-struct Target {
+/// A charge, its key, and the shard in which that lies.
+struct KeyedCharge {
   const Charge* charge;
   KeyHash key;
   Shard* shard;
+};
+
+/// The same, and the entry that decides it.
+struct Target : KeyedCharge {
+  Target(const KeyedCharge& keyed, std::size_t first_row) : KeyedCharge(keyed), first(first_row) {}
+
   std::size_t first;       ///< the row of the charge's first pair
   Entry* entry = nullptr;  ///< nullptr: the key is new, and nothing is written
   Cost cost = 0;           ///< what the entry is charged; for an overflow entry, the sum of all that share it
@@ -28,22 +35,18 @@ struct Target {
   std::optional<Lock> lock{};     ///< none if it has been forgotten
 };
 
-/// The instants of a call: its own, and real time, by which entries are erased.
-struct Readings {
-  Instant now;
-  Instant real_now;
-  bool injected;  ///< now is not real time
-};
-
 /// The examined pairs of a call; most calls have few.
 class ExaminedPairs {
  public:
   explicit ExaminedPairs(std::size_t pairs)
-      : many_(pairs > kInline ? std::make_unique<ExaminedPair[]>(pairs) : nullptr),
+      : size_(pairs),
+        many_(pairs > kInline ? std::make_unique<ExaminedPair[]>(pairs) : nullptr),
         pairs_(many_ ? many_.get() : few_.data()) {}
   ExaminedPair& operator[](std::size_t pair) { return pairs_[pair]; }
+  [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
+  std::size_t size_;
   static constexpr std::size_t kInline = 16;
   UninitialisedArray<ExaminedPair, kInline> few_;
   std::unique_ptr<ExaminedPair[]> many_;
@@ -53,15 +56,10 @@ class ExaminedPairs {
 /// Decides one call and writes it: all of it or nothing.
 class Transaction {
  public:
-  /// The targets have their charge, key and shard; those shards are locked for as long as this lives.
+  /// Of these charges, those of the call. Their shards are locked for as long as this lives.
   /// `newest_creation` is when the newest entry of the table was created.
-  Transaction(const Call& call, std::span<Target> targets, std::size_t pairs, const Readings& readings,
-              std::atomic<Instant>& newest_creation)
-      : call_(call),
-        targets_(targets),
-        readings_(readings),
-        newest_creation_(newest_creation),
-        examined_(pairs) {}
+  Transaction(const Call& call, std::span<const KeyedCharge> charges, const Readings& readings,
+              std::atomic<Instant>& newest_creation);
 
   /// Decides the call, writes it if it passes, and fills the rows.
   /// Returns the crowded charges (see Store::decide). Throws OutOfMemory before anything is charged.
@@ -86,33 +84,40 @@ class Transaction {
     std::uint64_t policy;
   };
 
+  void find_entries();
+  /// False, with nothing changed, unless the key has an entry that starts with the records of its limits.
+  bool find_known_entry(Target& target);
   void find_entry(Target& target);
   Entry* entry_for_new_key(Target& target);
   static Entry* overflow_entry_for(const Target& target);
   [[nodiscard]] bool is_shared_by_another(const Target& target, const Entry& overflow) const;
-  static Entry* start_entry(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* overflow);
+  Entry* start_entry(Target& target, const Holder& holder, Arena::Purpose purpose, Entry* overflow);
   void share_costs();
   /// Looks from this record of the entry on: that after the limits, if the entry is as the policy has it.
   void find_lock(Target& target, std::size_t first_record);
   void examine(Target& target);
+  static void judge_crowd(const Target& target, const Limit& limit, ExaminedPair& examined);
   void charge(Target& target, const Rows& rows);
-  ChargedPair fill_as_charged(const Target& target, const Limit& limit, const Rows& rows, std::size_t row,
-                              Instant created_at);
+  void begin_charge(Target& target);
+  void end_charge(Target& target);
+  /// Fills the rows as if the target were charged.
+  void show_charged(const Target& target, const Rows& rows);
+  void fill_as_unadmitted(const Target& target, const Limit& limit, const Rows& rows, std::size_t row);
   void refuse(Target& target, const Settlement& settlement, const Rows& rows);
-  Instant next_creation();
   void write_lock(Target& target, const Lock& lock);
   void refund_target(Target& target, std::span<const Receipt> receipts);
   void mark_charged(Target& target);
   void sweep_if_full();
-  void set_sweep_time(Target& target);
   Entry* charged_entry(const Target& target, Instant created_at);
   void clean_up();
 
   const Call& call_;
+  UninitialisedArray<Target, kMaxCharges> room_;
   std::span<Target> targets_;
   Readings readings_;
   std::atomic<Instant>& newest_creation_;
   ChargeBits crowded_ = 0;  // the charges whose entry is an overflow entry
+  bool has_fresh_ = false;
   ExaminedPairs examined_;
 };
 

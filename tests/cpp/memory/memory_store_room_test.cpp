@@ -55,8 +55,10 @@ TEST_F(FourKeys, AreToldApartFromCrowdedChargesByTheirPlaces) {
     std::array<Receipt, 4> receipt{};
     Instant time{};
     ChargeBits crowded = 0;
-    store.decide(calls, {status, remaining, retry_after, reset_after, delay, receipt}, {&time, 1},
-                 {&crowded, 1}, {});
+    store.decide(calls,
+                 {status.data(), remaining.data(), retry_after.data(), reset_after.data(), delay.data(),
+                  receipt.data(), status.size()},
+                 {&time, 1}, {&crowded, 1}, {});
     return crowded;
   };
   EXPECT_EQ(decided(), 0b1010U);

@@ -22,7 +22,7 @@ class Records : public ::testing::Test {
   static constexpr std::size_t kBytes = 64 << 10;
 
   void push(std::int64_t at, std::int64_t count, std::size_t dropped = 0) {
-    commit(arena, log, record, ChargedPair{{{at + 1, 1, 0}, dropped, Cell{at, count}}, At(at + 100)});
+    commit(arena, log, record, ChargedRecord<Header>{{at + 1, 1, 0}, dropped, Cell{at, count}}, At(at + 100));
   }
   // Leaves no room for a ring of any size.
   void fill_arena() {
@@ -44,7 +44,7 @@ class Records : public ::testing::Test {
 };
 
 TEST_F(Records, TakeTheHeaderAndTheExpiryOfACharge) {
-  commit(arena, log, record, ChargedPair{{{1, 2, 3}, 0, std::nullopt}, At(44)});
+  commit(arena, log, record, ChargedRecord<Header>{{1, 2, 3}, 0, std::nullopt}, At(44));
   EXPECT_EQ(record.header, (Header{1, 2, 3}));
   EXPECT_EQ(record.expires_at, 44);
   EXPECT_EQ(record.tag, 7U);
@@ -101,9 +101,9 @@ TEST_F(Records, KeepANoteWithoutAnyRoom) {
   fill_arena();
   commit(arena, log, record, RefundedRecord<Header>{{1, 2, 9}, SIZE_MAX, 0, Cell{0, -7}});
   EXPECT_EQ(cells(), (std::vector<Cell>{{0, -7}}));
-  commit(arena, log, record, ChargedPair{{{1, 2, 9}, SIZE_MAX, Cell{0, -8}}, At(100)});
+  commit(arena, log, record, ChargedRecord<Header>{{1, 2, 9}, SIZE_MAX, Cell{0, -8}}, At(100));
   EXPECT_EQ(cells(), (std::vector<Cell>{{0, -8}}));
-  commit(arena, log, record, ChargedPair{{{1, 2, 8}, SIZE_MAX, std::nullopt}, At(100)});
+  commit(arena, log, record, ChargedRecord<Header>{{1, 2, 8}, SIZE_MAX, std::nullopt}, At(100));
   EXPECT_TRUE(cells().empty());
 }
 

@@ -36,8 +36,8 @@ class Shards : public ::testing::Test {
     return std::ranges::find(entry.begin(), entry.end(), limit.tag(), &Record::tag);
   }
   void charge(Record& record, std::int64_t at, std::int64_t count) {
-    commit(shard.arena(), shard.log(), record,
-           ChargedPair{{{at + 1, 1, 0}, 0, Cell{at, count}}, At(at + 100)});
+    commit(shard.arena(), shard.log(), record, ChargedRecord<Header>{{at + 1, 1, 0}, 0, Cell{at, count}},
+           At(at + 100));
   }
   std::vector<Cell> cells(const Record& record) const {
     const Cells view = cells_of(shard.arena(), record);

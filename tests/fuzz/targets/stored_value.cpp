@@ -81,7 +81,7 @@ void check_judgement(const Limit& limit, const FoundRecord& found, Instant now, 
   Duration wait{};
   Receipt receipt;
   Status status{};
-  const Rows rows{{&status, 1}, {&remaining, 1}, {&wait, 1}, {&wait, 1}, {&wait, 1}, {&receipt, 1}};
+  const Rows rows{&status, &remaining, &wait, &wait, &wait, &receipt, 1};
   fill_uncharged(limit, pair, rows, 0);
   check(remaining >= 0 && remaining <= most(limit), "what remains is between nothing and the limit");
   if (verdict.status != Status::ok || cost == 0) return;

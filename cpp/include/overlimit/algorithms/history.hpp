@@ -36,15 +36,16 @@ Current<Limited> advance(const Limited& limit, const History& state, const Cells
   return current;
 }
 
-/// How long until enough of the oldest cells have left for `excess` to be gone.
+/// How long until enough of the cells from this one on have left for `excess` to be gone. By value, so that a
+/// caller has them in registers until they are needed.
 template <KeepingHistory Limited>
-Duration until_gone(const Limited& limit, const CurrentRecord<History>& current, const Cells& cells,
-                    Instant now, std::int64_t excess) {
-  for (std::size_t i = current.dropped; i < cells.size(); ++i) {
+[[gnu::noinline]] Duration until_gone(const Limited& limit, std::int64_t newest, std::size_t oldest,
+                                      Cells cells, Instant now, std::int64_t excess) {
+  for (std::size_t i = oldest; i < cells.size(); ++i) {
     excess -= std::clamp<std::int64_t>(cells[i].count, 0, excess);
     if (excess == 0) return limit.leaves_at(cells[i].at) - now;
   }
-  return limit.leaves_at(current.state.newest) - now;
+  return limit.leaves_at(newest) - now;
 }
 
 template <KeepingHistory Limited>
@@ -53,7 +54,8 @@ Verdict admit(const Limited& limit, const Current<Limited>& current, const Cells
   if (cost > limit.limit) return kNeverAdmitted;
   if (!current) return kAdmitted;
   const std::int64_t excess = current->state.total - (limit.limit - cost);
-  return excess <= 0 ? kAdmitted : over(until_gone(limit, *current, cells, now, excess));
+  if (excess <= 0) return kAdmitted;
+  return over(until_gone(limit, current->state.newest, current->dropped, cells, now, excess));
 }
 
 template <KeepingHistory Limited>

@@ -45,6 +45,10 @@ struct SlidingWindow {
   [[nodiscard]] constexpr Instant leaves_at(std::int64_t block) const {
     return Instant{} + product(sum(block, blocks + 1), precision);
   }
+  /// The same of a block that begins at an instant in range: nothing saturates.
+  [[nodiscard]] constexpr Instant valid_leaves_at(std::int64_t block) const {
+    return Instant(std::int64_t(std::uint64_t(block + blocks + 1) * std::uint64_t(precision.micros())));
+  }
 };
 
 inline SlidingWindow SlidingWindow::make(std::span<const std::int64_t> numbers) {
@@ -67,7 +71,8 @@ constexpr Instant time_of(const SlidingWindow& window, const SlidingWindow::Stat
 /// When the newest block with a count leaves: a refund may have emptied the newest.
 inline Instant expires_at(const SlidingWindow& window, const SlidingWindow::State& state,
                           const Cells& cells) {
-  if (state.count > 0) return window.leaves_at(state.newest);
+  if (state.count > 0) [[likely]]
+    return window.valid_leaves_at(state.newest);
   for (std::size_t i = cells.size(); i-- > 0;) {
     if (cells[i].count > 0) return window.leaves_at(cells[i].at);
   }

@@ -82,8 +82,8 @@ inline Instant first_fit(const SlidingWindowCounter& counter, const SlidingWindo
 }
 
 /// When a cost that does not fit now will: in this window, in the next, or at the start of the one after.
-inline Instant fits_at(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state,
-                       Instant now, Cost cost) {
+[[gnu::noinline]] inline Instant fits_at(const SlidingWindowCounter& counter,
+                                         const SlidingWindowCounter::State& state, Instant now, Cost cost) {
   const Instant next = state.start + counter.period;
   if (counter.fits(state, next - kMicrosecond, cost))
     return first_fit(counter, state, now, next - kMicrosecond, cost);

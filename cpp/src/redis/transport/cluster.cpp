@@ -1,5 +1,6 @@
 // A Redis Cluster: its nodes, and which of them serves which slot.
 #include <map>
+#include <mutex>
 
 #include "overlimit/forks.hpp"
 #include "redis/protocol/addresses.hpp"

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <mutex>
 
 #include <array>
 #include <cerrno>

@@ -1,6 +1,7 @@
 #include "redis/transport/per_process.hpp"
 
 #include <unistd.h>
+#include <mutex>
 
 namespace overlimit::redis::transport {
 namespace {
