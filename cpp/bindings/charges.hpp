@@ -89,12 +89,38 @@ struct CallCharges {
   const Subject* subjects;
 
   [[nodiscard]] std::size_t size() const { return charges.size(); }
+  [[nodiscard]] std::size_t pairs() const { return pairs_of(charges); }
+  [[nodiscard]] const Subject& subject(std::size_t place) const { return subjects[place]; }
+  [[nodiscard]] const CallCharges& call() const { return *this; }
   /// Throws PythonError (a ValueError) if the call would take more work than one call may.
   void check_cells() const {
     std::int64_t cells = 0;
     for (const Charge& charge : charges) cells += charge.policy->max_cells();
     python::check_cells(cells);
   }
+};
+
+/// The only charge of a call, as most calls have it. Borrows the policy and the identifier. What CallCharges
+/// tells, but known when this is compiled.
+class LoneCharge : NonCopyable {
+ public:
+  LoneCharge(PyObject* policy, PyObject* identifier, Cost units, Role role)
+      : subject_{policy, identifier, units, role},
+        charge_{&compiled(policy), bytes_.view(identifier), units, role},
+        charges{&charge_, 1} {}
+  [[nodiscard]] static constexpr std::size_t size() { return 1; }
+  [[nodiscard]] std::size_t pairs() const { return charge_.policy->size(); }
+  [[nodiscard]] const Subject& subject(std::size_t /*place*/) const { return subject_; }
+  [[nodiscard]] CallCharges call() const { return {charges, &subject_}; }
+  void check_cells() const { python::check_cells(charge_.policy->max_cells()); }
+
+ private:
+  IdentifierBytes bytes_;
+  Subject subject_;
+  Charge charge_;
+
+ public:
+  const std::span<const Charge, 1> charges;
 };
 
 /// Borrows policies and identifiers: they must outlive it.

@@ -47,7 +47,8 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
   return keywords;
 }
 
-Object decided(std::span<LimiterState* const> limiters, const CallCharges& collected, Mode mode,
+template <class Charges>
+Object decided(std::span<LimiterState* const> limiters, const Charges& collected, Mode mode,
                Duration patience, PyObject* cost) {
   collected.check_cells();
   Deciding deciding(*limiters.front(), collected, mode, patience);
@@ -67,20 +68,6 @@ void tell(const LimiterState& limiter, const Object& decision) {
   const Object on_decision = Object::borrow(limiter.on_decision.get());
   call_hook("announce", on_decision.get(), decision.get());
 }
-
-/// The charge of a limiter to one identifier, as most calls have it. Borrows both.
-class LoneCharge {
- public:
-  LoneCharge(PyObject* policy, PyObject* identifier, Cost units, Role role)
-      : subject_{policy, identifier, units, role},
-        charge_{&compiled(policy), bytes_.view(identifier), units, role} {}
-  [[nodiscard]] CallCharges call() const { return {{&charge_, 1}, &subject_}; }
-
- private:
-  IdentifierBytes bytes_;
-  Subject subject_;
-  Charge charge_;
-};
 
 /// The charges of a limiter to identifiers, each once. Borrows the policy.
 template <Role role>
@@ -110,12 +97,14 @@ Object finished(const LimiterState& limiter, Object decision) {
 template <Mode mode, Role role>
 [[gnu::flatten]] Object ask(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
                             const WholeCost& cost, Cost units) {
-  const Object policy = limiter.present_policy();
   LimiterState* const limiters[] = {&limiter};
   if (identifiers.size() == 1) [[likely]] {
+    // The decision keeps it from before the GIL may be given up.
+    const auto& policy = limiter.policy_for_now();
     const LoneCharge lone(policy.get(), identifiers.front(), units, role);
-    return finished<mode>(limiter, decided(limiters, lone.call(), mode, patience, cost.number()));
+    return finished<mode>(limiter, decided(limiters, lone, mode, patience, cost.number()));
   }
+  const Object policy = limiter.present_policy();
   ChargeList collected;
   collect<role>(policy.get(), identifiers, units, collected);
   return finished<mode>(limiter, decided(limiters, collected.call(), mode, patience, cost.number()));
@@ -171,9 +160,10 @@ class PendingDecision final : public DecidingTask {
   ChargeList collected_;
 };
 
-// A template, since every hit counts.
+// A template that is inlined, since every hit counts.
 template <Mode mode, bool takes_patience, Role role = Role::enforce, When when = When::now>
-PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+[[gnu::flatten]] PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
+                                           PyObject* names) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     const Keywords keywords = parse_keywords(arguments + count, names, takes_patience);
     const bool is_patient = takes_patience && keywords.patience != nullptr;

@@ -50,12 +50,13 @@ using Collect = std::function<void(ChargesOfLimiters&)>;
 /// The same as a task, which keeps alive what these charges borrow.
 std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience, Object kept);
 
-/// What one call that decides needs besides its arguments, which it borrows.
+/// What one call that decides needs besides its arguments, which it borrows. `Charges` are CallCharges or a
+/// LoneCharge.
+template <class Charges>
 class Deciding : NonCopyable {
  public:
-  Deciding(const LimiterState& limiter, const CallCharges& collected, Mode mode, Duration patience)
-      : timed_(limiter, collected.charges),
-        decision_(collected.subjects, collected.size(), pairs_of(collected.charges)) {
+  Deciding(const LimiterState& limiter, const Charges& collected, Mode mode, Duration patience)
+      : timed_(limiter, collected.charges), decision_(collected) {
     (*timed_).mode = mode;
     (*timed_).patience = patience;
   }
@@ -66,16 +67,16 @@ class Deciding : NonCopyable {
     store.decide_one(*timed_, rows, decision_.time(), crowded_, interrupted);
   }
 
-  Object answer(std::span<LimiterState* const> limiters, const CallCharges& collected, const Rows& rows,
+  Object answer(std::span<LimiterState* const> limiters, const Charges& collected, const Rows& rows,
                 PyObject* cost) {
-    const std::span<const Charge> charges = collected.charges;
-    if (crowded_ != 0) count_crowded(limiters, charges, crowded_, limiters.front()->store_object.get());
-    return Object::steal(decision_.finish(fold(charges, rows), cost));
+    if (crowded_ != 0) [[unlikely]]
+      count_crowded(limiters, collected.charges, crowded_, limiters.front()->store_object.get());
+    return Object::steal(decision_.finish(collected.charges, rows, cost));
   }
 
   Object answer_without(const StoreError& error, std::span<LimiterState* const> limiters,
-                        const CallCharges& collected, PyObject* cost) {
-    return decided_without_store(error, limiters, *timed_, collected, cost);
+                        const Charges& collected, PyObject* cost) {
+    return decided_without_store(error, limiters, *timed_, collected.call(), cost);
   }
 
  private:
@@ -105,7 +106,7 @@ class DecidingLater {
   std::span<LimiterState* const> limiters_;
   CallCharges collected_;
   PyObject* cost_;
-  Deciding deciding_;
+  Deciding<CallCharges> deciding_;
   Rows rows_;
 };
 

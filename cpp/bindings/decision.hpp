@@ -70,7 +70,11 @@ class KeptDecisions {
     Shelf& shelf = shelves_[room / kRoomUnit];
     if (shelf.count == 0) return nullptr;
     DecisionObject* const decision = shelf.decisions[--shelf.count];
+#if defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG)
     _Py_NewReference(reinterpret_cast<PyObject*>(decision));
+#else
+    Py_SET_REFCNT(decision, 1);
+#endif
     return decision;
   }
   /// Keeps its memory, with its size and its type.
@@ -110,17 +114,13 @@ class NewDecision : NonCopyable {
  public:
   /// Takes references of its own to the subjects. MemoryError is thrown as PythonError.
   NewDecision(const Subject* subjects, std::size_t subject_count, std::size_t row_count)
-      : decision_(new_decision(room_for(subject_count, row_count))) {
-    decision_->cost = nullptr;
-    decision_->subject_count = subject_count;
-    decision_->row_count = row_count;
-    new (&decision_->claimed) std::atomic<ChargeBits>(0);
-    Subject* own = decision_->subjects().data();
-    for (const Subject& subject : std::span(subjects, subject_count)) {
-      *own++ = subject;
-      Py_INCREF(subject.policy);
-      Py_INCREF(subject.identifier);
-    }
+      : NewDecision(subject_count, row_count) {
+    for (std::size_t i = 0; i < subject_count; ++i) add(i, subjects[i]);
+  }
+  /// The same of the charges of a call.
+  template <class Charges>
+  explicit NewDecision(const Charges& charges) : NewDecision(charges.size(), charges.pairs()) {
+    for (std::size_t i = 0; i < charges.size(); ++i) add(i, charges.subject(i));
   }
   /// The answer of on_error, without subjects and rows.
   NewDecision() : NewDecision(nullptr, 0, 0) {}
@@ -130,16 +130,40 @@ class NewDecision : NonCopyable {
   [[nodiscard]] std::span<Subject> subjects() const { return decision_->subjects(); }
   [[nodiscard]] Rows rows() const { return decision_->rows(); }
   [[nodiscard]] Instant& time() const { return decision_->time; }
-  /// Completes it: a new reference. `cost` is an int. Without an answer, the rows are folded.
+  /// Completes it: a new reference. `cost` is an int. Without an answer, the rows are folded: of these
+  /// charges, or of the subjects.
   PyObject* finish(const Decision& answer, PyObject* cost, Source source = Source::store) {
     decision_->answer = answer;
-    decision_->source = source;
-    decision_->cost = Py_NewRef(cost);
-    return reinterpret_cast<PyObject*>(std::exchange(decision_, nullptr));
+    return finish_answered(cost, source);
+  }
+  PyObject* finish(std::span<const Charge> charges, const Rows& rows, PyObject* cost,
+                   Source source = Source::store) {
+    fold_into(decision_->answer, charges, rows);
+    return finish_answered(cost, source);
   }
   PyObject* finish(PyObject* cost, Source source);
 
  private:
+  NewDecision(std::size_t subject_count, std::size_t row_count)
+      : decision_(new_decision(room_for(subject_count, row_count))) {
+    decision_->cost = nullptr;
+    decision_->subject_count = subject_count;
+    decision_->row_count = row_count;
+    new (&decision_->claimed) std::atomic<ChargeBits>(0);
+  }
+  void add(std::size_t place, const Subject& subject) {
+    Subject& own = reinterpret_cast<Subject*>(decision_ + 1)[place];
+    own.policy = Py_NewRef(subject.policy);
+    own.identifier = Py_NewRef(subject.identifier);
+    own.cost = subject.cost;
+    own.role = subject.role;
+  }
+  PyObject* finish_answered(PyObject* cost, Source source) {
+    decision_->source = source;
+    decision_->cost = Py_NewRef(cost);
+    return reinterpret_cast<PyObject*>(std::exchange(decision_, nullptr));
+  }
+
   DecisionObject* decision_;
 };
 

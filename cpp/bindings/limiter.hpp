@@ -41,6 +41,12 @@ struct LimiterState {
     const ObjectLock lock(object);
     return Object::borrow(policy.get());
   }
+  /// The same for as long as the GIL is held, or else for as long as what is returned lives.
+#ifdef Py_GIL_DISABLED
+  [[nodiscard]] Object policy_for_now() const { return present_policy(); }
+#else
+  [[nodiscard]] const Object& policy_for_now() const { return policy; }
+#endif
 };
 
 /// Nothing until its __init__ is done, which another thread may be calling.

@@ -20,14 +20,23 @@ struct Decision {
 Decision fold_many(std::span<const Charge> charges, const Rows& rows);
 
 /// Folds the rows. Of equal rows the first binds, in the order in which the limits were given.
-inline Decision fold(std::span<const Charge> charges, const Rows& rows) {
+inline void fold_into(Decision& answer, std::span<const Charge> charges, const Rows& rows) {
   const bool is_lone = charges.size() == 1 && charges[0].policy->size() == 1;
-  if (!is_lone || charges[0].role == Role::on_refusal) return fold_many(charges, rows);
-  return {.status = rows.status[0],
-          .remaining = rows.remaining[0],
-          .retry_after = rows.retry_after[0],
-          .reset_after = rows.reset_after[0],
-          .delay = rows.status[0] == Status::ok ? rows.delay[0] : Duration{}};
+  if (!is_lone || charges[0].role == Role::on_refusal) {
+    answer = fold_many(charges, rows);
+    return;
+  }
+  answer.status = rows.status[0];
+  answer.remaining = rows.remaining[0];
+  answer.retry_after = rows.retry_after[0];
+  answer.reset_after = rows.reset_after[0];
+  answer.delay = answer.status == Status::ok ? rows.delay[0] : Duration{};
+  answer.binding_row = 0;
+}
+inline Decision fold(std::span<const Charge> charges, const Rows& rows) {
+  Decision answer;
+  fold_into(answer, charges, rows);
+  return answer;
 }
 
 }  // namespace overlimit

@@ -19,7 +19,7 @@ struct FoundRecord {
   Cells cells{};
 };
 
-/// A pair at its own instant, before anything is charged. Begins without values, which `examine` sets.
+/// A pair at its own instant, before anything is charged. Begins without values.
 struct ExaminedPair {
   Verdict verdict;
   Instant now;          ///< the call's reading, but not before the record's own time
@@ -99,7 +99,6 @@ template <class Limited>
   pair.has_record = true;
   pair.header = header_from(current.state);
   pair.dropped = current.dropped;
-  pair.expires_at = min(found.expires_at, expires_at(limit, current.state, found.cells));
   pair.written_expiry = found.expires_at;
   judge<Limited>(limit, current, found.cells, found.expires_at, cost, patience, pair);
 }
@@ -119,6 +118,14 @@ template <class Limited>
   }
   pair.has_record = false;
   judge<Limited>(limit, std::nullopt, Cells{}, Instant{} + kNever, cost, patience, pair);
+}
+
+/// Completes an examined pair that is not charged.
+template <class Limited>
+[[gnu::always_inline]] inline void find_expiry(const Limited& limit, const FoundRecord& found,
+                                               ExaminedPair& pair) {
+  const auto state = state_from<typename Limited::State>(pair.header);
+  pair.expires_at = min(found.expires_at, expires_at(limit, state, found.cells));
 }
 
 /// Calls write(after, expires_at, gone_at) with the record after a charge: until when it is kept, and until
@@ -193,6 +200,7 @@ template <class Action>
   with_algorithm(
       limit, [&](const auto& limited) __attribute__((always_inline)) {
         detail::examine(limited, found, reading, cost, patience, pair);
+        if (pair.has_record) detail::find_expiry(limited, *found, pair);
       });
   return pair;
 }

@@ -47,7 +47,6 @@ class SharedMemoryStore : public TableStore {
   [[nodiscard]] bool is_same_as(const Store& other) const override;
   [[nodiscard]] bool waits() const override { return true; }
   [[nodiscard]] bool waits_seldom() const override { return true; }
-  [[nodiscard]] Duration timeout() const override;
 
   /// Removes the file, if any: whoever has it open goes on with it. Throws StoreConfigError for one that is
   /// not ours to remove.

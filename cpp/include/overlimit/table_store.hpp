@@ -14,6 +14,8 @@ class TableStore : public Store {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 43;
 
+  [[nodiscard]] Duration timeout() const final { return timeout_; }
+
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
               std::span<ChargeBits> crowded, const Interrupted& interrupted) final;
   void decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
@@ -29,10 +31,15 @@ class TableStore : public Store {
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) final;
 
  protected:
+  /// `timeout` is how long a call waits at most.
+  explicit TableStore(Duration timeout) : timeout_(timeout) {}
   /// The table, for one call. May throw StoreConfigError.
   virtual table::Table& table() = 0;
   /// Throws std::invalid_argument for max_keys of 0, or max_bytes outside [least_bytes, kMaxBytes].
   static void check_sizes(std::size_t max_keys, std::size_t max_bytes, std::size_t least_bytes);
+
+ private:
+  Duration timeout_;
 };
 
 }  // namespace overlimit

@@ -42,7 +42,7 @@ struct MemoryStore::Impl {
 };
 
 MemoryStore::MemoryStore(std::size_t max_keys, std::size_t max_bytes)
-    : impl_(std::make_unique<Impl>(max_keys, max_bytes)) {}
+    : TableStore(Duration{}), impl_(std::make_unique<Impl>(max_keys, max_bytes)) {}
 
 MemoryStore::~MemoryStore() = default;
 

@@ -175,11 +175,11 @@ class SharedMemoryStore::Impl {
   Instant failed_at_{};
 };
 
-SharedMemoryStore::SharedMemoryStore(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+SharedMemoryStore::SharedMemoryStore(Options options)
+    : TableStore(options.timeout), impl_(std::make_unique<Impl>(std::move(options))) {}
 
 SharedMemoryStore::~SharedMemoryStore() = default;
 
-Duration SharedMemoryStore::timeout() const { return impl_->options().timeout; }
 const SharedMemoryStore::Options& SharedMemoryStore::options() const { return impl_->options(); }
 std::string SharedMemoryStore::path() const { return impl_->path(); }
 

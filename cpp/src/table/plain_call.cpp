@@ -25,7 +25,7 @@ class PlainCall : NonCopyable {
           examine(limit, key, *key.entry->begin(), examined);
           if (examined.verdict.status != Status::ok) {
             if (may_lock()) return false;
-            detail::fill_uncharged(limit, examined, rows_, 0);
+            fill_uncharged(limit, key, *key.entry->begin(), examined, 0);
           } else if (call_.mode == Mode::peek) {
             show(limit, examined, key, 0);
           } else {
@@ -42,7 +42,7 @@ class PlainCall : NonCopyable {
   [[gnu::noinline]] bool decide_all() {
     if (!examine_all()) {
       if (may_lock()) return false;
-      fill_uncharged();
+      fill_all_uncharged();
     } else if (call_.mode == Mode::peek) {
       show_all();
     } else {
@@ -95,6 +95,13 @@ class PlainCall : NonCopyable {
   }
 
   template <class Limited>
+  [[gnu::always_inline]] void fill_uncharged(const Limited& limit, const KnownKey& key, const Record& record,
+                                             ExaminedPair& examined, std::size_t row) const {
+    if (examined.has_record) detail::find_expiry(limit, found_record(key.shard->arena(), record), examined);
+    detail::fill_uncharged(limit, examined, rows_, row);
+  }
+
+  template <class Limited>
   void show(const Limited& limit, const ExaminedPair& examined, const KnownKey& key, std::size_t row) const {
     detail::charge(limit, examined, key.charge->cost, [&](const auto& after, Instant, Instant gone_at) {
       const Instant now = detail::time_after_charge(limit, examined, after.state, readings_.now);
@@ -133,9 +140,9 @@ class PlainCall : NonCopyable {
     });
   }
 
-  [[gnu::noinline]] void fill_uncharged() const {
-    for_each_pair([&](const auto& limit, const KnownKey&, const Record&, std::size_t row) {
-      detail::fill_uncharged(limit, examined_[row], rows_, row);
+  [[gnu::noinline]] void fill_all_uncharged() {
+    for_each_pair([&](const auto& limit, const KnownKey& key, const Record& record, std::size_t row) {
+      fill_uncharged(limit, key, record, examined_[row], row);
     });
   }
 

@@ -19,40 +19,40 @@ void TableStore::check_sizes(std::size_t max_keys, std::size_t max_bytes, std::s
 void TableStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                         std::span<ChargeBits> crowded, const Interrupted& interrupted) {
   if (calls.empty()) return;
-  MutexWait wait(calls.front().timeout.value_or(timeout()), interrupted);
+  MutexWait wait(calls.front().timeout.value_or(timeout_), interrupted);
   table().decide(calls, rows, times, crowded, wait);
 }
 
 void TableStore::decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
                             const Interrupted& interrupted) {
-  MutexWait wait(call.timeout.value_or(timeout()), interrupted);
+  MutexWait wait(call.timeout.value_or(timeout_), interrupted);
   table().decide_one(call, rows, time, crowded, wait);
 }
 
 void TableStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                            const Interrupted& interrupted) {
-  MutexWait wait(call.timeout.value_or(timeout()), interrupted);
+  MutexWait wait(call.timeout.value_or(timeout_), interrupted);
   table().refund(call, receipts, present, wait);
 }
 
 void TableStore::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
-  MutexWait wait(call.timeout.value_or(timeout()), interrupted);
+  MutexWait wait(call.timeout.value_or(timeout_), interrupted);
   table().lock(call, duration, wait);
 }
 
 void TableStore::unlock(const Call& call, const Interrupted& interrupted) {
-  MutexWait wait(call.timeout.value_or(timeout()), interrupted);
+  MutexWait wait(call.timeout.value_or(timeout_), interrupted);
   table().unlock(call, wait);
 }
 
 void TableStore::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
-  MutexWait wait(timeout(), interrupted);
+  MutexWait wait(timeout_, interrupted);
   table().reset(policy, identifiers, wait);
 }
 
 void TableStore::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
-  MutexWait wait(timeout(), interrupted);
+  MutexWait wait(timeout_, interrupted);
   table().reset_all(policy, wait);
 }
 

@@ -66,13 +66,9 @@ Charged<Limited> charge(const Limited& limit, const Current<Limited>& current, I
     return {{cell, kExact - 1, kExact - 1}, SIZE_MAX};
   if (!current) return {{cell, cost, cost}, SIZE_MAX};
   const History& state = current->state;
-  Charged<Limited> charged{{cell, cost, total}, current->dropped};
-  if (state.newest == cell) {
-    charged.state.count += state.count;
-  } else if (state.count != 0) {
-    charged.pushed = Cell{state.newest, state.count};
-  }
-  return charged;
+  if (state.newest == cell) return {{cell, state.count + cost, total}, current->dropped};
+  if (state.count == 0) return {{cell, cost, total}, current->dropped};
+  return {{cell, cost, total}, current->dropped, Cell{state.newest, state.count}};
 }
 
 template <KeepingHistory Limited>

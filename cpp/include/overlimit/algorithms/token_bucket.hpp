@@ -132,9 +132,9 @@ inline Charged<TokenBucket> charge(const TokenBucket& bucket, const Current<Toke
   const std::int64_t charge = product(cost, bucket.units);
   if (!current) return {{sum(0, charge), bucket.phase(now), bucket.units}, SIZE_MAX};
   const TokenBucket::State& state = current->state;
-  Charged<TokenBucket> charged{{sum(state.used, charge), state.last, state.refunded}, SIZE_MAX};
-  if (state.refunded != bucket.units) charged.pushed = Cell{0, -bucket.units};
-  return charged;
+  const std::int64_t used = sum(state.used, charge);
+  if (state.refunded == bucket.units) return {{used, state.last, state.refunded}, SIZE_MAX};
+  return {{used, state.last, state.refunded}, SIZE_MAX, Cell{0, -bucket.units}};
 }
 
 /// Given back in the record's own units, rounded down.
