@@ -1,4 +1,4 @@
-"""The calls that count_instructions.py counts: ``counted_calls.py CALLS [URL]``, in memory or in Redis.
+"""The calls that count_instructions.py counts: ``counted_calls.py CALLS [URL]``, in memories or in Redis.
 
 Each case is run to warm up, then CALLS times, then twice as often, with marks between them.
 """
@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from itertools import repeat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, repeat
 
-from overlimit import Limiter, ManualClock, MemoryStore, RedisStore, SlidingLog
+from overlimit import (
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    RedisStore,
+    SharedMemoryStore,
+    SlidingLog,
+    TokenBucket,
+)
 
 ONE_LIMIT = "1000000/day"
 THREE_LIMITS = "1000000/hour; 2000000/day; 5000000/week"
@@ -25,6 +34,8 @@ def nothing(times: int) -> None:
 
 def memory_cases() -> Iterator[tuple[str, Case]]:
     one, three = (Limiter(limits, store=MemoryStore()) for limits in (ONE_LIMIT, THREE_LIMITS))
+    bucket = Limiter(TokenBucket(1_000_000, per=30 * 86_400), store=MemoryStore())
+    refusing = Limiter("1/day", store=MemoryStore())
     # What remains is an int that Python keeps anyway: how it would find room for another depends on the heap.
     decision = Limiter("100/day", store=MemoryStore()).hit("user:1")
 
@@ -35,6 +46,18 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
     def hit_three_limits(times: int) -> None:
         for _ in repeat(None, times):
             three.hit("user:1", "ip:203.0.113.7")
+
+    def hit_bucket(times: int) -> None:
+        for _ in repeat(None, times):
+            bucket.hit("user:1")
+
+    def hit_in_vain(times: int) -> None:
+        for _ in repeat(None, times):
+            refusing.hit("user:1")
+
+    def peek(times: int) -> None:
+        for _ in repeat(None, times):
+            one.peek("user:1")
 
     def hit_under_limits_of_the_call(times: int) -> None:
         for _ in repeat(None, times):
@@ -55,10 +78,24 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
     yield "nothing", nothing
     yield "a hit in memory: one limit", hit_one_limit
     yield "a hit in memory: three limits, two identifiers", hit_three_limits
+    yield "a hit in memory: one token bucket", hit_bucket
+    yield "a refusal in memory: one limit", hit_in_vain
+    yield "a peek in memory: one limit", peek
     yield "a hit in memory: limits of the call", hit_under_limits_of_the_call
     yield "five fields of a Decision", read_fields
     yield "the details of a Decision", read_details
     yield "one row of a Decision's details", read_one_row
+
+
+def shared_memory_cases(directory: str) -> Iterator[tuple[str, Case]]:
+    store = SharedMemoryStore(f"{directory}/counted", timeout=30.0)
+    three = Limiter(THREE_LIMITS, name="three", store=store)
+
+    def hit_three_limits(times: int) -> None:
+        for _ in repeat(None, times):
+            three.hit("user:1", "ip:203.0.113.7")
+
+    yield "a hit on shared memory: three limits, two identifiers", hit_three_limits
 
 
 def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
@@ -109,8 +146,15 @@ def run(case: Case, calls: int, mark: Callable[[], None]) -> None:
 
 
 def main(calls: int, url: str | None = None) -> None:
-    mark = mark_memory if url is None else marking_redis(url)
-    for name, case in memory_cases() if url is None else redis_cases(url):
+    if url is not None:
+        run_all(redis_cases(url), calls, marking_redis(url))
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        run_all(chain(memory_cases(), shared_memory_cases(directory)), calls, mark_memory)
+
+
+def run_all(cases: Iterable[tuple[str, Case]], calls: int, mark: Callable[[], None]) -> None:
+    for name, case in cases:
         run(case, calls, mark)
         print(name)
 
