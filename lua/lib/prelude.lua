@@ -13,5 +13,5 @@ if not injected then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local MAX_TIME, EXACT = 2^53 - 2^50, 2^53
+local MAX_TIME, EXACT, HALF_A_SECOND = 2^53 - 2^50, 2^53, 500000
 local HEAD, RECORD, STATE, CELL, MOST_CELLS, LIMIT = 8, 20, 24, 16, 9999, 57

@@ -16,7 +16,7 @@ if admits and not locked then
   else
     redis.call('SET', KEYS[1], records, 'KEEPTTL')
   end
-  return 'C' .. pack('<i8', now) .. created_at .. charged
+  return 'C' .. pack('<i8', now) .. charged
 end
 if locking then
   redis.call('SET', KEYS[1], locking, 'PX', locking_ttl)

@@ -40,7 +40,7 @@ for k = 1, #KEYS do
     locks = locks or {}
     locks[k] = {value = locking, ttl = locking_ttl, status = status}
   end
-  reply, complete = reply .. created_at .. charged, complete and writes[k] and not always
+  reply, complete = reply .. charged, complete and writes[k] and not always
 end
 
 -- A call that passes charges all but its on_refusal limits. One that is refused charges only those, and may lock.
