@@ -9,5 +9,8 @@ if charged or cells ~= '' then
 end
 records = records .. record
 if expiry > new_expiry then new_expiry = expiry end
-tag = nil
-if place + RECORD + STATE <= stop then tag, size, expires, a, b, c = unpack('<c8I4I8I8I8I8', value, place) end
+if place + WHOLE <= stop then
+  tag, size, expires, a, b, c = unpack('<c8I4I8I8I8I8', value, place)
+else
+  tag = nil
+end

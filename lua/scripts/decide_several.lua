@@ -19,7 +19,7 @@ local values, writes, ttls, on_refusal, locks = {false, false}, {false, false}
 local reply, complete = '', true
 
 for k = 1, #KEYS do
-  local part, limit_count, cost, role
+  local key, part, limit_count, cost, role = KEYS[k]
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   local shadow, always = role == SHADOW, role == ALWAYS
   --[[ charge ]]
@@ -52,13 +52,13 @@ for k = 1, #KEYS do
   if charges and writes[k] then
     written = true
     if ttls and ttls[k] then
-      redis.call('SET', KEYS[k], writes[k], 'PX', ttls[k])
+      call('SET', KEYS[k], writes[k], 'PX', ttls[k])
     else
-      redis.call('SET', KEYS[k], writes[k], 'KEEPTTL')
+      call('SET', KEYS[k], writes[k], 'KEEPTTL')
     end
   elseif lock and lock.status == status then
     written = true
-    redis.call('SET', KEYS[k], lock.value, 'PX', lock.ttl)
+    call('SET', KEYS[k], lock.value, 'PX', lock.ttl)
   end
 end
 if passes and complete and not on_refusal then return 'C' .. pack('<i8', now) .. reply end
