@@ -7,6 +7,6 @@ local length = #found
 if length == 0 and found ~= '' then -- an error, which is a table without a length
   if string.sub(found.err, 1, 9) ~= 'WRONGTYPE' then return found end
   found = ''
-elseif length > MAX_VALUE then
+elseif length > 2^23 then -- eight times the most that one call may cover
   found, length = '', 0
 end

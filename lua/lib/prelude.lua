@@ -6,16 +6,13 @@
 --         call            of Redis
 --         MAX_TIME        times are below it
 --         EXACT           integers from 0 to below it are exact in a double; no other number counts
---         MAX_VALUE       the longest value that counts: eight times the most that one call may cover
 --         HEAD, RECORD, STATE, CELL   bytes of a value's time of creation, a record's head, its state and each of its cells
 --         WHOLE           bytes of a record without cells
---         BLANK           what is read of a value that is too short for a time of creation and a whole record: nothing
 --         LIMIT           bytes of a limit in args: its algorithm, its tag and six numbers
 local call, injected = redis.call, now >= 0
 if not injected then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local MAX_TIME, EXACT, MAX_VALUE = 2^53 - 2^50, 2^53, 2^23
+local MAX_TIME, EXACT = 2^53 - 2^50, 2^53
 local HEAD, RECORD, STATE, CELL, WHOLE, LIMIT = 8, 20, 24, 16, 44, 57
-local BLANK = '                                                    '

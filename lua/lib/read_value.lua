@@ -7,6 +7,7 @@
 --         place        where the record begins
 --         tag, size, expires, a, b, c   its head and its state; tag is nil if there is none that can hold a state
 local value, stop, place = found, length + 1, HEAD + 1
+local BLANK = '                                                    ' -- read in place of a value without a whole record
 -- Numbers are read unsigned: negative ones are then too large.
 local created_at, tag, size, expires, a, b, c = unpack('<c8c8I4I8I8I8I8', length >= HEAD + WHOLE and found or BLANK)
 if length < HEAD + WHOLE then

@@ -1,7 +1,7 @@
 -- Decides a call of one charge, which is enforced, and charges it.
 -- KEYS[1]
 -- ARGV[1]   now, slack_ms, patience, cost; how many limits; the policy
--- returns   'C', now, when the key was created, per limit 12 bytes of its record's head and its state: it was charged
+-- returns   'C', now, when the key was created, the records of the policy's limits without their cells: it was charged
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now, the key's value as found: nothing was written
 --           'W', now, when the key was created, its value as found: it was locked

@@ -3,8 +3,8 @@
 -- KEYS      one per charge
 -- ARGV[1]   now, slack_ms, patience; per charge where its policy begins, how many limits it has, the cost and the role;
 --           the policies
--- returns   'C', now; per charge when its key was created, per limit 12 bytes of its record's head and its state: every charge
---           was written
+-- returns   'C', now; per charge when its key was created, and the records of its policy's limits without their cells: every
+--           charge was written
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now; per key its value as found, and before each but the last its size: nothing was written
 --           'W', now, per key when it was created, or 0 if the charge does not pass; the values as for 'F': something was
