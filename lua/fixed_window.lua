@@ -19,7 +19,10 @@ if not start or instant >= finish then
   count = 0
 end
 admits = cost <= limit - count or always
-a, b, c, expiry = start, finish, math.min(count + cost, EXACT - 1), finish
+count = count + cost
+if count >= EXACT then count = EXACT - 1 end
+a, b, c = start, finish, count
+expiry = finish
 
 local function fixed_window_refund(numbers, cost, receipt, start, finish, count)
   local charged = unpack('<i8', ARGV[2], receipt)

@@ -5,11 +5,12 @@ if newest and newest >= latest then newest = nil end
 local current = newest and newest > now and newest or now
 local oldest = current - period + 1
 --[[ prune_history ]]
-if #cells > CELL * MOST_CELLS then -- the two oldest become one at the later time
+if #cells > CELL * 9999 then -- the two oldest become one at the later time
   local _, oldest, at, counted = unpack('<i8i8i8i8', cells)
   cells = pack('<i8i8', at, oldest + counted) .. string.sub(cells, 2 * CELL + 1)
 end
-a, b, c, expiry = current, count, total, current + period
+a, b, c = current, count, total
+expiry = current + period
 
 local function sliding_log_refund(numbers, cost, receipt, newest, count, total, value, cell, stop)
   return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)

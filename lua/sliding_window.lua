@@ -6,7 +6,8 @@ local current = (now - now % precision) / precision
 if newest and newest > current then current = newest end
 local oldest = current - blocks
 --[[ prune_history ]]
-a, b, c, expiry = current, count, total, (current + blocks + 1) * precision
+a, b, c = current, count, total
+expiry = (current + blocks + 1) * precision
 
 local function sliding_window_refund(numbers, cost, receipt, newest, count, total, value, cell, stop)
   return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)

@@ -10,7 +10,10 @@ elseif window > start then
 end
 local weight = previous * (period - (instant - window)) / period + current
 admits = cost <= limit and weight + cost <= limit or always
-a, b, c, expiry = window, previous, math.min(current + cost, EXACT - 1), window + 2 * period
+current = current + cost
+if current >= EXACT then current = EXACT - 1 end
+a, b, c = window, previous, current
+expiry = window + 2 * period
 
 local function sliding_window_counter_refund(numbers, cost, receipt, start, previous, current)
   local period, charged = unpack('<i8', args, numbers + 8), unpack('<i8', ARGV[2], receipt)

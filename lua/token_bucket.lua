@@ -26,9 +26,11 @@ end
 local room = debt < cost and burst + debt - cost or burst
 admits = used <= room * units or always
 if admits then
-  used = math.min(used + cost * units, EXACT - 1)
+  used = used + cost * units
+  if used >= EXACT then used = EXACT - 1 end
   local full = refill > 0 and last + math.ceil(used / refill) * every or last
-  a, b, c, expiry = used, last, refunded, full < EXACT and full or EXACT - 1
+  a, b, c = used, last, refunded
+  expiry = full < EXACT and full or EXACT - 1
   if refunded ~= units then
     cells = pack('<i8i8', 0, -units)
     if refunded < EXACT - 1 and expires > expiry then expiry = expires end

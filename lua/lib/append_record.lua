@@ -3,8 +3,14 @@
 --         value, stop, place, records, charged, new_expiry
 -- gives   records, charged, new_expiry   with this record
 --         tag, size, expires, a, b, c    of the record at place; tag is nil if there is none that can hold a state
-local head = pack('<I4i8i8i8i8', STATE + #cells, expiry, a, b, c)
-records, charged = records .. own .. head .. cells, charged .. head
+local record = pack('<c8I4i8i8i8i8', own, STATE + #cells, expiry, a, b, c)
+if charged or cells ~= '' then
+  charged, record = (charged or records) .. record, record .. cells
+end
+records = records .. record
 if expiry > new_expiry then new_expiry = expiry end
-tag = nil
-if place + RECORD + STATE <= stop then tag, size, expires, a, b, c = unpack('<c8I4I8I8I8I8', value, place) end
+if place + WHOLE <= stop then
+  tag, size, expires, a, b, c = unpack('<c8I4I8I8I8I8', value, place)
+else
+  tag = nil
+end

@@ -1,32 +1,44 @@
 -- charge: works out what a charge does to its key. Writes nothing.
--- takes   k, part, limit_count   the key; where its policy begins in args, and how many limits it has
+-- takes   key, part, limit_count   the key; where its policy begins in args, and how many limits it has
 --         cost, shadow, always   the cost; whether the charge is only watched; whether it is made in any case
 --         slack_ms, patience
--- gives   found, created_at    of the key
+-- gives   found    the key's value as it was found
 --         admits, locked  whether all limits take it; whether a lock is in the way
---         records, ttl    the value as charged; how long the key lives then, nil if as long as before
---         charged         what the reply says of it: each record's head without its tag, and state
+--         records, ttl    the value as charged; how long the key lives then, nil if about as long as before
+--         charged         what the reply says of it: the time of creation and the limits' records without their cells
 --         locking, locking_ttl   the value with a new lock, if a refusal sets one; else nil
 
 --[[ get_value ]]
---[[ parse_value ]]
-local admits, locked, ttl, locking, locking_ttl = true, false
-local records, charged, old_expiry, new_expiry = created_at, '', 0, 0
-local limits_end = part + LIMIT * limit_count
-for at = part, limits_end - 1, LIMIT do
-  local algorithm, own, x, y, z, others = unpack('<Bc8i8i8i8', args, at)
-  --[[ find_record ]]
-  --[[ steps ]]
-  if not admits then break end
-  --[[ append_record ]]
-end
-if place < stop or not admits then
-  --[[ find_lock ]]
-  locked = lock_time and lock_time < lock_finish and not always
-  if admits and not locked then
-    --[[ copy_other_records ]]
-  else
-    --[[ lock_after_refusal ]]
+local admits, records, charged, locked, ttl, locking, locking_ttl
+local old_expiry, new_expiry, limits_end = -1, 0, part + LIMIT * limit_count
+repeat -- what was found is taken for a value, and for nothing if it turns out to be none
+  --[[ read_value ]]
+  local is_value = true
+  admits = true
+  records = created_at
+  for at = part, limits_end - 1, LIMIT do
+    local algorithm, own, x, y, z, others = unpack('<Bc8i8i8i8', args, at)
+    --[[ find_record ]]
+    --[[ steps ]]
+    if not admits then break end
+    --[[ append_record ]]
   end
-end
-if new_expiry > old_expiry then ttl = math.ceil((new_expiry - now) / 1000) + slack_ms end
+  charged = charged or records
+  if place ~= stop or not admits then
+    --[[ check_value ]]
+    is_value = last == stop
+    if is_value then
+      --[[ find_lock ]]
+      locked = lock_time and lock_time < lock_finish and not always
+      if admits and not locked then
+        --[[ copy_other_records ]]
+      else
+        --[[ lock_after_refusal ]]
+      end
+    else
+      length, charged, old_expiry, new_expiry = 0, nil, -1, 0
+    end
+  end
+until is_value
+-- The TTL follows the expiry by half seconds, since setting one costs more than to write the value.
+if new_expiry - new_expiry % 500000 > old_expiry then ttl = math.ceil((new_expiry - now) / 1000) + slack_ms end

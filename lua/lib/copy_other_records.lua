@@ -3,7 +3,7 @@
 --         records      the records of the policy's limits
 --         new_expiry
 -- gives   records, new_expiry   with the others
---         old_expiry            0, so that the TTL is set
+--         old_expiry            -1, so that the TTL is set
 local tags, from, written = {}, HEAD + 1, HEAD + 1
 while written <= #records do
   tags[string.sub(records, written, written + 7)] = true
@@ -17,4 +17,4 @@ while from < stop do
   end
   from = from + RECORD + size
 end
-old_expiry = 0
+old_expiry = -1

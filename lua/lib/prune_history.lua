@@ -19,7 +19,8 @@ if live and newest < current then
   if admits and count > 0 then cells = cells .. pack('<i8i8', newest, count) end
   count = 0
 end
-count, total = count + cost, total + cost
+count = count + cost
+total = total + cost
 if total >= EXACT - 1 then -- it saturates in the newest cell, so that none of them counts for less than it did
   count, total, cells = EXACT - 1, EXACT - 1, ''
 end

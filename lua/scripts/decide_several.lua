@@ -3,8 +3,8 @@
 -- KEYS      one per charge
 -- ARGV[1]   now, slack_ms, patience; per charge where its policy begins, how many limits it has, the cost and the role;
 --           the policies
--- returns   'C', now; per charge when its key was created, per limit 12 bytes of its record's head and its state: every charge
---           was written
+-- returns   'C', now; per charge when its key was created, and the records of its policy's limits without their cells: every
+--           charge was written
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now; per key its value as found, and before each but the last its size: nothing was written
 --           'W', now, per key when it was created, or 0 if the charge does not pass; the values as for 'F': something was
@@ -19,7 +19,7 @@ local values, writes, ttls, on_refusal, locks = {false, false}, {false, false}
 local reply, complete = '', true
 
 for k = 1, #KEYS do
-  local part, limit_count, cost, role
+  local key, part, limit_count, cost, role = KEYS[k]
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   local shadow, always = role == SHADOW, role == ALWAYS
   --[[ charge ]]
@@ -40,7 +40,7 @@ for k = 1, #KEYS do
     locks = locks or {}
     locks[k] = {value = locking, ttl = locking_ttl, status = status}
   end
-  reply, complete = reply .. created_at .. charged, complete and writes[k] and not always
+  reply, complete = reply .. charged, complete and writes[k] and not always
 end
 
 -- A call that passes charges all but its on_refusal limits. One that is refused charges only those, and may lock.
@@ -52,13 +52,13 @@ for k = 1, #KEYS do
   if charges and writes[k] then
     written = true
     if ttls and ttls[k] then
-      redis.call('SET', KEYS[k], writes[k], 'PX', ttls[k])
+      call('SET', KEYS[k], writes[k], 'PX', ttls[k])
     else
-      redis.call('SET', KEYS[k], writes[k], 'KEEPTTL')
+      call('SET', KEYS[k], writes[k], 'KEEPTTL')
     end
   elseif lock and lock.status == status then
     written = true
-    redis.call('SET', KEYS[k], lock.value, 'PX', lock.ttl)
+    call('SET', KEYS[k], lock.value, 'PX', lock.ttl)
   end
 end
 if passes and complete and not on_refusal then return 'C' .. pack('<i8', now) .. reply end

@@ -6,6 +6,7 @@ local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, duration = unpack('<i8i8i8', args)
 --[[ prelude ]]
 for k = 1, #KEYS do
+  local key = KEYS[k]
   --[[ get_value ]]
   --[[ parse_value ]]
   --[[ find_lock ]]
@@ -15,6 +16,6 @@ for k = 1, #KEYS do
     local locking, locking_ttl
     lock_finish, lock_by_hand = math.min(lock_time + duration, EXACT - 1), 1
     --[[ set_lock ]]
-    redis.call('SET', KEYS[k], locking, 'PX', locking_ttl)
+    call('SET', key, locking, 'PX', locking_ttl)
   end
 end

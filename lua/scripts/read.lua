@@ -7,7 +7,8 @@ local now = unpack('<i8', args)
 --[[ prelude ]]
 local answer = 'F' .. pack('<i8', now)
 for k = 1, #KEYS do
+  local key = KEYS[k]
   --[[ get_value ]]
-  answer = answer .. (k < #KEYS and pack('<I4', #found) or '') .. found
+  answer = answer .. (k < #KEYS and pack('<I4', length) or '') .. found
 end
 return answer

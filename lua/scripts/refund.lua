@@ -39,11 +39,11 @@ end
 --[[ refunds ]]
 local receipt, answer = 1, 'F' .. pack('<i8', now)
 for k = 1, #KEYS do
-  local part, limit_count, cost, role
+  local key, part, limit_count, cost, role = KEYS[k]
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   --[[ get_value ]]
   --[[ parse_value ]]
-  local same_key = stop > 1 and created_at == sub(ARGV[2], receipt, receipt + HEAD - 1)
+  local same_key = value ~= '' and created_at == sub(ARGV[2], receipt, receipt + HEAD - 1)
   receipt = receipt + HEAD
   for at = part, part + LIMIT * limit_count - 1, LIMIT do
     local algorithm, own, numbers = unpack('<Bc8', args, at)
@@ -68,7 +68,7 @@ for k = 1, #KEYS do
     end
     receipt = receipt + STATE
   end
-  if value ~= found and value ~= '' then redis.call('SET', KEYS[k], value, 'KEEPTTL') end
+  if value ~= found and value ~= '' then call('SET', key, value, 'KEEPTTL') end
   if answers == 1 then answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value end
 end
 if answers == 1 then return answer end

@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kWord = sizeof(std::int64_t);
 // Every answer begins with its kind and now.
 constexpr std::size_t kKindAndNow = 1 + kWord;
-// What a charged record has between its tag and its state: its size and when it expires.
-constexpr std::size_t kRecordHead = sizeof(std::uint32_t) + kWord;
+// What a charged record has before its state: its tag, its size and when it expires.
+constexpr std::size_t kRecordHead = kWord + sizeof(std::uint32_t) + kWord;
 constexpr char kCharged = 'C';
 constexpr char kOutOfBounds = 'O';
 constexpr char kFound = 'F';
@@ -40,8 +40,8 @@ std::int64_t exact_at(std::string_view bytes, std::size_t place) {
   return number;
 }
 
-// Reads a reply that says that everything was charged: per charge when its key was created, and per limit its
-// record's head and state. A damaged value may have any time of creation, which is passed on unchanged.
+// Reads a reply that says that everything was charged: per charge when its key was created, and its limits'
+// records without their cells. A damaged value may have any time of creation, which is passed on unchanged.
 void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
   const std::size_t records = (kRecordHead + sizeof(Header)) * pairs_of(call.charges);
   if (answer.size() != kKindAndNow + kWord * call.charges.size() + records) not_ours();
@@ -51,6 +51,7 @@ void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
     const Instant created_at(int64_at(answer, at));
     at += kWord;
     for (const CompiledLimit& each : charge.policy->limits()) {
+      if (static_cast<Tag>(int64_at(answer, at)) != each.tag) not_ours();
       at += kRecordHead;
       const Header header{exact_at(answer, at), exact_at(answer, at + kWord),
                           exact_at(answer, at + 2 * kWord)};

@@ -62,10 +62,9 @@ class Answers : public ::testing::Test {
     return value_of(77, {window_record(in_window), bucket_record(in_bucket)});
   }
 
-  // Of each limit its record's size, when it expires, and its state.
-  static std::string charged_states() {
-    return record_of(0, 100 + kMinute, packed({100, 100 + kMinute, 3})).substr(8) +
-           record_of(0, 400'200, packed({400'000, 200, 100'000})).substr(8);
+  std::string charged_records() const {
+    return window_record(3) +
+           record_of(policy.limits()[1].tag, 400'200, packed({400'000, 200, 100'000}));
   }
 
   const CompiledPolicy policy{"p", {fixed_window(5, kMinute), token_bucket(20, 10)}};
@@ -74,7 +73,7 @@ class Answers : public ::testing::Test {
 };
 
 TEST_F(Answers, OfAChargeAreOfExactlyOneSize) {
-  const std::string whole = 'C' + packed({200, 77}) + charged_states();
+  const std::string whole = 'C' + packed({200, 77}) + charged_records();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     expect_script_error(one, Reply::string(whole.substr(0, size)));
   }
@@ -84,10 +83,10 @@ TEST_F(Answers, OfAChargeAreOfExactlyOneSize) {
 
 TEST_F(Answers, HaveOnlyNumbersThatAScriptCanPack) {
   for (const std::int64_t number : {std::int64_t{-1}, kExact, INT64_MIN, INT64_MAX}) {
-    expect_script_error(one, answer('C', {number, 77}, charged_states()));
+    expect_script_error(one, answer('C', {number, 77}, charged_records()));
     expect_script_error(one, answer('F', {number}, found(4, 1)));
-    for (std::size_t place = 12; place < charged_states().size(); place += 36) {
-      std::string states = charged_states();
+    for (std::size_t place = 20; place < charged_records().size(); place += 44) {
+      std::string states = charged_records();
       states.replace(place, 8, packed({number}));
       expect_script_error(one, answer('C', {200, 77}, states));
     }
@@ -96,13 +95,19 @@ TEST_F(Answers, HaveOnlyNumbersThatAScriptCanPack) {
 
 TEST_F(Answers, HandOnATimeOfCreationAsItWasFound) {
   for (const std::int64_t created_at : {std::int64_t{-1}, kExact, INT64_MIN, INT64_MAX}) {
-    EXPECT_EQ(read(one, answer('C', {200, created_at}, charged_states())), 200);
+    EXPECT_EQ(read(one, answer('C', {200, created_at}, charged_records())), 200);
     EXPECT_EQ(columns.receipt[0].created_at, created_at);
   }
 }
 
+TEST_F(Answers, OfAChargeHaveTheRecordsOfItsLimits) {
+  std::string records = charged_records();
+  records[0] = static_cast<char>(records[0] + 1);
+  expect_script_error(one, answer('C', {200, 77}, records));
+}
+
 TEST_F(Answers, OfAChargeOnARecordThatHasExpiredAreNone) {
-  expect_script_error(one, answer('C', {100 + kMinute + 1, 77}, charged_states()));
+  expect_script_error(one, answer('C', {100 + kMinute + 1, 77}, charged_records()));
 }
 
 TEST_F(Answers, TakeALockOfAnyOtherFormForNone) {

@@ -82,7 +82,7 @@ std::vector<std::string> script_answers() {
   const CompiledLimit& second = small_plan().limits()[1];
   const std::string window = record_of(first.tag, now + kMinute, packed({now, now + kMinute, 3}));
   const std::string bucket = record_of(second.tag, now + kSecond, packed({400'000, now, 100'000}));
-  const std::string charged = 'C' + packed({now, now}) + window.substr(8) + bucket.substr(8);
+  const std::string charged = 'C' + packed({now, now}) + window + bucket;
   const std::string found = 'F' + packed({now}) + value_of(now, {window, bucket});
   const std::string written = 'W' + packed({now, now}) + value_of(now, {window});
   const std::string locked =
