@@ -109,7 +109,7 @@ class TestAReplay:
     @pytest.mark.parametrize(
         ("order", "columns", "least", "most"),
         [
-            ("sorted", "allowed", 1, 16),
+            ("sorted", "allowed", 0, 8),
             ("sorted", "", 30, 50),
             ("shuffled", "allowed", 8, 40),
             ("shuffled", "", 38, 64),

@@ -1,119 +1,14 @@
 #include "overlimit/replay.hpp"
 
-#include <cstdlib>
-#include <new>
 #include <numeric>
 
 #include "overlimit/decision.hpp"
 #include "overlimit/pair.hpp"
+#include "simulation/dense_records.hpp"
+#include "simulation/status_loop.hpp"
 
 namespace overlimit {
-// With a name, as these are the types of members of a class of the header, in whatever file they are
-// compiled.
 inline namespace simulation {
-
-/// The cells of one record, oldest first, in a ring of a capacity that is a power of two.
-class CellRing {
- public:
-  [[nodiscard]] Cells view() const {
-    if (length_ == 0) return {};
-    const std::uint32_t until_end = std::min(length_, capacity_ - head_);
-    return {cells_.get() + head_, until_end, cells_.get(), length_ - until_end};
-  }
-  /// Fetches from main memory the oldest cell, and the place of the next.
-  void prefetch() const {
-    if (capacity_ == 0) return;
-    __builtin_prefetch(cells_.get() + head_);
-    __builtin_prefetch(cells_.get() + ((head_ + length_) & (capacity_ - 1)));
-  }
-  void drop_oldest(std::size_t count) {
-    const auto dropped = static_cast<std::uint32_t>(std::min<std::size_t>(count, length_));
-    head_ = capacity_ == 0 ? 0 : (head_ + dropped) & (capacity_ - 1);
-    length_ -= dropped;
-  }
-  void push(const Cell& cell) {
-    if (length_ == capacity_) grow();
-    cells_[(head_ + length_++) & (capacity_ - 1)] = cell;
-  }
-
- private:
-  void grow() {
-    const std::uint32_t capacity = capacity_ == 0 ? 4 : capacity_ * 2;
-    auto cells = std::make_unique_for_overwrite<Cell[]>(capacity);
-    const Cells before = view();
-    for (std::uint32_t i = 0; i < length_; ++i) cells[i] = before[i];
-    cells_ = std::move(cells);
-    capacity_ = capacity;
-    head_ = 0;
-  }
-
-  std::unique_ptr<Cell[]> cells_;
-  std::uint32_t capacity_ = 0;
-  std::uint32_t head_ = 0;
-  std::uint32_t length_ = 0;
-};
-
-/// One record: that of a limit, or of a lock. Expired at 0: nothing was charged yet.
-struct DenseRecord {
-  Header header;
-  Instant expires_at;
-};
-
-/// The records of all identifiers are found by their numbers: in an array, with rings of cells beside it for
-/// limits that keep a history. It grows only by cells.
-class DenseRecords {
- public:
-  DenseRecords(const CompiledPolicy& policy, std::size_t identifiers)
-      : per_identifier_(policy.tags().size()),
-        limits_(policy.size()),
-        // Zeroed pages become real as they are touched.
-        records_(static_cast<DenseRecord*>(
-            std::calloc(std::max<std::size_t>(1, identifiers * per_identifier_), sizeof(DenseRecord)))) {
-    if (records_ == nullptr) throw std::bad_alloc();
-    if (policy.max_cells() > 0) rings_.resize(identifiers * limits_);
-  }
-
-  [[nodiscard]] DenseRecord* of(std::size_t identifier) const {
-    return records_.get() + identifier * per_identifier_;
-  }
-  /// Fetches the records of an identifier from main memory, first by place, and later what they point to.
-  void prefetch(std::size_t identifier) const {
-    prefetch_all(of(identifier), per_identifier_ * sizeof(DenseRecord));
-    if (!rings_.empty()) prefetch_all(&rings_[identifier * limits_], limits_ * sizeof(CellRing));
-  }
-  void prefetch_cells(std::size_t identifier) const {
-    if (rings_.empty()) return;
-    for (std::size_t i = 0; i < limits_; ++i) rings_[identifier * limits_ + i].prefetch();
-  }
-  [[nodiscard]] FoundRecord find(std::size_t identifier, std::size_t limit) const {
-    const DenseRecord& record = of(identifier)[limit];
-    return {record.expires_at, record.header,
-            rings_.empty() ? Cells{} : rings_[identifier * limits_ + limit].view()};
-  }
-  void write(std::size_t identifier, std::size_t limit, const ChargedPair& written) {
-    of(identifier)[limit] = {written.state, written.expires_at};
-    if (rings_.empty()) return;
-    CellRing& ring = rings_[identifier * limits_ + limit];
-    ring.drop_oldest(written.dropped);
-    if (written.pushed) ring.push(*written.pushed);
-  }
-
- private:
-  static void prefetch_all(const void* place, std::size_t bytes) {
-    constexpr std::size_t kLine = 64;
-    const char* const begin = static_cast<const char*>(place);
-    for (std::size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(begin + i);
-    __builtin_prefetch(begin + bytes - 1);
-  }
-  struct Free {
-    void operator()(DenseRecord* records) const { std::free(records); }
-  };
-
-  std::size_t per_identifier_;
-  std::size_t limits_;
-  std::unique_ptr<DenseRecord[], Free> records_;
-  std::vector<CellRing> rings_;
-};
 
 /// One identifier of an event.
 struct Target {
@@ -124,23 +19,10 @@ struct Target {
   bool violates = false;     ///< the event sets a lock
 };
 
-// How many events ahead the records are fetched from main memory.
-constexpr std::size_t kAhead = 8;
-
-std::size_t row_of(const ReplayedAnswers& answers, std::size_t event) {
-  return answers.places == nullptr ? event : static_cast<std::size_t>(answers.places[event]);
-}
-
 bool wants_more_than_status(const ReplayedAnswers& answers) {
   const std::array<const void*, 6> columns = {answers.remaining, answers.retry_after, answers.reset_after,
                                               answers.delay,     answers.limit,       answers.identifier};
   return std::ranges::any_of(columns, [](const void* column) { return column != nullptr; });
-}
-
-void answer_status(const ReplayedAnswers& answers, std::size_t event, Status status) {
-  const std::size_t row = row_of(answers, event);
-  if (answers.allowed != nullptr) answers.allowed[row] = status == Status::ok;
-  if (answers.status != nullptr) answers.status[row] = static_cast<std::uint8_t>(status);
 }
 
 void answer(const ReplayedAnswers& answers, std::size_t event, const Decision& decision, std::size_t limit,
@@ -158,10 +40,18 @@ void answer(const ReplayedAnswers& answers, std::size_t event, const Decision& d
 /// Each of these must be at least `least` and below `bound`.
 template <class Number>
 void check_range(std::span<const Number> rows, Number least, Number bound, const std::string& name) {
-  const auto fits = [&](Number value) { return least <= value && value < bound; };
-  if (std::ranges::all_of(rows, fits)) return;
+  // All of them, as a processor looks at several at once where no row decides whether to go on.
+  bool fit = true;
+  for (const Number value : rows) fit &= bool(int(least <= value) & int(value < bound));
+  if (fit) return;
   throw std::invalid_argument(name + " must be from " + std::to_string(number_of(least)) + " to below " +
                               std::to_string(number_of(bound)));
+}
+
+bool is_sorted(std::span<const Instant> times) {
+  bool sorted = true;
+  for (std::size_t i = 1; i < times.size(); ++i) sorted &= times[i - 1] <= times[i];
+  return sorted;
 }
 
 void check_identifiers(const ReplayedEvents& events, std::size_t first, std::size_t last) {
@@ -184,7 +74,7 @@ void check(const ReplayedEvents& events, std::size_t first, std::size_t last, co
   const std::size_t count = last - first;
   const std::span<const Instant> times = events.times.subspan(first, count);
   check_range<Instant>(times, Instant{}, kMaxTime, "times");
-  if (!std::ranges::is_sorted(times)) throw std::invalid_argument("times must not go back");
+  if (!is_sorted(times)) throw std::invalid_argument("times must not go back");
   if (events.costs != nullptr) check_range<Cost>({events.costs + first, count}, 0, kExact + 1, "costs");
   const auto rows = static_cast<std::int64_t>(events.times.size());
   if (answers.places != nullptr) check_range<std::int64_t>({answers.places + first, count}, 0, rows, "order");
@@ -212,10 +102,12 @@ class Replay::Impl {
   void run(const ReplayedEvents& events, std::size_t first, std::size_t last,
            const ReplayedAnswers& answers) {
     wants_rows_ = !tallies_.empty() || wants_more_than_status(answers);
+    if (!wants_rows_ && decide_statuses(*policy_, records_, events, first, last, answers)) return;
     for (std::size_t event = first; event < last; ++event) {
       if (event + 2 * kAhead < last) {
         for_each_identifier(events, event + 2 * kAhead, [&](std::size_t id) { records_.prefetch(id); });
-        for_each_identifier(events, event + kAhead, [&](std::size_t id) { records_.prefetch_cells(id); });
+        for_each_identifier(events, event + kAhead,
+                            [&](std::size_t id) { records_.prefetch_cells(id, policy_->size()); });
       }
       decide(events, event, answers);
     }
@@ -285,7 +177,7 @@ class Replay::Impl {
 
   std::size_t examine_target(Target& target, Cost cost, std::size_t row) {
     if (current_->penalty() != nullptr) {
-      const DenseRecord& lock = records_.of(target.identifier)[current_->size()];
+      const DenseRecord& lock = records_.at(target.identifier, current_->size());
       target.lock = remembered_lock(lock.expires_at, lock.header, now_);
       if (target.lock && target.lock->holds(now_)) target.verdict = Status::locked;
     }
@@ -315,7 +207,9 @@ class Replay::Impl {
     }
     target.violates = set.has_value();
     if (set) {
-      records_.of(target.identifier)[current_->size()] = {header_of(*set), set->expires_at};
+      DenseRecord& record = records_.at(target.identifier, current_->size());
+      record.header = header_of(*set);
+      record.expires_at = set->expires_at;
     }
     return row;
   }

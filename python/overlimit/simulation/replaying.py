@@ -310,7 +310,7 @@ def run(
 ) -> None:
     """Replay all events, in steps that are short enough for Ctrl-C between them."""
     codes = [np.ascontiguousarray(column.codes) for column in events._columns]
-    times, costs = np.ascontiguousarray(events.times), np.ascontiguousarray(events.costs)
+    times, costs = np.ascontiguousarray(events.times), _costs_of(events)
     places = None if events._order is None or not in_order_given else places_of(events)
     writable = {
         name: column.view(np.uint8) if name == "allowed" else column for name, column in answers.items()
@@ -318,6 +318,12 @@ def run(
     for first, last in _steps(len(events)):
         core.run(times, codes, costs, places, writable, first, last)
         advance(last - first)
+
+
+def _costs_of(events: Events) -> npt.NDArray[np.int64] | None:
+    """Return a column of costs; None: each costs 1, so that none need be made and read."""
+    is_constant = not events.costs.strides[0]
+    return None if is_constant and np.all(events.costs[:1] == 1) else np.ascontiguousarray(events.costs)
 
 
 def _steps(count: int) -> Iterator[tuple[int, int]]:

@@ -142,6 +142,61 @@ TEST(Replay, AnswersTheSameWhereOnlyTheStatusIsWanted) {
   }
 }
 
+std::vector<Limit> limits_like(const Limit& limit, std::size_t count, std::mt19937& random) {
+  std::vector<Limit> limits = limits_of_every_kind();
+  std::erase_if(limits, [&](const Limit& other) { return other.algorithm_name() != limit.algorithm_name(); });
+  std::ranges::shuffle(limits, random);
+  limits.resize(count, limit);
+  return limits;
+}
+
+// Of one algorithm, or of any; the first half for their statuses alone, and the second for all columns, so
+// that what the first has written is read.
+TEST(Replay, AnswersTheSameOnOneColumnWhereOnlyTheStatusIsWanted) {
+  std::mt19937 random(9);
+  for (int round = 0; round < examples(20); ++round) {
+    for (const Limit& limit : limits_of_every_kind()) {
+      std::vector<Limit> limits = limits_like(limit, 1 + random() % 5, random);
+      if (random() % 8 == 0) limits.push_back(limits_of_every_kind()[random() % 12]);
+      const CompiledPolicy policy("p", limits);
+      const Trace trace(random, 1);
+      ReplayedEvents events = trace.events();
+      if (random() % 4 == 0) events.costs = nullptr;
+      AnswerColumns all;
+      AnswerColumns some;
+      Replay(policy, std::array{kIdentifiers}).run(events, 0, kEvents, all.pointers());
+      ReplayedAnswers statuses;
+      statuses.status = some.status.data();
+      statuses.allowed = some.allowed.data();
+      Replay replay(policy, std::array{kIdentifiers});
+      replay.run(events, 0, kEvents / 2, statuses);
+      replay.run(events, kEvents / 2, kEvents, some.pointers());
+      ASSERT_EQ(some.status, all.status) << limit.algorithm_name() << " in round " << round;
+      ASSERT_EQ(some.allowed, all.allowed);
+      const auto second_half = [](const auto& column) { return std::span(column).subspan(kEvents / 2); };
+      ASSERT_TRUE(std::ranges::equal(second_half(some.remaining), second_half(all.remaining)));
+      ASSERT_TRUE(std::ranges::equal(second_half(some.reset_after), second_half(all.reset_after)));
+    }
+  }
+}
+
+TEST(Replay, KeepsAsManyEntriesAsALogCanHave) {
+  constexpr std::int64_t kMost = 10'000;
+  const CompiledPolicy policy("p", {sliding_log(kMost, kHour)});
+  std::vector<Instant> times;
+  for (std::int64_t i = 0; i <= kMost; ++i) times.push_back(At(kStart + i));
+  times.push_back(At(kStart + kHour));
+  times.push_back(At(kStart + kHour));
+  const std::vector<std::int32_t> codes(times.size(), 0);
+  std::vector<std::uint8_t> allowed(times.size());
+  ReplayedAnswers answers;
+  answers.allowed = allowed.data();
+  Replay(policy, std::array{1}).run({times, {codes.data()}}, 0, times.size(), answers);
+  std::vector<std::uint8_t> expected(times.size(), 1);
+  expected[kMost] = expected.back() = 0;
+  EXPECT_EQ(allowed, expected);
+}
+
 TEST(Replay, WritesEachAnswerWhereItsEventWasGiven) {
   const CompiledPolicy policy("p", {fixed_window(1, kSecond)});
   const std::vector<Instant> times = instants({0, 1, 2});
