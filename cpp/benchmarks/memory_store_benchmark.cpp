@@ -1,10 +1,13 @@
 // What one call costs inside the engine, without Python.
 #include <benchmark/benchmark.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <random>
 
 #include "overlimit/decision.hpp"
 #include "overlimit/memory_store.hpp"
+#include "overlimit/shared_memory_store.hpp"
 
 namespace overlimit {
 namespace {
@@ -16,55 +19,113 @@ Limit window(Duration period) {
   return Limit("sliding_window", std::vector<std::int64_t>{kPlenty, period.micros(), 0});
 }
 
-/// One call after another on the same charges, folded.
-void decide_repeatedly(benchmark::State& state, const CompiledPolicy& policy, std::size_t identifiers,
-                       std::size_t keys, bool shuffled = false) {
-  MemoryStore store(2'000'000, std::size_t{1} << 30);
+CompiledPolicy one_window(Duration period) { return CompiledPolicy("p", {window(period)}); }
+
+std::vector<std::string> names_of(std::size_t keys, const std::string& prefix = "ip:") {
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < keys; ++i) names.push_back("ip:" + std::to_string(i));
-  const std::size_t pairs = identifiers * policy.size();
-  std::vector<Status> status(pairs);
-  std::vector<std::int64_t> remaining(pairs);
-  std::vector<Duration> retry(pairs), reset(pairs), delay(pairs);
-  std::vector<Instant> time(1);
-  std::vector<Receipt> receipt(pairs);
-  const Rows rows{status.data(), remaining.data(), retry.data(), reset.data(),
-                  delay.data(),  receipt.data(),   pairs};
-  std::vector<Charge> charges(identifiers);
-  std::size_t next = 0;
-  ChargeBits crowded = 0;
-  const auto decide_next = [&] {
-    for (Charge& charge : charges) charge = {&policy, names[next++ % keys]};
-    const Call call{charges};
-    store.decide({&call, 1}, rows, time, {&crowded, 1}, {});
-  };
-  for (std::size_t i = 0; i < keys; ++i) decide_next();
-  if (shuffled) std::ranges::shuffle(names, std::mt19937_64(1));
-  for (auto _ : state) {
-    decide_next();
-    benchmark::DoNotOptimize(fold(charges, rows));
-  }
+  for (std::size_t i = 0; i < keys; ++i) names.push_back(prefix + std::to_string(i));
+  return names;
 }
 
+std::vector<std::string> shuffled(std::vector<std::string> names) {
+  std::ranges::shuffle(names, std::mt19937_64(1));
+  return names;
+}
+
+/// Decides calls of some identifiers each, one after the other, and folds what they answer.
+class Caller {
+ public:
+  Caller(Store& store, const CompiledPolicy& policy, std::size_t identifiers)
+      : store_(store),
+        policy_(policy),
+        charges_(identifiers),
+        pairs_(identifiers * policy.size()),
+        status_(pairs_),
+        remaining_(pairs_),
+        retry_(pairs_),
+        reset_(pairs_),
+        delay_(pairs_),
+        receipt_(pairs_) {}
+
+  void call_each(std::span<const std::string> names) {
+    for (std::size_t i = 0; i < names.size(); ++i) call(names);
+  }
+  void call(std::span<const std::string> names) {
+    for (Charge& charge : charges_) charge = {&policy_, names[next_++ % names.size()]};
+    const Call call{charges_};
+    const Rows rows{status_.data(), remaining_.data(), retry_.data(), reset_.data(),
+                    delay_.data(),  receipt_.data(),   pairs_};
+    Instant time;
+    ChargeBits crowded = 0;
+    store_.decide_one(call, rows, time, crowded, {});
+    benchmark::DoNotOptimize(fold(charges_, rows));
+  }
+
+ private:
+  Store& store_;
+  const CompiledPolicy& policy_;
+  std::vector<Charge> charges_;
+  std::size_t pairs_;
+  std::vector<Status> status_;
+  std::vector<std::int64_t> remaining_;
+  std::vector<Duration> retry_, reset_, delay_;
+  std::vector<Receipt> receipt_;
+  std::size_t next_ = 0;
+};
+
+void decide_repeatedly(benchmark::State& state, Store& store, const CompiledPolicy& policy,
+                       std::size_t identifiers, std::span<const std::string> names) {
+  Caller caller(store, policy, identifiers);
+  caller.call_each(names);
+  for (auto _ : state) caller.call(names);
+}
+
+constexpr std::size_t kManyKeys = 2'000'000;
+constexpr std::size_t kManyBytes = std::size_t{1} << 30;
+
 void one_limit(benchmark::State& state) {
-  decide_repeatedly(state, CompiledPolicy("p", {window(kMinute)}), 1, 1);
+  MemoryStore store(kManyKeys, kManyBytes);
+  decide_repeatedly(state, store, one_window(kMinute), 1, names_of(1));
 }
 void one_limit_many_keys(benchmark::State& state) {
-  decide_repeatedly(state, CompiledPolicy("p", {window(kMinute)}), 1, 30'000);
+  MemoryStore store(kManyKeys, kManyBytes);
+  decide_repeatedly(state, store, one_window(kMinute), 1, names_of(30'000));
 }
 void three_limits_two_identifiers(benchmark::State& state) {
-  decide_repeatedly(state, CompiledPolicy("p", {window(kMinute / 60), window(kMinute), window(60 * kMinute)}),
-                    2, 2);
+  MemoryStore store(kManyKeys, kManyBytes);
+  const CompiledPolicy policy("p", {window(kMinute / 60), window(kMinute), window(60 * kMinute)});
+  decide_repeatedly(state, store, policy, 2, names_of(2));
 }
 
 /// Keys in an order that no cache could foresee.
 void one_limit_random_keys(benchmark::State& state) {
-  decide_repeatedly(state, CompiledPolicy("p", {window(60 * kMinute)}), 1, std::size_t(state.range(0)), true);
+  MemoryStore store(kManyKeys, kManyBytes);
+  decide_repeatedly(state, store, one_window(60 * kMinute), 1,
+                    shuffled(names_of(std::size_t(state.range(0)))));
+}
+
+/// The same in shared memory, which only this process uses.
+void one_limit_random_keys_shared(benchmark::State& state) {
+  const auto keys = std::size_t(state.range(0));
+  SharedMemoryStore store({.name_or_path = "benchmark-" + std::to_string(::getpid()),
+                           .max_keys = kManyKeys,
+                           .max_bytes = std::size_t{256} << 20});
+  decide_repeatedly(state, store, one_window(60 * kMinute), 1, shuffled(names_of(keys)));
+  store.unlink();
+}
+
+/// Threads that have a thousand keys each.
+void one_limit_from_threads(benchmark::State& state) {
+  static MemoryStore store;
+  decide_repeatedly(state, store, one_window(60 * kMinute), 1,
+                    shuffled(names_of(1'000, std::to_string(state.thread_index()) + ":")));
 }
 
 BENCHMARK(one_limit);
 BENCHMARK(one_limit_many_keys);
 BENCHMARK(one_limit_random_keys)->Arg(1'000)->Arg(30'000)->Arg(300'000)->Arg(1'000'000);
+BENCHMARK(one_limit_random_keys_shared)->Arg(1)->Arg(1'000)->Arg(1'000'000);
+BENCHMARK(one_limit_from_threads)->ThreadRange(1, 2)->UseRealTime();
 BENCHMARK(three_limits_two_identifiers);
 
 }  // namespace

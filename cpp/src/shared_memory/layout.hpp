@@ -9,7 +9,7 @@
 namespace overlimit::shared_memory {
 
 /// To be increased when the same bytes come to mean something else.
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::array<char, 8> kMagic{'o', 'v', 'e', 'r', 'l', 'm', 't', '\n'};
 inline constexpr std::size_t kMostProcesses = 1024;
 
@@ -32,7 +32,7 @@ struct Header {
   std::uint64_t check;  ///< a hash of what is above
 };
 
-/// The start of the file. The shards' states follow, and behind them their memory.
+/// The start of the file. The shards follow, each with its state, its log and its memory.
 struct FileHead {
   Header header;
   table::TableState table;
@@ -52,8 +52,6 @@ class Layout {
   [[nodiscard]] table::Shard::Place place(std::byte* base, unsigned shard) const;
 
  private:
-  [[nodiscard]] std::size_t memory_at(unsigned shard) const;
-
   std::size_t bytes_;
   table::Division division_;
 };

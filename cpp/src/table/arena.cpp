@@ -12,7 +12,7 @@ Arena::Arena(State& state, std::byte* base, std::size_t size, bool keeps_release
   const std::size_t first = granules - kept_back;
   const std::size_t second = first + kept_back / 2;
   const std::size_t third = second + kept_back / 4;
-  // From 2, so that blocks of 128 bytes, the most common ones, lie in two cache lines and not in three.
+  // From 2, so that blocks of 128 bytes, if there are no others, lie in two cache lines and not in three.
   ends_ = {2, first, second, third, granules};
 }
 

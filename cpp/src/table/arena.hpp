@@ -38,8 +38,8 @@ class Arena {
   /// All that the arena knows. It is not in the undo log: what a call leaves half done is found again
   /// from the blocks in use.
   struct State {
-    std::array<Part, kParts> parts;
     std::uint64_t is_changing;  ///< whether a call may have changed it and has not ended
+    std::array<Part, kParts> parts;
   };
   /// A block in use, or a run of free ones.
   struct Block {

@@ -102,26 +102,4 @@ void commit(Arena& arena, UndoLog& log, Record& record, const RefundedRecord<Hea
   --record.ring.length;
 }
 
-std::uint64_t seal_of(Entry& entry) {
-  constexpr std::uint64_t kFirst = 0x9e3779b97f4a7c15;
-  constexpr std::uint64_t kSecond = 0xc2b2ae3d27d4eb4f;
-  const Entry head{entry.key, entry.policy, entry.created_at, entry.sweep_at, entry.records, entry.overflow,
-                   0};
-  std::uint64_t even = kFirst;
-  std::uint64_t odd = kSecond;
-  const auto add = [&](const std::byte* bytes, std::size_t size) {
-    for (std::size_t at = 0; at + 8 <= size; at += 16) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, bytes + at, 8);
-      even = std::rotl((even ^ word) * kFirst, 29);
-      if (at + 16 > size) break;
-      std::memcpy(&word, bytes + at + 8, 8);
-      odd = std::rotl((odd ^ word) * kSecond, 31);
-    }
-  };
-  add(reinterpret_cast<const std::byte*>(&head), sizeof head);
-  add(reinterpret_cast<const std::byte*>(entry.begin()), entry.records * sizeof(Record));
-  return (even ^ std::rotl(odd, 17)) * kFirst;
-}
-
 }  // namespace overlimit::table

@@ -36,24 +36,56 @@ struct Record {
 inline constexpr std::uint64_t kNoPolicy = 0;
 
 /// What is kept for one key of a policy, or for all keys without an entry of their own (an overflow entry).
-/// `sweep_at` is in real time: the instant from which the entry may be erased.
-struct Entry {
-  static constexpr std::uint32_t kMostRecords = (1U << 31) - 1;
+/// Packed, so that an entry of one limit has 96 bytes, which lie in two cache lines wherever a block begins.
+class Entry {
+ public:
+  static constexpr std::size_t kMostRecords = 1023;
 
-  KeyHash key;
-  std::uint64_t policy;  ///< the digest of its policy, or kNoPolicy
-  Instant created_at;
-  Instant sweep_at;
-  std::uint32_t records : 31;
-  std::uint32_t overflow : 1;  ///< shared by the keys that the table has no room for
-  Offset next;                 ///< in its bucket of the index
+  /// Neither created nor kept, with room for so many records behind it, at most kMostRecords.
+  Entry(const KeyHash& key, std::uint64_t policy, std::size_t records)
+      : key_low_(key.low),
+        key_high_(key.high),
+        policy_(policy),
+        created_at_(0),
+        records_(records & kMostRecords),
+        is_overflow_(0) {}
+
+  [[nodiscard]] KeyHash key() const { return {key_low_, key_high_}; }
+  [[nodiscard]] bool is_of(const KeyHash& key) const { return key_low_ == key.low && key_high_ == key.high; }
+  /// The digest of its policy, or kNoPolicy.
+  [[nodiscard]] std::uint64_t policy() const { return policy_; }
+  [[nodiscard]] std::size_t records() const { return records_; }
+  /// Whether it is shared by the keys that the table has no room for.
+  [[nodiscard]] bool is_overflow() const { return is_overflow_ != 0; }
+  void make_overflow() { is_overflow_ = 1; }
+  /// 0: nothing has been charged yet.
+  [[nodiscard]] Instant created_at() const { return Instant(static_cast<std::int64_t>(created_at_)); }
+  void set_created_at(Instant at) { created_at_ = static_cast<std::uint64_t>(at.micros()) & (kExact - 1); }
+  /// Whether it may be erased, at an instant of real time.
+  [[nodiscard]] bool is_due(Instant real_now) {
+    if ((kept_ >> 1) * kKeptUnit > static_cast<std::uint64_t>(real_now.micros())) return false;
+    return (kept_ & kByRecords) == 0 || last_expiry() <= real_now;
+  }
+  /// Keeps it until its records have expired, in real time.
+  void keep_for_records() { kept_ = kept_units(last_expiry()) << 1 | kByRecords; }
+  /// Keeps it until this instant of real time, or for less than kKeptUnit longer.
+  void keep_until(Instant at) { kept_ = kept_units(at + Duration(kKeptUnit - 1)) << 1; }
+  void keep_as_long_as(const Entry& other) { kept_ = other.kept_; }
+  /// The next one in its bucket of the index.
+  [[nodiscard]] Offset& next() { return next_; }
+  [[nodiscard]] Offset next() const { return next_; }
 
   static constexpr std::size_t size_for(std::size_t records) {
     return sizeof(Entry) + records * sizeof(Record);
   }
-  [[nodiscard]] std::size_t size() const { return size_for(records); }
+  [[nodiscard]] std::size_t size() const { return size_for(records()); }
+  /// Where that begins which calls change: from there on, to the end of the last record that they do.
+  [[nodiscard]] const std::byte* changing() const {
+    return reinterpret_cast<const std::byte*>(this) + kChangingAt;
+  }
+  static constexpr std::size_t changing_size(std::size_t records) { return size_for(records) - kChangingAt; }
   Record* begin() { return reinterpret_cast<Record*>(this + 1); }
-  Record* end() { return begin() + records; }
+  Record* end() { return begin() + records(); }
   /// The record of this tag from this place on, or nullptr.
   Record* find(Tag tag, std::size_t from = 0) {
     Record* const found =
@@ -65,8 +97,36 @@ struct Entry {
     for (const Record& record : *this) last = max(last, record.expires_at);
     return last;
   }
+
+  /// The hash that was last set, of all that seal_now() reads.
+  [[nodiscard]] bool has_right_seal() { return seal_ == seal_now(); }
+  void set_seal() { seal_ = seal_now(); }
+
+ private:
+  /// About four seconds, a power of two: so many units as 31 bits can count reach beyond kMaxTime.
+  static constexpr std::uint64_t kKeptUnit = std::uint64_t{1} << 22;
+  static constexpr std::uint32_t kByRecords = 1;
+  static std::uint32_t kept_units(Instant at) {
+    return static_cast<std::uint32_t>(static_cast<std::uint64_t>(at.micros()) / kKeptUnit);
+  }
+  static constexpr std::size_t kChangingAt = 24;
+
+  /// A hash of the entry and its records, but not of its place in the index.
+  [[nodiscard]] std::uint32_t seal_now();
+
+  std::uint64_t key_low_;
+  std::uint32_t key_high_;
+  Offset next_ = 0;
+  std::uint64_t policy_;
+  std::uint64_t created_at_ : 53;
+  std::uint64_t records_ : 10;
+  std::uint64_t is_overflow_ : 1;
+  // Until when at least, in kKeptUnit, and kByRecords if its records tell it exactly.
+  std::uint32_t kept_ = 0;
+  std::uint32_t seal_ = 0;
 };
-static_assert(sizeof(Entry) % alignof(Record) == 0 && sizeof(Entry) == 48);
+static_assert(sizeof(Entry) == 40 && Entry::size_for(1) == 96);
+static_assert(std::is_trivially_copyable_v<Entry> && std::is_standard_layout_v<Entry>);
 
 /// The cells of a record, oldest first.
 inline Cells cells_of(const Arena& arena, const Record& record) {
@@ -77,26 +137,15 @@ inline Cells cells_of(const Arena& arena, const Record& record) {
   return {cells + head, until_end, cells, length - until_end};
 }
 
-inline constexpr std::size_t kSealSize = sizeof(std::uint64_t);
-/// A hash of an entry and its records, not of its place in the index. It lies behind the last record.
-std::uint64_t seal_of(Entry& entry);
 /// Where others may write the memory: throws Damaged unless the seal is right.
 inline void check_seal(const Arena& arena, const UndoLog& log, Entry& entry) {
   if (!log.is_kept()) return;
-  const std::size_t size = entry.size();
-  const auto* const bytes = arena.at<const std::byte>(arena.offset_of(&entry), size + kSealSize);
-  std::uint64_t seal = 0;
-  std::memcpy(&seal, bytes + size, sizeof seal);
-  require(seal == seal_of(entry));
+  (void)arena.at<const std::byte>(arena.offset_of(&entry), entry.size());
+  require(entry.has_right_seal());
 }
 /// To be called when it has been written.
 inline void set_seal(const UndoLog& log, Entry& entry) {
-  if (!log.is_kept()) return;
-  const std::uint64_t seal = seal_of(entry);
-  std::memcpy(reinterpret_cast<std::byte*>(&entry) + entry.size(), &seal, sizeof seal);
-}
-inline std::size_t block_size(const UndoLog& log, std::size_t records) {
-  return Entry::size_for(records) + (log.is_kept() ? kSealSize : 0);
+  if (log.is_kept()) entry.set_seal();
 }
 
 /// Stores the record after a charge; the caller has saved it. Never fails: without room for one more cell the
@@ -126,12 +175,33 @@ void drop_cells(Arena& arena, Record& record);
 
 /// Whether the entry starts with the records of these tags, in this order. Other records may follow.
 inline bool starts_with(Entry& entry, std::span<const Tag> tags) {
-  if (entry.records < tags.size()) return false;
+  if (entry.records() < tags.size()) return false;
   const Record* record = entry.begin();
   for (const Tag tag : tags) {
     if (record++->tag != tag) return false;
   }
   return true;
+}
+
+// Pairs of words are mixed in two chains, which a processor follows at the same time.
+inline std::uint32_t Entry::seal_now() {
+  constexpr std::uint64_t kFirst = 0x9e3779b97f4a7c15;
+  constexpr std::uint64_t kSecond = 0xc2b2ae3d27d4eb4f;
+  const std::uint64_t whole = static_cast<std::uint64_t>(created_at_) |
+                              static_cast<std::uint64_t>(records_) << 53 |
+                              static_cast<std::uint64_t>(is_overflow_) << 63;
+  std::uint64_t even = mix(key_low_ ^ kFirst, (std::uint64_t{key_high_} << 32 | kept_) ^ kSecond);
+  std::uint64_t odd = mix(policy_ ^ kSecond, whole ^ kFirst);
+  for (const Record& record : *this) {
+    const auto& [first, second, third] = record.header;
+    even = mix(even ^ record.tag, static_cast<std::uint64_t>(record.expires_at.micros()) ^ kFirst);
+    odd = mix(odd ^ static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(second) ^ kSecond);
+    std::uint64_t last[2];
+    std::memcpy(last, &record.ring, sizeof last);
+    even = mix(even ^ static_cast<std::uint64_t>(third), last[0] ^ kSecond);
+    odd = mix(odd ^ last[1], kFirst);
+  }
+  return static_cast<std::uint32_t>(mix(even ^ kFirst, odd ^ kSecond) >> 32);
 }
 
 }  // namespace overlimit::table

@@ -15,7 +15,7 @@
 
 namespace overlimit::table {
 
-/// Chains of entries, linked by `Entry::next`: between two and three buckets per entry, as far as there is
+/// Chains of entries, linked by `Entry::next()`: between two and three buckets per entry, as far as there is
 /// room. Guarded by the shard's lock. What it overwrites is saved in the undo log. Where there is one, others
 /// may write the memory too, so an entry is checked before it is written, and no chain is longer than there
 /// are entries.
@@ -41,7 +41,7 @@ class Index {
   [[nodiscard]] Entry* find(const KeyHash& key) const {
     Chain chain = chain_of(bucket_of(key));
     while (Entry* const entry = next_of(chain)) {
-      if (entry->key == key) return entry;
+      if (entry->is_of(key)) return entry;
     }
     return nullptr;
   }
@@ -57,8 +57,8 @@ class Index {
   /// Adds an entry whose key the index doesn't hold.
   void insert(Offset offset) {
     Entry* const entry = entry_at(offset);
-    Offset& head = heads_[bucket_of(entry->key)];
-    entry->next = head;
+    Offset& head = heads_[bucket_of(entry->key())];
+    entry->next() = head;
     set(head, offset);
     set(state_.size, state_.size + 1);
     while (buckets() < std::min(capacity_, 2 * size())) split();
@@ -67,14 +67,14 @@ class Index {
   /// Takes out an entry that the index holds.
   void erase(const Entry& entry) {
     require(size() > 0);
-    set(link_to(entry), entry.next);
+    set(link_to(entry), entry.next());
     set(state_.size, state_.size - 1);
     while (buckets() > std::max(kFewest, 3 * size())) merge();
   }
 
   /// Puts an entry of the same key in the place of one that the index holds.
   void replace(const Entry& entry, Offset with) {
-    entry_at(with)->next = entry.next;
+    entry_at(with)->next() = entry.next();
     set(link_to(entry), with);
   }
 
@@ -90,7 +90,9 @@ class Index {
   /// loads what lies at offset 0, which costs less than to find out.
   void prefetch(std::size_t before, std::size_t count) const {
     for (std::size_t bucket = before - std::min(before, count); bucket < before; ++bucket) {
-      __builtin_prefetch(arena_.address_of(heads_[bucket]));
+      const auto* const first = static_cast<const char*>(arena_.address_of(heads_[bucket]));
+      __builtin_prefetch(first);
+      __builtin_prefetch(first + sizeof(Entry) - 1);
     }
   }
 
@@ -106,10 +108,16 @@ class Index {
   }
 
   /// Throws Damaged for an entry that doesn't belong in the bucket.
-  void check_place(const Entry& entry, std::size_t bucket) const { require(bucket_of(entry.key) == bucket); }
+  void check_place(const Entry& entry, std::size_t bucket) const {
+    require(bucket_of(entry.key()) == bucket);
+  }
   /// Throws Damaged for a size or a number of buckets that cannot be.
-  void check() const {
-    require(buckets() >= kFewest && buckets() <= capacity_ && state_.mask == mask_for(buckets()));
+  void check() const { require(is_sound()); }
+  [[nodiscard]] bool is_sound() const {
+    // The mask is the least one that leaves no bucket out.
+    const std::size_t mask = state_.mask;
+    return buckets() >= kFewest && buckets() <= capacity_ && (mask & (mask + 1)) == 0 &&
+           buckets() - 1 <= mask && buckets() - 1 > mask / 2;
   }
 
  private:
@@ -124,7 +132,7 @@ class Index {
     if (chain.next == 0) return nullptr;
     require(chain.most-- > 0);
     Entry* const entry = entry_at(chain.next);
-    chain.next = entry->next;
+    chain.next = entry->next();
     return entry;
   }
   [[nodiscard]] Entry* entry_at(Offset offset) const { return arena_.at<Entry>(offset); }
@@ -156,10 +164,10 @@ class Index {
 
   Offset& link_to(const Entry& entry) {
     const Offset offset = arena_.offset_of(&entry);
-    Offset* link = &heads_[bucket_of(entry.key)];
+    Offset* link = &heads_[bucket_of(entry.key())];
     for (std::size_t most = size(); *link != offset; --most) {
       require(*link != 0 && most > 0);
-      link = &entry_at(*link)->next;
+      link = &entry_at(*link)->next();
     }
     return *link;
   }
@@ -177,13 +185,13 @@ class Index {
       const Offset offset = *from;
       Entry* const entry = entry_at(offset);
       check_seal(arena_, log_, *entry);
-      if (bucket_of(entry->key) != added) {
-        from = &entry->next;
+      if (bucket_of(entry->key()) != added) {
+        from = &entry->next();
         continue;
       }
       set(*to, offset);
-      set(*from, entry->next);
-      to = &entry->next;
+      set(*from, entry->next());
+      to = &entry->next();
     }
     set(*to, 0);
   }
@@ -196,7 +204,7 @@ class Index {
       require(most > 0);
       Entry* const entry = entry_at(*end);
       check_seal(arena_, log_, *entry);
-      end = &entry->next;
+      end = &entry->next();
     }
     set(*end, heads_[last]);
     set(heads_[last], 0);

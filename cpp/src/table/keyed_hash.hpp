@@ -1,5 +1,6 @@
-// A keyed 128-bit hash of (policy, identifier). The key is random per process, so that nobody outside can
-// choose identifiers that collide; with 128 bits nobody inside will see a collision either.
+// A keyed 96-bit hash of (policy, identifier). The key is random per process, so that nobody outside can
+// choose identifiers that collide; with 96 bits nobody inside will see a collision either: among 2^32 keys
+// there is one with a probability of 2^-33.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@ namespace overlimit::table {
 
 struct KeyHash {
   std::uint64_t low;
-  std::uint64_t high;
+  std::uint32_t high;
   bool operator==(const KeyHash&) const = default;
 };
 
@@ -66,7 +67,8 @@ inline KeyHash KeyedHash::operator()(std::uint64_t policy, std::string_view iden
   const std::uint64_t tail = last_word(bytes, left);
   low = mix(low ^ tail, key_[2] ^ identifier.size());
   high = mix(high ^ tail, key_[3] ^ policy);
-  return {mix(low ^ key_[1], high ^ key_[3]), mix(high ^ key_[0], low ^ key_[2])};
+  return {mix(low ^ key_[1], high ^ key_[3]),
+          static_cast<std::uint32_t>(mix(high ^ key_[0], low ^ key_[2]) >> 32)};
 }
 
 }  // namespace overlimit::table

@@ -89,7 +89,7 @@ class PlainCall : NonCopyable {
         limit, examined, key.charge->cost,
         [&](const auto& after, Instant expires_at, Instant gone_at) __attribute__((always_inline)) {
           const Instant now = detail::time_after_charge(limit, examined, after.state, readings_.now);
-          detail::fill_charged(limit, after.state, gone_at, now, key.entry->created_at, rows_, row);
+          detail::fill_charged(limit, after.state, gone_at, now, key.entry->created_at(), rows_, row);
           commit(key.shard->arena(), key.shard->log(), record, after, expires_at);
         });
   }
@@ -153,8 +153,7 @@ class PlainCall : NonCopyable {
 
   void begin_charge(const KnownKey& key) const {
     key.shard->save(*key.entry, key.charge->policy->size());
-    if (key.entry->created_at == Instant{}) [[unlikely]]
-      key.entry->created_at = next_creation(readings_, newest_creation_);
+    date_creation(*key.entry, readings_, newest_creation_);
   }
 
   void end_charge(const KnownKey& key) const {

@@ -23,7 +23,7 @@ struct KnownKey {
 inline bool is_plain(const Charge& charge, Entry* entry, Instant now) {
   if (entry == nullptr || charge.role != Role::enforce || charge.cost == 0) return false;
   const CompiledPolicy& policy = *charge.policy;
-  if (entry->records == policy.size()) return starts_with(*entry, policy.tags());
+  if (entry->records() == policy.size()) return starts_with(*entry, policy.tags());
   return starts_with(*entry, policy.tags()) && !is_locked(*entry, policy.size(), now);
 }
 

@@ -40,13 +40,12 @@ Shard::Shard(const Place& place, const Holders* holders)
     : mutex(holders == nullptr ? ShardMutex() : ShardMutex(place.state.mutex_word, *holders)),
       state_(place.state),
       totals_(place.totals),
-      bit_(std::uint64_t{1} << place.ordinal),
-      ordinal_(place.ordinal),
-      log_(holders == nullptr ? UndoLog() : UndoLog(state_.log, place.logged, place.log)),
+      index_(state_.index, reinterpret_cast<Offset*>(place.memory.data()), place.most_buckets, arena_, log_),
       arena_(state_.arena, place.memory.data() + place.most_buckets * sizeof(Offset),
              place.memory.size() - place.most_buckets * sizeof(Offset), holders != nullptr),
-      index_(state_.index, reinterpret_cast<Offset*>(place.memory.data()), place.most_buckets, arena_, log_) {
-}
+      log_(holders == nullptr ? UndoLog() : UndoLog(state_.log, place.logged, place.log)),
+      bit_(std::uint64_t{1} << place.ordinal),
+      ordinal_(place.ordinal) {}
 
 void Shard::format() {
   index_.format();
@@ -57,11 +56,11 @@ void Shard::format() {
 Entry* Shard::make_entry(const KeyHash& key, std::uint64_t policy, std::span<const Tag> tags,
                          std::size_t extra, Arena::Purpose purpose) {
   const std::size_t records = tags.size() + extra;
-  const std::size_t size = block_size(log_, records);
+  if (records > Entry::kMostRecords) return nullptr;
+  const std::size_t size = Entry::size_for(records);
   const Offset offset = arena_.allocate(size, purpose);
   if (offset == 0) return nullptr;
-  auto* entry = new (arena_.at<Entry>(offset, size)) Entry{key, policy, {}, {}, 0, 0, 0};
-  entry->records = static_cast<std::uint32_t>(records) & Entry::kMostRecords;
+  auto* entry = new (arena_.at<Entry>(offset, size)) Entry(key, policy, records);
   Record* record = entry->begin();
   for (const Tag tag : tags) *record++ = Record{tag, {}, {}, {}};
   return entry;
@@ -78,7 +77,7 @@ Entry* Shard::insert(const KeyHash& key, std::uint64_t policy, std::span<const T
     end_counting();
     return nullptr;
   }
-  entry->overflow = ordinary ? 0 : 1;
+  if (!ordinary) entry->make_overflow();
   set_seal(log_, *entry);
   add_to_index(*entry);
   return entry;
@@ -101,7 +100,7 @@ void Shard::end_counting() {
 void Shard::add_to_index(Entry& entry) {
   mark_occupied();
   index_.insert(arena_.offset_of(&entry));
-  std::uint64_t& count = entry.overflow ? state_.overflow_entries : state_.tracked;
+  std::uint64_t& count = entry.is_overflow() ? state_.overflow_entries : state_.tracked;
   log_.save(count);
   ++count;
   log_.complete();
@@ -122,11 +121,11 @@ Entry* Shard::with_records(Entry* entry, std::span<const Tag> tags, Instant now)
     return record.expires_at > now && std::ranges::find(tags, record.tag) == tags.end();
   };
   const auto extra = static_cast<std::size_t>(std::count_if(entry->begin(), entry->end(), is_foreign));
-  Entry* grown = make_entry(entry->key, entry->policy, tags, extra, Arena::Purpose::grown_entry);
+  Entry* grown = make_entry(entry->key(), entry->policy(), tags, extra, Arena::Purpose::grown_entry);
   if (grown == nullptr) throw OutOfMemory("no room for further limits of a key: raise max_bytes");
-  grown->created_at = entry->created_at;
-  grown->sweep_at = entry->sweep_at;
-  grown->overflow = entry->overflow;
+  grown->set_created_at(entry->created_at());
+  grown->keep_as_long_as(*entry);
+  if (entry->is_overflow()) grown->make_overflow();
   Record* next_foreign = grown->begin() + tags.size();
   std::vector<Record> dropped;
   for (Record& record : *entry) {
@@ -144,13 +143,13 @@ Entry* Shard::with_records(Entry* entry, std::span<const Tag> tags, Instant now)
   index_.replace(*entry, arena_.offset_of(grown));
   log_.complete();
   for (Record& record : dropped) drop_cells(arena_, record);
-  arena_.release(arena_.offset_of(entry), block_size(log_, entry->records));
+  arena_.release(arena_.offset_of(entry), entry->size());
   arena_.free_released();
   return grown;
 }
 
 void Shard::copy_records(Entry& to, Entry& from) {
-  save(to, to.records);
+  save(to, to.records());
   for (Record& target : to) {
     for (const Record& source : from) {
       if (source.tag != target.tag) continue;
@@ -162,37 +161,31 @@ void Shard::copy_records(Entry& to, Entry& from) {
       }
     }
   }
-  to.sweep_at = from.sweep_at;
+  to.keep_as_long_as(from);
   written(to);
   log_.complete();
   arena_.free_released();
 }
 
-void Shard::save_kept(Entry& entry, std::size_t records) {
-  if (records == entry.records) return log_.save(&entry, entry.size() + kSealSize);
-  log_.save(&entry, Entry::size_for(records));
-  log_.save(reinterpret_cast<const std::byte*>(&entry) + entry.size(), kSealSize);
-}
-
 void Shard::erase(Entry* entry) {
   check_seal(arena_, log_, *entry);
-  state_.is_counting = entry->overflow ? 0 : 1;
+  state_.is_counting = entry->is_overflow() ? 0 : 1;
   in_order();
   take_from_index(*entry);
-  if (!entry->overflow) totals_.remove();
+  if (!entry->is_overflow()) totals_.remove();
   end_counting();
   for (Record& record : *entry) {
     const Ring& ring = record.ring;
     if (ring.capacity > 0) arena_.release(ring.cells, ring.capacity * sizeof(Cell));
   }
-  arena_.release(arena_.offset_of(entry), block_size(log_, entry->records));
+  arena_.release(arena_.offset_of(entry), entry->size());
   arena_.free_released();
   if (index_.size() == 0) arena_.clear();
 }
 
 void Shard::take_from_index(Entry& entry) {
   index_.erase(entry);
-  std::uint64_t& count = entry.overflow ? state_.overflow_entries : state_.tracked;
+  std::uint64_t& count = entry.is_overflow() ? state_.overflow_entries : state_.tracked;
   log_.save(count);
   --count;
   log_.complete();
@@ -208,7 +201,7 @@ void Shard::erase_if(const Predicate& is_erased) {
 }
 
 void Shard::erase_policy(std::uint64_t policy) {
-  erase_if([&](const Entry& entry) { return entry.policy == policy; });
+  erase_if([&](const Entry& entry) { return entry.policy() == policy; });
 }
 
 void Shard::erase_all() {
@@ -216,8 +209,8 @@ void Shard::erase_all() {
 }
 
 // Shared memory has only policies with a name, which never end.
-bool Shard::is_expired(const Entry& entry, Instant real_now) const {
-  return entry.sweep_at <= real_now || (!log_.is_kept() && PolicyIdentity::has_ended(entry.policy));
+bool Shard::is_expired(Entry& entry, Instant real_now) const {
+  return entry.is_due(real_now) || (!log_.is_kept() && PolicyIdentity::has_ended(entry.policy()));
 }
 
 bool Shard::sweep(Instant real_now, std::size_t buckets) {
@@ -284,7 +277,7 @@ std::vector<Arena::Block> Shard::blocks_in_use() {
       index_.check_place(*entry, bucket);
       check_seal(arena_, log_, *entry);
       ++entries;
-      blocks.push_back(Arena::block_at(arena_.offset_of(entry), block_size(log_, entry->records)));
+      blocks.push_back(Arena::block_at(arena_.offset_of(entry), entry->size()));
       for (const Record& record : *entry) {
         const Ring& ring = record.ring;
         if (ring.capacity > 0) blocks.push_back(Arena::block_at(ring.cells, ring.capacity * sizeof(Cell)));

@@ -28,25 +28,28 @@ struct Totals {
 
 /// What a shard knows, apart from the index and the arena themselves. Zeroed memory is made one by
 /// Shard::format. Everything but the lock's word is guarded by the lock. Every call writes what lies in the
-/// first cache line, and what it reads besides lies in others, which all processors can keep.
+/// last cache line, and what it reads besides lies in the first one, which all processors can keep.
 struct alignas(64) ShardState {
-  std::atomic<std::uint32_t> mutex_word;
-  std::uint32_t calls;
-  UndoLog::State log;
-  std::uint64_t cursor;  ///< buckets below it are still to be swept
-  alignas(64) Index::State index;
+  Index::State index;
   std::uint64_t tracked;  ///< keys of their own
   std::uint64_t overflow_entries;
   std::uint32_t is_counting;              ///< Totals::tracked and `tracked` may differ by one
   std::uint32_t is_marked;                ///< in Totals::occupied
   std::uint32_t is_out_of_bytes;          ///< the last new key found no room in the arena
   std::atomic<std::uint32_t> is_damaged;  ///< also read without the lock
-  Arena::State arena;
+  Arena::State arena;                     ///< whose first word every call reads
+  alignas(64) std::atomic<std::uint32_t> mutex_word;
+  std::uint32_t calls;
+  UndoLog::State log;
+  std::uint64_t cursor;                    ///< buckets below it are still to be swept
+  std::array<std::byte, 24> start_of_log;  ///< which goes on behind the state
 };
+static_assert(offsetof(ShardState, arena) + sizeof(Arena::State::is_changing) <= 64);
+static_assert(offsetof(ShardState, start_of_log) + sizeof(ShardState::start_of_log) == sizeof(ShardState));
 
-/// A process's view of a shard. What it changes is complete when the method returns, or, of what is written
-/// into entries, when the call's WriteScope says so.
-class Shard {
+/// A process's view of a shard, in cache lines of its own, as the mutex is in one. What it changes is
+/// complete when the method returns, or, of what is written into entries, when the call's WriteScope says so.
+class alignas(64) Shard {
  public:
   /// Where a shard lies. `log` is empty for memory that dies with its process.
   struct Place {
@@ -81,12 +84,12 @@ class Shard {
   /// What `find` reads to find it.
   [[nodiscard]] std::vector<const void*> path_to(const KeyHash& key) const { return index_.path_to(key); }
 
-  /// Loads what a call writes, if other processes may have written it last, before the lock is taken.
-  void prefetch_shared() const {
-    platform::prefetch_for_writing(&state_);
+  /// Loads what every call needs, which others may have written last, before the lock is taken.
+  void prefetch() const {
+    platform::prefetch_for_writing(&state_.mutex_word);
     log_.prefetch();
+    __builtin_prefetch(&state_);
   }
-  void prefetch_shared_entry(const KeyHash& key) const { index_.prefetch_entry(key); }
   /// The same for what `find` reads for a key: first where it is looked up, then its entry.
   void prefetch_bucket(const KeyHash& key) const { index_.prefetch_bucket(key); }
   void prefetch_entry(const KeyHash& key) const { index_.prefetch_entry(key); }
@@ -108,7 +111,8 @@ class Shard {
   /// To be called before an entry's first `records` records are written, or its lock's, and before what it
   /// says of itself is.
   void save(Entry& entry, std::size_t records) {
-    if (log_.is_kept()) save_kept(entry, records);
+    if (records == 1) return log_.save_bytes<Entry::changing_size(1)>(entry.changing());
+    log_.save(entry.changing(), Entry::changing_size(records));
   }
   void save(const Record& record) { log_.save(&record, sizeof record); }
   /// To be called after an entry was written.
@@ -150,6 +154,8 @@ class Shard {
   void rebuild();
   /// Throws Damaged for what would lead a call astray before it has looked at any entry.
   void check() const { index_.check(); }
+  /// Whether a call can begin: nothing is to be recovered, and nothing known to be damaged.
+  [[nodiscard]] bool is_ready() const { return !needs_recovery() && index_.is_sound(); }
 
  private:
   static constexpr std::size_t kFewBuckets = 12;
@@ -159,8 +165,7 @@ class Shard {
   template <class Predicate>
   void erase_if(const Predicate& is_erased);
   /// Whether erasing it changes no answer.
-  [[nodiscard]] bool is_expired(const Entry& entry, Instant real_now) const;
-  [[gnu::noinline]] void save_kept(Entry& entry, std::size_t records);
+  [[nodiscard]] bool is_expired(Entry& entry, Instant real_now) const;
   [[gnu::noinline]] void end_changes() noexcept;
   bool begin_counting();
   void end_counting();
@@ -169,13 +174,14 @@ class Shard {
   void mark_occupied();
   [[nodiscard]] std::vector<Arena::Block> blocks_in_use();
 
+  // What every call reads lies in two cache lines: the mutex and these, the index and the start of the arena.
   ShardState& state_;
   Totals& totals_;
+  Index index_;
+  Arena arena_;
+  UndoLog log_;
   std::uint64_t bit_;  // in Totals::occupied
   unsigned ordinal_;
-  UndoLog log_;
-  Arena arena_;
-  Index index_;
 };
 
 }  // namespace overlimit::table

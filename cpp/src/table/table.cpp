@@ -11,15 +11,19 @@ namespace {
 constexpr std::size_t kKeysPerShard = 1024;
 // Charges of several calls whose shards are locked, and whose entries are loaded, at the same time.
 constexpr std::size_t kTogether = 128;
+constexpr std::size_t kCacheLine = 64;
+// Processors load cache lines in pairs.
+constexpr std::size_t kPair = 2 * kCacheLine;
 // The most that offsets can address.
 constexpr std::size_t kMaxShardBytes = Arena::kGranule << 32;
 
-// Two for each entry, even if all are of the smallest size; unused pages are never touched.
+// Two for each entry, even if all are of the smallest size; unused pages are never touched. The arena behind
+// them begins with a cache line.
 std::size_t buckets_for(std::size_t shard_bytes) {
-  constexpr std::size_t kSmallestEntry = 128;
-  static_assert(Entry::size_for(1) + kSealSize <= kSmallestEntry &&
-                Entry::size_for(1) > kSmallestEntry - Arena::kGranule);
-  return std::bit_floor(shard_bytes) / kSmallestEntry * 2;
+  constexpr std::size_t kSmallestEntry = Entry::size_for(1);
+  constexpr std::size_t kPerLine = kCacheLine / sizeof(Offset);
+  static_assert(kSmallestEntry % Arena::kGranule == 0);
+  return shard_bytes / (kSmallestEntry + 2 * sizeof(Offset)) * 2 / kPerLine * kPerLine;
 }
 
 /// How many of these calls, from the first on, are decided together.
@@ -93,7 +97,9 @@ Division Division::of(std::size_t max_keys, std::size_t bytes, std::size_t least
   const std::size_t wanted = std::min(max_keys / kKeysPerShard, bytes / least);
   const std::size_t needed = std::bit_ceil((bytes + kMaxShardBytes - 1) / kMaxShardBytes);
   const std::size_t count = std::max(needed, std::bit_floor(std::clamp<std::size_t>(wanted, 1, kMaxShards)));
-  const std::size_t share = (bytes / count - overhead) / 64 * 64;
+  // An odd number of pairs, or the same places of all shards would compete for the same few lines of a cache.
+  const std::size_t pairs = (bytes / count / kPair - 1) | 1;
+  const std::size_t share = pairs * kPair - overhead;
   return {count, share, buckets_for(share)};
 }
 
@@ -160,10 +166,11 @@ void Table::with_shards(std::uint64_t chosen, MutexWait& wait, const Action& act
 
 inline void Table::hold_shard(Shard& shard, MutexWait& wait) {
   shard.mutex.lock(wait);
-  if (shard.log().is_kept()) check_held(shard, wait);
+  if (shard.log().is_kept() && !shard.is_ready()) [[unlikely]]
+    make_ready(shard, wait);
 }
 
-[[gnu::noinline]] void Table::check_held(Shard& shard, MutexWait& wait) {
+[[gnu::noinline]] void Table::make_ready(Shard& shard, MutexWait& wait) {
   try {
     if (shard.needs_recovery()) recover(shard, wait);
     shard.check();
@@ -210,6 +217,13 @@ unsigned Table::calls_per_sweep() const {
   return idle_sweeps_.load(std::memory_order_relaxed) < kMaxShards ? 4 : 16;
 }
 
+// Written only while it matters, since every call of every thread reads it.
+void Table::count_sweep(bool has_erased) {
+  const unsigned idle = idle_sweeps_.load(std::memory_order_relaxed);
+  const unsigned next = has_erased ? 0 : std::min<unsigned>(idle + 1, kMaxShards);
+  if (next != idle) idle_sweeps_.store(next, std::memory_order_relaxed);
+}
+
 // True if it is time to sweep.
 bool Table::count_call(std::span<const KeyedCharge> charges) const {
   return !charges.empty() && charges[0].shard->count_call(calls_per_sweep());
@@ -229,8 +243,7 @@ bool Table::count_call(std::span<const KeyedCharge> charges) const {
   try {
     shard.check();
     const bool has_erased = shard.sweep_in_turn(real_now, calls_per_sweep());
-    idle_sweeps_.store(has_erased ? 0 : idle_sweeps_.load(std::memory_order_relaxed) + 1,
-                       std::memory_order_relaxed);
+    count_sweep(has_erased);
   } catch (const Damaged&) {
     shard.abandon();
   }
@@ -239,10 +252,8 @@ bool Table::count_call(std::span<const KeyedCharge> charges) const {
 [[gnu::always_inline]] inline KeyedCharge Table::keyed(const Charge& charge) const {
   const KeyHash key = state_.hash(charge.policy->digest(), charge.identifier);
   Shard& shard = *shards_[shard_index(key)];
-  if (shares_memory()) {
-    shard.prefetch_shared();
-    shard.prefetch_shared_entry(key);
-  }
+  shard.prefetch();
+  shard.prefetch_entry(key);
   return {&charge, key, &shard};
 }
 

@@ -93,7 +93,6 @@ class Table {
   /// Calls action(transaction) in the same way.
   template <class Action>
   Instant with_transaction(const Call& call, MutexWait& wait, const Action& action);
-  [[nodiscard]] bool shares_memory() const { return shards_.front()->log().is_kept(); }
   [[nodiscard]] std::size_t shard_index(const KeyHash& key) const { return key.low & (shards_.size() - 1); }
   /// All shards, a bit each.
   [[nodiscard]] std::uint64_t all_shards() const {
@@ -101,19 +100,21 @@ class Table {
   }
   /// Locks a shard, and has it recovered if a process died while it held it.
   void hold_shard(Shard& shard, MutexWait& wait);
-  void check_held(Shard& shard, MutexWait& wait);
+  void make_ready(Shard& shard, MutexWait& wait);
   void recover(Shard& shard, MutexWait& wait);
   /// Counts the keys again, after a process died while it counted one.
   void recount(MutexWait& wait);
   [[nodiscard]] unsigned calls_per_sweep() const;
   [[nodiscard]] bool count_call(std::span<const KeyedCharge> charges) const;
+  void count_sweep(bool has_erased);
   /// Sweeps a little of the next shard that may hold entries, unless somebody has locked it.
   void sweep_in_turn(Instant real_now);
 
   TableState& state_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::atomic<unsigned> turn_{0};         // of the shard to be swept next; each process sweeps them all
-  std::atomic<unsigned> idle_sweeps_{0};  // in a row, that found nothing to erase
+  std::atomic<unsigned> idle_sweeps_{0};  // in a row, that found nothing to erase; no more than count
+  // Of the shard to be swept next; each process sweeps them all. In a cache line that no other calls read.
+  alignas(64) std::atomic<unsigned> turn_{0};
 };
 
 }  // namespace overlimit::table

@@ -23,9 +23,11 @@ FoundRecord found_in(const Target& target, const Record& record) {
 // Keys without an entry of their own share an overflow entry, one per policy and shard. Policies without room
 // for that share a common one with those whose limits have the same numbers: a limit that drains faster would
 // drain the usage of the others. The lowest byte, which the index ignores, tells the two kinds apart.
-KeyHash policy_overflow_key(const CompiledPolicy& policy) { return {policy.digest() << 8, policy.digest()}; }
+KeyHash policy_overflow_key(const CompiledPolicy& policy) {
+  return {policy.digest() << 8, std::uint32_t(policy.digest() >> 32)};
+}
 KeyHash common_overflow_key(const CompiledPolicy& policy) {
-  return {policy.limits_digest() << 8 | 1, policy.limits_digest()};
+  return {policy.limits_digest() << 8 | 1, std::uint32_t(policy.limits_digest() >> 32)};
 }
 
 // Alone, this cost would fit; together with the others in the overflow entry it never does.
@@ -102,7 +104,7 @@ void Transaction::find_entry(Target& target) {
 // A key in an overflow entry is not locked because of others in it.
 void Transaction::find_lock(Target& target, std::size_t first_record) {
   if (target.entry == nullptr) return;
-  if (target.entry->overflow) {
+  if (target.entry->is_overflow()) {
     crowded_ |= ChargeBits{1} << (&target - targets_.data());
     return;
   }
@@ -118,7 +120,8 @@ Entry* Transaction::entry_for_new_key(Target& target) {
   if (target.cost == 0) return overflow;
   if (Entry* own = start_entry(target, {target.key, policy.digest()}, Arena::Purpose::ordinary, overflow))
     return own;
-  if (overflow != nullptr && (overflow->policy == policy.digest() || is_shared_by_another(target, *overflow)))
+  if (overflow != nullptr &&
+      (overflow->policy() == policy.digest() || is_shared_by_another(target, *overflow)))
     return overflow;
   const Holder shared{policy_overflow_key(policy), policy.digest()};
   if (Entry* made = start_entry(target, shared, Arena::Purpose::policy_overflow, overflow)) return made;
@@ -157,7 +160,7 @@ Entry* Transaction::start_entry(Target& target, const Holder& holder, Arena::Pur
 
 void Transaction::share_costs() {
   for (Target& target : targets_) {
-    if (target.entry == nullptr || !target.entry->overflow) continue;
+    if (target.entry == nullptr || !target.entry->is_overflow()) continue;
     target.cost = 0;
     for (const Target& other : targets_) {
       if (other.entry != target.entry) continue;
@@ -200,7 +203,7 @@ void Transaction::charge(Target& target, const Rows& rows) {
               limited, pair, target.cost,
               [&](const auto& after, Instant expires_at, Instant gone_at) __attribute__((always_inline)) {
                 const Instant now = detail::time_after_charge(limited, pair, after.state, readings_.now);
-                detail::fill_charged(limited, after.state, gone_at, now, entry.created_at, rows, row);
+                detail::fill_charged(limited, after.state, gone_at, now, entry.created_at(), rows, row);
                 if (charges_unadmitted(target.charge->role)) [[unlikely]]
                   fill_as_unadmitted(target, each.limit, rows, row);
                 if (!target.charged) commit(shard.arena(), shard.log(), *record, after, expires_at);
@@ -215,8 +218,7 @@ void Transaction::charge(Target& target, const Rows& rows) {
 void Transaction::begin_charge(Target& target) {
   Entry& entry = *target.entry;
   if (!target.charged) target.shard->save(entry, target.charge->policy->size());
-  if (entry.created_at == Instant{}) [[unlikely]]
-    entry.created_at = next_creation(readings_, newest_creation_);
+  date_creation(entry, readings_, newest_creation_);
 }
 
 void Transaction::end_charge(Target& target) {
@@ -228,7 +230,7 @@ void Transaction::end_charge(Target& target) {
 // All targets that share an overflow entry are charged with the first of them.
 void Transaction::mark_charged(Target& target) {
   target.charged = true;
-  if (!target.entry->overflow) return;
+  if (!target.entry->is_overflow()) return;
   for (Target& other : targets_) other.charged = other.charged || other.entry == target.entry;
 }
 
@@ -275,8 +277,7 @@ void Transaction::refuse(Target& target, const Settlement& settlement, const Row
 void Transaction::write_lock(Target& target, const Lock& lock) {
   target.shard->save(*target.entry, 0);
   target.shard->save(*target.lock_record);
-  if (target.entry->created_at == Instant{})
-    target.entry->created_at = next_creation(readings_, newest_creation_);
+  date_creation(*target.entry, readings_, newest_creation_);
   target.lock_record->header = header_of(lock);
   target.lock_record->expires_at = lock.expires_at;
   set_sweep_time(*target.entry, readings_);
@@ -288,7 +289,7 @@ Entry* Transaction::charged_entry(const Target& target, Instant created_at) {
   const CompiledPolicy& policy = *target.charge->policy;
   for (const KeyHash& key : {target.key, policy_overflow_key(policy), common_overflow_key(policy)}) {
     Entry* const entry = target.shard->find(key);
-    if (entry != nullptr && entry->created_at == created_at) return entry;
+    if (entry != nullptr && entry->created_at() == created_at) return entry;
   }
   return nullptr;
 }
@@ -340,7 +341,7 @@ void Transaction::lock(Duration duration) {
     target.cost = 1;
     target.entry = target.shard->find(target.key);
     if (target.entry == nullptr) target.entry = entry_for_new_key(target);
-    if (target.entry->overflow) {
+    if (target.entry->is_overflow()) {
       clean_up();
       throw OutOfMemory("no room to lock another identifier: raise max_keys or max_bytes");
     }

@@ -39,6 +39,11 @@ class UndoLog {
   void save(const void* place, std::size_t bytes) {
     if (state_ != nullptr) append(place, bytes);
   }
+  /// The same for a number of them that is known beforehand, and copied without a call.
+  template <std::size_t bytes>
+  void save_bytes(const void* place) {
+    if (state_ != nullptr) append_inline(place, bytes);
+  }
   /// The same for an object that may be a part of a word.
   template <class T>
   void save(const T& object) {
@@ -56,10 +61,9 @@ class UndoLog {
     return true;
   }
 
-  /// Has the processor load what most calls write.
+  /// Has the processor load what most calls write, behind the cache line in which it begins.
   void prefetch() const {
-    if (state_ == nullptr) return;
-    for (std::size_t at = 0; at < kUsual; at += 64) platform::prefetch_for_writing(room_.data() + at);
+    if (state_ != nullptr) platform::prefetch_for_writing(room_.data() + kUsual);
   }
 
   /// Makes what was written since the log was empty permanent, for a call on this shard alone.
@@ -79,14 +83,15 @@ class UndoLog {
   [[nodiscard]] State& state() const { return *state_; }
 
  private:
-  static constexpr std::size_t kUsual = 192;
+  static constexpr std::size_t kUsual = 64;
 
   struct Saved {
     std::uint64_t place;  ///< from the start of the memory
     std::uint64_t bytes;
   };
 
-  void append(const void* place, std::size_t bytes) {
+  void append(const void* place, std::size_t bytes) { append_inline(place, bytes); }
+  [[gnu::always_inline]] inline void append_inline(const void* place, std::size_t bytes) {
     const std::size_t size = state_->size;
     require(size + sizeof(Saved) + bytes <= room_.size());
     const Saved saved{std::uint64_t(static_cast<const std::byte*>(place) - memory_.data()), bytes};

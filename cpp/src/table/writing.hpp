@@ -35,9 +35,19 @@ inline constexpr Duration kInjectedKeep{3'600'000'000};
   return created_at;
 }
 
+/// To be called before an entry is charged, as that creates a new one.
+inline void date_creation(Entry& entry, const Readings& readings, std::atomic<Instant>& newest) {
+  if (entry.created_at() == Instant{}) [[unlikely]]
+    entry.set_created_at(next_creation(readings, newest));
+}
+
 /// To be called when its records have been written.
 inline void set_sweep_time(Entry& entry, const Readings& readings) {
-  entry.sweep_at = readings.injected ? readings.real_now + kInjectedKeep : entry.last_expiry();
+  if (readings.injected) {
+    entry.keep_until(readings.real_now + kInjectedKeep);
+  } else {
+    entry.keep_for_records();
+  }
 }
 
 /// Its numbers are read one by one, as they were written (see header_from).
@@ -62,7 +72,7 @@ class WriteScope : NonCopyable {
   explicit WriteScope(std::span<Target> targets) : targets_(targets) {
     if (targets.empty() || !targets.front().shard->log().is_kept()) return;
     leader_ = std::ranges::min(targets, {}, ordinal_of).shard;
-    begin();
+    if (targets.size() > 1) begin();
   }
   ~WriteScope() {
     if (leader_ == nullptr) return;
@@ -72,9 +82,13 @@ class WriteScope : NonCopyable {
 
   void complete() {
     if (leader_ == nullptr) return;
-    in_order();
-    leader_->log().state().complete = 1;
-    end();
+    if (targets_.size() > 1) {
+      in_order();
+      leader_->log().state().complete = 1;
+      end();
+    } else {
+      leader_->log().complete();
+    }
     leader_ = nullptr;
   }
 

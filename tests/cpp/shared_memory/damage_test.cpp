@@ -79,7 +79,7 @@ class Damage : public ::testing::Test {
     for (const void* part : shard.path_to(key)) add(part, sizeof(Entry));
     Entry* const entry = shard.find(key);
     if (entry == nullptr) return ranges;
-    add(entry, entry->size() + table::kSealSize);
+    add(entry, entry->size());
     for (const table::Record& record : *entry) {
       if (record.ring.capacity == 0) continue;
       const std::size_t size = record.ring.capacity * sizeof(Cell);

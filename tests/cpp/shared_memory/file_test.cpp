@@ -82,7 +82,7 @@ TEST_F(SharedFiles, HaveTheModeAskedForWhateverTheUmask) {
 
 TEST_F(SharedFiles, OfANameLieInSharedMemoryUnderTheUserAndTheVersion) {
   const SharedMemoryStore store({.name_or_path = "myapp"});
-  EXPECT_EQ(store.path(), "/dev/shm/overlimit-" + std::to_string(::geteuid()) + "-myapp-v1");
+  EXPECT_EQ(store.path(), "/dev/shm/overlimit-" + std::to_string(::geteuid()) + "-myapp-v2");
 }
 
 TEST_F(SharedFiles, HaveNamesAndSizesThatCanBe) {
@@ -137,7 +137,7 @@ TEST_F(SharedFiles, OfAnotherVersionOrBuildSayWhichAndWhatToDo) {
   create();
   change_header([](auto& header) { header.version = 99; });
   EXPECT_NE(refusal(file.options())
-                .find("has version 99, and this release of overlimit uses version 1: call unlink()"),
+                .find("has version 99, and this release of overlimit uses version 2: call unlink()"),
             std::string::npos);
   change_header([](auto& header) {
     header.version = shared_memory::kVersion;

@@ -119,14 +119,80 @@ TEST_F(Records, GiveTheirRingsBack) {
 
 // An entry needs its records right behind it.
 struct EntryOfTwo {
-  Entry entry{{1, 2}, 3, At(0), At(0), 2, 0, 0};
+  Entry entry{{1, 2}, 3, 2};
   Record records[2];
 };
 static_assert(sizeof(EntryOfTwo) == sizeof(Entry) + 2 * sizeof(Record));
 
 TEST(Entry, KnowsItsSize) {
   EXPECT_EQ(Entry::size_for(0), sizeof(Entry));
-  EXPECT_EQ((Entry{{1, 2}, 3, At(0), At(0), 3, 0, 0}).size(), sizeof(Entry) + 3 * sizeof(Record));
+  EXPECT_EQ(Entry({1, 2}, 3, 3).size(), sizeof(Entry) + 3 * sizeof(Record));
+}
+
+TEST(Entry, OfOneLimitLiesInTwoCacheLinesWhereverItsBlockBegins) {
+  for (std::size_t begin = 0; begin < 64; begin += Arena::kGranule) {
+    EXPECT_LE(begin + Entry::size_for(1), 128U);
+  }
+}
+
+TEST(Entry, KeepsWhatItIsGivenInFewBits) {
+  Entry entry({~std::uint64_t{0}, ~std::uint32_t{0}}, ~std::uint64_t{0}, Entry::kMostRecords);
+  EXPECT_EQ(entry.created_at(), 0);
+  EXPECT_FALSE(entry.is_overflow());
+  entry.set_created_at(At(kMaxTime.micros() + 1));
+  EXPECT_EQ(entry.created_at(), kMaxTime.micros() + 1);
+  EXPECT_EQ(entry.records(), Entry::kMostRecords);
+  EXPECT_FALSE(entry.is_overflow());
+  entry.make_overflow();
+  EXPECT_TRUE(entry.is_overflow());
+  EXPECT_EQ(entry.created_at(), kMaxTime.micros() + 1);
+  EXPECT_EQ(entry.records(), Entry::kMostRecords);
+  EXPECT_TRUE(entry.is_of({~std::uint64_t{0}, ~std::uint32_t{0}}));
+  EXPECT_FALSE(entry.is_of({~std::uint64_t{0}, 0}));
+  EXPECT_FALSE(entry.is_of({0, ~std::uint32_t{0}}));
+}
+
+TEST(Entry, IsKeptUntilAnInstantAndLittleLonger) {
+  constexpr std::int64_t kLittle = 5'000'000;
+  Entry entry({1, 2}, 3, 0);
+  EXPECT_TRUE(entry.is_due(At(0))) << "nothing was charged";
+  for (const std::int64_t at :
+       {std::int64_t{1}, std::int64_t{1'700'000'000'000'001}, kMaxTime.micros() - 1, kExact - kLittle}) {
+    entry.keep_until(At(at));
+    EXPECT_FALSE(entry.is_due(At(at - 1))) << at;
+    EXPECT_TRUE(entry.is_due(At(at + kLittle))) << at;
+    Entry other({1, 2}, 3, 0);
+    other.keep_as_long_as(entry);
+    EXPECT_FALSE(other.is_due(At(at - 1))) << at;
+    EXPECT_TRUE(other.is_due(At(at + kLittle))) << at;
+  }
+}
+
+TEST(Entry, IsKeptUntilItsRecordsHaveExpiredAndNotAMicrosecondLonger) {
+  EntryOfTwo two{.records = {{1, At(5), {}, {}}, {2, At(0), {}, {}}}};
+  for (const std::int64_t at :
+       {std::int64_t{6}, std::int64_t{1'700'000'000'000'001}, kMaxTime.micros() - 1, kExact - 1}) {
+    two.records[1].expires_at = At(at);
+    two.entry.keep_for_records();
+    EXPECT_FALSE(two.entry.is_due(At(at - 1))) << at;
+    EXPECT_TRUE(two.entry.is_due(At(at))) << at;
+  }
+}
+
+TEST(Entry, HasTheWrongSealOnceAnyBitOfItHasChangedButItsPlaceInTheIndex) {
+  EntryOfTwo two{.records = {{1, At(50), {1, 2, 3}, {}}, {2, At(40), {4, 5, 6}, {}}}};
+  two.entry.set_seal();
+  const auto bytes = std::as_writable_bytes(std::span(&two, 1));
+  constexpr std::size_t next = 12;
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    // Another number of records would be read from behind them.
+    if (bit / 8 == 30 || bit / 8 == 31) continue;
+    const auto mask = std::byte(1U << bit % 8);
+    bytes[bit / 8] ^= mask;
+    EXPECT_EQ(two.entry.has_right_seal(), bit / 8 >= next && bit / 8 < next + sizeof(Offset)) << bit;
+    bytes[bit / 8] ^= mask;
+  }
+  EXPECT_TRUE(two.entry.has_right_seal());
 }
 
 TEST(Entry, ExpiresWithTheLastOfItsRecords) {

@@ -18,11 +18,13 @@ class Indexes : public ::testing::Test {
   static constexpr std::size_t kBytes = 4 << 20;
   static constexpr std::size_t kHeads = kCapacity * sizeof(Offset);
 
-  static KeyHash key(std::uint64_t hash, std::uint64_t number = 0) { return {hash << 8, number}; }
+  static KeyHash key(std::uint64_t hash, std::uint64_t number = 0) {
+    return {hash << 8, static_cast<std::uint32_t>(number)};
+  }
 
   Entry* insert(const KeyHash& key) {
     const Offset offset = arena.allocate(sizeof(Entry), Arena::Purpose::ordinary);
-    auto* const entry = new (arena.at<Entry>(offset)) Entry{key, 0, Instant(0), Instant(0), 0, 0, 0};
+    auto* const entry = new (arena.at<Entry>(offset)) Entry(key, 0, 0);
     index.insert(offset);
     return entry;
   }
@@ -51,7 +53,7 @@ TEST_F(Indexes, FindTheEntryThatTookTheOthersPlace) {
   for (std::uint64_t number = 0; number < 5; ++number) insert(key(7, number));
   Entry* const old = index.find(key(7, 2));
   const Offset offset = arena.allocate(sizeof(Entry), Arena::Purpose::ordinary);
-  auto* const entry = new (arena.at<Entry>(offset)) Entry{key(7, 2), 0, Instant(0), Instant(0), 0, 0, 0};
+  auto* const entry = new (arena.at<Entry>(offset)) Entry(key(7, 2), 0, 0);
   index.replace(*old, offset);
   EXPECT_EQ(index.find(key(7, 2)), entry);
   for (std::uint64_t number = 0; number < 5; ++number) EXPECT_NE(index.find(key(7, number)), nullptr);
@@ -98,7 +100,7 @@ TEST_F(Indexes, VisitEverythingThoughTheyShrinkMeanwhile) {
   std::size_t kept = 0;
   for (std::size_t bucket = index.buckets(); bucket-- > 0;) {
     index.visit(bucket, [&](Entry* entry) {
-      if (entry->key.high % 10 != 0) erase(entry);
+      if (entry->key().high % 10 != 0) erase(entry);
     });
   }
   for (std::uint64_t i = 0; i < 1000; ++i) {
@@ -146,7 +148,7 @@ TEST_F(Indexes, MeanTheSameWhereverTheirMemoryLies) {
   auto* const heads = reinterpret_cast<Offset*>(other.data());
   std::size_t reached = 0;
   for (std::size_t bucket = 0; bucket < index.buckets(); ++bucket) {
-    for (Offset offset = heads[bucket]; offset != 0; offset = copied.at<Entry>(offset)->next) ++reached;
+    for (Offset offset = heads[bucket]; offset != 0; offset = copied.at<Entry>(offset)->next()) ++reached;
   }
   EXPECT_EQ(reached, 500U);
 }
@@ -169,13 +171,15 @@ TEST(IndexesOfTheLargestArena, FindEntriesUpToTheLastOffset) {
   Offset last = 0;
   while (last < kEnd - kLargestBlock / Arena::kGranule) last = arena.allocate(kLargestBlock, kPurpose);
   arena.release(last, kLargestBlock);
-  const auto key = [](std::uint64_t number) { return KeyHash{number * 0x9e3779b97f4a7c15, number}; };
+  const auto key = [](std::uint64_t number) {
+    return KeyHash{number * 0x9e3779b97f4a7c15, static_cast<std::uint32_t>(number)};
+  };
   Offset highest = 0;
   for (std::uint64_t i = 0; i < kLargestBlock / kEntry; ++i) {
     const Offset offset = arena.allocate(kEntry, kPurpose);
     ASSERT_GE(offset, last);
     highest = std::max(highest, offset);
-    auto* const entry = new (arena.at<Entry>(offset)) Entry{key(i), 0, Instant(0), Instant(0), 0, 0, 0};
+    auto* const entry = new (arena.at<Entry>(offset)) Entry(key(i), 0, 0);
     ASSERT_EQ(arena.offset_of(entry), offset);
     index.insert(offset);
   }

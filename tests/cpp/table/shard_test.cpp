@@ -20,7 +20,9 @@ using overlimit::testing::sliding_window;
 constexpr std::size_t kBuckets = 64;
 
 // A key whose bucket is known.
-KeyHash key_at(std::uint64_t home, std::uint64_t number = 0) { return {home << 8, number << 32 | 0xabcdef}; }
+KeyHash key_at(std::uint64_t home, std::uint64_t number = 0) {
+  return {home << 8, static_cast<std::uint32_t>(number)};
+}
 
 class Shards : public ::testing::Test {
  protected:
@@ -55,9 +57,9 @@ class Shards : public ::testing::Test {
 
 TEST_F(Shards, StartAnEntryWithAnEmptyRecordPerLimit) {
   Entry& entry = *insert(key_at(3));
-  EXPECT_EQ(entry.key, key_at(3));
-  EXPECT_EQ(entry.created_at, 0);
-  EXPECT_EQ(entry.records, 1U);
+  EXPECT_EQ(entry.key(), key_at(3));
+  EXPECT_EQ(entry.created_at(), 0);
+  EXPECT_EQ(entry.records(), 1U);
   EXPECT_TRUE(starts_with(entry, policy.tags()));
   EXPECT_EQ(entry.begin()->expires_at, 0);
   EXPECT_EQ(entry.begin()->header, Header{});
@@ -80,7 +82,7 @@ TEST_F(Shards, HaveRoomForOverflowEntriesWhenTheyAreFull) {
   for (std::uint64_t home = 0; home < 32; ++home) insert(key_at(home));
   EXPECT_FALSE(shard.has_overflow_entries());
   Entry* cell = insert_cell(key_at(40));
-  EXPECT_TRUE(cell->overflow);
+  EXPECT_TRUE(cell->is_overflow());
   EXPECT_TRUE(shard.has_overflow_entries());
   EXPECT_EQ(totals.tracked, 32U);
   shard.erase(cell);
@@ -153,8 +155,8 @@ class Conforming : public Shards {
   Entry* entry = make();
   Entry* make() {
     Entry* made = shard.insert(key_at(3), before.digest(), before.tags(), Arena::Purpose::ordinary);
-    made->created_at = At(17);
-    made->sweep_at = At(18);
+    made->set_created_at(At(17));
+    made->keep_until(At(18 * kSecond));
     Record& window = *record_of(*made, fixed);
     window.header = {1, 2, 3};
     window.expires_at = At(100);
@@ -176,26 +178,27 @@ TEST_F(Conforming, KeepsTheStateOfKnownTags) {
 TEST_F(Conforming, KeepsWhatTheEntryIs) {
   entry = shard.with_records(entry, CompiledPolicy("p", {sliding}).tags(), At(200));
   EXPECT_EQ(shard.find(key_at(3)), entry);
-  EXPECT_EQ(entry->key, key_at(3));
-  EXPECT_EQ(entry->created_at, 17);
-  EXPECT_EQ(entry->sweep_at, 18);
-  EXPECT_FALSE(entry->overflow);
+  EXPECT_EQ(entry->key(), key_at(3));
+  EXPECT_EQ(entry->created_at(), 17);
+  EXPECT_FALSE(entry->is_due(At(18 * kSecond - 1)));
+  EXPECT_TRUE(entry->is_due(At(23 * kSecond)));
+  EXPECT_FALSE(entry->is_overflow());
   EXPECT_EQ(totals.tracked, 1U);
 }
 
 TEST_F(Conforming, CarriesForeignRecordsUntilTheyExpire) {
   const CompiledPolicy after("p", {sliding});
   entry = shard.with_records(entry, after.tags(), At(99));
-  ASSERT_EQ(entry->records, 2U);
+  ASSERT_EQ(entry->records(), 2U);
   EXPECT_EQ(entry->begin()->tag, sliding.tag()) << "the policy's own come first";
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
   entry = shard.with_records(entry, after.tags(), At(100));
-  EXPECT_EQ(entry->records, 1U);
+  EXPECT_EQ(entry->records(), 1U);
 }
 
 TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
   entry = shard.with_records(entry, CompiledPolicy("p", {other}).tags(), At(50));
-  EXPECT_EQ(entry->records, 3U);
+  EXPECT_EQ(entry->records(), 3U);
   entry = shard.with_records(entry, before.tags(), At(50));
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
   EXPECT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
@@ -205,7 +208,7 @@ TEST_F(Conforming, LosesNoMemory) {
   const CompiledPolicy after("p", {other});
   for (int round = 0; round < 10'000; ++round) {
     entry = shard.with_records(entry, after.tags(), At(1'000));
-    ASSERT_EQ(entry->records, 1U);
+    ASSERT_EQ(entry->records(), 1U);
     for (int at = 0; at < 5; ++at) charge(*record_of(*entry, other), at, 10);
     entry = shard.with_records(entry, before.tags(), At(1'000));
     for (int at = 0; at < 5; ++at) charge(*record_of(*entry, sliding), at, 10);
@@ -215,7 +218,7 @@ TEST_F(Conforming, LosesNoMemory) {
 
 TEST_F(Conforming, KeepsAnOverflowEntryOne) {
   Entry* cell = shard.insert(key_at(9), before.digest(), before.tags(), Arena::Purpose::policy_overflow);
-  EXPECT_TRUE(shard.with_records(cell, CompiledPolicy("p", {sliding}).tags(), At(200))->overflow);
+  EXPECT_TRUE(shard.with_records(cell, CompiledPolicy("p", {sliding}).tags(), At(200))->is_overflow());
   EXPECT_TRUE(shard.has_overflow_entries());
 }
 
@@ -228,7 +231,7 @@ class Copying : public Conforming {
     window.expires_at = At(300);
     for (int at = 0; at < 5; ++at) charge(*record_of(*from, sliding), at, 20);
     record_of(*from, sliding)->header = {5, 1, 101};
-    from->sweep_at = At(301);
+    from->keep_until(At(301 * kSecond));
   }
 };
 
@@ -239,8 +242,9 @@ TEST_F(Copying, StartsAnEntryFromWhatAnotherOneHolds) {
   EXPECT_EQ(to.begin()->header, (Header{5, 1, 101}));
   EXPECT_EQ(to.begin()->expires_at, 104);
   EXPECT_EQ(cells(*to.begin()), cells(*record_of(*from, sliding)));
-  EXPECT_EQ(to.sweep_at, 301);
-  EXPECT_EQ(to.created_at, 0) << "a key of its own";
+  EXPECT_FALSE(to.is_due(At(301 * kSecond - 1)));
+  EXPECT_TRUE(to.is_due(At(306 * kSecond)));
+  EXPECT_EQ(to.created_at(), 0) << "a key of its own";
 }
 
 TEST_F(Copying, LeavesTheOtherOneItsCells) {
@@ -266,35 +270,37 @@ TEST_F(Copying, CountsEveryChargeUntilItLeavesEvenWithoutRoomForCells) {
 class Sweeping : public Shards {
  protected:
   void SetUp() override {
-    for (std::uint64_t home = 0; home < 10; ++home) insert(key_at(home))->sweep_at = At(Micros(10 + home));
+    for (std::uint64_t home = 0; home < 10; ++home)
+      insert(key_at(home))->keep_until(At(Micros(10 + 5 * home) * kSecond));
   }
   std::size_t left() { return totals.tracked; }
 };
 
 TEST_F(Sweeping, DropsWhatIsDueAndNotOneMicrosecondEarlier) {
-  shard.sweep(At(14), 1000);
+  shard.sweep(At(35 * kSecond - 1), 1000);
   EXPECT_EQ(left(), 5U);
   EXPECT_EQ(shard.find(key_at(4)), nullptr);
   EXPECT_NE(shard.find(key_at(5)), nullptr);
 }
 
 TEST_F(Sweeping, LooksAtAFewBucketsAndGoesOnWhereItStopped) {
-  shard.sweep(At(100), 14);
+  shard.sweep(At(100 * kSecond), 14);
   EXPECT_GE(left(), 1U);
   EXPECT_LT(left(), 10U);
-  for (int calls = 0; calls < 5; ++calls) shard.sweep(At(100), 4);
+  for (int calls = 0; calls < 5; ++calls) shard.sweep(At(100 * kSecond), 4);
   EXPECT_EQ(left(), 0U);
 }
 
 TEST_F(Sweeping, ComesAroundTheEndOfTheIndex) {
   shard.sweep(At(0), 60);
-  shard.sweep(At(100), 40);
+  shard.sweep(At(100 * kSecond), 40);
   EXPECT_EQ(left(), 0U);
 }
 
 TEST_F(Sweeping, FindsEverythingDueInACrowd) {
-  for (std::uint64_t number = 1; number < 20; ++number) insert(key_at(5, number))->sweep_at = At(50);
-  shard.sweep(At(50), 200);
+  for (std::uint64_t number = 1; number < 20; ++number)
+    insert(key_at(5, number))->keep_until(At(50 * kSecond));
+  shard.sweep(At(60 * kSecond), 200);
   EXPECT_EQ(left(), 0U);
 }
 
