@@ -3,11 +3,13 @@
 --         value, stop, place, records, charged, new_expiry
 -- gives   records, charged, new_expiry   with this record
 --         tag, size, expires, a, b, c    of the record at place; tag is nil if there is none that can hold a state
-local record = pack('<c8I4i8i8i8i8', own, STATE + #cells, expiry, a, b, c)
-if charged or cells ~= '' then
-  charged, record = (charged or records) .. record, record .. cells
+if charged or cells ~= '' then -- as few strings as can be: Redis' Lua hashes each of them, byte by byte
+  local record = pack('<c8I4i8i8i8i8', own, STATE + #cells, expiry, a, b, c)
+  charged = (charged or records) .. record
+  records = records .. record .. cells
+else
+  records = pack('<c0c8I4i8i8i8i8', records, own, STATE, expiry, a, b, c)
 end
-records = records .. record
 if expiry > new_expiry then new_expiry = expiry end
 if place + WHOLE <= stop then
   tag, size, expires, a, b, c = unpack('<c8I4I8I8I8I8', value, place)

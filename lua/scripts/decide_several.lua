@@ -16,7 +16,7 @@ local ENFORCE, SHADOW, ON_REFUSAL, ALWAYS = 0, 1, 2, 3
 local OK, OVER, LOCKED = 0, 1, 2
 local enforced, refusals = OK, OK -- the worst status of the enforced charges, and of the on_refusal ones
 local values, writes, ttls, on_refusal, locks = {false, false}, {false, false}
-local reply, complete = '', true
+local reply, complete = 'C' .. pack('<i8', now), true
 
 for k = 1, #KEYS do
   local key, part, limit_count, cost, role = KEYS[k]
@@ -61,7 +61,7 @@ for k = 1, #KEYS do
     call('SET', KEYS[k], lock.value, 'PX', lock.ttl)
   end
 end
-if passes and complete and not on_refusal then return 'C' .. pack('<i8', now) .. reply end
+if passes and complete and not on_refusal then return reply end
 
 local answer = (written and 'W' or 'F') .. pack('<i8', now)
 for k = 1, written and #KEYS or 0 do
