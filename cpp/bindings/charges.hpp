@@ -27,12 +27,16 @@ class IdentifierBytes {
   /// The bytes of a str (UTF-8, surrogatepass) or bytes identifier, valid as long as it and this live.
   /// TypeError for another type, ValueError for an empty one, thrown as PythonError.
   std::string_view view(PyObject* identifier) {
-    if (PyUnicode_Check(identifier) && PyUnicode_IS_COMPACT_ASCII(identifier) &&
-        PyUnicode_GET_LENGTH(identifier) > 0) [[likely]] {
+    if (is_plain(identifier)) [[likely]] {
       return {static_cast<const char*>(PyUnicode_DATA(identifier)),
               static_cast<std::size_t>(PyUnicode_GET_LENGTH(identifier))};
     }
     return view_of_any(identifier);
+  }
+  /// Whether its bytes are at hand, as those of most are.
+  static bool is_plain(PyObject* identifier) {
+    return PyUnicode_Check(identifier) && PyUnicode_IS_COMPACT_ASCII(identifier) &&
+           PyUnicode_GET_LENGTH(identifier) > 0;
   }
 
  private:

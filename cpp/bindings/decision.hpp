@@ -40,6 +40,7 @@ struct DecisionObject {
   std::size_t row_count;
   Source source;
   std::atomic<ChargeBits> claimed;  ///< these were refunded or settled, or are being
+  std::atomic<PyObject*> details;   ///< a tuple for those that were read, in the order given; nullptr: none
 
   [[nodiscard]] std::span<Subject> subjects() {
     return {reinterpret_cast<Subject*>(this + 1), subject_count};
@@ -115,6 +116,7 @@ class NewDecision : NonCopyable {
     decision_->subject_count = subject_count;
     decision_->row_count = row_count;
     new (&decision_->claimed) std::atomic<ChargeBits>(0);
+    new (&decision_->details) std::atomic<PyObject*>(nullptr);
     Subject* own = decision_->subjects().data();
     for (const Subject& subject : std::span(subjects, subject_count)) {
       *own++ = subject;

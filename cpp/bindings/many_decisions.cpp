@@ -94,7 +94,12 @@ IdentifierRows::IdentifierRows(PyObject* rows, std::int64_t cells_of_one) : rows
 }
 
 std::size_t IdentifierRows::checked_count(std::size_t row, std::int64_t cells_of_one) {
+  prefetch(row + kAhead);
   PyObject* const given = PyTuple_GET_ITEM(rows_.get(), static_cast<Py_ssize_t>(row));
+  if (IdentifierBytes::is_plain(given)) [[likely]] {
+    check_cells(cells_of_one);
+    return 1;
+  }
   if (PyList_Check(given) || (PyTuple_Check(given) && !PyTuple_CheckExact(given))) {
     replace(rows_, row, checked(PySequence_Tuple(given)));
   }
@@ -141,6 +146,7 @@ class ManyDecisions::Batch {
     calls_.clear();
     charges_.reserve(many_.rows_.start(last) - many_.rows_.start(first));
     for (std::size_t row = first; row < last; ++row) {
+      many_.rows_.prefetch(row + IdentifierRows::kAhead);
       const std::size_t start = charges_.size();
       const Cost units = many_.costs_.units(row);
       many_.rows_.for_each(row, bytes_, [&](Py_ssize_t, PyObject*, std::string_view identifier) {

@@ -32,6 +32,16 @@ class IdentifierRows {
   [[nodiscard]] std::size_t start(std::size_t row) const { return starts_.empty() ? row : starts_[row]; }
   [[nodiscard]] std::size_t count(std::size_t row) const { return start(row + 1) - start(row); }
 
+  /// Asks the processor to load what a row holds, which lies anywhere: to be called so many rows before.
+  static constexpr std::size_t kAhead = 16;
+  void prefetch(std::size_t row) const {
+    if (row >= size()) return;
+    const auto* const given =
+        reinterpret_cast<const char*>(PyTuple_GET_ITEM(rows_.get(), static_cast<Py_ssize_t>(row)));
+    __builtin_prefetch(given);
+    __builtin_prefetch(given + sizeof(PyASCIIObject));  // the bytes of a str
+  }
+
   /// Calls visit(place, identifier, bytes) for each identifier of a row, with its place among those given.
   template <class Visit>
   void for_each(std::size_t row, IdentifierBytes& bytes, const Visit& visit) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <type_traits>
 #include <vector>
 
@@ -90,7 +91,8 @@ class Index {
   /// loads what lies at offset 0, which costs less than to find out.
   void prefetch(std::size_t before, std::size_t count) const {
     for (std::size_t bucket = before - std::min(before, count); bucket < before; ++bucket) {
-      __builtin_prefetch(arena_.address_of(heads_[bucket]));
+      const auto* const first = static_cast<const char*>(arena_.address_of(heads_[bucket]));
+      __builtin_prefetch(first + offsetof(Entry, sweep_at));
     }
   }
 
@@ -101,7 +103,9 @@ class Index {
     const std::size_t bucket = bucket_of(key, read_unlocked(state_.buckets), read_unlocked(state_.mask));
     Offset& head = heads_[std::min(bucket, capacity_ - 1)];
     const auto* const first = static_cast<const char*>(arena_.address_of(read_unlocked(head)));
+    // Those of one record lie in two or three cache lines.
     platform::prefetch_for_writing(first);
+    platform::prefetch_for_writing(first + sizeof(Entry));
     platform::prefetch_for_writing(first + sizeof(Entry) + sizeof(Record) - 1);
   }
 

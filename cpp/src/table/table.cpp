@@ -72,7 +72,7 @@ class Prefetching {
   }
 
  private:
-  static constexpr std::size_t kAhead = 8;
+  static constexpr std::size_t kAhead = 16;
 
   std::span<const KeyedCharge> charges_;
   std::size_t bucket_ = 0;
