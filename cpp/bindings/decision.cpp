@@ -192,6 +192,7 @@ void destroy(PyObject* self) {
     Py_DECREF(subject.identifier);
   }
   Py_XDECREF(of(self).cost);
+  Py_XDECREF(of(self).details.load(std::memory_order_relaxed));
   if (kept_decisions.keep(of(self))) return;
   PyTypeObject* type = Py_TYPE(self);
   PyObject_Free(self);
@@ -223,7 +224,7 @@ PyGetSetDef properties[] = {
      "Who decided: \"store\", \"local\" (this process, while the store failed) or \"error\" (nobody did).",
      nullptr},
     {"details", get_details, nullptr,
-     "One Detail per (identifier, limit), in the order given; each is made when it is read.", nullptr},
+     "One Detail per (identifier, limit), in the order given; each is made when it is first read.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMethodDef methods[] = {

@@ -40,6 +40,7 @@ struct DecisionObject {
   std::size_t row_count;
   Source source;
   std::atomic<ChargeBits> claimed;  ///< these were refunded or settled, or are being
+  std::atomic<PyObject*> details;   ///< a tuple for those that were read, in the order given; nullptr: none
 
   [[nodiscard]] std::span<Subject> subjects() {
     return {reinterpret_cast<Subject*>(this + 1), subject_count};
@@ -150,6 +151,7 @@ class NewDecision : NonCopyable {
     decision_->subject_count = subject_count;
     decision_->row_count = row_count;
     new (&decision_->claimed) std::atomic<ChargeBits>(0);
+    new (&decision_->details) std::atomic<PyObject*>(nullptr);
   }
   void add(std::size_t place, const Subject& subject) {
     Subject& own = reinterpret_cast<Subject*>(decision_ + 1)[place];

@@ -1,6 +1,8 @@
 #include "details.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <vector>
 
 #include "decision.hpp"
@@ -13,16 +15,42 @@ namespace {
 
 // Nothing in it ever changes, so threads may share it.
 struct DetailsObject {
-  PyObject_HEAD PyObject* decision;
+  PyObject_HEAD DecisionObject* decision;
 };
 
 PyTypeObject* details_type = nullptr;
 
-DecisionParts decision_of(PyObject* self) {
-  return parts_of(reinterpret_cast<DetailsObject*>(self)->decision);
-}
+/// Those that are no more, for those to come, as most live for a moment. Guarded by the GIL; without one,
+/// there are none.
+class KeptDetails {
+ public:
+#ifdef Py_GIL_DISABLED
+  DetailsObject* take() { return nullptr; }
+  bool keep(DetailsObject& /*details*/) { return false; }
+#else
+  DetailsObject* take() {
+    if (count_ == 0) return nullptr;
+    DetailsObject* const details = kept_[--count_];
+    _Py_NewReference(reinterpret_cast<PyObject*>(details));
+    return details;
+  }
+  /// Keeps its memory, with its type.
+  bool keep(DetailsObject& details) {
+    if (count_ == kept_.size()) return false;
+    kept_[count_++] = &details;
+    return true;
+  }
 
-Py_ssize_t size_of(const DecisionParts& decision) { return Py_ssize_t(decision.rows.count); }
+ private:
+  std::size_t count_ = 0;
+  std::array<DetailsObject*, 16> kept_{};
+#endif
+};
+KeptDetails kept_details;
+
+DecisionObject& decision_of(PyObject* self) { return *reinterpret_cast<DetailsObject*>(self)->decision; }
+
+Py_ssize_t size_of(const DecisionObject& decision) { return Py_ssize_t(decision.row_count); }
 
 bool is_details(PyObject* object) { return Py_IS_TYPE(object, details_type); }
 
@@ -34,9 +62,9 @@ struct Pair {
 };
 
 // Rows are in canonical order; details are in the order the caller gave the limits.
-Pair pair_at(const DecisionParts& decision, std::size_t place) {
+Pair pair_at(DecisionObject& decision, std::size_t place) {
   std::size_t first = 0;
-  const Subject* subject = decision.subjects.data();
+  const Subject* subject = decision.subjects().data();
   std::span limits = compiled(subject->policy).limits();
   while (place - first >= limits.size()) {
     first += limits.size();
@@ -47,41 +75,81 @@ Pair pair_at(const DecisionParts& decision, std::size_t place) {
   return {*subject, limit, first + std::size_t(found - limits.begin())};
 }
 
-// As tuple.__new__ makes one, to be filled. Calling Detail runs Python code and takes several times as long.
-Object new_detail() {
-  constexpr Py_ssize_t kFields = 7;
-  Object detail = required(detail_type()->tp_alloc(detail_type(), kFields));
+// As tuple.__new__ makes one, of values whose references it takes. Calling Detail runs Python code and takes
+// several times as long.
+template <std::size_t kFields>
+Object detail_of(std::array<Object, kFields> values) {
+  auto* const detail = PyObject_GC_NewVar(PyTupleObject, detail_type(), Py_ssize_t{kFields});
+  Object made = required(reinterpret_cast<PyObject*>(detail));
 #if PY_VERSION_HEX >= 0x030e0000
-  reinterpret_cast<PyTupleObject*>(detail.get())->ob_hash = -1;  // not known yet
+  detail->ob_hash = -1;  // not known yet
 #endif
-  return detail;
+  for (std::size_t i = 0; i < kFields; ++i) detail->ob_item[i] = values[i].release();
+  PyObject_GC_Track(made.get());
+  return made;
 }
 
-Object detail_at(const DecisionParts& decision, Py_ssize_t place) {
+Object seconds(Duration duration) { return required(PyFloat_FromDouble(duration.seconds())); }
+
+Object new_detail(DecisionObject& decision, Py_ssize_t place) {
   const auto [subject, limit, row] = pair_at(decision, std::size_t(place));
-  const Rows& rows = decision.rows;
-  Object detail = new_detail();
-  Py_ssize_t field = 0;
-  const auto add = [&](PyObject* value) { PyTuple_SET_ITEM(detail.get(), field++, checked(value)); };
-  add(Py_NewRef(subject.identifier));
-  add(Py_NewRef(PyTuple_GET_ITEM(limits_of(subject.policy), Py_ssize_t(limit))));
-  add(Py_NewRef(name_of(subject.policy)));
-  add(PyBool_FromLong(rows.status[row] == Status::ok ? 1 : 0));
-  add(PyLong_FromLongLong(rows.remaining[row]));
-  add(PyFloat_FromDouble(rows.retry_after[row].seconds()));
-  add(PyFloat_FromDouble(rows.reset_after[row].seconds()));
-  return detail;
+  const Rows rows = decision.rows();
+  PyObject* const limits = limits_of(subject.policy);
+  return detail_of(std::array{Object::borrow(subject.identifier),
+                              Object::borrow(PyTuple_GET_ITEM(limits, Py_ssize_t(limit))),
+                              Object::borrow(name_of(subject.policy)),
+                              Object::borrow(rows.status[row] == Status::ok ? Py_True : Py_False),
+                              required(PyLong_FromLongLong(rows.remaining[row])),
+                              seconds(rows.retry_after[row]), seconds(rows.reset_after[row])});
+}
+
+/// Sets what is not set yet, and returns what then is there: another thread, or code that the garbage
+/// collector runs, may have been faster.
+template <class Place>
+PyObject* set_once(Place&& place, Object made) {
+  PyObject* found = nullptr;
+  return place.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel) ? made.release() : found;
+}
+
+std::atomic_ref<PyObject*> slot(PyObject* tuple, Py_ssize_t place) {
+  return std::atomic_ref(reinterpret_cast<PyTupleObject*>(tuple)->ob_item[place]);
+}
+
+// A tuple that Python does not see, so not all of it need be set.
+PyObject* new_details_read(DecisionObject& decision) {
+  Object tuple = required(PyTuple_New(size_of(decision)));
+  PyObject_GC_UnTrack(tuple.get());
+  return set_once(decision.details, std::move(tuple));
+}
+
+// Made when it is read, and kept for whoever reads it next (borrowed).
+[[gnu::noinline]] PyObject* make_detail(DecisionObject& decision, Py_ssize_t place) {
+  Object made = new_detail(decision, place);
+  PyObject* const read = decision.details.load(std::memory_order_acquire);
+  return set_once(slot(read != nullptr ? read : new_details_read(decision), place), std::move(made));
+}
+
+// One that was read before, or nullptr (borrowed).
+PyObject* detail_read(DecisionObject& decision, Py_ssize_t place) {
+  PyObject* const read = decision.details.load(std::memory_order_acquire);
+  return read == nullptr ? nullptr : slot(read, place).load(std::memory_order_acquire);
+}
+
+Object detail_at(DecisionObject& decision, Py_ssize_t place) {
+  PyObject* const read = detail_read(decision, place);
+  return Object::borrow(read != nullptr ? read : make_detail(decision, place));
 }
 
 // So many of them from one on, as a slice numbers them.
-Object some_of(const DecisionParts& decision, Py_ssize_t start, Py_ssize_t step, Py_ssize_t count) {
+Object some_of(DecisionObject& decision, Py_ssize_t start, Py_ssize_t step, Py_ssize_t count) {
   std::vector<Object> details;
+  details.reserve(std::size_t(count));
   for (Py_ssize_t i = 0; i < count; ++i) details.push_back(detail_at(decision, start + i * step));
   return tuple_of(details);
 }
 
 Object all_of(PyObject* self) {
-  const DecisionParts decision = decision_of(self);
+  DecisionObject& decision = decision_of(self);
   return some_of(decision, 0, 1, size_of(decision));
 }
 
@@ -91,17 +159,16 @@ Object as_tuple(PyObject* object) {
   return PyTuple_Check(object) ? Object::borrow(object) : Object();
 }
 
-Py_ssize_t length(PyObject* self) {
-  return guarded(Py_ssize_t{-1}, [&] { return size_of(decision_of(self)); });
-}
+Py_ssize_t length(PyObject* self) { return size_of(decision_of(self)); }
 
 PyObject* item(PyObject* self, Py_ssize_t place) {
-  return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
-    const DecisionParts decision = decision_of(self);
-    if (place >= 0 && place < size_of(decision)) return detail_at(decision, place).release();
+  DecisionObject& decision = decision_of(self);
+  if (place < 0 || place >= size_of(decision)) {
     PyErr_SetString(PyExc_IndexError, "details index out of range");
     return nullptr;
-  });
+  }
+  if (PyObject* const read = detail_read(decision, place)) return Py_NewRef(read);
+  return guarded(static_cast<PyObject*>(nullptr), [&] { return Py_NewRef(make_detail(decision, place)); });
 }
 
 PyObject* numbered(PyObject* self, PyObject* index) {
@@ -112,7 +179,7 @@ PyObject* numbered(PyObject* self, PyObject* index) {
 
 PyObject* sliced(PyObject* self, PyObject* slice) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const DecisionParts decision = decision_of(self);
+    DecisionObject& decision = decision_of(self);
     Py_ssize_t start = 0;
     Py_ssize_t stop = 0;
     Py_ssize_t step = 0;
@@ -123,6 +190,11 @@ PyObject* sliced(PyObject* self, PyObject* slice) {
 }
 
 PyObject* subscript(PyObject* self, PyObject* index) {
+  if (PyLong_CheckExact(index)) [[likely]] {
+    int overflow = 0;
+    const long place = PyLong_AsLongAndOverflow(index, &overflow);
+    if (overflow == 0) return item(self, place < 0 ? place + length(self) : place);
+  }
   if (PyIndex_Check(index) != 0) return numbered(self, index);
   if (PySlice_Check(index)) return sliced(self, index);
   return PyErr_Format(PyExc_TypeError,
@@ -133,7 +205,7 @@ PyObject* subscript(PyObject* self, PyObject* index) {
 // Makes no more rows than it takes to find it.
 int contains(PyObject* self, PyObject* value) {
   return guarded(-1, [&] {
-    const DecisionParts decision = decision_of(self);
+    DecisionObject& decision = decision_of(self);
     int found = 0;
     for (Py_ssize_t place = 0; found == 0 && place < size_of(decision); ++place) {
       found = PyObject_RichCompareBool(detail_at(decision, place).get(), value, Py_EQ);
@@ -190,7 +262,9 @@ PyObject* reduce(PyObject* self, PyObject*) {
 
 void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  Py_DECREF(reinterpret_cast<DetailsObject*>(self)->decision);
+  auto& details = *reinterpret_cast<DetailsObject*>(self);
+  Py_DECREF(details.decision);
+  if (kept_details.keep(details)) return;
   PyObject_Free(self);
   Py_DECREF(type);
 }
@@ -212,7 +286,8 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("The rows of a Decision: like a tuple, but each is made when it is read.")},
+    {Py_tp_doc,
+     const_cast<char*>("The rows of a Decision: like a tuple, but each is made when it is first read.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_repr, reinterpret_cast<void*>(represent)},
     {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
@@ -246,9 +321,10 @@ bool add_details(PyObject* module) {
 }
 
 PyObject* new_details(PyObject* decision) {
-  auto* const details = PyObject_New(DetailsObject, details_type);
+  DetailsObject* details = kept_details.take();
+  if (details == nullptr) details = PyObject_New(DetailsObject, details_type);
   PyObject* const made = checked(reinterpret_cast<PyObject*>(details));
-  details->decision = Py_NewRef(decision);
+  details->decision = reinterpret_cast<DecisionObject*>(Py_NewRef(decision));
   return made;
 }
 

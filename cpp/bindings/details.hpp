@@ -1,4 +1,4 @@
-// overlimit.Decision.details: the rows of a decision as a sequence. A row is made when it is read.
+// overlimit.Decision.details: the rows of a decision as a sequence. Each is made when it is first read.
 #pragma once
 
 #include <Python.h>

@@ -282,7 +282,7 @@ class Decision:
 
     @property
     def details(self) -> Details:
-        """One Detail per (identifier, limit), in the order given; each is made when it is read."""
+        """One Detail per (identifier, limit), in the order given; each is made when it is first read."""
 
     def __bool__(self) -> bool: ...
     def _with_shadows_enforced(self) -> Decision: ...
@@ -293,7 +293,7 @@ class Decision:
 
 @final
 class Details(Sequence[Detail]):
-    """The rows of a Decision: like a tuple, but each is made when it is read."""
+    """The rows of a Decision: like a tuple, but each is made when it is first read."""
 
     def __len__(self) -> int: ...
     @overload

@@ -115,10 +115,35 @@ class TestRows:
         ]
 
     def test_are_made_when_they_are_read_and_no_earlier(self, details):
-        assert details[0] is not details[0]
+        assert details[0] is details[0]
         first = next(iter(details))
         alive = [one for one in gc.get_objects() if type(one) is Detail and one.limit is first.limit]
         assert len(alive) == 1
+
+    def test_are_kept_as_long_as_their_decision(self):
+        decision = decide()
+        first = decision.details[0]
+        assert decision.details[0] is first
+        assert decision.details[-6] is first
+        del decision
+        assert first.remaining == 8
+
+    def test_that_threads_read_at_once_are_one(self):
+        for _ in range(200):
+            decision = decide()
+            start = threading.Barrier(3)
+            rows = []
+
+            def read(decision=decision, start=start, rows=rows):
+                start.wait()
+                rows.append([decision.details[i] for i in range(6)])
+
+            threads = [threading.Thread(target=read) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert all(row is kept for read in rows for row, kept in zip(read, decision.details, strict=True))
 
     def test_that_are_searched_are_made_until_one_is_found(self, rows, details):
         nothing = Counted()
