@@ -104,9 +104,7 @@ class Index {
     const std::size_t bucket = bucket_of(key, read_unlocked(state_.buckets), read_unlocked(state_.mask));
     Offset& head = heads_[std::min(bucket, capacity_ - 1)];
     const auto* const first = static_cast<const char*>(arena_.address_of(read_unlocked(head)));
-    // Those of one record lie in two or three cache lines.
     platform::prefetch_for_writing(first);
-    platform::prefetch_for_writing(first + sizeof(Entry));
     platform::prefetch_for_writing(first + sizeof(Entry) + sizeof(Record) - 1);
   }
 
