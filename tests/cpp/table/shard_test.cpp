@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 #include <vector>
 
 #include "../limits.hpp"
 #include "in_region.hpp"
+#include "overlimit/errors.hpp"
 
 namespace overlimit::table {
 namespace {
@@ -202,6 +204,22 @@ TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
   entry = shard.with_records(entry, before.tags(), At(50));
   EXPECT_EQ(record_of(*entry, fixed)->header, (Header{1, 2, 3}));
   EXPECT_EQ(cells(*record_of(*entry, sliding)).size(), 5U);
+}
+
+TEST(ShardsWithMuchRoom, KeepNoMoreRecordsForAKeyThanAnEntryCanCount) {
+  constexpr std::size_t kMuch = std::size_t{8} << 20;
+  const memory::Region region(kMuch);
+  Totals totals{.max_keys = 10};
+  testing::OwnShard own(std::span(region.data(), kMuch), kBuckets, totals);
+  const std::vector<Tag> one{1};
+  Entry* entry = own.shard.insert(key_at(1), 2, one, Arena::Purpose::ordinary);
+  std::vector<Tag> tags(Entry::kMostRecords);
+  std::iota(tags.begin(), tags.end(), Tag{1});
+  entry = own.shard.with_records(entry, tags, At(0));
+  EXPECT_EQ(entry->records(), Entry::kMostRecords);
+  tags.push_back(2000);
+  EXPECT_THROW(own.shard.with_records(entry, tags, At(0)), OutOfMemory);
+  EXPECT_EQ(own.shard.find(key_at(1)), entry);
 }
 
 TEST_F(Conforming, LosesNoMemory) {
