@@ -63,8 +63,7 @@ class Answers : public ::testing::Test {
   }
 
   std::string charged_records() const {
-    return window_record(3) +
-           record_of(policy.limits()[1].tag, 400'200, packed({400'000, 200, 100'000}));
+    return window_record(3) + record_of(policy.limits()[1].tag, 400'200, packed({400'000, 200, 100'000}));
   }
 
   const CompiledPolicy policy{"p", {fixed_window(5, kMinute), token_bucket(20, 10)}};
