@@ -99,7 +99,7 @@ template <Mode mode, Role role>
                             const WholeCost& cost, Cost units) {
   LimiterState* const limiters[] = {&limiter};
   if (identifiers.size() == 1) [[likely]] {
-    // The decision keeps it from before the GIL may be given up.
+    // The decision keeps it before anything of Python runs.
     const auto& policy = limiter.policy_for_now();
     const LoneCharge lone(policy.get(), identifiers.front(), units, role);
     return finished<mode>(limiter, decided(limiters, lone, mode, patience, cost.number()));

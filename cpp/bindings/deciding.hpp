@@ -56,7 +56,7 @@ template <class Charges>
 class Deciding : NonCopyable {
  public:
   Deciding(const LimiterState& limiter, const Charges& collected, Mode mode, Duration patience)
-      : timed_(limiter, collected.charges), decision_(collected) {
+      : decision_(collected), timed_(limiter, collected.charges) {
     (*timed_).mode = mode;
     (*timed_).patience = patience;
   }
@@ -80,8 +80,9 @@ class Deciding : NonCopyable {
   }
 
  private:
-  TimedCall timed_;
+  // It keeps the policies, before a clock of Python is read, which may change those of the limiter.
   NewDecision decision_;
+  TimedCall timed_;
   ChargeBits crowded_ = 0;
 };
 

@@ -41,7 +41,7 @@ struct LimiterState {
     const ObjectLock lock(object);
     return Object::borrow(policy.get());
   }
-  /// The same for as long as the GIL is held, or else for as long as what is returned lives.
+  /// The same as long as the GIL is held and nothing of Python runs; without a GIL, as long as it lives.
 #ifdef Py_GIL_DISABLED
   [[nodiscard]] Object policy_for_now() const { return present_policy(); }
 #else
