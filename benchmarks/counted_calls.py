@@ -75,6 +75,10 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
         for _ in repeat(None, times):
             decision.details[0].remaining  # noqa: B018
 
+    def hit_and_read_one_row(times: int) -> None:
+        for _ in repeat(None, times):
+            one.hit("user:1").details[0].remaining  # noqa: B018
+
     yield "nothing", nothing
     yield "a hit in memory: one limit", hit_one_limit
     yield "a hit in memory: three limits, two identifiers", hit_three_limits
@@ -85,6 +89,7 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
     yield "five fields of a Decision", read_fields
     yield "the details of a Decision", read_details
     yield "one row of a Decision's details", read_one_row
+    yield "a hit in memory, and one row of its details", hit_and_read_one_row
 
 
 def shared_memory_cases(directory: str) -> Iterator[tuple[str, Case]]:

@@ -272,13 +272,6 @@ std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Durat
   return std::make_unique<PendingDecisionOfAll>(collect, mode, patience, std::move(kept));
 }
 
-bool prepare_deciding() {
-  one = PyLong_FromLong(1);
-  cost_name = PyUnicode_InternFromString("cost");
-  patience_name = PyUnicode_InternFromString("patience");
-  return one != nullptr && cost_name != nullptr && patience_name != nullptr;
-}
-
 PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   return ask_by_keywords<Mode::consume, false>(self, arguments, count, names);
 }
@@ -346,8 +339,6 @@ PyObject* decide_given_within(PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-}  // namespace
-
 PyObject* hit_all(PyObject*, PyObject* charges) { return decide_given<Mode::consume, When::now>(charges); }
 PyObject* peek_all(PyObject*, PyObject* charges) { return decide_given<Mode::peek, When::now>(charges); }
 
@@ -385,6 +376,41 @@ PyObject* checked_charges(PyObject*, PyObject* charges) {
     collected.charges.check_cells();
     return checked.release();
   });
+}
+
+PyMethodDef functions[] = {
+    {"hit_all", hit_all, METH_O,
+     "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) "
+     "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
+     "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
+     "twice."},
+    {"peek_all", peek_all, METH_O,
+     "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."},
+    {"_hit_all_later", as_c_function(hit_all_later), METH_FASTCALL,
+     "_hit_all_later(charges, patience, /)\n--\n\n_hit_all_within(), to be awaited."},
+    {"_peek_all_later", as_c_function(peek_all_later), METH_FASTCALL,
+     "_peek_all_later(charges, patience, /)\n--\n\n_peek_all_within(), to be awaited."},
+    {"_hit_all_within", as_c_function(hit_all_within), METH_FASTCALL,
+     "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
+     "longer "
+     "than patience seconds."},
+    {"_peek_all_within", as_c_function(peek_all_within), METH_FASTCALL,
+     "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
+     "now; "
+     "nothing is charged."},
+    {"_checked_charges", checked_charges, METH_O,
+     "_checked_charges(charges, /)\n--\n\nReturn the charges of an acquire_all() as triples, each cost as an "
+     "int, or raise what it raises for wrong ones."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool add_deciding(PyObject* module) {
+  one = PyLong_FromLong(1);
+  cost_name = PyUnicode_InternFromString("cost");
+  patience_name = PyUnicode_InternFromString("patience");
+  return one != nullptr && cost_name != nullptr && patience_name != nullptr &&
+         PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace overlimit::python

@@ -18,8 +18,8 @@
 
 namespace overlimit::python {
 
-/// Makes what the functions below need; false with a Python exception set.
-bool prepare_deciding();
+/// Adds hit_all and its relatives to the module; false with a Python exception set.
+bool add_deciding(PyObject* module);
 
 /// Methods of Limiter, METH_FASTCALL | METH_KEYWORDS. Those that are called later return a PendingCall.
 PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
@@ -30,17 +30,6 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 PyObject* peek_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* charge_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-
-/// Functions of the module, METH_O.
-PyObject* hit_all(PyObject* module, PyObject* charges);
-PyObject* peek_all(PyObject* module, PyObject* charges);
-
-/// The same for callers who wait, METH_FASTCALL, and what all of them check, METH_O.
-PyObject* hit_all_within(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
-PyObject* hit_all_later(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
-PyObject* peek_all_within(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
-PyObject* peek_all_later(PyObject* module, PyObject* const* arguments, Py_ssize_t count);
-PyObject* checked_charges(PyObject* module, PyObject* charges);
 
 /// Decides charges under several limiters, at least one, and calls their on_decision unless it is a peek.
 Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience = kNever);

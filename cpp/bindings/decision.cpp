@@ -13,7 +13,7 @@
 namespace overlimit::python {
 
 PyTypeObject* decision_type = nullptr;
-KeptDecisions kept_decisions;
+std::array<KeptObjects<DecisionObject>, kLargestKeptRoom / kRoomUnit + 1> kept_decisions;
 
 namespace {
 
@@ -193,7 +193,8 @@ void destroy(PyObject* self) {
   }
   Py_XDECREF(of(self).cost);
   Py_XDECREF(of(self).details.load(std::memory_order_relaxed));
-  if (kept_decisions.keep(of(self))) return;
+  KeptObjects<DecisionObject>* const kept = kept_decisions_with(std::size_t(Py_SIZE(self)));
+  if (kept != nullptr && kept->keep(of(self))) return;
   PyTypeObject* type = Py_TYPE(self);
   PyObject_Free(self);
   Py_DECREF(type);

@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "kept_objects.hpp"
 #include "object.hpp"
 #include "overlimit/decision.hpp"
 #include "overlimit/errors.hpp"
@@ -58,53 +59,18 @@ constexpr std::size_t room_for(std::size_t subjects, std::size_t rows) {
   return (subjects * sizeof(Subject) + rows * kRowBytes + kRoomUnit - 1) / kRoomUnit * kRoomUnit;
 }
 
-/// Decisions that are no more, for those to come: most live for a moment, and to find memory for one takes as
-/// long as to decide. Guarded by the GIL; without one, there are none.
-class KeptDecisions {
- public:
-#ifdef Py_GIL_DISABLED
-  DecisionObject* take(std::size_t /*room*/) { return nullptr; }
-  bool keep(DecisionObject& /*decision*/) { return false; }
-#else
-  DecisionObject* take(std::size_t room) {
-    if (room > kLargest) return nullptr;
-    Shelf& shelf = shelves_[room / kRoomUnit];
-    if (shelf.count == 0) return nullptr;
-    DecisionObject* const decision = shelf.decisions[--shelf.count];
-#if defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG)
-    _Py_NewReference(reinterpret_cast<PyObject*>(decision));
-#else
-    Py_SET_REFCNT(decision, 1);
-#endif
-    return decision;
-  }
-  /// Keeps its memory, with its size and its type.
-  bool keep(DecisionObject& decision) {
-    const auto room = std::size_t(Py_SIZE(&decision));
-    if (room > kLargest) return false;
-    Shelf& shelf = shelves_[room / kRoomUnit];
-    if (shelf.count == kMost) return false;
-    shelf.decisions[shelf.count++] = &decision;
-    return true;
-  }
-
- private:
-  static constexpr std::size_t kLargest = 1024;
-  static constexpr std::size_t kMost = 16;
-  struct Shelf {
-    std::size_t count;
-    std::array<DecisionObject*, kMost> decisions;
-  };
-
-  std::array<Shelf, kLargest / kRoomUnit + 1> shelves_{};
-#endif
-};
-extern KeptDecisions kept_decisions;
+inline constexpr std::size_t kLargestKeptRoom = 1024;
+extern std::array<KeptObjects<DecisionObject>, kLargestKeptRoom / kRoomUnit + 1> kept_decisions;
+/// Those with this much room; nullptr for so much that none are kept.
+inline KeptObjects<DecisionObject>* kept_decisions_with(std::size_t room) {
+  return room > kLargestKeptRoom ? nullptr : &kept_decisions[room / kRoomUnit];
+}
 
 /// MemoryError is thrown as PythonError.
 inline DecisionObject* new_decision(std::size_t room) {
-  if (DecisionObject* const kept = kept_decisions.take(room)) [[likely]]
-    return kept;
+  KeptObjects<DecisionObject>* const kept = kept_decisions_with(room);
+  if (DecisionObject* const one = kept == nullptr ? nullptr : kept->take()) [[likely]]
+    return one;
   PyObject* const made =
       reinterpret_cast<PyObject*>(PyObject_NewVar(DecisionObject, decision_type, Py_ssize_t(room)));
   return reinterpret_cast<DecisionObject*>(checked(made));

@@ -20,33 +20,7 @@ struct DetailsObject {
 
 PyTypeObject* details_type = nullptr;
 
-/// Those that are no more, for those to come, as most live for a moment. Guarded by the GIL; without one,
-/// there are none.
-class KeptDetails {
- public:
-#ifdef Py_GIL_DISABLED
-  DetailsObject* take() { return nullptr; }
-  bool keep(DetailsObject& /*details*/) { return false; }
-#else
-  DetailsObject* take() {
-    if (count_ == 0) return nullptr;
-    DetailsObject* const details = kept_[--count_];
-    _Py_NewReference(reinterpret_cast<PyObject*>(details));
-    return details;
-  }
-  /// Keeps its memory, with its type.
-  bool keep(DetailsObject& details) {
-    if (count_ == kept_.size()) return false;
-    kept_[count_++] = &details;
-    return true;
-  }
-
- private:
-  std::size_t count_ = 0;
-  std::array<DetailsObject*, 16> kept_{};
-#endif
-};
-KeptDetails kept_details;
+KeptObjects<DetailsObject> kept_details;
 
 DecisionObject& decision_of(PyObject* self) { return *reinterpret_cast<DetailsObject*>(self)->decision; }
 

@@ -550,28 +550,6 @@ PyType_Spec spec = {"overlimit._core.Limiter", sizeof(LimiterObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 PyMethodDef functions[] = {
-    {"hit_all", hit_all, METH_O,
-     "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) "
-     "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
-     "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
-     "twice."},
-    {"peek_all", peek_all, METH_O,
-     "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."},
-    {"_hit_all_later", as_c_function(hit_all_later), METH_FASTCALL,
-     "_hit_all_later(charges, patience, /)\n--\n\n_hit_all_within(), to be awaited."},
-    {"_peek_all_later", as_c_function(peek_all_later), METH_FASTCALL,
-     "_peek_all_later(charges, patience, /)\n--\n\n_peek_all_within(), to be awaited."},
-    {"_hit_all_within", as_c_function(hit_all_within), METH_FASTCALL,
-     "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
-     "longer "
-     "than patience seconds."},
-    {"_peek_all_within", as_c_function(peek_all_within), METH_FASTCALL,
-     "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
-     "now; "
-     "nothing is charged."},
-    {"_checked_charges", checked_charges, METH_O,
-     "_checked_charges(charges, /)\n--\n\nReturn the charges of an acquire_all() as triples, each cost as an "
-     "int, or raise what it raises for wrong ones."},
     {"_reset", reset_name, METH_VARARGS,
      "_reset(store, name, identifiers, /)\n--\n\nRemove everything that is stored for these identifiers, or "
      "with None for all, in the policy of a name."},
@@ -584,7 +562,7 @@ PyMethodDef functions[] = {
 
 bool add_limiter(PyObject* module) {
   limiter_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  return limiter_type != nullptr && prepare_deciding() && PyModule_AddType(module, limiter_type) == 0 &&
+  return limiter_type != nullptr && PyModule_AddType(module, limiter_type) == 0 && add_deciding(module) &&
          PyModule_AddFunctions(module, functions) == 0;
 }
 

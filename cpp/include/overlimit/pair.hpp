@@ -161,12 +161,20 @@ template <class Limited>
   rows.receipt[row] = {created_at, header_from(after)};
 }
 
-/// The instant for the row of a pair that was charged: a record that was there has told its time.
-template <class Limited>
-[[gnu::always_inline]] inline Instant time_after_charge(const Limited& limit, const ExaminedPair& pair,
-                                                        const typename Limited::State& after,
-                                                        Instant reading) {
-  return pair.has_record ? pair.now : max(reading, time_of(limit, after));
+/// Charges a pair, fills its row, and calls write(after, expires_at) with the record that is to be stored. At
+/// this reading, under a key created at this time.
+template <class Limited, class Write>
+[[gnu::always_inline]] inline void charge_and_fill(const Limited& limit, const ExaminedPair& pair, Cost cost,
+                                                   Instant reading, Instant created_at, const Rows& rows,
+                                                   std::size_t row, const Write& write) {
+  charge(
+      limit, pair, cost,
+      [&](const Charged<Limited>& after, Instant expires_at, Instant gone_at) __attribute__((always_inline)) {
+        // A record that was there has told its time.
+        const Instant now = pair.has_record ? pair.now : max(reading, time_of(limit, after.state));
+        fill_charged(limit, after.state, gone_at, now, created_at, rows, row);
+        write(after, expires_at);
+      });
 }
 
 template <class Limited>

@@ -85,11 +85,9 @@ class PlainCall : NonCopyable {
   template <class Limited>
   [[gnu::always_inline]] void charge(const Limited& limit, const ExaminedPair& examined, const KnownKey& key,
                                      Record& record, std::size_t row) const {
-    detail::charge(
-        limit, examined, key.charge->cost,
-        [&](const auto& after, Instant expires_at, Instant gone_at) __attribute__((always_inline)) {
-          const Instant now = detail::time_after_charge(limit, examined, after.state, readings_.now);
-          detail::fill_charged(limit, after.state, gone_at, now, key.entry->created_at(), rows_, row);
+    detail::charge_and_fill(
+        limit, examined, key.charge->cost, readings_.now, key.entry->created_at(), rows_,
+        row, [&](const auto& after, Instant expires_at) __attribute__((always_inline)) {
           commit(key.shard->arena(), key.shard->log(), record, after, expires_at);
         });
   }
@@ -103,10 +101,8 @@ class PlainCall : NonCopyable {
 
   template <class Limited>
   void show(const Limited& limit, const ExaminedPair& examined, const KnownKey& key, std::size_t row) const {
-    detail::charge(limit, examined, key.charge->cost, [&](const auto& after, Instant, Instant gone_at) {
-      const Instant now = detail::time_after_charge(limit, examined, after.state, readings_.now);
-      detail::fill_charged(limit, after.state, gone_at, now, Instant{}, rows_, row);
-    });
+    detail::charge_and_fill(limit, examined, key.charge->cost, readings_.now, Instant{}, rows_, row,
+                            [](const auto&, Instant) {});
   }
 
   /// Whether all pairs admit the call.

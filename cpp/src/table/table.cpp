@@ -148,6 +148,7 @@ class HeldShard : NonCopyable {
     shard_.end_call();
     shard_.mutex.unlock();
   }
+  void find_damage() const { shard_.abandon(); }
 
  private:
   Shard& shard_;
@@ -290,21 +291,29 @@ template <class Action>
   UninitialisedArray<KeyedCharge, kMaxCharges> keyed_charges;
   const std::uint64_t chosen = find_keys(call, keyed_charges, 0);
   const std::span<const KeyedCharge> own(keyed_charges.data(), call.charges.size());
+  return under_lock<HeldShards>(chosen, own, call, wait, [&](const Readings& readings) {
+    if (dated == nullptr || dated->holds_at(readings.now)) action(call, own, readings);
+  });
+}
+
+template <class Held, class Chosen, class Action>
+[[gnu::always_inline]] inline Instant Table::under_lock(Chosen& chosen, std::span<const KeyedCharge> charges,
+                                                        const Call& call, MutexWait& wait,
+                                                        const Action& action) {
   if (state_.totals.recount.load(std::memory_order_relaxed) != 0) [[unlikely]]
     recount(wait);
-  Readings readings{};
+  Readings readings;
   bool is_sweep_due = false;
   {
-    const HeldShards held(*this, chosen, wait);
+    const Held held(*this, chosen, wait);
     readings = readings_of(call);
-    if (dated != nullptr && !dated->holds_at(readings.now)) return readings.now;
     try {
-      action(call, own, readings);
+      action(readings);
     } catch (const Damaged&) {
       held.find_damage();
       throw_damaged();
     }
-    is_sweep_due = count_call(own);
+    is_sweep_due = count_call(charges);
   }
   if (is_sweep_due) sweep_in_turn(readings.real_now);
   return readings.now;
@@ -359,24 +368,10 @@ Instant Table::with_transaction(const Call& call, MutexWait& wait, const Action&
 // What transact() does, for the one charge that most calls have: there is one shard to lock.
 Instant Table::decide_charge(const Call& call, const Rows& rows, ChargeBits& crowded, MutexWait& wait) {
   const KeyedCharge charge = keyed(call.charges.front());
-  Shard& shard = *charge.shard;
-  if (state_.totals.recount.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    recount(wait);
-  Readings readings;
-  bool is_sweep_due = false;
-  {
-    const HeldShard held(*this, shard, wait);
-    readings = readings_of(call);
-    try {
-      crowded = decide(call, {&charge, 1}, readings, rows);
-    } catch (const Damaged&) {
-      shard.abandon();
-      throw_damaged();
-    }
-    is_sweep_due = shard.count_call(calls_per_sweep());
-  }
-  if (is_sweep_due) sweep_in_turn(readings.real_now);
-  return readings.now;
+  const std::span<const KeyedCharge> own(&charge, 1);
+  return under_lock<HeldShard>(*charge.shard, own, call, wait, [&](const Readings& readings) {
+    crowded = decide(call, own, readings, rows);
+  });
 }
 
 void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,

@@ -90,6 +90,10 @@ class Table {
   /// The same for a call as it was dated, if it had to be; does nothing if that is for another instant.
   template <class Action>
   Instant transact(const Call& call, const DatedCall* dated, MutexWait& wait, const Action& action);
+  /// Calls action(readings) while Held(table, chosen, wait) lives, which locks the shards of these charges.
+  template <class Held, class Chosen, class Action>
+  Instant under_lock(Chosen& chosen, std::span<const KeyedCharge> charges, const Call& call, MutexWait& wait,
+                     const Action& action);
   /// Calls action(transaction) in the same way.
   template <class Action>
   Instant with_transaction(const Call& call, MutexWait& wait, const Action& action);

@@ -103,6 +103,8 @@ void Transaction::find_entry(Target& target) {
 
 // A key in an overflow entry is not locked because of others in it.
 void Transaction::find_lock(Target& target, std::size_t first_record) {
+  target.lock_record = nullptr;
+  target.lock.reset();
   if (target.entry == nullptr) return;
   if (target.entry->is_overflow()) {
     crowded_ |= ChargeBits{1} << (&target - targets_.data());
@@ -189,29 +191,33 @@ void Transaction::judge_crowd(const Target& target, const Limit& limit, Examined
   examined.verdict = crowded(examined);
 }
 
+// Fills the rows of a target as charged, and calls write(record, after, expires_at) for each record.
+template <class Write>
+void Transaction::charge_pairs(const Target& target, Instant created_at, const Rows& rows,
+                               const Write& write) {
+  Record* record = target.entry == nullptr ? nullptr : target.entry->begin();
+  std::size_t row = target.first;
+  for (const CompiledLimit& each : limits_of(target)) {
+    const auto fill_and_write = [&](const auto& after, Instant expires_at) {
+      if (charges_unadmitted(target.charge->role)) fill_as_unadmitted(target, each.limit, rows, row);
+      write(record, after, expires_at);
+    };
+    with_algorithm(each.limit, [&](const auto& limited) {
+      detail::charge_and_fill(limited, examined_[row], target.cost, readings_.now, created_at, rows, row,
+                              fill_and_write);
+    });
+    if (record != nullptr) ++record;
+    ++row;
+  }
+}
+
 void Transaction::charge(Target& target, const Rows& rows) {
   begin_charge(target);
   Shard& shard = *target.shard;
-  Entry& entry = *target.entry;
-  Record* record = entry.begin();
-  std::size_t row = target.first;
-  for (const CompiledLimit& each : limits_of(target)) {
-    const ExaminedPair& pair = examined_[row];
-    with_algorithm(
-        each.limit, [&](const auto& limited) __attribute__((always_inline)) {
-          detail::charge(
-              limited, pair, target.cost,
-              [&](const auto& after, Instant expires_at, Instant gone_at) __attribute__((always_inline)) {
-                const Instant now = detail::time_after_charge(limited, pair, after.state, readings_.now);
-                detail::fill_charged(limited, after.state, gone_at, now, entry.created_at(), rows, row);
-                if (charges_unadmitted(target.charge->role)) [[unlikely]]
-                  fill_as_unadmitted(target, each.limit, rows, row);
-                if (!target.charged) commit(shard.arena(), shard.log(), *record, after, expires_at);
-              });
-        });
-    ++record;
-    ++row;
-  }
+  charge_pairs(target, target.entry->created_at(), rows,
+               [&](Record* record, const auto& after, Instant expires_at) {
+                 if (!target.charged) commit(shard.arena(), shard.log(), *record, after, expires_at);
+               });
   end_charge(target);
 }
 
@@ -235,22 +241,7 @@ void Transaction::mark_charged(Target& target) {
 }
 
 void Transaction::show_charged(const Target& target, const Rows& rows) {
-  std::size_t row = target.first;
-  for (const CompiledLimit& each : limits_of(target)) {
-    const ExaminedPair& pair = examined_[row];
-    with_algorithm(
-        each.limit, [&](const auto& limited) __attribute__((always_inline)) {
-          detail::charge(
-              limited, pair,
-              target.cost, [&](const auto& after, Instant, Instant gone_at) __attribute__((always_inline)) {
-                const Instant now = detail::time_after_charge(limited, pair, after.state, readings_.now);
-                detail::fill_charged(limited, after.state, gone_at, now, {}, rows, row);
-                if (charges_unadmitted(target.charge->role)) [[unlikely]]
-                  fill_as_unadmitted(target, each.limit, rows, row);
-              });
-        });
-    ++row;
-  }
+  charge_pairs(target, {}, rows, [](Record*, const auto&, Instant) {});
 }
 
 void Transaction::fill_as_unadmitted(const Target& target, const Limit& limit, const Rows& rows,

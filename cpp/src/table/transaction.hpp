@@ -39,14 +39,11 @@ struct Target : KeyedCharge {
 class ExaminedPairs {
  public:
   explicit ExaminedPairs(std::size_t pairs)
-      : size_(pairs),
-        many_(pairs > kInline ? std::make_unique<ExaminedPair[]>(pairs) : nullptr),
+      : many_(pairs > kInline ? std::make_unique<ExaminedPair[]>(pairs) : nullptr),
         pairs_(many_ ? many_.get() : few_.data()) {}
   ExaminedPair& operator[](std::size_t pair) { return pairs_[pair]; }
-  [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
-  std::size_t size_;
   static constexpr std::size_t kInline = 16;
   UninitialisedArray<ExaminedPair, kInline> few_;
   std::unique_ptr<ExaminedPair[]> many_;
@@ -97,6 +94,8 @@ class Transaction {
   void find_lock(Target& target, std::size_t first_record);
   void examine(Target& target);
   static void judge_crowd(const Target& target, const Limit& limit, ExaminedPair& examined);
+  template <class Write>
+  void charge_pairs(const Target& target, Instant created_at, const Rows& rows, const Write& write);
   void charge(Target& target, const Rows& rows);
   void begin_charge(Target& target);
   void end_charge(Target& target);
