@@ -5,14 +5,29 @@ namespace {
 
 unsigned bit_of(Role role) { return 1U << unsigned(role); }
 
+/// In which roles a call has charges, a bit each, and how many rows they have.
+struct Contents {
+  unsigned roles = 0;
+  std::size_t rows = 0;
+
+  explicit Contents(std::span<const Charge> charges) {
+    for (const Charge& charge : charges) {
+      roles |= bit_of(charge.role);
+      rows += charge.policy->size();
+    }
+  }
+  [[nodiscard]] bool has(Role role) const { return (roles & bit_of(role)) != 0; }
+  [[nodiscard]] bool has_only(Role role) const { return roles == bit_of(role); }
+};
+
 /// The rows of the charges in one role, in the order of the charges.
 class RowsOfRole {
  public:
-  RowsOfRole(std::span<const Charge> charges, Role role, const Rows& rows, bool are_all)
-      : charges_(charges), role_(role), rows_(rows), count_(are_all ? pairs_of(charges) : 0) {}
+  RowsOfRole(std::span<const Charge> charges, const Contents& contents, Role role, const Rows& rows)
+      : charges_(charges), role_(role), rows_(rows), count_(contents.has_only(role) ? contents.rows : 0) {}
 
   template <class Visit>
-  void each(const Visit& visit) const {
+  [[gnu::always_inline]] void each(const Visit& visit) const {
     if (count_ > 0) [[likely]] {
       for (std::size_t row = 0; row < count_; ++row) visit(row);
       return;
@@ -25,7 +40,7 @@ class RowsOfRole {
     }
   }
 
-  [[nodiscard]] Status worst() const {
+  [[nodiscard, gnu::noinline]] Status worst() const {
     Status status = Status::ok;
     each([&](std::size_t row) { status = std::max(status, rows_.status[row]); });
     return status;
@@ -54,26 +69,28 @@ class RowsOfRole {
   std::size_t count_;  // of all rows, if these are all
 };
 
-Decision fold_admitted(const RowsOfRole& speaking, const Rows& rows) {
+/// As if all of them admit; the status tells whether they do.
+Decision fold_admitting(const RowsOfRole& speaking, const Rows& rows) {
   constexpr std::size_t kNone = SIZE_MAX;
-  Decision decision{.remaining = INT64_MAX, .binding_row = kNone};
+  Status status = Status::ok;
+  std::int64_t least = INT64_MAX;
+  Duration delay{};
+  std::size_t binding = kNone;
   speaking.each([&](std::size_t row) {
-    decision.delay = max(decision.delay, rows.delay[row]);
+    status = std::max(status, rows.status[row]);
+    delay = max(delay, rows.delay[row]);
     const std::int64_t remaining = rows.remaining[row];
-    if (remaining > decision.remaining) return;
-    if (remaining == decision.remaining && decision.binding_row != kNone &&
-        !speaking.prevails(row, decision.binding_row))
-      return;
-    decision.remaining = remaining;
-    decision.binding_row = row;
+    if (remaining > least) return;
+    if (remaining == least && binding != kNone && !speaking.prevails(row, binding)) return;
+    least = remaining;
+    binding = row;
   });
-  if (decision.binding_row == kNone) return {.remaining = INT64_MAX};
-  decision.reset_after = rows.reset_after[decision.binding_row];
-  return decision;
+  if (binding == kNone) return {.remaining = INT64_MAX};
+  return {status, least, {}, rows.reset_after[binding], delay, binding};
 }
 
-Decision fold_refused(const RowsOfRole& speaking, const Rows& rows) {
-  Decision decision{.remaining = INT64_MAX, .retry_after = Duration(-1)};
+[[gnu::noinline]] Decision fold_refused(const RowsOfRole& speaking, Status status, const Rows& rows) {
+  Decision decision{.status = status, .remaining = INT64_MAX, .retry_after = Duration(-1)};
   speaking.each([&](std::size_t row) {
     decision.remaining = std::min(decision.remaining, rows.remaining[row]);
     const Duration retry_after = rows.retry_after[row];
@@ -91,26 +108,24 @@ Decision fold_refused(const RowsOfRole& speaking, const Rows& rows) {
 // Meta limits that are used up answer for the whole call; else the enforced charges do; a call without any
 // speaks for itself.
 Decision fold_many(std::span<const Charge> charges, const Rows& rows) {
-  unsigned roles = 0;
-  for (const Charge& charge : charges) roles |= bit_of(charge.role);
-  const auto in = [&](Role role) { return RowsOfRole(charges, role, rows, roles == bit_of(role)); };
-  const auto has = [&](Role role) { return (roles & bit_of(role)) != 0; };
-  const RowsOfRole meta = in(Role::on_refusal);
-  if (has(Role::on_refusal) && meta.worst() != Status::ok) {
-    Decision decision = fold_refused(meta, rows);
-    decision.status = meta.worst();
-    return decision;
+  const Contents contents(charges);
+  const auto in = [&](Role role) { return RowsOfRole(charges, contents, role, rows); };
+  if (contents.has(Role::on_refusal)) {
+    const Status worst = in(Role::on_refusal).worst();
+    if (worst != Status::ok) return fold_refused(in(Role::on_refusal), worst, rows);
   }
-  const Role role = has(Role::enforce) ? Role::enforce : has(Role::always) ? Role::always : Role::shadow;
+  const Role role = contents.has(Role::enforce)  ? Role::enforce
+                    : contents.has(Role::always) ? Role::always
+                                                 : Role::shadow;
   const RowsOfRole speaking = in(role);
-  const Status status = speaking.worst();
-  if (status == Status::ok) return fold_admitted(speaking, rows);
-  Decision decision = fold_refused(speaking, rows);
-  decision.status = status;
+  Decision decision = fold_admitting(speaking, rows);
+  if (decision.status == Status::ok) return decision;
+  decision = fold_refused(speaking, decision.status, rows);
   // A refusal that a meta limit counted may have used that up: then it takes longer to succeed.
-  if (has(Role::on_refusal)) {
-    meta.each(
-        [&](std::size_t row) { decision.retry_after = max(decision.retry_after, rows.retry_after[row]); });
+  if (contents.has(Role::on_refusal)) {
+    in(Role::on_refusal).each([&](std::size_t row) {
+      decision.retry_after = max(decision.retry_after, rows.retry_after[row]);
+    });
   }
   return decision;
 }

@@ -86,6 +86,7 @@ class Entry {
   static constexpr std::size_t changing_size(std::size_t records) { return size_for(records) - kChangingAt; }
   Record* begin() { return reinterpret_cast<Record*>(this + 1); }
   Record* end() { return begin() + records(); }
+  std::span<Record> first(std::size_t count) { return {begin(), count}; }
   /// The record of this tag from this place on, or nullptr.
   Record* find(Tag tag, std::size_t from = 0) {
     Record* const found =

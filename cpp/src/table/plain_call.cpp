@@ -1,6 +1,7 @@
 #include "table/plain_call.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "overlimit/uninitialised_array.hpp"
 
@@ -9,6 +10,14 @@ namespace {
 
 // More are left to a Transaction.
 constexpr std::size_t kMostPairs = 64;
+
+/// What of a charged record its row does not tell.
+struct ChargedRow {
+  Instant expires_at;
+  bool has_cells;  ///< else nothing of what follows is set
+  std::size_t dropped;
+  std::optional<Cell> pushed;
+};
 
 class PlainCall : NonCopyable {
  public:
@@ -21,17 +30,22 @@ class PlainCall : NonCopyable {
     const KnownKey& key = keys_.front();
     return with_algorithm(
         limits_of(key).front().limit, [&](const auto& limit) __attribute__((always_inline)) {
+          Record& record = *key.entry->begin();
           ExaminedPair examined;
-          examine(limit, key, *key.entry->begin(), examined);
+          examine(limit, key, record, examined);
           if (examined.verdict.status != Status::ok) {
             if (may_lock()) return false;
-            fill_uncharged(limit, key, *key.entry->begin(), examined, 0);
+            refuse(limit, key, record, examined, 0);
           } else if (call_.mode == Mode::peek) {
-            show(limit, examined, key, 0);
+            charge(limit, examined, key, Instant{}, 0, [](const auto&, Instant) {});
           } else {
             WriteScope writing(keys_);
             begin_charge(key);
-            charge(limit, examined, key, *key.entry->begin(), 0);
+            charge(
+                limit, examined, key, key.entry->created_at(),
+                0, [&](const auto& after, Instant expires_at) __attribute__((always_inline)) {
+                  commit(key.shard->arena(), key.shard->log(), record, after, expires_at);
+                });
             end_charge(key);
             writing.complete();
           }
@@ -39,14 +53,13 @@ class PlainCall : NonCopyable {
         });
   }
 
-  [[gnu::noinline]] bool decide_all() {
-    if (!examine_all()) {
+  /// Of several pairs: the row of each is filled as if all admit the call, before the first is written.
+  [[gnu::noinline]] bool decide_pairs() {
+    if (!charge_all()) {
       if (may_lock()) return false;
-      fill_all_uncharged();
-    } else if (call_.mode == Mode::peek) {
-      show_all();
-    } else {
-      charge_all();
+      refuse_all();
+    } else if (call_.mode == Mode::consume) {
+      write_all();
     }
     return true;
   }
@@ -56,25 +69,6 @@ class PlainCall : NonCopyable {
     return key.charge->policy->limits();
   }
 
-  /// Calls visit(algorithm, key, record, row) for every pair.
-  template <class Visit>
-  [[gnu::always_inline]] void for_each_pair(const Visit& visit) const {
-    std::size_t row = 0;
-    for (const KnownKey& key : keys_) for_each_pair_of(key, row, visit);
-  }
-  template <class Visit>
-  [[gnu::always_inline]] void for_each_pair_of(const KnownKey& key, std::size_t& row,
-                                               const Visit& visit) const {
-    Record* record = key.entry->begin();
-    for (const CompiledLimit& each : limits_of(key)) {
-      with_algorithm(
-          each.limit, [&](const auto& limit)
-                          __attribute__((always_inline)) { visit(limit, key, *record, row); });
-      ++record;
-      ++row;
-    }
-  }
-
   template <class Limited>
   [[gnu::always_inline]] void examine(const Limited& limit, const KnownKey& key, const Record& record,
                                       ExaminedPair& examined) const {
@@ -82,64 +76,88 @@ class PlainCall : NonCopyable {
     detail::examine(limit, &found, readings_.now, key.charge->cost, call_.patience, examined);
   }
 
-  template <class Limited>
+  template <class Limited, class Write>
   [[gnu::always_inline]] void charge(const Limited& limit, const ExaminedPair& examined, const KnownKey& key,
-                                     Record& record, std::size_t row) const {
-    detail::charge_and_fill(
-        limit, examined, key.charge->cost, readings_.now, key.entry->created_at(), rows_,
-        row, [&](const auto& after, Instant expires_at) __attribute__((always_inline)) {
-          commit(key.shard->arena(), key.shard->log(), record, after, expires_at);
-        });
+                                     Instant created_at, std::size_t row, const Write& write) const {
+    detail::charge_and_fill(limit, examined, key.charge->cost, readings_.now, created_at, rows_, row, write);
   }
 
   template <class Limited>
-  [[gnu::always_inline]] void fill_uncharged(const Limited& limit, const KnownKey& key, const Record& record,
-                                             ExaminedPair& examined, std::size_t row) const {
+  [[gnu::always_inline]] void refuse(const Limited& limit, const KnownKey& key, const Record& record,
+                                     ExaminedPair& examined, std::size_t row) const {
     if (examined.has_record) detail::find_expiry(limit, found_record(key.shard->arena(), record), examined);
     detail::fill_uncharged(limit, examined, rows_, row);
   }
 
-  template <class Limited>
-  void show(const Limited& limit, const ExaminedPair& examined, const KnownKey& key, std::size_t row) const {
-    detail::charge_and_fill(limit, examined, key.charge->cost, readings_.now, Instant{}, rows_, row,
-                            [](const auto&, Instant) {});
+  /// False as soon as a pair does not admit the call.
+  [[gnu::flatten]] bool charge_all() {
+    std::size_t row = 0;
+    for (const KnownKey& key : keys_) {
+      const Record* record = key.entry->begin();
+      for (const CompiledLimit& each : limits_of(key)) {
+        const bool admits = with_algorithm(
+            each.limit, [&](const auto& limit) __attribute__((always_inline)) {
+              ExaminedPair examined;
+              examine(limit, key, *record, examined);
+              if (examined.verdict.status != Status::ok) return false;
+              charge(
+                  limit, examined, key, Instant{},
+                  row, [&](const auto& after, Instant expires_at) __attribute__((always_inline)) {
+                    ChargedRow& charged = charged_[row];
+                    charged.expires_at = expires_at;
+                    charged.has_cells = after.pushed || after.dropped > 0;
+                    if (!charged.has_cells) return;
+                    charged.dropped = after.dropped;
+                    charged.pushed = after.pushed;
+                  });
+              return true;
+            });
+        if (!admits) return false;
+        ++record;
+        ++row;
+      }
+    }
+    return true;
   }
 
-  /// Whether all pairs admit the call.
-  [[gnu::flatten]] bool examine_all() {
-    Status worst = Status::ok;
-    for_each_pair([&](const auto& limit, const KnownKey& key, const Record& record, std::size_t row)
-                      __attribute__((always_inline)) {
-                        examine(limit, key, record, examined_[row]);
-                        worst = std::max(worst, examined_[row].verdict.status);
-                      });
-    return worst == Status::ok;
-  }
-
-  [[gnu::flatten]] void charge_all() {
+  void write_all() {
     WriteScope writing(keys_);
     std::size_t row = 0;
     for (const KnownKey& key : keys_) {
       begin_charge(key);
-      for_each_pair_of(
-          key, row,
-          [&](const auto& limit, const KnownKey&, Record& record, std::size_t at)
-              __attribute__((always_inline)) { charge(limit, examined_[at], key, record, at); });
+      for (Record& record : key.entry->first(key.charge->policy->size())) {
+        const ChargedRow& charged = charged_[row];
+        Receipt& receipt = rows_.receipt[row];
+        receipt.created_at = key.entry->created_at();
+        record.expires_at = charged.expires_at;
+        record.header = receipt.after;
+        if (charged.has_cells) commit_cells(key, record, charged);
+        ++row;
+      }
       end_charge(key);
     }
     writing.complete();
   }
 
-  [[gnu::noinline]] void show_all() const {
-    for_each_pair([&](const auto& limit, const KnownKey& key, const Record&, std::size_t row) {
-      show(limit, examined_[row], key, row);
-    });
+  [[gnu::noinline]] static void commit_cells(const KnownKey& key, Record& record, const ChargedRow& charged) {
+    commit(key.shard->arena(), key.shard->log(), record,
+           ChargedRecord<Header>{record.header, charged.dropped, charged.pushed}, charged.expires_at);
   }
 
-  [[gnu::noinline]] void fill_all_uncharged() {
-    for_each_pair([&](const auto& limit, const KnownKey& key, const Record& record, std::size_t row) {
-      fill_uncharged(limit, key, record, examined_[row], row);
-    });
+  [[gnu::noinline]] void refuse_all() {
+    std::size_t row = 0;
+    for (const KnownKey& key : keys_) {
+      const Record* record = key.entry->begin();
+      for (const CompiledLimit& each : limits_of(key)) {
+        with_algorithm(each.limit, [&](const auto& limit) {
+          ExaminedPair examined;
+          examine(limit, key, *record, examined);
+          refuse(limit, key, *record, examined, row);
+        });
+        ++record;
+        ++row;
+      }
+    }
   }
 
   [[nodiscard]] bool may_lock() const {
@@ -162,7 +180,7 @@ class PlainCall : NonCopyable {
   const Readings& readings_;
   std::atomic<Instant>& newest_creation_;
   const Rows& rows_;
-  UninitialisedArray<ExaminedPair, kMostPairs> examined_;
+  UninitialisedArray<ChargedRow, kMostPairs> charged_;
 };
 
 }  // namespace
@@ -171,7 +189,7 @@ bool decide_plain(const Call& call, std::span<const KnownKey> keys, const Readin
                   std::atomic<Instant>& newest_creation, const Rows& rows) {
   PlainCall plain(call, keys, readings, newest_creation, rows);
   if (keys.size() == 1 && keys.front().charge->policy->size() == 1) return plain.decide_pair();
-  return pairs_of(call.charges) <= kMostPairs && plain.decide_all();
+  return pairs_of(call.charges) <= kMostPairs && plain.decide_pairs();
 }
 
 }  // namespace overlimit::table
