@@ -5,17 +5,22 @@
 namespace overlimit::redis {
 namespace {
 
-std::string start_of(const RedisStore::Keys& keys, std::string_view policy) {
-  std::string start = keys.prefix + kFormatVersion;
-  if (keys.hash_tag == HashTag::prefix) start = "{" + start + "}";
+// With room for so many bytes more.
+std::string start_of(const RedisStore::Keys& keys, std::string_view policy, std::size_t more = 0) {
+  std::string start;
+  start.reserve(keys.prefix.size() + policy.size() + more + 4);
+  if (keys.hash_tag != HashTag::none) start += '{';
+  start.append(keys.prefix).append(1, kFormatVersion);
+  if (keys.hash_tag == HashTag::prefix) start += '}';
   start.append(1, ':').append(policy);
-  return keys.hash_tag == HashTag::policy ? "{" + start + "}" : start;
+  if (keys.hash_tag == HashTag::policy) start += '}';
+  return start;
 }
 
 }  // namespace
 
 std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier) {
-  std::string key = start_of(keys, policy);
+  std::string key = start_of(keys, policy, 1 + identifier.size());
   const bool is_hashed = keys.hash_identifiers || identifier.size() > kMaxPlainIdentifier;
   if (is_hashed) return key.append(1, '#').append(sha256_hex(identifier));
   return key.append(1, ':').append(identifier);

@@ -54,7 +54,9 @@ void append_charge(std::string& bytes, const Charge& charge, std::size_t place) 
 
 std::string encoded(std::string_view name, std::string_view script, const ScriptCall& call) {
   const std::string count = std::to_string(call.keys.size());
-  std::vector<std::string_view> words{name, script, count};
+  std::vector<std::string_view> words;
+  words.reserve(call.keys.size() + 5);
+  words.assign({name, script, count});
   words.insert(words.end(), call.keys.begin(), call.keys.end());
   words.push_back(call.arguments);
   if (!call.receipts.empty()) words.push_back(call.receipts);
@@ -69,9 +71,14 @@ bool ever_fits(const Charge& charge) {
                              [&](const CompiledLimit& each) { return cost_of(charge) <= most(each.limit); });
 }
 
+// Room for the arguments of most calls.
+constexpr std::size_t kUsualArguments = 256;
+
 // What every script begins with: its keys and the clock.
 ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys& keys) {
   ScriptCall encoded{&script, {}, {}, {}};
+  encoded.keys.reserve(call.charges.size());
+  encoded.arguments.reserve(kUsualArguments);
   append_int64(encoded.arguments, call.now.value_or(kServerClock).micros());
   for (const Charge& charge : call.charges) {
     encoded.keys.push_back(key_of(keys, charge.policy->name(), charge.identifier));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <iterator>
 #include <limits>
 
 namespace overlimit::redis::protocol {
@@ -13,12 +12,11 @@ namespace {
 constexpr std::size_t kMaxDigits = std::numeric_limits<std::size_t>::digits10 + 1;
 constexpr std::size_t kMaxHeader = kMaxDigits + 3;  // the type byte, the number, CR LF
 
-void append_header(std::string& out, char type, std::size_t number) {
-  char header[kMaxHeader] = {type};
-  char* end = std::to_chars(std::begin(header) + 1, std::end(header), number).ptr;
-  *end++ = '\r';
-  *end++ = '\n';
-  out.append(std::begin(header), end);
+char* put(char* at, std::string_view bytes) { return std::copy(bytes.begin(), bytes.end(), at); }
+
+char* put_header(char* at, char type, std::size_t number) {
+  *at++ = type;
+  return put(std::to_chars(at, at + kMaxDigits, number).ptr, "\r\n");
 }
 
 std::size_t upper_bound_of_size(std::span<const std::string_view> arguments) {
@@ -36,13 +34,16 @@ void make_room(std::string& out, std::size_t more) {
 }  // namespace
 
 void append_command(std::string& out, std::span<const std::string_view> arguments) {
-  make_room(out, upper_bound_of_size(arguments));
-  append_header(out, '*', arguments.size());
+  const std::size_t begin = out.size();
+  const std::size_t most = upper_bound_of_size(arguments);
+  make_room(out, most);
+  out.resize(begin + most);
+  char* end = put_header(out.data() + begin, '*', arguments.size());
   for (const std::string_view argument : arguments) {
-    append_header(out, '$', argument.size());
-    out.append(argument);
-    out.append("\r\n");
+    end = put_header(end, '$', argument.size());
+    end = put(put(end, argument), "\r\n");
   }
+  out.resize(static_cast<std::size_t>(end - out.data()));
 }
 
 void append_command(std::string& out, std::initializer_list<std::string_view> arguments) {

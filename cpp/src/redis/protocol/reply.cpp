@@ -12,6 +12,12 @@ struct GrowingReply {
   Reply root;
   std::size_t elements_left = kMaxReplyElements;
   std::size_t bytes_left = kMaxReplyBytes;
+
+  /// The next reply.
+  void begin() {
+    elements_left = kMaxReplyElements;
+    bytes_left = kMaxReplyBytes;
+  }
 };
 
 namespace {
@@ -143,7 +149,9 @@ std::optional<Reply> ReplyReader::next() {
   void* complete = nullptr;
   if (redisReaderGetReply(reader_.get(), &complete) != REDIS_OK) fail();
   if (complete == nullptr) return std::nullopt;
-  return std::exchange(*growing_, GrowingReply{}).root;
+  std::optional<Reply> reply(std::move(growing_->root));
+  growing_->begin();
+  return reply;
 }
 
 void ReplyReader::fail() const {

@@ -89,7 +89,7 @@ void Session::feed(std::string_view bytes, TimePoint now, std::vector<Waiter>& a
   }
 }
 
-void Session::assign_reply(Reply reply, std::vector<Waiter>& answered) {
+void Session::assign_reply(Reply&& reply, std::vector<Waiter>& answered) {
   const bool is_unexpected = answered_ == pending_.size() || !has_left(pending_[answered_]);
   // A server with too many clients sends an error on its own, and may close before the handshake can be sent.
   if (is_unexpected && !is_established() && reply.is_error()) return lost(cause_of(reply, endpoint_));
@@ -152,7 +152,7 @@ std::optional<Reply> Session::take(Ticket ticket) {
     if (broken_) fail(command);
     return std::nullopt;
   }
-  Reply reply = std::move(command.reply);
+  std::optional<Reply> reply(std::move(command.reply));
   command.state = State::ended;
   pop_ended();
   return reply;

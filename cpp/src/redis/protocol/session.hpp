@@ -96,7 +96,7 @@ class Session {
 
   void queue_handshake(std::initializer_list<std::string_view> arguments, TimePoint now, TimePoint deadline);
   void enqueue(State state, std::string_view command, TimePoint now, TimePoint deadline, Waiter waiter);
-  void assign_reply(Reply reply, std::vector<Waiter>& answered);
+  void assign_reply(Reply&& reply, std::vector<Waiter>& answered);
   void check_handshake_reply(const Reply& reply);
   void pop_ended() noexcept;
   void skip_withdrawn() noexcept;

@@ -92,7 +92,7 @@ class Connection::Caller : NonCopyable {
       std::optional<Reply> reply = connection_.session_.take(ticket_);
       if (!reply) return reply;
       has_reply_ = true;
-      if (alone_since_) connection_.note_round_trip(Clock::now() - *alone_since_);
+      if (alone_since_) connection_.note_round_trip(connection_.session_.last_received() - *alone_since_);
       return reply;
     }
 
