@@ -61,17 +61,20 @@ bool have_same_time(const Call& one, const Call& other) {
       "or remove its file, and restart all processes that use it");
 }
 
-/// Has what charges need loaded while those before them are decided.
+/// Has all that a charge needs loaded.
+[[gnu::always_inline]] inline void prefetch_all(const KeyedCharge& charge) {
+  charge.shard->prefetch();
+  charge.shard->prefetch_entry(charge.key);
+}
+
+/// Has the entries of charges loaded, whose buckets are, while those before them are decided.
 class Prefetching {
  public:
   explicit Prefetching(std::span<const KeyedCharge> charges) : charges_(charges) {}
   /// To be called before the charges up to `decided` are.
   void advance(std::size_t decided) {
-    for (; bucket_ < std::min(charges_.size(), decided + 2 * kAhead); ++bucket_) {
-      charges_[bucket_].shard->prefetch_bucket(charges_[bucket_].key);
-    }
-    for (; entry_ < std::min(charges_.size(), decided + kAhead); ++entry_) {
-      charges_[entry_].shard->prefetch_entry(charges_[entry_].key);
+    for (; next_ < std::min(charges_.size(), decided + kAhead); ++next_) {
+      charges_[next_].shard->prefetch_entry(charges_[next_].key);
     }
   }
 
@@ -79,8 +82,7 @@ class Prefetching {
   static constexpr std::size_t kAhead = 16;
 
   std::span<const KeyedCharge> charges_;
-  std::size_t bucket_ = 0;
-  std::size_t entry_ = 0;
+  std::size_t next_ = 0;
 };
 
 }  // namespace
@@ -252,18 +254,18 @@ bool Table::count_call(std::span<const KeyedCharge> charges) const {
 
 [[gnu::always_inline]] inline KeyedCharge Table::keyed(const Charge& charge) const {
   const KeyHash key = state_.hash(charge.policy->digest(), charge.identifier);
-  Shard& shard = *shards_[shard_index(key)];
-  shard.prefetch();
-  shard.prefetch_entry(key);
-  return {&charge, key, &shard};
+  return {&charge, key, shards_[shard_index(key)].get()};
 }
 
-template <class Keyed>
+template <class Keyed, class Prefetch>
 [[gnu::always_inline]] inline std::uint64_t Table::find_keys(const Call& call, Keyed& keyed_charges,
-                                                             std::size_t first) const {
+                                                             std::size_t first,
+                                                             const Prefetch& prefetch) const {
   std::uint64_t shards = 0;
   for (const Charge& charge : call.charges) {
-    shards |= bit_of(*keyed_charges.emplace(first++, keyed(charge)).shard);
+    const KeyedCharge& each = keyed_charges.emplace(first++, keyed(charge));
+    prefetch(each);
+    shards |= bit_of(*each.shard);
   }
   return shards;
 }
@@ -289,7 +291,7 @@ template <class Action>
 [[gnu::always_inline]] inline Instant Table::transact(const Call& call, const DatedCall* dated,
                                                       MutexWait& wait, const Action& action) {
   UninitialisedArray<KeyedCharge, kMaxCharges> keyed_charges;
-  const std::uint64_t chosen = find_keys(call, keyed_charges, 0);
+  const std::uint64_t chosen = find_keys(call, keyed_charges, 0, prefetch_all);
   const std::span<const KeyedCharge> own(keyed_charges.data(), call.charges.size());
   return under_lock<HeldShards>(chosen, own, call, wait, [&](const Readings& readings) {
     if (dated == nullptr || dated->holds_at(readings.now)) action(call, own, readings);
@@ -368,6 +370,7 @@ Instant Table::with_transaction(const Call& call, MutexWait& wait, const Action&
 // What transact() does, for the one charge that most calls have: there is one shard to lock.
 Instant Table::decide_charge(const Call& call, const Rows& rows, ChargeBits& crowded, MutexWait& wait) {
   const KeyedCharge charge = keyed(call.charges.front());
+  prefetch_all(charge);
   const std::span<const KeyedCharge> own(&charge, 1);
   return under_lock<HeldShard>(*charge.shard, own, call, wait, [&](const Readings& readings) {
     crowded = decide(call, own, readings, rows);
@@ -380,7 +383,8 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
   std::uint64_t chosen = 0;
   std::size_t count = 0;
   for (const Call& call : calls) {
-    chosen |= find_keys(call, keyed_charges, count);
+    chosen |= find_keys(call, keyed_charges, count,
+                        [](const KeyedCharge& each) { each.shard->prefetch_bucket(each.key); });
     count += call.charges.size();
   }
   const std::span<const KeyedCharge> found(keyed_charges.data(), count);

@@ -65,8 +65,9 @@ class Table {
 
   [[nodiscard]] KeyedCharge keyed(const Charge& charge) const;
   /// Sets, from `first` on, the keys of a call, and returns their shards, one bit each.
-  template <class Keyed>
-  std::uint64_t find_keys(const Call& call, Keyed& keyed_charges, std::size_t first) const;
+  template <class Keyed, class Prefetch>
+  std::uint64_t find_keys(const Call& call, Keyed& keyed_charges, std::size_t first,
+                          const Prefetch& prefetch) const;
   /// Decides calls, of few charges in all and without a calendar, while their shards are locked: what they
   /// need is loaded from main memory at the same time.
   void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
