@@ -78,6 +78,7 @@ void decide_repeatedly(benchmark::State& state, Store& store, const CompiledPoli
   Caller caller(store, policy, identifiers);
   caller.call_each(names);
   for (auto _ : state) caller.call(names);
+  state.SetItemsProcessed(state.iterations());
 }
 
 constexpr std::size_t kManyKeys = 2'000'000;
@@ -121,11 +122,25 @@ void one_limit_from_threads(benchmark::State& state) {
                     shuffled(names_of(1'000, std::to_string(state.thread_index()) + ":")));
 }
 
+/// Threads that have the same keys, each in an order of its own.
+void one_limit_same_keys_from_threads(benchmark::State& state) {
+  static MemoryStore store;
+  std::vector<std::string> names = names_of(1'000);
+  std::ranges::shuffle(names, std::mt19937_64(std::uint64_t(state.thread_index())));
+  decide_repeatedly(state, store, one_window(60 * kMinute), 1, names);
+}
+void one_limit_same_key_from_threads(benchmark::State& state) {
+  static MemoryStore store;
+  decide_repeatedly(state, store, one_window(60 * kMinute), 1, names_of(1));
+}
+
 BENCHMARK(one_limit);
 BENCHMARK(one_limit_many_keys);
 BENCHMARK(one_limit_random_keys)->Arg(1'000)->Arg(30'000)->Arg(300'000)->Arg(1'000'000);
 BENCHMARK(one_limit_random_keys_shared)->Arg(1)->Arg(1'000)->Arg(1'000'000);
 BENCHMARK(one_limit_from_threads)->ThreadRange(1, 2)->UseRealTime();
+BENCHMARK(one_limit_same_keys_from_threads)->Threads(2)->UseRealTime();
+BENCHMARK(one_limit_same_key_from_threads)->Threads(2)->UseRealTime();
 BENCHMARK(three_limits_two_identifiers);
 
 }  // namespace

@@ -1,0 +1,44 @@
+"""What a run has found, as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from measuring.turns import Record
+
+
+@dataclass
+class Report:
+    machine: dict[str, object]
+    rounds: int
+    records: list[Record] = field(default_factory=list)
+    remarks: dict[str, list[str]] = field(default_factory=dict)
+
+    def parts(self) -> list[str]:
+        return list(dict.fromkeys(record.part for record in self.records))
+
+    def of(self, part: str) -> list[Record]:
+        return [record for record in self.records if record.part == part]
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(rounded(dataclasses.asdict(self)), indent=1) + "\n", encoding="utf-8")
+
+
+def read(path: Path) -> Report:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    records = [Record(**{**each, "quartiles": tuple(each["quartiles"])}) for each in content.pop("records")]
+    return Report(**content, records=records)
+
+
+def rounded(value: Any) -> Any:
+    """Return what is in a report with numbers of five digits: more are noise."""
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,0 +1,74 @@
+"""The engine called from C++, without Python: cpp/benchmarks/memory_store_benchmark.cpp."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from measuring.turns import Effort, Found, Sample, Turn, contest
+
+BUILT = Path(__file__).parents[2] / "build" / "release" / "cpp" / "benchmarks"
+CALLS = {
+    "one_limit": "one window, one key",
+    "one_limit_many_keys": "one window, 30,000 keys",
+    "one_limit_random_keys/1000": "one window, 1,000 keys at random",
+    "one_limit_random_keys/30000": "one window, 30,000 keys at random",
+    "one_limit_random_keys/300000": "one window, 300,000 keys at random",
+    "one_limit_random_keys/1000000": "one window, 1,000,000 keys at random",
+    "one_limit_random_keys_shared/1": "shared memory, one window, one key",
+    "one_limit_random_keys_shared/1000": "shared memory, 1,000 keys at random",
+    "one_limit_random_keys_shared/1000000": "shared memory, 1,000,000 keys at random",
+    "three_limits_two_identifiers": "2 identifiers x 3 windows",
+}
+THREADS = {
+    "one_limit_from_threads/real_time/threads:1": "one thread",
+    "one_limit_from_threads/real_time/threads:2": "two threads, keys of their own",
+    "one_limit_same_keys_from_threads/real_time/threads:2": "two threads, the same keys",
+    "one_limit_same_key_from_threads/real_time/threads:2": "two threads, one key",
+}
+
+
+def contests(effort: Effort) -> Found:
+    rounds = effort.of(9, 1)
+    results = repeated(rounds + 1, 0.1 if not effort.quick else 0.001)
+    calls = {name: turn_of(results[key], lambda each: each["cpu_time"]) for key, name in CALLS.items()}
+    yield contest("A call from C++", "ns", calls, rounds=rounds)
+    threads = {
+        name: turn_of(results[key], lambda each: each["items_per_second"]) for key, name in THREADS.items()
+    }
+    yield contest("Threads of C++, all together", "calls/s", threads, rounds=rounds)
+
+
+def program(name: str) -> Path:
+    """Return a program of cpp/benchmarks."""
+    path = BUILT / name
+    if not path.exists():
+        raise SystemExit(f"{path.relative_to(Path.cwd())} is missing: make build/done/bench-cpp builds it")
+    return path
+
+
+def repeated(rounds: int, seconds: float) -> Mapping[str, list[dict[str, Any]]]:
+    """Have all benchmarks run in turns, and return the rounds of each."""
+    options = [
+        "--benchmark_format=json",
+        "--benchmark_enable_random_interleaving=true",
+        f"--benchmark_repetitions={rounds}",
+        f"--benchmark_min_time={seconds}",
+    ]
+    command = [str(program("overlimit_benchmarks")), *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for each in json.loads(done.stdout)["benchmarks"]:
+        if each["run_type"] == "iteration":
+            found[each["run_name"].removesuffix(f"/repeats:{rounds}")].append(each)
+    return found
+
+
+def turn_of(results: list[dict[str, Any]], value: Callable[[dict[str, Any]], float]) -> Turn:
+    """Return a turn that hands out what was measured, one round after the other."""
+    rounds = iter(results)
+    return lambda: Sample(value(next(rounds)))
