@@ -69,14 +69,14 @@ def figure_of_bars(contests: Sequence[Sequence[Record]]) -> Figure:
     heights = [len(contest) + 1.6 for contest in contests]
     figure = Figure(figsize=(WIDTH, 0.24 * sum(heights) + 0.3), layout="constrained")
     rows = figure.subplots(len(contests), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    ratios = [record.ratio for contest in contests for record in contest]
     for axes, contest in zip(rows, contests, strict=True):
-        draw_bars(axes, contest)
+        draw_bars(axes, contest, min(ratios) / 1.3, max(ratios) * 1.5)
     return figure
 
 
-def draw_bars(axes: Axes, contest: Sequence[Record]) -> None:
+def draw_bars(axes: Axes, contest: Sequence[Record], lowest: float, highest: float) -> None:
     ratios = [record.ratio for record in contest]
-    lowest = min(1.0, *ratios) / 1.3
     axes.barh(
         range(len(contest)),
         [ratio - lowest for ratio in ratios],
@@ -88,7 +88,7 @@ def draw_bars(axes: Axes, contest: Sequence[Record]) -> None:
         value = f"{record.ratio:,.0f}" if record.ratio >= 100 else f"{record.ratio:.3g}"
         axes.annotate(f"x{value}", (record.ratio, place), (3, 0), textcoords="offset points", va="center")
     axes.set_xscale("log")
-    axes.set_xlim(lowest, 1.5 * max(ratios))
+    axes.set_xlim(lowest, highest)
     axes.set_yticks(range(len(contest)), [record.name for record in contest])
     axes.invert_yaxis()
     axes.tick_params(left=False)
