@@ -6,7 +6,6 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from measuring.turns import Record
 
@@ -26,19 +25,10 @@ class Report:
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(rounded(dataclasses.asdict(self)), indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
 def read(path: Path) -> Report:
     content = json.loads(path.read_text(encoding="utf-8"))
     records = [Record(**{**each, "quartiles": tuple(each["quartiles"])}) for each in content.pop("records")]
     return Report(**content, records=records)
-
-
-def rounded(value: Any) -> Any:
-    """Return what is in a report with numbers of five digits: more are noise."""
-    if isinstance(value, dict):
-        return {name: rounded(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(each) for each in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value

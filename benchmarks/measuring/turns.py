@@ -122,21 +122,27 @@ def take_turns(turns: Sequence[Turn], rounds: int) -> list[list[Sample]]:
 def record(
     part: str, contest: Contest, contestant: Contestant, samples: list[Sample], floor: list[Sample]
 ) -> Record:
-    values = [sample.value for sample in samples]
+    values = sorted(sample.value for sample in samples)
+    ratios = [own.value / first.value for own, first in zip(samples, floor, strict=True)]
     latencies = sorted(each for sample in samples for each in sample.latencies)
     return Record(
         part,
         contest.title,
         contestant.name,
         contest.unit,
-        statistics.median(values),
-        (quantile(sorted(values), 0.25), quantile(sorted(values), 0.75)),
-        statistics.median(own.value / first.value for own, first in zip(samples, floor, strict=True)),
-        quantile(latencies, 0.5) if latencies else None,
-        quantile(latencies, 0.99) if latencies else None,
+        rounded(statistics.median(values)),
+        (rounded(quantile(values, 0.25)), rounded(quantile(values, 0.75))),
+        rounded(statistics.median(ratios)),
+        rounded(quantile(latencies, 0.5)) if latencies else None,
+        rounded(quantile(latencies, 0.99)) if latencies else None,
         contest.axis,
         contestant.x,
     )
+
+
+def rounded(value: float) -> float:
+    """Return a number of five digits: more are noise."""
+    return float(f"{value:.5g}")
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
