@@ -15,13 +15,13 @@ BUILT = Path(__file__).parents[2] / "build" / "release" / "cpp" / "benchmarks"
 CALLS = {
     "one_limit": "one window, one key",
     "one_limit_many_keys": "one window, 30,000 keys",
-    "one_limit_random_keys/1000": "one window, 1,000 keys at random",
-    "one_limit_random_keys/30000": "one window, 30,000 keys at random",
-    "one_limit_random_keys/300000": "one window, 300,000 keys at random",
-    "one_limit_random_keys/1000000": "one window, 1,000,000 keys at random",
-    "one_limit_random_keys_shared/1": "shared memory, one window, one key",
-    "one_limit_random_keys_shared/1000": "shared memory, 1,000 keys at random",
-    "one_limit_random_keys_shared/1000000": "shared memory, 1,000,000 keys at random",
+    "one_limit_random_keys<MemoryStore>/1000": "one window, 1,000 keys at random",
+    "one_limit_random_keys<MemoryStore>/30000": "one window, 30,000 keys at random",
+    "one_limit_random_keys<MemoryStore>/300000": "one window, 300,000 keys at random",
+    "one_limit_random_keys<MemoryStore>/1000000": "one window, 1,000,000 keys at random",
+    "one_limit_random_keys<SharedMemoryStore>/1": "shared memory, one window, one key",
+    "one_limit_random_keys<SharedMemoryStore>/1000": "shared memory, 1,000 keys at random",
+    "one_limit_random_keys<SharedMemoryStore>/1000000": "shared memory, 1,000,000 keys at random",
     "three_limits_two_identifiers": "2 identifiers x 3 windows",
 }
 THREADS = {
