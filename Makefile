@@ -33,7 +33,7 @@ PROOFS := test-dev prove-crashes test-clang test-portable prove-portable test-mu
   prove-algorithm prove-python wheels smoke smoke-sdist test-sdist release-check
 
 SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
-SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
+SOURCES := $(shell find cpp lua cmake -type f -not -path 'cpp/benchmarks/*') CMakeLists.txt pyproject.toml
 
 .PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
@@ -235,7 +235,7 @@ $(DONE)/bench: $(DONE)/environment $(SOURCES) $(shell find python -name '*.py')
 	touch $@
 
 # The programs in C++ that benchmarks/run.py calls.
-$(DONE)/bench-cpp: $(DONE)/packages $(SOURCES)
+$(DONE)/bench-cpp: $(DONE)/packages $(SOURCES) $(wildcard cpp/benchmarks/*)
 	cmake --preset release >/dev/null
 	cmake --build --preset release -j $(JOBS) --target overlimit_benchmarks redis_floor
 	mkdir -p $(@D) && touch $@

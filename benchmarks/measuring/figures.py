@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from measuring.turns import Record
 from overlimit.simulation.figures.style import COLOURS
@@ -95,8 +95,7 @@ def draw_bars(axes: Axes, contest: Sequence[Record], lowest: float, highest: flo
     axes.xaxis.set_major_locator(NullLocator())
     axes.xaxis.set_minor_locator(NullLocator())
     axes.spines["bottom"].set_visible(False)
-    faster = "more is faster" if is_rate(contest[0]) else "less is faster"
-    axes.set_title(f"{contest[0].title}: times the first, {faster}", loc="left")
+    axes.set_title(f"{contest[0].title}: times the first{better(contest[0].unit)}", loc="left")
 
 
 def colour_of_bar(contest: Sequence[Record], record: Record) -> str:
@@ -110,8 +109,9 @@ def is_ours(name: str) -> bool:
     return name.startswith("overlimit")
 
 
-def is_rate(record: Record) -> bool:
-    return record.unit.endswith("/s")
+def better(unit: str) -> str:
+    """Return which way is better, if there is one."""
+    return {"ns": ", less is faster", "us": ", less is faster", "cores": ""}.get(unit, ", more is faster")
 
 
 def figure_of_curves(title: str, records: Sequence[Record]) -> Figure:
@@ -144,6 +144,7 @@ def scale(axes: Axes, places: Sequence[int]) -> None:
     axes.set_xticks(places, [short(x) for x in places])
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(axis="y")
@@ -163,7 +164,7 @@ def label_ends(axes: Axes, ends: list[tuple[tuple[int, float], str, str]]) -> No
 
 def short(value: float) -> str:
     """Write a number in few characters."""
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if value >= size:
+    for size, letter in ((10**6, "M"), (10**3, "k")):
+        if value >= size and value % size == 0:
             return f"{value / size:g}{letter}"
-    return f"{value:g}"
+    return f"{value:,g}"

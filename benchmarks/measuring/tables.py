@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def show(tables: Iterable[Table]) -> None:
 
 def markdown(table: Table) -> str:
     lines = [table.header, ["---"] + ["---:"] * (len(table.header) - 1), *table.rows]
-    rows = [f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines]
+    rows = [f"| {' | '.join(line)} |".replace("  ", " ") for line in lines]
     return "\n".join([f"**{table.title}**", "", *rows])
 
 
@@ -101,14 +101,11 @@ def put_into_page(path: Path, report: Report, figures: str) -> None:
 
 
 def page_with(text: str, report: Report, figures: str) -> str:
-    made: dict[str, Callable[[], str]] = {
-        part: lambda part=part: markdown_of_part(report, part, figures)  # type: ignore[misc]
-        for part in report.parts()
-    }
-    made["machine"] = lambda: sentence(report.machine)
-    return re.sub(
-        r"(<!-- results: (\w+) -->\n).*?(?=<!-- end -->)",
-        lambda found: f"{found[1]}{made[found[2]]()}\n" if found[2] in made else found[0],
-        text,
-        flags=re.S,
-    )
+    def result(found: re.Match[str]) -> str:
+        name = found[1]
+        if name != "machine" and name not in report.parts():
+            return found[0]
+        made = sentence(report.machine) if name == "machine" else markdown_of_part(report, name, figures)
+        return f"<!-- results: {name} -->\n\n{made}\n\n<!-- end -->"
+
+    return re.sub(r"<!-- results: (\w+) -->\n.*?<!-- end -->", result, text, flags=re.S)

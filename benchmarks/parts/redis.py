@@ -28,7 +28,7 @@ def contests(effort: Effort) -> Found:
 
 
 def one_after_the_other(socket: str, client: Any, effort: Effort) -> Contest:
-    seconds = 3 * effort.seconds
+    seconds = 1.5 * effort.seconds
     from_cpp: dict[str, Turn] = {
         "the smallest script, from C++": partial(floor, socket, "script", seconds),
         "PING, from C++": partial(floor, socket, "ping", seconds),
@@ -39,7 +39,7 @@ def one_after_the_other(socket: str, client: Any, effort: Effort) -> Contest:
         **peers_on_redis(socket, client),
     }
     turns = {name: one_by_one(statement, seconds) for name, statement in from_python.items()}
-    return contest("One hit after the other", "us", {**from_cpp, **turns})
+    return contest("One hit after the other", "us", {**from_cpp, **turns}, rounds=2 * effort.rounds)
 
 
 def floor(socket: str, what: str, seconds: float) -> Sample:

@@ -23,6 +23,7 @@ from limits.aio.strategies import FixedWindowRateLimiter
 from pyrate_limiter import Duration, InMemoryBucket, Rate, RedisBucket
 from pyrate_limiter import Limiter as PyrateLimiter
 
+from measuring import timing
 from measuring.loops import event_loop
 from measuring.servers import redis_server
 from measuring.turns import Effort, Found, Sample, Turn, contest
@@ -32,6 +33,8 @@ from parts.peers import FEW_ENOUGH, PLENTY
 
 TASKS = 100
 SERIAL = 200
+SECONDS = 0.02
+"""Of a turn of a thread that times its calls one by one."""
 
 Hit = Callable[[], Awaitable[Any]]
 PEER_ITEM = limits.parse(f"{PLENTY}/minute")
@@ -61,7 +64,7 @@ def one_by_one(loop: asyncio.AbstractEventLoop, hit: Hit) -> Sample:
         return taken
 
     taken = loop.run_until_complete(go())
-    return Sample(statistics.mean(taken), taken)
+    return Sample(statistics.median(taken), taken)
 
 
 def together(loop: asyncio.AbstractEventLoop, hit: Hit) -> Sample:
@@ -173,4 +176,6 @@ def turns(
     blocking, hit = own(store)
     awaited = {"overlimit, AsyncLimiter": hit, **peers}
     tasks = {name: partial(turn, loop, call) for name, call in awaited.items()}
-    return {"overlimit, Limiter in a loop": partial(in_thread, blocking), **tasks}
+    one = timing.one_by_one(timing.Statement("hit()", {"hit": blocking}), SECONDS)
+    loop_of_thread = one if turn is one_by_one else partial(in_thread, blocking)
+    return {"overlimit, Limiter in a loop": loop_of_thread, **tasks}

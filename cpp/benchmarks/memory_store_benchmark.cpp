@@ -171,7 +171,7 @@ BENCHMARK(one_limit_random_keys<MemoryStore>)->Arg(1'000)->Arg(30'000)->Arg(300'
 BENCHMARK(one_limit_random_keys<SharedMemoryStore>)->Arg(1)->Arg(1'000)->Arg(1'000'000);
 BENCHMARK(one_limit_from_threads)->ThreadRange(1, 2)->UseRealTime();
 BENCHMARK(one_limit_same_keys_from_threads)->Threads(2)->UseRealTime();
-BENCHMARK(one_limit_same_key_from_threads)->Threads(2)->UseRealTime();
+BENCHMARK(one_limit_same_key_from_threads)->ThreadRange(1, 2)->UseRealTime();
 BENCHMARK(three_limits_two_identifiers);
 
 }  // namespace
