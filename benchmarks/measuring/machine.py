@@ -23,7 +23,7 @@ def facts() -> dict[str, object]:
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gib": round(bytes_of("MemTotal") / 2**30, 1),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])} {platform.machine()}",
         "load": round(os.getloadavg()[0], 2),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "compiler": printed_by("c++", "--version").partition("\n")[0],
@@ -38,12 +38,11 @@ def sentence(known: dict[str, object]) -> str:
     """Return the facts as a sentence for the page that shows the figures."""
     peers = known["peers"]
     assert isinstance(peers, dict)
-    versions = ", ".join(f"{name} {version}" for name, version in peers.items())
-    told = [known[name] for name in ("processor", "system", "python", "compiler")]
     return (
         f"Measured on {known['date']}, version `{known['overlimit']}`, with {known['cores']} cores and "
-        f"{known['memory_gib']} GiB: {', '.join(map(str, told))}, redis-server {known['redis_server']}; "
-        f"{versions}."
+        f"{known['memory_gib']} GiB, at a load average of {known['load']} before: {known['processor']}, "
+        f"{known['system']}, {known['python']}, {known['compiler']}, redis-server {known['redis_server']}; "
+        f"{', '.join(f'{name} {version}' for name, version in peers.items())}."
     )
 
 

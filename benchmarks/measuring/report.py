@@ -24,8 +24,11 @@ class Report:
         return [record for record in self.records if record.part == part]
 
     def write(self, path: Path) -> None:
+        """Write all of it, a record in a line."""
+        content = dataclasses.asdict(self)
+        records = ",\n".join(json.dumps(record) for record in content.pop("records"))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
+        path.write_text(f'{json.dumps(content)[:-1]}, "records": [\n{records}\n]}}\n', encoding="utf-8")
 
 
 def read(path: Path) -> Report:

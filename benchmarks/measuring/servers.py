@@ -1,4 +1,4 @@
-"""A redis-server of a run's own, and what it says about itself."""
+"""A redis-server of a run's own, and shared memory of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+
+from overlimit import SharedMemoryStore
 
 PATIENCE = 20.0
 
@@ -35,3 +37,12 @@ def await_socket(server: subprocess.Popen[bytes], socket: pathlib.Path) -> None:
         if server.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError("redis-server did not start")
         time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def shared_memory() -> Iterator[SharedMemoryStore]:
+    store = SharedMemoryStore(f"benchmark-{os.getpid()}")
+    try:
+        yield store
+    finally:
+        store.unlink()

@@ -73,7 +73,7 @@ def show(tables: Iterable[Table]) -> None:
     """Print tables to a terminal."""
     console = Console()
     for table in tables:
-        shown = RichTable(title=table.title, title_justify="left")
+        shown = RichTable(title=escape(table.title), title_justify="left")
         for place, name in enumerate(table.header):
             shown.add_column(escape(name), justify="right" if place else "left")
         for row in table.rows:

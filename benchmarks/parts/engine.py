@@ -51,7 +51,7 @@ def program(name: str) -> Path:
     """Return a program of cpp/benchmarks."""
     path = BUILT / name
     if not path.exists():
-        raise SystemExit(f"{path.relative_to(Path.cwd())} is missing: make build/done/bench-cpp builds it")
+        raise SystemExit(f"{path} is missing: make build/done/bench-cpp builds it")
     return path
 
 

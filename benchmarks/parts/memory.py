@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 from collections.abc import Iterator
 
+from measuring.servers import shared_memory
 from measuring.timing import Statement, looped
 from measuring.turns import Contest, Contestant, Effort, Found, contest
-from overlimit import Limiter, MemoryStore, SharedMemoryStore
+from overlimit import Limiter, MemoryStore
 from parts.peers import PLENTY, THREE, dict_update, ours, peers_in_memory
 
 FLOOR = "d[k] += 1"
@@ -50,15 +49,6 @@ def ours_in_memory() -> dict[str, Statement]:
         "overlimit, a refusal": Statement("hit(k)", {"hit": refused.hit, "k": "user:1"}),
         "overlimit, a peek": Statement("peek(k)", {"peek": peeked.peek, "k": "user:1"}),
     }
-
-
-@contextlib.contextmanager
-def shared_memory() -> Iterator[SharedMemoryStore]:
-    store = SharedMemoryStore(f"benchmark-{os.getpid()}")
-    try:
-        yield store
-    finally:
-        store.unlink()
 
 
 def at_random(effort: Effort) -> Iterator[Contest]:

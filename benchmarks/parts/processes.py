@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from measuring.servers import redis_server
+from measuring.servers import redis_server, shared_memory
 from measuring.timing import Statement
 from measuring.turns import Contest, Contestant, Effort, Found, Sample
 from overlimit import MemoryStore, RedisStore, SharedMemoryStore
@@ -30,12 +30,11 @@ PATIENCE = 60
 
 
 def contests(effort: Effort) -> Found:
-    shared = f"benchmark-{os.getpid()}"
-    with redis_server() as socket:
+    with redis_server() as socket, shared_memory() as shared:
         hits: dict[str, Callable[[], Statement]] = {
             "d[k] += 1 of each": lambda: Statement("d[k] = d.get(k, 0) + 1", {"d": {}}),
             "overlimit, memory of each": lambda: ours(ONE, MemoryStore()),
-            "overlimit, shared memory": lambda: ours(ONE, SharedMemoryStore(shared)),
+            "overlimit, shared memory": lambda: ours(ONE, SharedMemoryStore(shared.path)),
             "overlimit, Redis": lambda: ours(ONE, RedisStore(f"unix://{socket}", timeout=5.0)),
         }
         for keys in KEYS:
@@ -46,7 +45,6 @@ def contests(effort: Effort) -> Found:
                 for name, hit in hits.items()
             ]
             yield Contest(title, "hits/s", points, "processes", rounds=effort.of(5, 1))
-    SharedMemoryStore(shared).unlink()
 
 
 def measured(hit: Callable[[], Statement], processes: int, keys: int, seconds: float) -> Sample:

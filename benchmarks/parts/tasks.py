@@ -8,7 +8,6 @@ cannot use coredis 6, and coredis 5 cannot be installed beside the tools of this
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -25,9 +24,9 @@ from pyrate_limiter import Limiter as PyrateLimiter
 
 from measuring import timing
 from measuring.loops import event_loop
-from measuring.servers import redis_server
+from measuring.servers import redis_server, shared_memory
 from measuring.turns import Effort, Found, Sample, Turn, contest
-from overlimit import Limiter, MemoryStore, RedisStore, SharedMemoryStore, Store
+from overlimit import Limiter, MemoryStore, RedisStore, Store
 from overlimit.aio import AsyncLimiter
 from parts.peers import FEW_ENOUGH, PLENTY
 
@@ -150,8 +149,7 @@ def waiters() -> dict[str, Hit]:
 
 def contests(effort: Effort) -> Found:
     rounds = effort.of(21, 2)
-    shared = SharedMemoryStore(f"benchmark-{os.getpid()}")
-    with event_loop() as loop, redis_server() as socket:
+    with event_loop() as loop, redis_server() as socket, shared_memory() as shared:
         on_redis = RedisStore(f"unix://{socket}", timeout=5.0)
         stores: dict[str, tuple[Store, dict[str, Hit]]] = {
             "Memory": (MemoryStore(), peers_in_memory()),
@@ -164,7 +162,6 @@ def contests(effort: Effort) -> Found:
                 yield contest(f"{name}, {title}", "us", turns(loop, store, peers, turn), rounds=rounds)
         waiting: dict[str, Turn] = {name: partial(serial, loop, call) for name, call in waiters().items()}
         yield contest("Waiting for one's turn, in memory", "us", waiting, rounds=rounds)
-    shared.unlink()
 
 
 def turns(

@@ -108,15 +108,12 @@ std::unique_ptr<MemoryStore> large_store() {
   return std::make_unique<MemoryStore>(kManyKeys, kManyBytes);
 }
 
-/// Shared memory that only this process uses.
 template <>
 std::unique_ptr<SharedMemoryStore> large_store() {
-  auto store = std::make_unique<SharedMemoryStore>(
+  return std::make_unique<SharedMemoryStore>(
       SharedMemoryStore::Options{.name_or_path = "benchmark-" + std::to_string(::getpid()),
                                  .max_keys = kManyKeys,
                                  .max_bytes = std::size_t{256} << 20});
-  store->unlink();
-  return store;
 }
 
 /// Keys in an order that no cache could foresee, in a store where all of them are; each run goes on behind
@@ -129,7 +126,11 @@ class RandomKeys {
     static std::map<std::size_t, RandomKeys> made;
     return made.try_emplace(keys, keys).first->second;
   }
-  explicit RandomKeys(std::size_t keys) : names_(shuffled(names_of(keys))) { caller_.call_each(names_); }
+  explicit RandomKeys(std::size_t keys) : names_(shuffled(names_of(keys))) {
+    caller_.call_each(names_);
+    // From now on only this process knows the file.
+    if constexpr (requires { store_->unlink(); }) store_->unlink();
+  }
 
   void call() { caller_.call(names_); }
 
