@@ -17,7 +17,9 @@ from measuring.turns import Record
 from overlimit.simulation.figures.style import COLOURS
 
 GREY = "#808080"  # which is seen on light and on dark pages
-OURS, *OTHERS = (each for each in COLOURS if each != GREY)
+BLUE, ORANGE, GREEN, PINK, SKY, VERMILION, *_ = COLOURS
+OURS = (BLUE, SKY, GREEN)
+OTHERS = (ORANGE, PINK, VERMILION)
 STYLE: dict[Any, Any] = {
     "axes.edgecolor": GREY,
     "axes.labelcolor": GREY,
@@ -100,9 +102,9 @@ def draw_bars(axes: Axes, contest: Sequence[Record], lowest: float, highest: flo
 
 def colour_of_bar(contest: Sequence[Record], record: Record) -> str:
     """Return grey for the floor, and a colour each for this project and for others."""
-    if record is contest[0]:
+    if record is contest[0] or record.name.startswith("d[k]"):
         return GREY
-    return OURS if is_ours(record.name) or not any(is_ours(each.name) for each in contest) else OTHERS[0]
+    return BLUE if is_ours(record.name) or not any(is_ours(each.name) for each in contest) else ORANGE
 
 
 def is_ours(name: str) -> bool:
@@ -131,11 +133,10 @@ def figure_of_curves(title: str, records: Sequence[Record]) -> Figure:
 
 
 def colours_of_curves(names: Sequence[str]) -> dict[str, str]:
-    """Return grey for the floor, our colour for what is ours first, and others for the rest."""
-    others = iter(OTHERS)
+    """Return grey for the floor, and colours of their own for what is ours and for the rest."""
+    ours, others = iter(OURS), iter(OTHERS)
     floor = [name for name in names[:1] if not is_ours(name)]
-    first = [name for name in names if is_ours(name)][:1]
-    return {name: GREY if name in floor else OURS if name in first else next(others) for name in names}
+    return {name: GREY if name in floor else next(ours if is_ours(name) else others) for name in names}
 
 
 def scale(axes: Axes, places: Sequence[int]) -> None:
