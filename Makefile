@@ -33,9 +33,9 @@ PROOFS := test-dev prove-crashes test-clang test-portable prove-portable test-mu
   prove-algorithm prove-python wheels smoke smoke-sdist test-sdist release-check
 
 SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
-SOURCES := $(shell find cpp lua cmake -type f) CMakeLists.txt pyproject.toml
+SOURCES := $(shell find cpp lua cmake -type f -not -path 'cpp/benchmarks/*') CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross test-free-threaded test-races fuzz soak count bench docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
+.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -122,16 +122,11 @@ soak: $(DONE)/package ## Callers on a Redis that fails at random, then processes
 count: $(DONE)/package ## Instructions of a hit, a Decision and a script, held against those recorded
 	$(BIN)/python benchmarks/count_instructions.py
 
-bench: $(DONE)/bench ## First figures, side by side with others, of an extension built as wheels are
-	cmake --preset release >/dev/null
-	cmake --build --preset release -j $(JOBS) --target overlimit_benchmarks
-	build/release/cpp/benchmarks/overlimit_benchmarks --benchmark_min_time=0.2
-	build/bench/bin/python benchmarks/compare.py
-	build/bench/bin/python benchmarks/flask_overhead.py
-	build/bench/bin/python benchmarks/web_overhead.py
-	build/bench/bin/python benchmarks/tasks.py
-	build/bench/bin/python benchmarks/simulation.py
-	build/bench/bin/python benchmarks/processes.py
+bench: $(DONE)/bench $(DONE)/bench-cpp ## Speed, side by side with others, of an extension built as wheels are (ARGS='web tasks' for parts)
+	build/bench/bin/python benchmarks/run.py --json build/benchmarks/results.json --figures build/benchmarks $(ARGS)
+
+bench-docs: $(DONE)/bench $(DONE)/bench-cpp ## The same, and docs/performance.md gets the figures and tables
+	build/bench/bin/python benchmarks/run.py --docs
 
 docs: $(DONE)/package ## The documentation as a site in build/site
 	$(BIN)/mkdocs build --strict --quiet
@@ -238,6 +233,12 @@ $(DONE)/bench: $(DONE)/environment $(SOURCES) $(shell find python -name '*.py')
 	@echo "Building the extension with link-time optimization"
 	$(call beside,build/bench,build/lto)
 	touch $@
+
+# The programs in C++ that benchmarks/run.py calls.
+$(DONE)/bench-cpp: $(DONE)/packages $(SOURCES) $(wildcard cpp/benchmarks/*)
+	cmake --preset release >/dev/null
+	cmake --build --preset release -j $(JOBS) --target overlimit_benchmarks redis_floor
+	mkdir -p $(@D) && touch $@
 
 # With what POSIX has alone, as on other systems.
 $(DONE)/portable: $(DONE)/environment $(SOURCES) $(shell find python -name '*.py')

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <random>
 
 #include "overlimit/decision.hpp"
@@ -78,40 +80,71 @@ void decide_repeatedly(benchmark::State& state, Store& store, const CompiledPoli
   Caller caller(store, policy, identifiers);
   caller.call_each(names);
   for (auto _ : state) caller.call(names);
+  state.SetItemsProcessed(state.iterations());
 }
 
 constexpr std::size_t kManyKeys = 2'000'000;
 constexpr std::size_t kManyBytes = std::size_t{1} << 30;
 
 void one_limit(benchmark::State& state) {
-  MemoryStore store(kManyKeys, kManyBytes);
+  MemoryStore store;
   decide_repeatedly(state, store, one_window(kMinute), 1, names_of(1));
 }
 void one_limit_many_keys(benchmark::State& state) {
-  MemoryStore store(kManyKeys, kManyBytes);
+  MemoryStore store;
   decide_repeatedly(state, store, one_window(kMinute), 1, names_of(30'000));
 }
 void three_limits_two_identifiers(benchmark::State& state) {
-  MemoryStore store(kManyKeys, kManyBytes);
+  MemoryStore store;
   const CompiledPolicy policy("p", {window(kMinute / 60), window(kMinute), window(60 * kMinute)});
   decide_repeatedly(state, store, policy, 2, names_of(2));
 }
 
-/// Keys in an order that no cache could foresee.
-void one_limit_random_keys(benchmark::State& state) {
-  MemoryStore store(kManyKeys, kManyBytes);
-  decide_repeatedly(state, store, one_window(60 * kMinute), 1,
-                    shuffled(names_of(std::size_t(state.range(0)))));
+template <class Store>
+std::unique_ptr<Store> large_store();
+
+template <>
+std::unique_ptr<MemoryStore> large_store() {
+  return std::make_unique<MemoryStore>(kManyKeys, kManyBytes);
 }
 
-/// The same in shared memory, which only this process uses.
-void one_limit_random_keys_shared(benchmark::State& state) {
-  const auto keys = std::size_t(state.range(0));
-  SharedMemoryStore store({.name_or_path = "benchmark-" + std::to_string(::getpid()),
-                           .max_keys = kManyKeys,
-                           .max_bytes = std::size_t{256} << 20});
-  decide_repeatedly(state, store, one_window(60 * kMinute), 1, shuffled(names_of(keys)));
-  store.unlink();
+template <>
+std::unique_ptr<SharedMemoryStore> large_store() {
+  return std::make_unique<SharedMemoryStore>(
+      SharedMemoryStore::Options{.name_or_path = "benchmark-" + std::to_string(::getpid()),
+                                 .max_keys = kManyKeys,
+                                 .max_bytes = std::size_t{256} << 20});
+}
+
+/// Keys in an order that no cache could foresee, in a store where all of them are; each run goes on behind
+/// the one before.
+template <class Store>
+class RandomKeys {
+ public:
+  /// Made once for all runs, as that takes longer than they do.
+  static RandomKeys& of(std::size_t keys) {
+    static std::map<std::size_t, RandomKeys> made;
+    return made.try_emplace(keys, keys).first->second;
+  }
+  explicit RandomKeys(std::size_t keys) : names_(shuffled(names_of(keys))) {
+    caller_.call_each(names_);
+    // From now on only this process knows the file.
+    if constexpr (requires { store_->unlink(); }) store_->unlink();
+  }
+
+  void call() { caller_.call(names_); }
+
+ private:
+  std::vector<std::string> names_;
+  CompiledPolicy policy_ = one_window(60 * kMinute);
+  std::unique_ptr<Store> store_ = large_store<Store>();
+  Caller caller_{*store_, policy_, 1};
+};
+
+template <class Store>
+void one_limit_random_keys(benchmark::State& state) {
+  auto& keys = RandomKeys<Store>::of(std::size_t(state.range(0)));
+  for (auto _ : state) keys.call();
 }
 
 /// Threads that have a thousand keys each.
@@ -121,11 +154,25 @@ void one_limit_from_threads(benchmark::State& state) {
                     shuffled(names_of(1'000, std::to_string(state.thread_index()) + ":")));
 }
 
+/// Threads that have the same keys, each in an order of its own.
+void one_limit_same_keys_from_threads(benchmark::State& state) {
+  static MemoryStore store;
+  std::vector<std::string> names = names_of(1'000);
+  std::ranges::shuffle(names, std::mt19937_64(std::uint64_t(state.thread_index())));
+  decide_repeatedly(state, store, one_window(60 * kMinute), 1, names);
+}
+void one_limit_same_key_from_threads(benchmark::State& state) {
+  static MemoryStore store;
+  decide_repeatedly(state, store, one_window(60 * kMinute), 1, names_of(1));
+}
+
 BENCHMARK(one_limit);
 BENCHMARK(one_limit_many_keys);
-BENCHMARK(one_limit_random_keys)->Arg(1'000)->Arg(30'000)->Arg(300'000)->Arg(1'000'000);
-BENCHMARK(one_limit_random_keys_shared)->Arg(1)->Arg(1'000)->Arg(1'000'000);
+BENCHMARK(one_limit_random_keys<MemoryStore>)->Arg(1'000)->Arg(30'000)->Arg(300'000)->Arg(1'000'000);
+BENCHMARK(one_limit_random_keys<SharedMemoryStore>)->Arg(1)->Arg(1'000)->Arg(1'000'000);
 BENCHMARK(one_limit_from_threads)->ThreadRange(1, 2)->UseRealTime();
+BENCHMARK(one_limit_same_keys_from_threads)->Threads(2)->UseRealTime();
+BENCHMARK(one_limit_same_key_from_threads)->ThreadRange(1, 2)->UseRealTime();
 BENCHMARK(three_limits_two_identifiers);
 
 }  // namespace

@@ -18,6 +18,7 @@ WHOLE = {"cmake", "docs", "examples", "lua", "python", "cpp/bindings", "cpp/incl
 TESTS = {"conformance", "faults", "python", "servers", "simulation", "smoke", "soak", "vectors"}
 ABOUT_THE_REPOSITORY = {
     "adding_an_algorithm",
+    "benchmarks",
     "docs",
     "release_check",
     "repository",

@@ -1,10 +1,9 @@
-"""Sites of Django for web_overhead.py: bare, with limits by address in memory, and with django-ratelimit."""
+"""Sites of Django: bare, with limits by address in memory, and with django-ratelimit."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from django.test import RequestFactory, override_settings
 from django.urls import path
 from django_ratelimit.decorators import ratelimit
 
+from measuring.turns import Sample, Turn
 from overlimit.django import rate_limit
 
 LIMITS = ["1000000/s", "12000000/m", "240000000/h"]
@@ -60,12 +60,12 @@ def served(site: tuple[list[str], Any]) -> override_settings:
     return override_settings(MIDDLEWARE=middleware, ROOT_URLCONF=(path("", decorated),))
 
 
-def turn_of(site: tuple[list[str], Any], environ: dict[str, Any]) -> Callable[[], float]:
+def turn_of(site: tuple[list[str], Any], environ: dict[str, Any]) -> Turn:
     with served(site):
         return partial(take_turn, site, WSGIHandler(), environ)
 
 
-def take_turn(site: tuple[list[str], Any], handler: WSGIHandler, environ: dict[str, Any]) -> float:
+def take_turn(site: tuple[list[str], Any], handler: WSGIHandler, environ: dict[str, Any]) -> Sample:
     """Return the median duration of a request, in microseconds."""
     durations = []
     with served(site):
@@ -73,10 +73,10 @@ def take_turn(site: tuple[list[str], Any], handler: WSGIHandler, environ: dict[s
             request = dict(environ)
             began = time.perf_counter_ns()
             handler(request, lambda status, headers: None).close()
-            durations.append(time.perf_counter_ns() - began)
-    return statistics.median(durations) / 1e3
+            durations.append((time.perf_counter_ns() - began) / 1e3)
+    return Sample(statistics.median(durations), durations)
 
 
-def contestants() -> dict[str, Callable[[], float]]:
+def turns() -> dict[str, Turn]:
     environ = {**RequestFactory().get("/").environ, "wsgi.multiprocess": False}
     return {name: turn_of(site, environ) for name, site in SITES.items()}

@@ -1,11 +1,11 @@
-"""Apps of Starlette and FastAPI for web_overhead.py: bare, with overlimit and with others."""
+"""Apps of Starlette and FastAPI: bare, with overlimit and with others."""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from measuring.turns import Sample, Turn
 from overlimit.asgi import RateLimitMiddleware
 from overlimit.fastapi import RateLimit
 
@@ -58,19 +59,20 @@ async def send(message: dict[str, Any]) -> None:
         raise RuntimeError(f"answered {message['status']}")
 
 
-async def durations(site: Site) -> list[int]:
+async def durations(site: Site) -> list[float]:
     taken = []
     for _ in range(REQUESTS):
         scope = dict(SCOPE)
         began = time.perf_counter_ns()
         await site(scope, receive, send)
-        taken.append(time.perf_counter_ns() - began)
+        taken.append((time.perf_counter_ns() - began) / 1e3)
     return taken
 
 
-def take_turn(loop: asyncio.AbstractEventLoop, site: Site) -> float:
+def take_turn(loop: asyncio.AbstractEventLoop, site: Site) -> Sample:
     """Return the median duration of a request, in microseconds."""
-    return statistics.median(loop.run_until_complete(durations(site))) / 1e3
+    taken = loop.run_until_complete(durations(site))
+    return Sample(statistics.median(taken), taken)
 
 
 def starlette() -> Starlette:
@@ -89,11 +91,12 @@ def with_slowapi(app: Starlette) -> Site:
 
 
 def with_asgi_ratelimit(app: Starlette) -> Site:
-    async def by_address(scope: dict[str, Any]) -> tuple[str, str]:
+    async def by_address(scope: MutableMapping[str, Any]) -> tuple[str, str]:
         return scope["client"][0], "default"
 
+    memory: Any = MemoryBackend
     rule = Rule(second=1_000_000, minute=12_000_000, hour=240_000_000)
-    return AsgiRateLimit(app, by_address, MemoryBackend(), {r"^/": [rule]})
+    return AsgiRateLimit(app, by_address, memory(), {r"^/": [rule]})
 
 
 def starlette_sites() -> dict[str, Site]:
@@ -192,5 +195,5 @@ async def redis_sites(socket: str) -> dict[str, Site]:
     }
 
 
-def contestants(loop: asyncio.AbstractEventLoop, sites: dict[str, Site]) -> dict[str, Callable[[], float]]:
+def turns(loop: asyncio.AbstractEventLoop, sites: dict[str, Site]) -> dict[str, Turn]:
     return {name: partial(take_turn, loop, site) for name, site in sites.items()}

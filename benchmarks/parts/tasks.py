@@ -1,19 +1,14 @@
-"""Hits of tasks on an event loop, in one run: python benchmarks/tasks.py [--rounds N].
+"""Hits of tasks on an event loop, one after the other and all at once, beside the Limiter for threads.
 
-Serial hits and those of 100 tasks at once, on memory, shared memory and Redis at the other end of a unix
-socket, and waiting for one's turn, beside the Limiter for threads and others' limiters. Nothing is refused,
-and nobody has to wait for a limit. The contestants take turns; each is compared with the first one in the
-same round, and the medians over the rounds count. Needs the dependency group ``bench``. limits runs on
-redis.asyncio. It is left out on coredis: limits 5 cannot use coredis 6, and coredis 5 cannot be installed
-beside the tools of this project.
+On memory, shared memory and Redis at the other end of a unix socket, and waiting for one's turn. Nothing is
+refused, and nobody has to wait for a limit. limits runs on redis.asyncio. It is left out on coredis: limits 5
+cannot use coredis 6, and coredis 5 cannot be installed beside the tools of this project.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import contextlib
-import os
+import statistics
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -22,25 +17,29 @@ from typing import Any
 import aiolimiter
 import limits
 import redis.asyncio
-from compare import PLENTY, redis_server
 from limits.aio.storage import MemoryStorage, RedisStorage
 from limits.aio.strategies import FixedWindowRateLimiter
 from pyrate_limiter import Duration, InMemoryBucket, Rate, RedisBucket
 from pyrate_limiter import Limiter as PyrateLimiter
-from turns import print_ratios
 
-from overlimit import Limiter, MemoryStore, RedisStore, SharedMemoryStore, Store
+from measuring import timing
+from measuring.loops import event_loop
+from measuring.servers import redis_server, shared_memory
+from measuring.turns import Effort, Found, Sample, Turn, contest
+from overlimit import Limiter, MemoryStore, RedisStore, Store
 from overlimit.aio import AsyncLimiter
+from parts.peers import FEW_ENOUGH, PLENTY
 
 TASKS = 100
 SERIAL = 200
+SECONDS = 0.02
+"""Of a turn of a thread that times its calls one by one."""
 
 Hit = Callable[[], Awaitable[Any]]
 PEER_ITEM = limits.parse(f"{PLENTY}/minute")
-FEW_ENOUGH = 1_000_000  # a limiter that keeps a time for each hit is slow with more
 
 
-def serial(loop: asyncio.AbstractEventLoop, hit: Hit) -> float:
+def serial(loop: asyncio.AbstractEventLoop, hit: Hit) -> Sample:
     """Return the microseconds of a hit, each of which is awaited before the next."""
 
     async def go() -> float:
@@ -49,10 +48,25 @@ def serial(loop: asyncio.AbstractEventLoop, hit: Hit) -> float:
             await hit()
         return (time.perf_counter_ns() - began) / SERIAL / 1e3
 
-    return loop.run_until_complete(go())
+    return Sample(loop.run_until_complete(go()))
 
 
-def together(loop: asyncio.AbstractEventLoop, hit: Hit) -> float:
+def one_by_one(loop: asyncio.AbstractEventLoop, hit: Hit) -> Sample:
+    """Return the same of hits that are long enough to be timed one by one."""
+
+    async def go() -> list[float]:
+        taken = []
+        for _ in range(SERIAL):
+            began = time.perf_counter_ns()
+            await hit()
+            taken.append((time.perf_counter_ns() - began) / 1e3)
+        return taken
+
+    taken = loop.run_until_complete(go())
+    return Sample(statistics.median(taken), taken)
+
+
+def together(loop: asyncio.AbstractEventLoop, hit: Hit) -> Sample:
     """Return the microseconds of a hit, of tasks that all hit at once."""
 
     async def go() -> float:
@@ -60,15 +74,15 @@ def together(loop: asyncio.AbstractEventLoop, hit: Hit) -> float:
         await asyncio.gather(*(hit() for _ in range(TASKS)))
         return (time.perf_counter_ns() - began) / TASKS / 1e3
 
-    return loop.run_until_complete(go())
+    return Sample(loop.run_until_complete(go()))
 
 
-def in_thread(hit: Callable[[], object]) -> float:
+def in_thread(hit: Callable[[], object]) -> Sample:
     """Return the microseconds of a hit that blocks its thread."""
     began = time.perf_counter_ns()
     for _ in range(SERIAL):
         hit()
-    return (time.perf_counter_ns() - began) / SERIAL / 1e3
+    return Sample((time.perf_counter_ns() - began) / SERIAL / 1e3)
 
 
 def pyrate(bucket: Any) -> Hit:
@@ -133,29 +147,32 @@ def waiters() -> dict[str, Hit]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Hits of tasks on an event loop.")
-    parser.add_argument("--rounds", type=int, default=20, help="default: %(default)s")
-    rounds = parser.parse_args().rounds
-    shared = SharedMemoryStore(f"bench-{os.getpid()}")
-    with contextlib.closing(asyncio.new_event_loop()) as loop, redis_server() as socket:
-
-        def compare(name: str, store: Store, peers: dict[str, Hit]) -> None:
-            blocking, hit = own(store)
-            awaited = {"overlimit, AsyncLimiter": hit, **peers}
-            threads = {"overlimit, Limiter in a loop": partial(in_thread, blocking)}
-            for title, turn in {"one after the other": serial, f"{TASKS} tasks at once": together}.items():
-                tasks = {each: partial(turn, loop, call) for each, call in awaited.items()}
-                print_ratios(f"{name}, {title}", {**threads, **tasks}, rounds)
-
-        compare("memory", MemoryStore(), peers_in_memory())
-        compare("shared memory", shared, {})
+def contests(effort: Effort) -> Found:
+    rounds = effort.of(21, 2)
+    with event_loop() as loop, redis_server() as socket, shared_memory() as shared:
         on_redis = RedisStore(f"unix://{socket}", timeout=5.0)
-        compare("Redis", on_redis, loop.run_until_complete(peers_on_redis(socket)))
-        waiting = {name: partial(serial, loop, call) for name, call in waiters().items()}
-        print_ratios("waiting for one's turn, in memory", waiting, rounds)
-    shared.unlink()
+        stores: dict[str, tuple[Store, dict[str, Hit]]] = {
+            "Memory": (MemoryStore(), peers_in_memory()),
+            "Shared memory": (shared, {}),
+            "Redis": (on_redis, loop.run_until_complete(peers_on_redis(socket))),
+        }
+        for name, (store, peers) in stores.items():
+            awaited = one_by_one if name == "Redis" else serial
+            for title, turn in {"one after the other": awaited, f"{TASKS} tasks at once": together}.items():
+                yield contest(f"{name}, {title}", "us", turns(loop, store, peers, turn), rounds=rounds)
+        waiting: dict[str, Turn] = {name: partial(serial, loop, call) for name, call in waiters().items()}
+        yield contest("Waiting for one's turn, in memory", "us", waiting, rounds=rounds)
 
 
-if __name__ == "__main__":
-    main()
+def turns(
+    loop: asyncio.AbstractEventLoop,
+    store: Store,
+    peers: dict[str, Hit],
+    turn: Callable[[asyncio.AbstractEventLoop, Hit], Sample],
+) -> dict[str, Turn]:
+    blocking, hit = own(store)
+    awaited = {"overlimit, AsyncLimiter": hit, **peers}
+    tasks = {name: partial(turn, loop, call) for name, call in awaited.items()}
+    one = timing.one_by_one(timing.Statement("hit()", {"hit": blocking}), SECONDS)
+    loop_of_thread = one if turn is one_by_one else partial(in_thread, blocking)
+    return {"overlimit, Limiter in a loop": loop_of_thread, **tasks}

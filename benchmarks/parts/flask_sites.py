@@ -1,13 +1,7 @@
-"""What limits cost a Flask request, in one run: python benchmarks/flask_overhead.py [--rounds N].
-
-Three limits, with header fields and in memory, through ``wsgi_app``. The apps take turns; each is compared
-with bare Flask in the same round, and the medians over the rounds count. Needs the dependency group
-``bench``.
-"""
+"""Apps of Flask: bare, with overlimit and with others, called through ``wsgi_app``."""
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -17,9 +11,9 @@ from typing import Any
 import flask_limiter
 import throttled.contrib.flask
 from flask import Flask
-from turns import print_costs
 from werkzeug.test import EnvironBuilder
 
+from measuring.turns import Sample, Turn
 from overlimit import MemoryStore
 from overlimit.flask import RateLimit
 
@@ -67,7 +61,7 @@ def throttled_py(app: Flask, view: Callable[[], str]) -> Callable[[], str]:
     return view
 
 
-CONTESTANTS = {
+SITES = {
     "bare Flask": bare,
     "overlimit, one identifier": overlimit_one,
     "overlimit, two identifiers": overlimit_two,
@@ -83,26 +77,21 @@ def app_with(limit: Callable[[Flask, Callable[[], str]], Callable[[], str]]) -> 
     return app
 
 
-def microseconds(app: Flask, environ: dict[str, Any]) -> float:
-    """Return the median duration of a request."""
+def start_response(*_: object) -> Callable[[bytes], object]:
+    return lambda _: None
+
+
+def take_turn(app: Flask, environ: dict[str, Any]) -> Sample:
+    """Return the median duration of a request, in microseconds."""
     durations = []
     for _ in range(REQUESTS):
         request = dict(environ)
         began = time.perf_counter_ns()
-        list(app.wsgi_app(request, lambda status, headers, error=None: None))
-        durations.append(time.perf_counter_ns() - began)
-    return statistics.median(durations) / 1e3
+        list(app.wsgi_app(request, start_response))
+        durations.append((time.perf_counter_ns() - began) / 1e3)
+    return Sample(statistics.median(durations), durations)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="What limits cost a Flask request.")
-    parser.add_argument("--rounds", type=int, default=40, help="default: %(default)s")
-    rounds = parser.parse_args().rounds
-    apps = {name: app_with(limit) for name, limit in CONTESTANTS.items()}
+def turns() -> dict[str, Turn]:
     environ = EnvironBuilder("/", environ_base={"REMOTE_ADDR": "192.0.2.1"}).get_environ()
-    contestants = {name: partial(microseconds, app, environ) for name, app in apps.items()}
-    print_costs("Flask, in memory", contestants, rounds)
-
-
-if __name__ == "__main__":
-    main()
+    return {name: partial(take_turn, app_with(limit), environ) for name, limit in SITES.items()}

@@ -1,0 +1,76 @@
+"""benchmarks/run.py measures what it says, and the page on performance shows what was measured."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RUN = ROOT / "benchmarks" / "run.py"
+DOCS = ROOT / "docs"
+PEERS = ("d[k] += 1", "overlimit", "limits", "throttled-py", "pyrate-limiter")
+
+
+def run(*words: object) -> str:
+    command = [sys.executable, str(RUN), *map(str, words)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Return the folder of a quick run of two parts, with its JSON, figures and tables."""
+    folder = tmp_path_factory.mktemp("benchmarks")
+    tables = run(
+        "--quick", "--tables", "--json", folder / "results.json", "--figures", folder, "memory", "threads"
+    )
+    (folder / "tables.md").write_text(tables, encoding="utf-8")
+    return folder
+
+
+def test_every_contestant_of_a_part_is_measured(measured):
+    found = json.loads((measured / "results.json").read_text(encoding="utf-8"))
+    records = found["records"]
+    assert {record["part"] for record in records} == {"memory", "threads"}
+    for part, title in (("memory", "One hit after the other"), ("threads", "Hits in memory by threads")):
+        names = {record["name"] for record in records if (record["part"], record["title"]) == (part, title)}
+        expected = PEERS if part == "memory" else PEERS[:4]
+        assert {peer for peer in PEERS if any(name.startswith(peer) for name in names)} == set(expected)
+    for record in records:
+        lower, upper = record["quartiles"]
+        assert 0 < lower <= record["median"] <= upper
+        assert record["ratio"] > 0
+        assert (record["x"] is None) == (record["axis"] == "")
+    facts = {"processor", "cores", "python", "compiler", "redis_server", "overlimit", "date", "peers"}
+    assert facts <= found["machine"].keys()
+
+
+def test_the_first_contestant_is_what_the_others_are_compared_with(measured):
+    records = json.loads((measured / "results.json").read_text(encoding="utf-8"))["records"]
+    floors = {}
+    for record in records:
+        floors.setdefault((record["part"], record["title"], record["x"]), record)
+    assert {floor["ratio"] for floor in floors.values()} == {1.0}
+    assert len(floors) < len(records) / 2
+
+
+def test_figures_and_tables_are_the_same_when_they_are_made_again(measured, tmp_path):
+    again = run("--from", measured / "results.json", "--tables", "--figures", tmp_path)
+    assert again == (measured / "tables.md").read_text(encoding="utf-8")
+    figures = {path.name: path.read_text(encoding="utf-8") for path in measured.glob("*.svg")}
+    assert figures.keys() >= {"memory.svg", "threads-hits-in-memory-by-threads.svg"}
+    assert figures == {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.svg")}
+
+
+def test_the_page_shows_the_tables_and_figures_of_the_run_that_is_kept():
+    page = (DOCS / "performance.md").read_text(encoding="utf-8")
+    kept = DOCS / "benchmarks" / "results.json"
+    rows = {line for line in run("--from", kept, "--tables").splitlines() if line.startswith(("|", "**"))}
+    assert len(rows) >= 100
+    assert sorted(rows - set(page.splitlines())) == []
+    shown = set(re.findall(r"\]\(benchmarks/([\w-]+\.svg)\)", page))
+    assert shown == {path.name for path in kept.parent.glob("*.svg")}
