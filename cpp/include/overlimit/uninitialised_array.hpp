@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <new>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -15,7 +15,7 @@ class UninitialisedArray {
  public:
   template <class... Arguments>
   T& emplace(std::size_t place, Arguments&&... arguments) {
-    return *new (data() + place) T{std::forward<Arguments>(arguments)...};
+    return *std::construct_at(data() + place, T{std::forward<Arguments>(arguments)...});
   }
   [[nodiscard]] T* data() { return reinterpret_cast<T*>(bytes_); }
   [[nodiscard]] const T* data() const { return reinterpret_cast<const T*>(bytes_); }

@@ -33,10 +33,10 @@ struct MemoryStore::Impl {
     return made;
   }
 
+  table::TableState state{};
   std::size_t max_bytes;
   memory::Region region;
   Division division;
-  table::TableState state{};
   std::unique_ptr<ShardState[]> shard_states;
   table::Table table;
 };

@@ -43,12 +43,7 @@ class Entry {
 
   /// Neither created nor kept, with room for so many records behind it, at most kMostRecords.
   Entry(const KeyHash& key, std::uint64_t policy, std::size_t records)
-      : key_low_(key.low),
-        key_high_(key.high),
-        policy_(policy),
-        created_at_(0),
-        records_(records & kMostRecords),
-        is_overflow_(0) {}
+      : key_low_(key.low), key_high_(key.high), policy_(policy), records_(records & kMostRecords) {}
 
   [[nodiscard]] KeyHash key() const { return {key_low_, key_high_}; }
   [[nodiscard]] bool is_of(const KeyHash& key) const { return key_low_ == key.low && key_high_ == key.high; }
@@ -119,9 +114,9 @@ class Entry {
   std::uint32_t key_high_;
   Offset next_ = 0;
   std::uint64_t policy_;
-  std::uint64_t created_at_ : 53;
+  std::uint64_t created_at_ : 53 = 0;
   std::uint64_t records_ : 10;
-  std::uint64_t is_overflow_ : 1;
+  std::uint64_t is_overflow_ : 1 = 0;
   // Until when at least, in kKeptUnit, and kByRecords if its records tell it exactly.
   std::uint32_t kept_ = 0;
   std::uint32_t seal_ = 0;
