@@ -103,20 +103,40 @@ def shared_memory_cases(directory: str) -> Iterator[tuple[str, Case]]:
     yield "a hit on shared memory: three limits, two identifiers", hit_three_limits
 
 
+SMALLEST_SCRIPT = """redis.call('TIME')
+local value = redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', 61000)
+return value"""
+SIZE_OF_A_WINDOW = 84
+"""Bytes of the value of a key with one sliding window whose hits lie in two blocks."""
+
+
+def smallest_script(url: str) -> Case:
+    """Return what reads the time and a record, and writes one: below that there is no limiter."""
+    import redis
+
+    client = redis.Redis.from_url(url)
+    name = client.script_load(SMALLEST_SCRIPT)
+
+    def run_smallest_script(times: int) -> None:
+        for _ in repeat(None, times):
+            client.evalsha(name, 1, "smallest", "x" * SIZE_OF_A_WINDOW)
+
+    return run_smallest_script
+
+
+def hits(limiter: Limiter, *identifiers: str) -> Case:
+    def hit(times: int) -> None:
+        for _ in repeat(None, times):
+            limiter.hit(*identifiers)
+
+    return hit
+
+
 def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
     store = RedisStore(url, timeout=30.0)
     clock = ManualClock(start=1_700_000_000)
-    one = Limiter(ONE_LIMIT, name="one", store=store, clock=clock)
-    three = Limiter(THREE_LIMITS, name="three", store=store, clock=clock)
     log = Limiter(SlidingLog(20, per=20), name="log", store=store, clock=clock)
-
-    def hit_one_limit(times: int) -> None:
-        for _ in repeat(None, times):
-            one.hit("user:1")
-
-    def hit_three_limits(times: int) -> None:
-        for _ in repeat(None, times):
-            three.hit("user:1", "ip:203.0.113.7")
 
     def hit_full_log(times: int) -> None:
         for _ in repeat(None, times):
@@ -124,8 +144,17 @@ def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
             if not log.hit("user:1"):
                 raise AssertionError("a log of 20 per 20 s admits one per second")
 
-    yield "a script in Redis: one limit", hit_one_limit
-    yield "a script in Redis: three limits, two identifiers", hit_three_limits
+    def limited(name: str, limits: str | TokenBucket) -> Limiter:
+        return Limiter(limits, name=name, store=store)
+
+    yield "the smallest script in Redis", smallest_script(url)
+    yield "a script in Redis: one limit", hits(limited("one", ONE_LIMIT), "user:1")
+    bucket = TokenBucket(1_000_000, per=1_000)
+    yield "a script in Redis: one token bucket", hits(limited("bucket", bucket), "user:1")
+    yield "a script in Redis: three limits", hits(limited("three", THREE_LIMITS), "user:1")
+    two = hits(limited("two", THREE_LIMITS), "user:1", "ip:203.0.113.7")
+    yield "a script in Redis: three limits, two identifiers", two
+    yield "a script in Redis: a refusal, one limit", hits(limited("refusing", "1/day"), "user:1")
     yield "a script in Redis: a log of twenty entries", hit_full_log
 
 
