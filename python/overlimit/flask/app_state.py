@@ -124,15 +124,13 @@ class AppState(BaseAppState):
         self._enforce_besides(self.plans.of_block(applied, *_counted_place(asked)), asked)
 
     def _enforce_besides(self, plan: RoutePlan, asked: Request) -> None:
-        self._warn_of_other_processes(plan, asked)
-        self._ledger(asked).enforce(plan.stores)
-
-    def _warn_of_other_processes(self, plan: RoutePlan, asked: Request) -> None:
         if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
             warn_of_other_processes(self.app.name)
+        self._ledger(asked).enforce(plan.stores)
 
     def _ledger(self, asked: Request) -> Ledger:
-        return getattr(asked, LEDGER, None) or _begin_ledger(asked, self._route_plan(asked))
+        known: Ledger | None = getattr(asked, LEDGER, None)
+        return _begin_ledger(asked, self._route_plan(asked)) if known is None else known
 
     # Wrapped on the app: the only place after all before_request hooks, whenever hooks and views are added,
     # and inside the code that turns exceptions into responses.
@@ -142,8 +140,11 @@ class AppState(BaseAppState):
         if asked.method != "OPTIONS":
             plan = self._route_plan(asked)
             if plan.stores:
-                self._warn_of_other_processes(plan, asked)
-                ledger = getattr(asked, LEDGER, None) or _begin_ledger(asked, plan)
+                if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
+                    warn_of_other_processes(self.app.name)
+                ledger = getattr(asked, LEDGER, None)
+                if ledger is None:
+                    ledger = _begin_ledger(asked, plan)
                 if not plan.handler_decides:
                     ledger.enforce()
         return self._dispatch(*args, **kwargs)
@@ -162,8 +163,8 @@ class AppState(BaseAppState):
         ledger: Ledger | None = getattr(asked, LEDGER, None)
         if ledger is None:
             return self._process(*args, **kwargs)
-        response: Response = _last(args, kwargs)
-        _set(headers_of(response), ledger.fields())
+        response: Response = kwargs["response"] if kwargs else args[-1]
+        _add(headers_of(response), ledger.fields())
         try:
             response = self._process(*args, **kwargs)
         except Exception:
@@ -202,10 +203,10 @@ def _last(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return (*args, *kwargs.values())[-1]
 
 
-def _set(headers: Headers, fields: list[tuple[str, str]]) -> None:
+def _add(headers: Headers, fields: list[tuple[str, str]]) -> None:
     # Headers.add searches for line breaks, which our fields never have; that would cost as much as deciding.
     present: list[tuple[str, str]] | None = getattr(headers, "_list", None)
-    if present is not None and _OTHER_NAMES.issuperset([name for name, _ in present]):
+    if present is not None and _OTHER_NAMES.issuperset(dict(present)):
         present += fields
         return
     for name, value in fields:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit import Decision
 from overlimit._logging.once import is_first
@@ -27,19 +26,18 @@ _log = logging.getLogger("overlimit")
 _MOST_WARNED_OF = 1024  # a request may choose the name of a limit
 
 
-class StoreAnswer:
+class StoreAnswer(NamedTuple):
     """What one store answered to a request."""
 
-    def __init__(
-        self, plan: StorePlan, call: StoreCall, decision: Decision, identifiers: IdentifierCache
-    ) -> None:
-        self.plan, self.call, self.decision = plan, call, decision
-        self._identifiers = identifiers
+    plan: StorePlan
+    call: StoreCall
+    decision: Decision
+    identifiers: IdentifierCache
 
     @property
     def _arguments(self) -> Arguments:
         """What functions of the app are called with."""
-        return self._identifiers.request.arguments
+        return self.identifiers.request.arguments
 
     @property
     def store_failed(self) -> bool:
@@ -81,12 +79,12 @@ class StoreAnswer:
             return self.decision
         return self.decision._with_shadows_enforced() if self._only_shadows_refuse else self.decision
 
-    @cached_property
+    @property
     def _over(self) -> tuple[ResolvedRule, ...]:
         """The rules that refused, those in shadow included."""
         return self._rules_named(row.policy for row in self.decision.details if not row.allowed)
 
-    @cached_property
+    @property
     def refusing(self) -> tuple[ResolvedRule, ...]:
         """The rules by which it refuses: the meta limits if one of them is used up, else those enforced."""
         role = Role.ON_REFUSAL if self.decision._refused_by_meta else Role.ENFORCE
@@ -213,8 +211,8 @@ class StoreAnswer:
         # A refused request was not charged, and neither was one that no store decided.
         if not self.decision or self.store_failed:
             return
-        yield from self.call.awaiting_uncounted(response, self._identifiers)
-        charges, raised = self.call.uncounted(response, self._identifiers)
+        yield from self.call.awaiting_uncounted(response, self.identifiers)
+        charges, raised = self.call.uncounted(response, self.identifiers)
         if charges:
             try:
                 yield self.call.refund_part(self.decision, charges)
