@@ -10,8 +10,8 @@ from weakref import WeakSet
 
 from flask import Flask, Request, Response, request_started
 from flask.views import http_method_funcs
-from werkzeug.datastructures import Headers
 
+from overlimit import _core
 from overlimit._forks import PerProcess
 from overlimit._logging.stores import warn_of_other_processes
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
@@ -30,9 +30,6 @@ from overlimit.http.rules.precedence import Route
 
 _HOOKS_FAILED = "_overlimit_hooks_failed"
 """The attribute of a request whose ``after_request`` hooks have failed."""
-
-_OTHER_NAMES = frozenset({"Content-Length", "Content-Type", "Location", "Set-Cookie", "Vary"})
-"""The fields that most responses have, and that we never set."""
 
 _creating = PerProcess(threading.Lock)
 
@@ -129,8 +126,11 @@ class AppState(BaseAppState):
         self._ledger(asked).enforce(plan.stores)
 
     def _ledger(self, asked: Request) -> Ledger:
-        known: Ledger | None = getattr(asked, LEDGER, None)
-        return _begin_ledger(asked, self._route_plan(asked)) if known is None else known
+        ledger: Ledger | None = getattr(asked, LEDGER, None)
+        if ledger is None:
+            ledger = Ledger(CURRENT, self._route_plan(asked))
+            setattr(asked, LEDGER, ledger)
+        return ledger
 
     # Wrapped on the app: the only place after all before_request hooks, whenever hooks and views are added,
     # and inside the code that turns exceptions into responses.
@@ -142,9 +142,10 @@ class AppState(BaseAppState):
             if plan.stores:
                 if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
                     warn_of_other_processes(self.app.name)
-                ledger = getattr(asked, LEDGER, None)
+                ledger: Ledger | None = getattr(asked, LEDGER, None)
                 if ledger is None:
-                    ledger = _begin_ledger(asked, plan)
+                    ledger = Ledger(CURRENT, plan)
+                    setattr(asked, LEDGER, ledger)
                 if not plan.handler_decides:
                     ledger.enforce()
         return self._dispatch(*args, **kwargs)
@@ -164,7 +165,13 @@ class AppState(BaseAppState):
         if ledger is None:
             return self._process(*args, **kwargs)
         response: Response = kwargs["response"] if kwargs else args[-1]
-        _add(headers_of(response), ledger.fields())
+        fields = ledger.fields()
+        headers = headers_of(response)
+        # Headers.add searches for line breaks, which our fields never have; that costs as much as deciding.
+        present: list[tuple[str, str]] | None = getattr(headers, "_list", None)
+        if present is None or not _core._add_fields(present, fields):
+            for name, value in fields:
+                headers.set(name, value)
         try:
             response = self._process(*args, **kwargs)
         except Exception:
@@ -182,14 +189,9 @@ class AppState(BaseAppState):
         rule = asked.url_rule
         if rule is None:
             return _NO_PLAN
-        view = self._views.get(rule.endpoint)
-        return _NO_PLAN if view is None else self.plans.of_route(rule.endpoint, asked.method, view)
-
-
-def _begin_ledger(asked: Request, plan: RoutePlan) -> Ledger:
-    ledger = Ledger(CURRENT, plan)
-    setattr(asked, LEDGER, ledger)
-    return ledger
+        endpoint = rule.endpoint
+        view = self._views.get(endpoint)
+        return _NO_PLAN if view is None else self.plans.of_route(endpoint, asked.method, view)
 
 
 def _counted_place(asked: Request) -> tuple[str, str]:
@@ -201,16 +203,6 @@ def _counted_place(asked: Request) -> tuple[str, str]:
 
 def _last(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return (*args, *kwargs.values())[-1]
-
-
-def _add(headers: Headers, fields: list[tuple[str, str]]) -> None:
-    # Headers.add searches for line breaks, which our fields never have; that would cost as much as deciding.
-    present: list[tuple[str, str]] | None = getattr(headers, "_list", None)
-    if present is not None and _OTHER_NAMES.issuperset(dict(present)):
-        present += fields
-        return
-    for name, value in fields:
-        headers.set(name, value)
 
 
 _MODULE = RateLimitHandle()

@@ -75,8 +75,6 @@ class StoreAnswer(NamedTuple):
     @property
     def decision_with_shadows(self) -> Decision:
         """The decision, or the refusal of limits in shadow if no other limit refused."""
-        if not self.call.has_shadows:
-            return self.decision
         return self.decision._with_shadows_enforced() if self._only_shadows_refuse else self.decision
 
     @property

@@ -149,15 +149,15 @@ class RequestLedger:
 
     def decision(self, rate_limit: AppRateLimit) -> Decision | None:
         """Return the latest decision for a RateLimit, shadow limits included."""
-        for answer in reversed(self.answers):
-            if rate_limit in answer.call.rate_limits:
-                return answer.decision_with_shadows
+        for noted in reversed(self._noted):
+            if rate_limit in noted[1].rate_limits:
+                return _with_shadows(*noted)
         return None
 
     @property
     def latest(self) -> Decision | None:
         """The latest decision, shadow limits included."""
-        return StoreAnswer(*self._noted[-1]).decision_with_shadows if self._noted else None
+        return _with_shadows(*self._noted[-1]) if self._noted else None
 
     def refund_uncounted(self, response: Any) -> None:
         """Refund what does not count, now that the response is known; only once, even if that fails."""
@@ -193,3 +193,7 @@ class RequestLedger:
         if legacy:
             fields += legacy_fields(*min(legacy, key=lambda each: (each[0].allowed, each[0].remaining)))
         return fields
+
+
+def _with_shadows(plan: StorePlan, call: StoreCall, decision: Decision, known: IdentifierCache) -> Decision:
+    return StoreAnswer(plan, call, decision, known).decision_with_shadows if call.has_shadows else decision
