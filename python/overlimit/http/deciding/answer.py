@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from overlimit import Decision
 from overlimit._logging.once import is_first
@@ -26,18 +27,25 @@ _log = logging.getLogger("overlimit")
 _MOST_WARNED_OF = 1024  # a request may choose the name of a limit
 
 
-class StoreAnswer(NamedTuple):
-    """What one store answered to a request."""
+class StoreAnswer:
+    """What one store answered to a request; two are equal if they are of the same decision."""
 
-    plan: StorePlan
-    call: StoreCall
-    decision: Decision
-    identifiers: IdentifierCache
+    def __init__(
+        self, plan: StorePlan, call: StoreCall, decision: Decision, identifiers: IdentifierCache
+    ) -> None:
+        self.plan, self.call, self.decision = plan, call, decision
+        self._identifiers = identifiers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StoreAnswer) and self.decision is other.decision
+
+    def __hash__(self) -> int:
+        return id(self.decision)
 
     @property
     def _arguments(self) -> Arguments:
         """What functions of the app are called with."""
-        return self.identifiers.request.arguments
+        return self._identifiers.request.arguments
 
     @property
     def store_failed(self) -> bool:
@@ -77,12 +85,12 @@ class StoreAnswer(NamedTuple):
         """The decision, or the refusal of limits in shadow if no other limit refused."""
         return self.decision._with_shadows_enforced() if self._only_shadows_refuse else self.decision
 
-    @property
+    @cached_property
     def _over(self) -> tuple[ResolvedRule, ...]:
         """The rules that refused, those in shadow included."""
         return self._rules_named(row.policy for row in self.decision.details if not row.allowed)
 
-    @property
+    @cached_property
     def refusing(self) -> tuple[ResolvedRule, ...]:
         """The rules by which it refuses: the meta limits if one of them is used up, else those enforced."""
         role = Role.ON_REFUSAL if self.decision._refused_by_meta else Role.ENFORCE
@@ -209,8 +217,8 @@ class StoreAnswer(NamedTuple):
         # A refused request was not charged, and neither was one that no store decided.
         if not self.decision or self.store_failed:
             return
-        yield from self.call.awaiting_uncounted(response, self.identifiers)
-        charges, raised = self.call.uncounted(response, self.identifiers)
+        yield from self.call.awaiting_uncounted(response, self._identifiers)
+        charges, raised = self.call.uncounted(response, self._identifiers)
         if charges:
             try:
                 yield self.call.refund_part(self.decision, charges)
