@@ -20,8 +20,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 RECORDED = HERE / "instruction_counts.json"
 SLACK = 1.05
-CALLS = HERE / "counted_calls.py"
-IN_MEMORY, IN_REDIS = 1000, 400
+CALLS, REQUESTS = HERE / "counted_calls.py", HERE / "counted_requests.py"
+IN_MEMORY, IN_REDIS, TO_FLASK = 1000, 400, 50
 """Calls of a case, and half of those in its second run."""
 
 PATIENCE = 60.0
@@ -45,16 +45,17 @@ def per_call(directory: str, names: list[str], calls: int) -> dict[str, float]:
     return {name: (b - a) / calls for name, a, b in zip(names, once, twice, strict=True)}
 
 
-def count_memory() -> dict[str, float]:
-    """Count calls on a store in memory, without the loop around them."""
+def count_above_first(program: Path, calls: int) -> dict[str, float]:
+    """Count what the cases of a program take more than its first."""
     with tempfile.TemporaryDirectory() as directory:
         done = subprocess.run(
-            [*callgrind(directory, "getppid"), sys.executable, CALLS, str(IN_MEMORY)],
+            [*callgrind(directory, "getppid"), sys.executable, program, str(calls)],
             env=os.environ | {"PYTHONHASHSEED": "0"}, stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
-        counts = per_call(directory, done.stdout.splitlines(), IN_MEMORY)
-    loop = counts.pop("nothing")
-    return {name: count - loop for name, count in counts.items()}
+        names = done.stdout.splitlines()
+        counts = per_call(directory, names, calls)
+    first = counts.pop(names[0])
+    return {name: count - first for name, count in counts.items()}
 
 
 def count_redis() -> dict[str, float]:
@@ -107,6 +108,7 @@ def configuration() -> dict[str, str]:
         "g++": printed_by("c++", "-dumpversion", pattern=r"\d+"),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "redis": printed_by("redis-server", "--version", pattern=r"(?<=v=)\d+\.\d+"),
+        "flask": printed_by(sys.executable, "-m", "flask", "--version", pattern=r"(?<=Flask )\d+\.\d+"),
     }
 
 
@@ -120,9 +122,9 @@ def printed_by(*command: str, pattern: str) -> str:
 def main() -> int:
     """Print the counts, and compare them where they must hold."""
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
-    counts = count_memory() | count_redis()
+    counts = count_above_first(CALLS, IN_MEMORY) | count_above_first(REQUESTS, TO_FLASK) | count_redis()
     for name, count in counts.items():
-        print(f"{name:52}{count:10.0f}, recorded {recorded['counts'].get(name, 'never')}")
+        print(f"{name:60}{count:10.0f}, recorded {recorded['counts'].get(name, 'never')}")
     if configuration() != recorded["configuration"]:
         print(f"Not compared: recorded on {recorded['configuration']}, this is {configuration()}")
         return 0

@@ -215,56 +215,65 @@ PyObject* decide_given_request(PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-PyObject* headers_name = nullptr;
-
 char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
 
-std::string_view bytes_in(PyObject* bytes) {
-  return {PyBytes_AS_STRING(bytes), std::size_t(PyBytes_GET_SIZE(bytes))};
+/// The name of a header field, which WSGI has as str and ASGI as bytes; empty if it is none.
+std::string_view name_in(PyObject* name) {
+  if (PyBytes_Check(name)) return {PyBytes_AS_STRING(name), std::size_t(PyBytes_GET_SIZE(name))};
+  if (!PyUnicode_Check(name) || !PyUnicode_IS_ASCII(name)) return {};
+  return {static_cast<const char*>(PyUnicode_DATA(name)), std::size_t(PyUnicode_GET_LENGTH(name))};
 }
 
-/// The pairs in a tuple of header fields (name, value), whose names are in lower case.
-std::span<PyObject*> fields_in(PyObject* tuple) {
-  const auto is_field = [](PyObject* each) {
-    return PyTuple_Check(each) && PyTuple_GET_SIZE(each) == 2 && PyBytes_Check(PyTuple_GET_ITEM(each, 0));
-  };
-  if (PyTuple_Check(tuple)) {
-    const std::span fields(PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple)));
-    if (std::ranges::all_of(fields, is_field)) return fields;
-  }
-  raise_value_error("_with_fields takes a mapping and a tuple of pairs of bytes");
+std::span<PyObject*> members_of(PyObject* tuple) {
+  return {PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple))};
+}
+
+bool is_field(PyObject* pair) {
+  return PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !name_in(PyTuple_GET_ITEM(pair, 0)).empty();
 }
 
 bool has_a_name_of(PyObject* field, std::span<PyObject*> others) {
   const Object name = required(PySequence_GetItem(field, 0));
-  return PyBytes_Check(name.get()) && std::ranges::any_of(others, [&](PyObject* other) {
-           return std::ranges::equal(bytes_in(name.get()), bytes_in(PyTuple_GET_ITEM(other, 0)), {}, lower);
-         });
+  return std::ranges::any_of(others, [given = name_in(name.get())](PyObject* other) {
+    return std::ranges::equal(given, name_in(PyTuple_GET_ITEM(other, 0)), {}, lower, lower);
+  });
 }
 
-void append(PyObject* list, PyObject* member) {
-  if (PyList_Append(list, member) < 0) throw PythonError{};
+/// Appends fields to a list of them unless it has one of these names; returns whether it had none.
+bool appended(PyObject* list, PyObject* fields) {
+  // Of our own before it is looked at: the app may change the list meanwhile.
+  const Object given = required(PySequence_Tuple(list));
+  const Object added = required(PySequence_Tuple(fields));
+  const std::span own = members_of(added.get());
+  if (!std::ranges::all_of(own, is_field)) raise_value_error("header fields are pairs (name, value)");
+  const auto is_there = [&](PyObject* field) { return has_a_name_of(field, own); };
+  if (std::ranges::any_of(members_of(given.get()), is_there)) return false;
+  for (PyObject* const field : own) {
+    if (PyList_Append(list, field) < 0) throw PythonError{};
+  }
+  return true;
 }
+
+PyObject* add_fields(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 2 || !PyList_Check(arguments[0])) raise_value_error("_add_fields takes a list and fields");
+    return PyBool_FromLong(long(appended(arguments[0], arguments[1])));
+  });
+}
+
+PyObject* headers_name = nullptr;
 
 PyObject* with_fields(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2 || !(PyDict_Check(arguments[0]) || PyObject_HasAttrString(arguments[0], "keys"))) {
-      raise_value_error("_with_fields takes a mapping and a tuple of pairs of bytes");
+      raise_value_error("_with_fields takes a mapping and fields");
     }
-    const std::span own = fields_in(arguments[1]);
     Object message = required(PyDict_New());
     if (PyDict_Update(message.get(), arguments[0]) < 0) throw PythonError{};
-    const Object all = required(PyList_New(0));
     const Object given = item_of(message.get(), headers_name);
-    if (given && given.get() != Py_None) {
-      const Object others = required(PySequence_Tuple(given.get()));
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(others.get()); ++i) {
-        PyObject* const field = PyTuple_GET_ITEM(others.get(), i);
-        if (has_a_name_of(field, own)) return Py_NewRef(Py_None);
-        append(all.get(), field);
-      }
-    }
-    for (PyObject* const field : own) append(all.get(), field);
+    const bool has_some = given && given.get() != Py_None;
+    const Object all = required(has_some ? PySequence_List(given.get()) : PyList_New(0));
+    if (!appended(all.get(), arguments[1])) return Py_NewRef(Py_None);
     if (PyDict_SetItem(message.get(), headers_name, all.get()) < 0) throw PythonError{};
     return message.release();
   });
@@ -313,10 +322,12 @@ PyMethodDef functions[] = {
      "each followed by its state, or None for a policy that is not shown."},
     {"_raw_rate_field", as_c_function(rate_field<PyBytes_FromStringAndSize>), METH_FASTCALL,
      "_raw_rate_field(keys, decision, /)\n--\n\n_rate_field() in bytes."},
+    {"_add_fields", as_c_function(add_fields), METH_FASTCALL,
+     "_add_fields(headers, fields, /)\n--\n\nAppend header fields to a list of them unless it has a field of "
+     "one of these names; return whether it had none."},
     {"_with_fields", as_c_function(with_fields), METH_FASTCALL,
-     "_with_fields(message, fields, /)\n--\n\nReturn a copy of an ASGI message with more header fields, "
-     "whose "
-     "names are in lower case; None if it has a field of one of these names."},
+     "_with_fields(message, fields, /)\n--\n\nReturn a copy of an ASGI message with more header fields; None "
+     "if it has a field of one of these names."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

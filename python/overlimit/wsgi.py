@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit._logging.stores import warn_of_other_processes
-from overlimit.http.answering.fields import HeaderNames, beside
+from overlimit.http.answering.fields import HeaderNames, with_ours
 from overlimit.http.answering.refusals import retry_after_instead, status_code
 from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding.answer import StoreAnswer
@@ -154,10 +154,7 @@ class _Start:
 
     def __call__(self, status: str, headers: Fields, exc_info: Any = None, /) -> Callable[[bytes], object]:
         self.response = Response(status, headers)
-        ours = {name.lower() for name, _ in self._fields}
-        theirs = [(name, value) for name, value in headers if name.lower() in ours]
-        fields = beside(self._fields, theirs) if theirs else self._fields
-        sent = [field for field in headers if field not in theirs] + fields
+        sent = with_ours(headers, self._fields)
         if exc_info is None:
             return self._start_response(status, sent)
         return self._start_response(status, sent, exc_info)

@@ -10,8 +10,8 @@ from weakref import WeakSet
 
 from flask import Flask, Request, Response, request_started
 from flask.views import http_method_funcs
-from werkzeug.datastructures import Headers
 
+from overlimit import _core
 from overlimit._forks import PerProcess
 from overlimit._logging.stores import warn_of_other_processes
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
@@ -30,9 +30,6 @@ from overlimit.http.rules.precedence import Route
 
 _HOOKS_FAILED = "_overlimit_hooks_failed"
 """The attribute of a request whose ``after_request`` hooks have failed."""
-
-_OTHER_NAMES = frozenset({"Content-Length", "Content-Type", "Location", "Set-Cookie", "Vary"})
-"""The fields that most responses have, and that we never set."""
 
 _creating = PerProcess(threading.Lock)
 
@@ -124,15 +121,16 @@ class AppState(BaseAppState):
         self._enforce_besides(self.plans.of_block(applied, *_counted_place(asked)), asked)
 
     def _enforce_besides(self, plan: RoutePlan, asked: Request) -> None:
-        self._warn_of_other_processes(plan, asked)
-        self._ledger(asked).enforce(plan.stores)
-
-    def _warn_of_other_processes(self, plan: RoutePlan, asked: Request) -> None:
         if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
             warn_of_other_processes(self.app.name)
+        self._ledger(asked).enforce(plan.stores)
 
     def _ledger(self, asked: Request) -> Ledger:
-        return getattr(asked, LEDGER, None) or _begin_ledger(asked, self._route_plan(asked))
+        ledger: Ledger | None = getattr(asked, LEDGER, None)
+        if ledger is None:
+            ledger = Ledger(CURRENT, self._route_plan(asked))
+            setattr(asked, LEDGER, ledger)
+        return ledger
 
     # Wrapped on the app: the only place after all before_request hooks, whenever hooks and views are added,
     # and inside the code that turns exceptions into responses.
@@ -142,8 +140,12 @@ class AppState(BaseAppState):
         if asked.method != "OPTIONS":
             plan = self._route_plan(asked)
             if plan.stores:
-                self._warn_of_other_processes(plan, asked)
-                ledger = getattr(asked, LEDGER, None) or _begin_ledger(asked, plan)
+                if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
+                    warn_of_other_processes(self.app.name)
+                ledger: Ledger | None = getattr(asked, LEDGER, None)
+                if ledger is None:
+                    ledger = Ledger(CURRENT, plan)
+                    setattr(asked, LEDGER, ledger)
                 if not plan.handler_decides:
                     ledger.enforce()
         return self._dispatch(*args, **kwargs)
@@ -162,8 +164,14 @@ class AppState(BaseAppState):
         ledger: Ledger | None = getattr(asked, LEDGER, None)
         if ledger is None:
             return self._process(*args, **kwargs)
-        response: Response = _last(args, kwargs)
-        _set(headers_of(response), ledger.fields())
+        response: Response = kwargs["response"] if kwargs else args[-1]
+        fields = ledger.fields()
+        headers = headers_of(response)
+        # Headers.add searches for line breaks, which our fields never have; that costs as much as deciding.
+        present: list[tuple[str, str]] | None = getattr(headers, "_list", None)
+        if present is None or not _core._add_fields(present, fields):
+            for name, value in fields:
+                headers.set(name, value)
         try:
             response = self._process(*args, **kwargs)
         except Exception:
@@ -181,14 +189,9 @@ class AppState(BaseAppState):
         rule = asked.url_rule
         if rule is None:
             return _NO_PLAN
-        view = self._views.get(rule.endpoint)
-        return _NO_PLAN if view is None else self.plans.of_route(rule.endpoint, asked.method, view)
-
-
-def _begin_ledger(asked: Request, plan: RoutePlan) -> Ledger:
-    ledger = Ledger(CURRENT, plan)
-    setattr(asked, LEDGER, ledger)
-    return ledger
+        endpoint = rule.endpoint
+        view = self._views.get(endpoint)
+        return _NO_PLAN if view is None else self.plans.of_route(endpoint, asked.method, view)
 
 
 def _counted_place(asked: Request) -> tuple[str, str]:
@@ -200,16 +203,6 @@ def _counted_place(asked: Request) -> tuple[str, str]:
 
 def _last(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return (*args, *kwargs.values())[-1]
-
-
-def _set(headers: Headers, fields: list[tuple[str, str]]) -> None:
-    # Headers.add searches for line breaks, which our fields never have; that would cost as much as deciding.
-    present: list[tuple[str, str]] | None = getattr(headers, "_list", None)
-    if present is not None and _OTHER_NAMES.issuperset([name for name, _ in present]):
-        present += fields
-        return
-    for name, value in fields:
-        headers.set(name, value)
 
 
 _MODULE = RateLimitHandle()

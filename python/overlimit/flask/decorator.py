@@ -13,6 +13,7 @@ from flask import Blueprint, Flask, has_request_context
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
+from overlimit.flask.errors import refuse
 from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
 from overlimit.http.callables import function_name
@@ -211,4 +212,6 @@ def _enforce(function: LimitedFunction) -> None:
         if asked.method != "OPTIONS":
             AppState.of(this_app()).enforce(function, asked)
     elif function.is_innermost:
-        ledger.enforce()
+        refusal = ledger.decide()
+        if refusal is not None:
+            refuse(refusal)

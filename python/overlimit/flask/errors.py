@@ -148,9 +148,10 @@ def _add_retry_after(response: Response) -> Response:
 
 def headers_of(response: Response) -> Headers:
     """Return the header fields of a response, whose view may have replaced them by a dict or a list."""
-    if not isinstance(response.headers, Headers):
-        response.headers = Headers(response.headers)
-    return response.headers
+    headers = response.headers
+    if not isinstance(headers, Headers):
+        headers = response.headers = Headers(headers)
+    return headers
 
 
 def _retry_after_name(decision: Decision) -> str:

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from functools import partial, wraps
 from types import NoneType
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
+from flask import Flask, g, has_app_context
 from flask import Request as FlaskRequest
-from flask import g, has_app_context
 
 from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
 from overlimit.http.identifying import builtin
@@ -24,6 +24,9 @@ P = ParamSpec("P")
 
 _current_globals: Callable[[], object] = g._get_current_object
 """Return what ``flask.g`` stands for; RuntimeError without an app."""
+
+_USUAL_GLOBALS = Flask.app_ctx_globals_class
+"""Has no attributes but those that an app sets; what an app puts in its place may compute some."""
 
 
 def get_identifiers() -> list[str]:
@@ -65,14 +68,15 @@ BY_DEFAULT = _ByDefault((get_identifiers,))
 class _CurrentRequest:
     """Reads the current request, whichever that is."""
 
-    arguments: tuple[()] = ()
-    """Empty, because functions of the app find the current request by themselves."""
+    def __init__(self) -> None:
+        self.arguments = ()
+        """Empty, because functions of the app find the current request by themselves."""
 
     def peer_address(self) -> str | None:
         return current_request().remote_addr
 
     def user(self) -> object:
-        user = getattr(_current_globals(), "user", None)
+        user = _user_in_globals()
         return _flask_login_user() if isinstance(user, NoneType) else user
 
     def header(self, name: str) -> str | None:
@@ -138,7 +142,7 @@ def _identifiers(addresses: Addresses) -> tuple[str, ...]:
         address = _client(current_request(), addresses)
     except RuntimeError:
         address = None
-    user = getattr(_current_globals(), "user", None)
+    user = _user_in_globals()
     if type(user) is not str:
         user = _flask_login_user() if user is None else user
         user = None if user is None else user_id(user)
@@ -151,6 +155,13 @@ def _client(asked: FlaskRequest, addresses: Addresses) -> str | None:
     if forwarded_for is None:
         return asked.remote_addr
     return addresses.client(asked.remote_addr, forwarded_for)
+
+
+def _user_in_globals() -> object:
+    """Return ``g.user``; None if there is none."""
+    known: Any = _current_globals()
+    # Asking ``g`` for an attribute that it lacks raises an exception within, which costs as much as deciding.
+    return known.get("user") if type(known) is _USUAL_GLOBALS else getattr(known, "user", None)
 
 
 def _addresses_of_app() -> Addresses:

@@ -203,6 +203,7 @@ def _functions(world: World) -> dict[str, Use]:
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
         "_raw_rate_field": Use(_core._raw_rate_field, [(("a", "b"),), world.decision]),
+        "_add_fields": Use(_core._add_fields, [[("Server", "x")], [("server", "y")]]),
         "_with_fields": Use(_core._with_fields, [{"headers": [(b"Server", b"x")]}, ((b"server", b"y"),)]),
         "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),
         "_call_locked": Use(_core._call_locked, [threading.RLock(), str, "a"]),

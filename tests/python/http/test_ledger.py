@@ -45,6 +45,17 @@ def test_what_a_store_answers_at_once_is_not_awaited():
     assert ledger.latest.remaining == 1
 
 
+def test_an_answer_like_one_that_was_refunded_is_shown():
+    ledger = ledger_of("draft", cost=0)
+    for _ in range(2):
+        ledger.decide(ledger.plan.stores)
+    refunded, shown = ledger.answers
+    ledger.rolled_back = (refunded,)
+    assert refunded.decision == shown.decision
+    assert refunded != shown
+    assert dict(ledger.fields())["RateLimit"].count("r=") == 2
+
+
 @pytest.mark.parametrize("cost", [1, 3])
 def test_what_waits_is_decided_once_it_is_awaited(cost):
     async def price(scope):

@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from overlimit import Decision
+from overlimit import Decision, _core
 
 RawFields: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Header fields as ASGI has them, by their names in lower case."""
@@ -110,6 +110,16 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
             candidate = f"{name}-{number}"
         taken[candidate] = None
     return tuple(taken)
+
+
+def with_ours(headers: list[tuple[str, str]], ours: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the header fields of a response with ours, made one as `beside` says where both have a name."""
+    sent = list(headers)
+    if _core._add_fields(sent, ours):
+        return sent
+    names = {name.lower() for name, _ in ours}
+    theirs = [(name, value) for name, value in headers if name.lower() in names]
+    return [field for field in headers if field not in theirs] + beside(ours, theirs)
 
 
 def beside(ours: Iterable[tuple[str, str]], theirs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -28,13 +28,19 @@ _MOST_WARNED_OF = 1024  # a request may choose the name of a limit
 
 
 class StoreAnswer:
-    """What one store answered to a request."""
+    """What one store answered to a request; two are equal if they are of the same decision."""
 
     def __init__(
         self, plan: StorePlan, call: StoreCall, decision: Decision, identifiers: IdentifierCache
     ) -> None:
         self.plan, self.call, self.decision = plan, call, decision
         self._identifiers = identifiers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StoreAnswer) and self.decision is other.decision
+
+    def __hash__(self) -> int:
+        return id(self.decision)
 
     @property
     def _arguments(self) -> Arguments:
@@ -77,8 +83,6 @@ class StoreAnswer:
     @property
     def decision_with_shadows(self) -> Decision:
         """The decision, or the refusal of limits in shadow if no other limit refused."""
-        if not self.call.has_shadows:
-            return self.decision
         return self.decision._with_shadows_enforced() if self._only_shadows_refuse else self.decision
 
     @cached_property

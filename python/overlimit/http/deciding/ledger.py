@@ -23,25 +23,35 @@ if TYPE_CHECKING:
 class RequestLedger:
     """What the stores answered to one request, which may be decided several times."""
 
-    __slots__ = ("answers", "identifiers", "may_refund", "plan", "refusal", "rolled_back", "undecided")
+    __slots__ = ("_noted", "identifiers", "may_refund", "plan", "refusal", "rolled_back", "was_decided")
 
     def __init__(self, request: Request, plan: RoutePlan) -> None:
-        self.answers: list[StoreAnswer] = []
-        self.rolled_back: Sequence[StoreAnswer] = ()
-        """The answers that were refunded because another store refused."""
+        self.plan = plan
+        self.identifiers = identifiers = IdentifierCache()
+        identifiers.request = request
+        self.was_decided = False
+        """Whether the stores of the plan have been asked."""
+        self.refusal: StoreAnswer | None = None
+        """What refuses the request by this plan."""
         self.may_refund = False
         """Whether `refund_uncounted` must be called with the response."""
-        self.begin(request, plan)
+        self._noted: list[tuple[StorePlan, StoreCall, Decision, IdentifierCache]] = []
+        """What `answers` are made of, which most requests never need."""
+        self.rolled_back: tuple[StoreAnswer, ...] = ()
+        """The answers that were refunded because another store refused."""
 
     def begin(self, request: Request, plan: RoutePlan) -> None:
         """Take what is to be decided next, for the request as functions of the app are given it there."""
         self.plan = plan
-        self.undecided = plan.stores
-        """The stores of the plan that have not been asked."""
         self.identifiers = identifiers = IdentifierCache()
         identifiers.request = request
-        self.refusal: StoreAnswer | None = None
-        """What refuses the request by this plan."""
+        self.was_decided = False
+        self.refusal = None
+
+    @property
+    def answers(self) -> list[StoreAnswer]:
+        """What the stores answered, one after the other."""
+        return [StoreAnswer(*each) for each in self._noted]
 
     def decide(self, stores: Iterable[StorePlan] | None = None) -> StoreAnswer | None:
         """Charge the request, store by store, until one refuses; then what others charged is refunded.
@@ -50,12 +60,11 @@ class RequestLedger:
         if a store failed and ``on_error`` says so, and InvalidLimit, ValueError or TypeError if a function of
         the app returned an invalid value.
         """
-        plan = self.plan.only_store if stores is None and self.undecided else None
-        if plan is None or plan.fixed_call is None:
+        call = None if self.was_decided or stores is not None else self.plan.only_call
+        if call is None:
             return run(self.deciding(stores))
-        self.undecided = ()
-        call = plan.fixed_call
-        return self.refusal if self._note(plan, call, call.decide(self.identifiers)) else None
+        self.was_decided = True
+        return self._note(self.plan.stores[0], call, call.decide(self.identifiers))
 
     async def decide_async(self) -> StoreAnswer | None:
         """Charge the request as `decide` does, without blocking the event loop."""
@@ -66,15 +75,15 @@ class RequestLedger:
 
     def decide_later(self) -> Awaitable[object] | None:
         """Charge the request as `decide` does; return what is to be awaited for that, None if nothing is."""
-        plan = self.plan.only_store
-        if plan is None or plan.fixed_call is None or plan.needs_loop or not self.undecided:
+        plan = self.plan
+        call = None if self.was_decided or plan.needs_loop else plan.only_call
+        if call is None:
             return run_async(self.deciding())
-        self.undecided = ()
-        call = plan.fixed_call
+        self.was_decided = True
         decision = call.decide_later(self.identifiers)
         if type(decision) is PendingCall:
-            return self._note_later(plan, call, decision)
-        self._note(plan, call, decision)
+            return self._note_later(plan.stores[0], call, decision)
+        self._note(plan.stores[0], call, decision)
         return None
 
     async def _note_later(self, plan: StorePlan, call: StoreCall, pending: PendingCall) -> None:
@@ -83,9 +92,8 @@ class RequestLedger:
     def deciding(self, stores: Iterable[StorePlan] | None = None) -> Steps[StoreAnswer | None]:
         """Decide as `decide` does, and leave it to the caller to call the stores."""
         if stores is None:
-            stores, self.undecided = self.undecided, ()
-        answers, identifiers = self.answers, self.identifiers
-        before = len(answers)
+            stores, self.was_decided = () if self.was_decided else self.plan.stores, True
+        identifiers, before = self.identifiers, len(self._noted)
         try:
             for plan in stores:
                 if plan.awaits:
@@ -103,32 +111,32 @@ class RequestLedger:
                     decision = yield from call.deciding(identifiers)
                 else:
                     plan.note_answer()
-                if self._note(plan, call, decision):
+                if self._note(plan, call, decision) is not None:
                     break
             else:
                 return None
         except BaseException:
-            yield from self._rolling_back(answers[before:])
+            yield from self._rolling_back(self.answers[before:])
             raise
-        yield from self._rolling_back(answers[before:-1])
+        yield from self._rolling_back(self.answers[before:-1])
         return self.refusal
 
-    def _note(self, plan: StorePlan, call: StoreCall, decision: Decision) -> bool:
-        """Note what a store answered; return whether that refuses the request."""
-        answer = StoreAnswer(plan, call, decision, self.identifiers)
-        self.answers.append(answer)
+    def _note(self, plan: StorePlan, call: StoreCall, decision: Decision) -> StoreAnswer | None:
+        """Note what a store answered, and return it if that refuses the request."""
+        self._noted.append((plan, call, decision, self.identifiers))
         if call.refundable:
             self.may_refund = True
-        return (not decision or call.has_shadows) and self._note_refusal(answer)
+        return None if decision and not call.has_shadows else self._note_refusal()
 
-    def _note_refusal(self, answer: StoreAnswer) -> bool:
-        """Record a refusal, in shadow or not; return whether the request is refused."""
+    def _note_refusal(self) -> StoreAnswer | None:
+        """Record a refusal, in shadow or not, and return it if the request is refused."""
+        answer = StoreAnswer(*self._noted[-1])
         if answer.refuses:
             self.refusal = answer
-            return True
+            return answer
         if answer.refuses_in_shadow:
             self.report_shadow_refusal(answer)
-        return False
+        return None
 
     def report_shadow_refusal(self, answer: StoreAnswer) -> None:
         """Log that limits in shadow would have refused the request."""
@@ -141,15 +149,15 @@ class RequestLedger:
 
     def decision(self, rate_limit: AppRateLimit) -> Decision | None:
         """Return the latest decision for a RateLimit, shadow limits included."""
-        for answer in reversed(self.answers):
-            if rate_limit in answer.call.rate_limits:
-                return answer.decision_with_shadows
+        for noted in reversed(self._noted):
+            if rate_limit in noted[1].rate_limits:
+                return _with_shadows(*noted)
         return None
 
     @property
     def latest(self) -> Decision | None:
         """The latest decision, shadow limits included."""
-        return self.answers[-1].decision_with_shadows if self.answers else None
+        return _with_shadows(*self._noted[-1]) if self._noted else None
 
     def refund_uncounted(self, response: Any) -> None:
         """Refund what does not count, now that the response is known; only once, even if that fails."""
@@ -162,18 +170,17 @@ class RequestLedger:
 
     def fields(self) -> list[tuple[str, str]]:
         """Return the header fields that show the decisions."""
-        if len(self.answers) != 1 or self.rolled_back:
-            return self._fields_of_several() if self.answers else []
-        answer = self.answers[0]
-        return answer.call.fields(answer.decision) if answer.is_in_fields else []
+        if len(self._noted) != 1 or self.rolled_back:
+            return self._fields_of_several() if self._noted else []
+        _, call, decision, _ = self._noted[0]
+        return call.fields(decision)
 
     def raw_fields(self) -> RawFields:
         """Return the header fields in bytes, with their names in lower case."""
-        answers = self.answers
-        if len(answers) != 1 or self.rolled_back:
+        if len(self._noted) != 1 or self.rolled_back:
             return raw(self.fields())
-        answer = answers[0]
-        return answer.call.raw_fields(answer.decision) if answer.is_in_fields else ()
+        _, call, decision, _ = self._noted[0]
+        return call.raw_fields(decision)
 
     def _fields_of_several(self) -> list[tuple[str, str]]:
         """Return the fields of all policies, each of its latest decision, and the strictest X-RateLimit."""
@@ -186,3 +193,7 @@ class RequestLedger:
         if legacy:
             fields += legacy_fields(*min(legacy, key=lambda each: (each[0].allowed, each[0].remaining)))
         return fields
+
+
+def _with_shadows(plan: StorePlan, call: StoreCall, decision: Decision, known: IdentifierCache) -> Decision:
+    return StoreAnswer(plan, call, decision, known).decision_with_shadows if call.has_shadows else decision

@@ -160,8 +160,8 @@ class RoutePlan:
         self.needs_body = any(each.needs_body for each in self.stores)
         self.needs_loop = any(each.needs_loop for each in self.stores)
         self.may_read_user = any(each.may_read_user for each in self.stores)
-        self.only_store = self.stores[0] if len(self.stores) == 1 and self.stores[0].fixed_call else None
-        """The store, if there is one that always gets the same call: then nothing has to be rolled back."""
+        self.only_call = self.stores[0].fixed_call if len(self.stores) == 1 else None
+        """The call, if there is one store that always gets the same: then nothing has to be rolled back."""
         self.handler = route.handlers[0] if route is not None and route.handlers else None
         self.applied_limits = frozenset(() if route is None else route.applied_limits)
         self.handler_decides = route is not None and route.handler_decides

@@ -72,10 +72,12 @@ class StoreCall:
         self.items = _renamed(item for rule in self.rules if rule.in_fields for item in rule.items())
         self._names = _names(self.rules, self.items)
         self.policy_field = policy_field(self.items)
-        self._policies = [(POLICY, self.policy_field)] if self.items else []
-        self._raw_policies = raw(self._policies)
+        self._policy = (POLICY, self.policy_field)
+        (self._raw_policy,) = raw([self._policy])
         self._item_keys = _item_keys(self.rules, self.items)
-        concerns_client = self.enforces or not all(rule.is_reported for rule in self.rules)
+        concerns_client = not self.in_shadow and (
+            self.enforces or not all(rule.is_reported for rule in self.rules)
+        )
         legacy = (
             each.legacy_names for each in rate_limits if concerns_client and each.legacy_names is not None
         )
@@ -115,19 +117,17 @@ class StoreCall:
         )
 
     def fields(self, decision: Decision) -> list[tuple[str, str]]:
-        """Return the header fields that show a decision of this call."""
-        fields = self._policies.copy()
-        if fields:
-            fields.append((RATE, _core._rate_field(self._item_keys, decision)))
+        """Return the header fields that show a decision of this call; none if no store made it."""
+        state = _core._rate_field(self._item_keys, decision)
+        fields = [self._policy, (RATE, state)] if state else []
         if self.legacy_names is not None:
             fields += legacy_fields(decision, self.legacy_names)
         return fields
 
     def raw_fields(self, decision: Decision) -> RawFields:
         """Return what `fields` does in bytes, with the names in lower case."""
-        fields = self._raw_policies
-        if fields:
-            fields = *fields, (_RAW_RATE, _core._raw_rate_field(self._item_keys, decision))
+        state = _core._raw_rate_field(self._item_keys, decision)
+        fields: RawFields = (self._raw_policy, (_RAW_RATE, state)) if state else ()
         if self.legacy_names is not None:
             fields += raw(legacy_fields(decision, self.legacy_names))
         return fields
