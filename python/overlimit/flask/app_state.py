@@ -6,9 +6,8 @@ import threading
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
-from weakref import WeakSet
 
-from flask import Flask, Request, Response, request_started
+from flask import Flask, Request, Response
 from flask.views import http_method_funcs
 
 from overlimit import _core
@@ -63,6 +62,7 @@ class AppState(BaseAppState):
         super().__init__(app, app.name, BY_DEFAULT, how_to_register="call init_app(app) on it")
         self.app = app
         self._views = app.view_functions
+        self._views_seen = 0
         self._dispatch, self._process = app.dispatch_request, app.process_response
         self._handle_error = app.handle_user_exception
         app.dispatch_request = self._decide_then_dispatch  # type: ignore[method-assign]
@@ -103,6 +103,11 @@ class AppState(BaseAppState):
         if any(rule.methods is None for rule in rules):
             return None
         return {name for rule in rules for name in rule.methods or ()}
+
+    def has_new_views(self) -> bool:
+        """Return whether views were added since this was asked before."""
+        before, self._views_seen = self._views_seen, len(self._views)
+        return self._views_seen != before
 
     def active(self) -> AbstractContextManager[object]:
         """Return a context of the app."""
@@ -203,35 +208,3 @@ def _counted_place(asked: Request) -> tuple[str, str]:
 
 def _last(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return (*args, *kwargs.values())[-1]
-
-
-_MODULE = RateLimitHandle()
-"""Stands for the module's ``rate_limit``, which never has an app of its own."""
-
-_waiting: WeakSet[RateLimitHandle] = WeakSet()
-_changing = PerProcess(threading.Lock)
-
-
-def wait_for_apps(handle: RateLimitHandle | None) -> None:
-    """Set an app up at its first request, since it may have limits of a RateLimit that has no app yet.
-
-    None stands for the module's ``rate_limit``. An app without a RateLimit notices neither a decorator above
-    ``@app.route`` nor one on a blueprint, because no call passes through them. Flask sends this signal for
-    every request of every app, which costs them all a little, so it is connected only as long as there may
-    be such a decorator.
-    """
-    with _changing():
-        _waiting.add(_MODULE if handle is None else handle)
-        request_started.connect(_set_up)
-
-
-def has_an_app(handle: RateLimitHandle) -> None:
-    """Note that a RateLimit has an app now, which limits its requests without that signal."""
-    with _changing():
-        _waiting.discard(handle)
-        if not _waiting:
-            request_started.disconnect(_set_up)
-
-
-def _set_up(app: Flask, **_: object) -> None:
-    AppState.of(app)

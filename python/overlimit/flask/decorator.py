@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 from flask import Blueprint, Flask, has_request_context
 
 from overlimit._messages.migration_hints import hints_at_arguments
-from overlimit.flask.app_state import AppState, Ledger, wait_for_apps
+from overlimit.flask.app_state import AppState, Ledger
 from overlimit.flask.current import LEDGER, current_request, this_app, this_request
 from overlimit.flask.errors import refuse
 from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
+from overlimit.flask.waiting import stop_waiting, wait_for_apps
 from overlimit.http.callables import function_name
 from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import (
@@ -63,11 +64,9 @@ class LimitDecorator:
         target = unproxied(target)
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
         applied = AppliedLimit(self._options, self._handle)
-        if self._handle is None or not self._handle.was_registered:
-            wait_for_apps(self._handle)
         if isinstance(target, Blueprint):
             apply_to_group(target, applied)
-            self._note_change()
+            self._note_change(target)
             return target
         if isinstance(target, type):
             raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
@@ -80,12 +79,16 @@ class LimitDecorator:
             raise TypeError(f"a limit is put on a function or a blueprint, not on {target!r}")
         limited = _limited(target, applied)
         if not has_request_context():
-            self._note_change()
+            self._note_change(target)
         return limited
 
-    def _note_change(self) -> None:
-        if self._handle is not None:
-            self._handle.note_change()
+    def _note_change(self, target: object) -> None:
+        if self._handle is None:
+            wait_for_apps(target)
+            return
+        if not self._handle.was_registered:
+            wait_for_apps(self._handle)
+        self._handle.note_change()
 
     @property
     def __name__(self) -> str:
@@ -210,6 +213,7 @@ def _enforce(function: LimitedFunction) -> None:
     ledger: Ledger | None = getattr(asked, LEDGER, None)
     if ledger is None or function.applied_limits[0] not in ledger.plan.applied_limits:
         if asked.method != "OPTIONS":
+            stop_waiting(function.decorated)
             AppState.of(this_app()).enforce(function, asked)
     elif function.is_innermost:
         refusal = ledger.decide()

@@ -10,12 +10,13 @@ from flask import Blueprint, Flask, has_app_context
 from overlimit._messages.arguments import check_options
 from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.clocks import ClockLike
-from overlimit.flask.app_state import AppState, Ledger, has_an_app
+from overlimit.flask.app_state import AppState, Ledger
 from overlimit.flask.commands import limits
 from overlimit.flask.current import LEDGER, this_app, this_request
 from overlimit.flask.decorator import LimitDecorator, limiting
 from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
+from overlimit.flask.waiting import stop_waiting
 from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import LimitKeywords, LimitsValue, Scope, SharedKeywords
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, RateLimitOptions, shows_options
@@ -91,7 +92,7 @@ class RateLimit(BaseRateLimit):
         state.register(self._handle, self._settings.replaced(clock=clock))
         # Registered here, too: app.test_cli_runner() needs no entry point, and the app's own command stays.
         app.cli.commands.setdefault("limits", limits)
-        has_an_app(self._handle)
+        stop_waiting((self._handle,))
         self._handle.switch_new_apps()
 
     @hints_at_arguments(OF_LIMIT)

@@ -135,6 +135,42 @@ def test_requests_are_listened_to_only_as_long_as_a_limit_may_be_lost():
     assert len(request_started.receivers) == before
 
 
+def test_an_app_without_a_ratelimit_listens_until_calls_are_known_to_pass_its_limits():
+    before = len(request_started.receivers)
+    app = Flask("right")
+
+    @app.get("/")
+    @rate_limit("2/minute")
+    def index():
+        return helper()
+
+    @rate_limit("100/minute")
+    def helper():
+        return "ok"
+
+    assert len(request_started.receivers) == max(before, 1)
+    client = app.test_client()
+    assert [client.get("/").status_code for _ in range(3)] == [200, 200, 429]
+    assert len(request_started.receivers) == before
+
+
+def test_an_app_without_a_ratelimit_listens_as_long_as_another_could_lose_a_limit():
+    blueprint = Blueprint("api", __name__)
+
+    @rate_limit("1/minute")
+    @blueprint.get("/")
+    def index():
+        return "ok"
+
+    for name in ("first", "second"):
+        app = Flask(name)
+        app.register_blueprint(blueprint)
+        client = app.test_client()
+        codes = [client.get("/").status_code for _ in range(2)]
+        assert codes[-1] == 429
+    assert request_started.receivers
+
+
 @pytest.mark.parametrize("given", ["x", None, 5, object], ids=str)
 def test_what_is_no_app_is_an_error_that_says_so(given):
     with pytest.raises(TypeError, match=r"init_app takes the Flask app, as in init_app\(app\), not"):

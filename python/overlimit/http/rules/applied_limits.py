@@ -119,14 +119,21 @@ def owner_of(function: object) -> object:
 class LimitedFunction:
     """A function and the limits that one wrapper adds to it; adjacent decorators share a wrapper."""
 
-    __slots__ = ("__weakref__", "applied_limits", "field_name", "function", "is_innermost")
+    __slots__ = ("__weakref__", "applied_limits", "decorated", "field_name", "function", "is_innermost")
 
     def __init__(
-        self, function: Callable[..., Any], applied_limits: AppliedLimits, *, is_innermost: bool
+        self,
+        function: Callable[..., Any],
+        applied_limits: AppliedLimits,
+        decorated: tuple[Callable[..., Any], ...],
+        *,
+        is_innermost: bool,
     ) -> None:
         """Put limits on ``function``; ``is_innermost`` says that no other wrapper with limits is below."""
         self.function = function
         self.applied_limits = applied_limits
+        self.decorated = decorated
+        """What each of the decorators was given: ``function``, and wrappers that others have joined."""
         self.is_innermost = is_innermost
         name: str = getattr(function, "__qualname__", type(function).__qualname__)
         self.field_name = name.rpartition(".")[2]
@@ -137,8 +144,17 @@ class LimitedFunction:
         """Decorate ``target``: join its wrapper if it is one of ours, or else begin a new one."""
         below = _limited_functions.get(target)
         if below is None:
-            return cls(target, (applied,), is_innermost=not applied_limits_of(target))
-        return cls(below.function, (*below.applied_limits, applied), is_innermost=below.is_innermost)
+            return cls(target, (applied,), (target,), is_innermost=not applied_limits_of(target))
+        limits, decorated = (*below.applied_limits, applied), (*below.decorated, target)
+        return cls(below.function, limits, decorated, is_innermost=below.is_innermost)
+
+    @staticmethod
+    def made_by(wrapper: Callable[..., Any]) -> LimitedFunction | None:
+        """Return what a wrapper adds; None if it is none of ours."""
+        try:
+            return _limited_functions.get(wrapper)
+        except TypeError:
+            return None
 
     def set_wrapper(self, wrapper: Callable[..., Any]) -> None:
         """Note the wrapper, which a decorator directly above it then joins."""
