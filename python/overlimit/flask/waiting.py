@@ -12,7 +12,7 @@ from flask import Flask, request_started
 from overlimit._forks import PerProcess
 from overlimit.flask.app_state import AppState
 from overlimit.http.callables import method_handler
-from overlimit.http.rules.applied_limits import LimitedFunction, wrapped_chain
+from overlimit.http.rules.applied_limits import decorated_below
 
 _waiting: WeakSet[object] = WeakSet()
 _changing = PerProcess(threading.Lock)
@@ -54,18 +54,13 @@ def stop_waiting(decorated: Iterable[object]) -> None:
 def _set_up(app: Flask, **_: object) -> None:
     state = AppState.of(app)
     if state.has_new_views():
-        stop_waiting(_passed_through(app.view_functions.values()))
+        stop_waiting(decorated_below(_functions_of(app)))
 
 
-def _passed_through(views: Iterable[Callable[..., Any]]) -> Iterator[object]:
-    """Yield what is decorated below views, unless it is a view itself, which is called without its limit."""
-    called = {id(view): view for view in views}
-    for view in called.values():
-        for handler in (view, *_method_handlers(view)):
-            for function in wrapped_chain(handler):
-                limited = LimitedFunction.made_by(function)
-                if limited is not None:
-                    yield from (each for each in limited.decorated if id(each) not in called)
+def _functions_of(app: Flask) -> Iterator[Callable[..., Any]]:
+    for view in app.view_functions.values():
+        yield view
+        yield from _method_handlers(view)
 
 
 def _method_handlers(view: Callable[..., Any]) -> Iterator[Callable[..., Any]]:

@@ -161,6 +161,19 @@ class LimitedFunction:
         _limited_functions[wrapper] = self
 
 
+def decorated_below(functions: Iterable[Callable[..., Any]]) -> Iterator[Callable[..., Any]]:
+    """Yield what was decorated so that a call of these functions passes its limits.
+
+    What is itself one of them may be called without its limits, so it is left out.
+    """
+    called = {id(function): function for function in functions}
+    for outermost in called.values():
+        for function in wrapped_chain(outermost):
+            limited = LimitedFunction.made_by(function)
+            if limited is not None:
+                yield from (each for each in limited.decorated if id(each) not in called)
+
+
 class ExemptionScope(enum.Flag):
     """Which limits an exemption is from."""
 
