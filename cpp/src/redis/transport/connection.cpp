@@ -14,9 +14,9 @@ using Clock = Deadline::Clock;
 using namespace std::chrono_literals;
 
 // How many writes may be unanswered, by the round-trip time: with a long one waiting costs more than many
-// small packets do, with a short one it is the other way round.
+// small packets do. With a short one there must be enough to keep the server busy while callers wake.
 constexpr auto kRoundTripPerFlush = 25us;
-constexpr std::int64_t kLeastFlushes = 2;
+constexpr std::int64_t kLeastFlushes = 8;
 constexpr std::int64_t kMostFlushes = 64;
 constexpr int kRoundTripsRemembered = 1024;
 // For so long after a reply nobody checks whether the connection was closed: whoever makes the server close
