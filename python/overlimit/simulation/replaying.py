@@ -15,7 +15,15 @@ from overlimit.limits import LimitsLike
 from overlimit.limits.penalty import Penalty
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.progress import Advance, progress_bar, unseen
-from overlimit.simulation.tables import by_identifier, by_time, frame_of, most_refused, places_of, summary
+from overlimit.simulation.tables import (
+    by_identifier,
+    by_label,
+    by_time,
+    frame_of,
+    most_refused,
+    places_of,
+    summary,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -134,7 +142,8 @@ class Replay:
         pandas.DataFrame
             ``sent``, ``passed``, ``refused`` (events) and ``longest_lock_out`` (seconds from a refusal to the
             instant at which the limits, and locks, would have let it pass again; infinity for never), by
-            ``refused``, then ``sent``, falling. Replays the events once more without ``retry_after``.
+            ``refused``, then ``sent``, falling; and where events have labels the ``label`` that most of its
+            events have, ``""`` for none. Replays the events once more without ``retry_after``.
 
         Raises
         ------
@@ -144,6 +153,15 @@ class Replay:
             pandas is missing.
         """
         return by_identifier(self, column, top)
+
+    def by_label(self) -> pd.DataFrame:
+        """Return what became of the events of each label, in a table with a row each.
+
+        Its columns are those of `by_identifier` without ``label``: ``longest_lock_out`` is that of any
+        identifier from an event of this label on. The row ``""`` has the events without a label, if any.
+        Raises ValueError if the events have no labels (``events.with_labels``), ImportError without pandas.
+        """
+        return by_label(self)
 
     def by_time(self, every: Every = 60, timezone: str = "UTC") -> pd.DataFrame:
         """Return what was ``sent``, ``passed`` and ``refused`` in each period, those without events too.
