@@ -40,11 +40,10 @@ class Comparison(Effects):
         What each policy did, by its name, in the order given.
     """
 
-    _index = "policy"
     _nouns = ("policy", "policies")
 
     def __init__(self, events: Events, effects: Mapping[str, Effect], agreement: list[_Agreement]) -> None:
-        super().__init__(events, effects)
+        super().__init__(events, effects, ("policy",))
         self._agreement = agreement
 
     @property
