@@ -10,13 +10,13 @@ import click
 from click.core import ParameterSource
 
 from overlimit import Limiter, Penalty
+from overlimit._messages.texts import seconds_text
 from overlimit.command_line.failures import reported
 from overlimit.command_line.logs import Log, reads_log
 from overlimit.command_line.output import (
     Form,
     bars,
     chosen_format,
-    duration,
     print_csv,
     print_json,
     print_table,
@@ -35,8 +35,8 @@ Tables: TypeAlias = "dict[str, pd.DataFrame]"
 _TABLES = ("limits", "identifiers", "times")
 _SHOWN: dict[str, Callable[[Any], str]] = {
     "least_left": share,
-    "longest_retry_after": duration,
-    "longest_lock_out": duration,
+    "longest_retry_after": seconds_text,
+    "longest_lock_out": seconds_text,
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from overlimit import Limiter, _core
 from overlimit._display.notebooks import html_table
-from overlimit._messages.texts import nearest, percent, short_repr
+from overlimit._messages.texts import nearest, number_text, percent, short_repr
 from overlimit.limits import LimitsLike
 from overlimit.limits.penalty import Penalty
 from overlimit.simulation.events.events import Events
@@ -28,6 +28,7 @@ from overlimit.simulation.tables import (
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from overlimit.limits import Limit
     from overlimit.simulation.tables import Every
@@ -51,6 +52,12 @@ def _parts(policy: PolicyLike) -> tuple[LimitsLike, Penalty | None]:
     if isinstance(policy, tuple) and len(policy) == 2 and isinstance(policy[1], Penalty | None):
         return policy  # type: ignore[return-value]
     return cast("LimitsLike", policy), None
+
+
+def policy_text(limits: Sequence[Limit], penalty: Penalty | None) -> str:
+    """Return limits, and how long a penalty locks, in a line."""
+    levels = [] if penalty is None else [number_text(level) for level in penalty.levels]
+    return "; ".join([*map(str, limits), *([f"locks for {', '.join(levels)} s"] if levels else [])])
 
 
 _TYPES: Final = {
@@ -183,6 +190,19 @@ class Replay:
             pandas is missing.
         """
         return by_time(self, every, timezone)
+
+    def plot(
+        self,
+        every: Every | None = None,
+        *,
+        timezone: str = "UTC",
+        title: str | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw what was sent, passed and refused over time; `plot_timeline` says more."""
+        from overlimit.simulation.figures import plot_timeline
+
+        return plot_timeline(self, every, timezone=timezone, title=title, ax=ax)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the events in the order given, with the answers beside them.

@@ -312,7 +312,26 @@ def in_periods(replay: Replay, every: Every, timezone: str) -> tuple[Ints, Ints,
     """Return where periods begin and the last one ends, how many events each has, and how many passed."""
     times = replay.events.times
     bounds = period_bounds(times, every, timezone)
-    sent, passed = (
-        np.diff(np.searchsorted(some, bounds)) for some in (times, times[allowed_in_order(replay)])
-    )
-    return bounds, sent, passed
+    passed = times[allowed_in_order(replay)]
+    return bounds, counts_between(bounds, times), counts_between(bounds, passed)
+
+
+def counts_between(bounds: Ints, times: Ints) -> Ints:
+    """Return how many of times, which never fall, are between each two bounds."""
+    return np.diff(np.searchsorted(times, bounds))
+
+
+def refused_of_labels(replay: Replay) -> dict[str | bytes, Ints]:
+    """Return when events of each label were refused, ``""`` for those without; empty without labels."""
+    labels = replay.events._labels
+    if labels is None:
+        return {}
+    refused = np.flatnonzero(~allowed_in_order(replay))
+    refused = refused[np.argsort(labels.codes[refused], kind="stable")]
+    numbers = np.flatnonzero(np.append(labels.counts(), np.any(labels.codes < 0)))
+    names = np.append(labels.labels, [""])[numbers].tolist()
+    times, codes = replay.events.times[refused], labels.codes[refused]
+    first_labelled = int(np.searchsorted(codes, 0))
+    parts = np.split(times[first_labelled:], np.searchsorted(codes[first_labelled:], numbers[1:]))
+    found = dict(zip(names, parts, strict=True))
+    return found if "" not in found else found | {"": times[:first_labelled]}

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from overlimit._messages.texts import escaped, printable
+import numpy as np
+
+from overlimit._messages.texts import escaped, number_text, printable
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
 
 # The colours of Okabe and Ito, which people who do not see all colours tell apart. Their black is a grey
 # here, which is seen on dark backgrounds too.
 PASSED: Final = "#56B4E9"
 REFUSED: Final = "#D55E00"
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#808080", "#F0E442")
+
+SHARES: Final = COLOURS[0], COLOURS[4]
+"""The colours of the shares of events and of identifiers."""
+
+LABELS: Final = tuple(COLOURS[k] for k in (5, 2, 1, 3, 7, 6))
+"""The colours of labels: the same in every figure, as long as there are no more than five."""
 
 NAME_LENGTH: Final = 26
 """How many characters of an identifier are shown."""
@@ -30,6 +40,7 @@ _LEGENDS: Final = ((3, "small"), (2, "small"), (2, "x-small"), (1, "small"))
 _NAMES_SHARE: Final = 0.4
 _PIXELS_OF_A_CHARACTER: Final = 7
 _LEAST_LENGTH: Final = 9
+_LEAST_LABEL: Final = 5
 
 
 def axes_for(ax: Axes | None, purpose: str, height: float = _HEIGHT) -> Axes:
@@ -97,10 +108,32 @@ def name_text(name: object, most: int = NAME_LENGTH) -> str:
     return text.replace("$", r"\$")  # which would begin a formula
 
 
-def names_beside(ax: Axes, names: Iterable[object]) -> list[str]:
-    """Return the labels of rows, which leave most of the width to them."""
+def name_above(ax: Axes, title: str | None, policy: str = "") -> None:
+    """Put a title above axes: the policy unless another is given or there; an empty one is none."""
+    if title is None and (ax.get_title() or not policy):
+        return
+    text = title if title is not None else _in_lines(policy, int(width_of(ax) / _PIXELS_OF_A_CHARACTER))
+    ax.set_title(text, fontsize="medium")
+
+
+def _in_lines(text: str, width: int) -> str:
+    """Return a text that others chose in lines so wide, at most two."""
+    lines = textwrap.wrap(
+        _drawable(printable(text)), max(_LEAST_LENGTH, width), max_lines=2, placeholder="\u2026"
+    )
+    return "\n".join(lines).replace("$", r"\$")
+
+
+def names_beside(ax: Axes, names: Iterable[object], labels: Mapping[Any, object] | None = None) -> list[str]:
+    """Return the texts of rows, which leave most of the width to them; with their labels in brackets."""
     length = min(NAME_LENGTH, int(_NAMES_SHARE * width_of(ax) / _PIXELS_OF_A_CHARACTER))
-    return [name_text(name, max(_LEAST_LENGTH, length)) for name in names]
+    of_label = max(_LEAST_LABEL, length - _LEAST_LENGTH - len(" ()"))
+    texts = []
+    for name in names:
+        label = (labels or {}).get(name)
+        behind = f" ({name_text(label, of_label)})" if label else ""
+        texts.append(name_text(name, max(_LEAST_LENGTH, length - len(behind))) + behind)
+    return texts
 
 
 def _drawable(text: str) -> str:
@@ -122,12 +155,31 @@ def text_colour() -> Any:
     return rcParams["text.color"]
 
 
+def few_to_many() -> Colormap:
+    """Return colours in which many refusals differ most from the background, and few are seen on it too."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap, to_rgb
+
+    is_light = sum(to_rgb(text_colour())) < 1.5
+    few, many = (0.9, 0.0) if is_light else (0.2, 1.0)
+    return ListedColormap(colormaps["viridis"](np.linspace(few, many, 256)))
+
+
 def shares_on(axis: Any) -> None:
     """Show shares from 0 to 1 as percentages."""
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(5))
-    axis.set_major_formatter(PercentFormatter(1.0))
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{number_text(100 * value)}%"))
+
+
+def numbers_on(axis: Any, *, whole: bool = False) -> None:
+    """Show numbers with thousands separators; ``whole``: mark whole numbers only."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    if whole:
+        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
 
 
 def times_on(ax: Axes, timezone: str) -> None:

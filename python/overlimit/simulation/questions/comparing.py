@@ -57,15 +57,15 @@ class Comparison(Effects):
         frame: pd.DataFrame = pandas.DataFrame(self._agreement, columns=list(_Agreement._fields))
         return frame
 
-    def plot(self, *, ax: Axes | None = None) -> Axes:
+    def plot(self, *, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the shares of events, identifiers and labels that each policy refuses, as bars.
 
-        Draws into ``ax``, or into a new figure, and returns the axes. Of more than six labels the legend says
-        how many are not shown. Raises ImportError without matplotlib.
+        Draws into ``ax``, or into a new figure, below a title if there is one, and returns the axes. Of more
+        than six labels the legend says how many are not shown. Raises ImportError without matplotlib.
         """
         from overlimit.simulation.figures import plot_comparison
 
-        return plot_comparison(self, ax=ax)
+        return plot_comparison(self, title=title, ax=ax)
 
     def __repr__(self) -> str:
         agreements = [

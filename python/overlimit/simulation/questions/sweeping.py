@@ -15,7 +15,7 @@ from overlimit.simulation.events.labels import Label
 from overlimit.simulation.progress import interruptible, progress_bar
 from overlimit.simulation.questions.effects import Bools, Effect, Effects, Trial, labels_of
 from overlimit.simulation.questions.naming import checked_names, events_of
-from overlimit.simulation.replaying import PolicyLike, limiter_of
+from overlimit.simulation.replaying import PolicyLike, limiter_of, policy_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +33,8 @@ class Sweep(Effects):
         What the policies were asked about.
     names : tuple of str
         What the numbers are called: ``("value",)``, or the names of the grid.
+    policies : tuple of str
+        The policy of each value, in words.
     effects : dict of value to Effect
         What the policy of each value did, in the order given; of several numbers a value is a tuple.
     """
@@ -44,9 +46,11 @@ class Sweep(Effects):
         events: Events,
         effects: Mapping[Any, Effect],
         names: Sequence[str],
+        policies: Sequence[str],
         passed: Sequence[npt.NDArray[np.uint8]],
     ) -> None:
         super().__init__(events, effects, names)
+        self.policies = tuple(policies)
         self._passed = passed
 
     def best(self, stop: Label | Iterable[Label], spare: Label | Iterable[Label]) -> pd.DataFrame:
@@ -157,7 +161,8 @@ def sweep(
             allowed = trial.allowed(limiter)
             effects[value] = trial.effect(allowed)
             passed.append(np.packbits(allowed))
-    return Sweep(events, effects, names, passed)
+    policies = [policy_text(limiter.limits, limiter.penalty) for limiter in limiters.values()]
+    return Sweep(events, effects, names, policies, passed)
 
 
 def _policies(make: Callable[..., PolicyLike], grid: object) -> tuple[tuple[str, ...], dict[Any, Any]]:
