@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_FEW = 3
+"""Of how many policies each pair is shown, too."""
+
+
 class _Agreement(NamedTuple):
     a: str
     b: str
@@ -67,17 +71,22 @@ class Comparison(Effects):
 
         return plot_comparison(self, title=title, ax=ax)
 
+    @property
+    def _are_few(self) -> bool:
+        return len(self.effects) <= _FEW
+
     def __repr__(self) -> str:
         agreements = [
             f"  {each.a} and {each.b}: both refuse {each.both:,}, only {each.a} {each.only_a:,}, "
             f"only {each.b} {each.only_b:,}"
             for each in self._agreement
         ]
-        return "\n".join([super().__repr__(), *agreements])
+        pairs = agreements if self._are_few else [f"  {len(agreements)} pairs of policies: see .agreement"]
+        return "\n".join([super().__repr__(), *pairs])
 
     def _repr_html_(self) -> str:
         page = super()._repr_html_()
-        if not self._agreement:
+        if not self._agreement or not self._are_few:
             return page
         head = ("a", "b", "both refuse", "only a", "only b")
         return page + html_table("Agreement", "", head, self._agreement, left=(0, 1))
