@@ -24,7 +24,7 @@ COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E0
 SHARES: Final = COLOURS[0], COLOURS[4]
 """The colours of the shares of events and of identifiers."""
 
-LABELS: Final = tuple(COLOURS[k] for k in (5, 2, 1, 3, 7, 6))
+LABELS: Final = tuple(COLOURS[k] for k in (5, 3, 1, 2, 7, 6))
 """The colours of labels: the same in every figure, as long as there are no more than five."""
 
 NAME_LENGTH: Final = 26
