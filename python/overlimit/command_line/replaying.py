@@ -76,7 +76,7 @@ Examples:
     default="hour",
     show_default=True,
     callback=_every,
-    help="How long a row of times is: hour, day, week, month or seconds.",
+    help="How long a row of times, or a bar of the figure, is: hour, day, week, month or seconds.",
 )
 def replay(
     rules: Rules,
@@ -96,7 +96,7 @@ def replay(
     """
     form = chosen_format(as_json, as_csv)
     wanted = _wanted(form, table)
-    _check_effects(wanted)
+    _check_effects(wanted, png)
     with reported():
         limiter = rules.limiter("; ".join(limits))
     events = log.events()
@@ -105,17 +105,21 @@ def replay(
         tables = {name: _table(result, name, top, every, log.timezone) for name in wanted}
         if png is not None:
             with figure_at(png) as ax:
-                result.plot(timezone=log.timezone, ax=ax)
+                result.plot(every if _is_given("every") else None, timezone=log.timezone, ax=ax)
     _PRINTERS[form](result, tables, log)
 
 
-def _check_effects(wanted: tuple[str, ...]) -> None:
-    """Raise a UsageError for an option that is for a table which is not printed."""
-    context = click.get_current_context()
+def _check_effects(wanted: tuple[str, ...], png: str | None) -> None:
+    """Raise a UsageError for an option that is for a table which is not printed, or for a figure."""
     for option, table in (("every", "times"), ("top", "identifiers")):
-        is_given = context.get_parameter_source(option) is ParameterSource.COMMANDLINE
-        if is_given and table not in wanted:
+        is_drawn = option == "every" and png is not None
+        if _is_given(option) and table not in wanted and not is_drawn:
             raise click.UsageError(f"--{option} is for the table of {table}: add --table {table}")
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.COMMANDLINE
 
 
 def _replay(events: Events, limiter: Limiter) -> Replay:

@@ -194,7 +194,7 @@ def test_a_sweep(mixed):
     assert legend(ax)[:2] == ["events", "identifiers"]
     assert legend(ax)[-1] == "peak in 60 s (right)"
     assert ax.lines[0].get_xdata().tolist() == [10, 20, 40, 80, 160]
-    assert ax.get_title() == "20 per 1 minute to 160 per 1 minute"
+    assert ax.get_title() == "10 per 1 minute to 160 per 1 minute"
     check(ax, "sweep")
 
 
@@ -214,7 +214,7 @@ def test_a_sweep_over_two_numbers(mixed):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("rate", "burst")
     assert [text.get_text() for text in ax.get_xticklabels()] == ["10", "20", "40"]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["1", "1,000"]
-    assert ax.get_title() == "40 per 1 minute burst 1 to 20 per 1 minute burst 1000"
+    assert ax.get_title() == "10 per 1 minute burst 1 to 40 per 1 minute burst 1000"
     shares = swept.to_pandas()["refused_events"].unstack("rate").sort_index().to_numpy()
     assert ax.collections[0].get_array().tolist() == shares.tolist()
     assert [text.get_text() for text in ax.texts] == [percent(share) for share in shares.ravel()]
@@ -557,6 +557,17 @@ def test_titles_legends_and_labels_fit_into_figures_and_do_not_overlap(mixed, bu
         boxes = [box for box in boxes if box.width]
         assert all(-1 <= box.x0 and box.x1 <= width * 100 + 1 and box.y1 <= 341 for box in boxes)
         assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
+@pytest.mark.parametrize("place", ["left", "center", "right"])
+def test_a_title_of_ones_own_is_the_only_one(mixed, place):
+    before, after = new_axes(), new_axes()
+    before.set_title("own", loc=place)
+    for ax in (before, after):
+        plot_timeline(replay(mixed, "60/minute"), ax=ax)
+    after.set_title("own", loc=place)
+    for ax in (before, after):
+        assert sorted(map(ax.get_title, ("left", "center", "right"))) == ["", "", "own"]
 
 
 def test_a_title_is_where_it_is_without_a_legend_once_that_is_gone(mixed):

@@ -402,10 +402,10 @@ class Events:
 
     def __repr__(self) -> str:
         distinct = [f"{each.title}: {np.count_nonzero(each.counts()):,} distinct" for each in self._columns]
-        return f"Events({'; '.join(self._count_and_span() + distinct + self._left_out())})"
+        return f"Events({'; '.join(self._count_and_span() + distinct + self._labelled() + self._left_out())})"
 
     def _repr_html_(self) -> str:
-        text = "; ".join(self._count_and_span() + self._left_out())
+        text = "; ".join(self._count_and_span() + self._labelled() + self._left_out())
         head = ("identifiers", "distinct", "busiest (events)")
         return html_table("Events", text, head, map(_busiest, self._columns), left=(0, 2))
 
@@ -415,6 +415,12 @@ class Events:
             return [count]
         first, last = span_of(self._times)
         return [count, f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"]
+
+    def _labelled(self) -> list[str]:
+        if self._labels is None:
+            return []
+        count = int(np.count_nonzero(self._labels.counts()))
+        return [f"{count:,} label{'s' * (count != 1)}"]
 
     def _left_out(self) -> list[str]:
         skipped, bad = self._skipped, self._bad_lines.count

@@ -96,8 +96,18 @@ def plot_sweep(sweep: Sweep, *, title: str | None = None, ax: Axes | None = None
     else:
         _draw_lines(ax, sweep)
     ax.set_xlabel(name_text(sweep.names[0]))
-    name_above(ax, title, " to ".join(dict.fromkeys([sweep.policies[0], sweep.policies[-1]])))
+    name_above(ax, title, _first_and_last(sweep))
     return ax
+
+
+def _first_and_last(sweep: Sweep) -> str:
+    """Return the policies of the smallest and the largest value, in words."""
+    policies = dict(zip(sweep.effects, sweep.policies, strict=True))
+    try:
+        ends = [policies[end(policies)] for end in (min, max)]
+    except TypeError:  # not all values can be compared
+        ends = [sweep.policies[0], sweep.policies[-1]]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _draw_lines(ax: Axes, sweep: Sweep) -> None:

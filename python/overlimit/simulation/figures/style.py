@@ -110,10 +110,23 @@ def name_text(name: object, most: int = NAME_LENGTH) -> str:
 
 def name_above(ax: Axes, title: str | None, policy: str = "") -> None:
     """Put a title above axes: the policy unless another is given or there; an empty one is none."""
-    if title is None and (ax.get_title() or not policy):
+    if title is None and (not policy or ax.get_title() or ax.get_title("left") or ax.get_title("right")):
         return
     text = title if title is not None else _in_lines(policy, int(width_of(ax) / _PIXELS_OF_A_CHARACTER))
     ax.set_title(text, fontsize="medium")
+    if title is None:
+        _make_way_for_titles(ax, text)
+
+
+def _make_way_for_titles(ax: Any, text: str) -> None:
+    """Remove a title that nobody has written once there is one on the left or on the right."""
+
+    def make_way(_: object) -> None:
+        if ax.get_title() == text and (ax.get_title("left") or ax.get_title("right")):
+            ax.title.set_text("")
+
+    for beside in (ax._left_title, ax._right_title):
+        beside.add_callback(make_way)
 
 
 def _in_lines(text: str, width: int) -> str:
