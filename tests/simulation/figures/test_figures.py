@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 from datetime import datetime
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot
@@ -30,24 +29,6 @@ from overlimit.simulation import (
 
 REFERENCES = Path(__file__).parent
 TOLERANCE = 12  # root mean square over 0 to 255: texts differ between versions of matplotlib, shapes do not
-
-
-@pytest.fixture(scope="module")
-def mixed():
-    return traffic.mix(
-        traffic.poisson(2, 1800, 40, label="people", seed=1),
-        traffic.bursty(0.5, 1800, 5, burst=30, label="mobile", seed=2),
-        traffic.scanner(3, 600, label="scanner", seed=3),
-    )
-
-
-@pytest.fixture(autouse=True)
-def style():
-    with mpl.rc_context({"figure.autolayout": False}):
-        mpl.rcdefaults()
-        pyplot.switch_backend("agg")
-        yield
-    pyplot.close("all")
 
 
 def pixels(source):
@@ -107,16 +88,6 @@ def test_a_timeline_counts_in_stretches_of_any_width(mixed, every, unit):
     of_labels = [stairs.get_data() for stairs in ax.patches[:3]]
     refused = [(each.values - each.baseline).sum() for each in of_labels]
     assert refused == [table.loc[label, "refused"] for label in ("people", "mobile", "scanner")]
-
-
-@pytest.fixture(scope="module")
-def busy():
-    """One address with bursts, and single requests between them."""
-    return traffic.mix(
-        traffic.bursty(0.25, 1800, ["ip:203.0.113.7"], burst=12, label="page", seed=5),
-        traffic.poisson(0.1, 1800, ["ip:203.0.113.7"], label="page", seed=6),
-        traffic.poisson(1, 1800, label="others", seed=7),
-    )
 
 
 def test_levels(busy):
@@ -522,60 +493,6 @@ def test_percentages_of_bars_do_not_touch():
     assert len(own.texts) == 40
     assert_apart(own.texts)
     assert not compare(events, policies).plot(ax=new_axes(4)).texts
-
-
-def bucket(rate, burst):
-    return TokenBucket(rate, 60, burst=burst)
-
-
-@pytest.mark.parametrize(("width", "title"), [(4, "after"), (6, "before"), (4, "default"), (6, "default")])
-def test_titles_legends_and_labels_fit_into_figures_and_do_not_overlap(mixed, busy, width, title):
-    policy = (["20/minute", "100/10 minutes"], Penalty(60))
-    for draw in (
-        lambda ax: plot_timeline(replay(mixed, "60/minute"), ax=ax),
-        lambda ax: plot_heatmap(replay(mixed, "10/minute"), ax=ax),
-        lambda ax: plot_level(busy, policy, "ip:203.0.113.7", ax=ax),
-        lambda ax: plot_sweep(sweep(mixed, lambda n: f"{n}/minute", [10, 20, 40]), ax=ax),
-        lambda ax: compare(mixed, {"today": "100/minute", "new": "20/minute"}).plot(ax=ax),
-        lambda ax: sweep(mixed, bucket, {"rate": [5, 10], "burst": [5, 90, 1500]}).plot(ax=ax),
-    ):
-        ax = new_axes(width)
-        if title == "before":
-            ax.set_title("A title of one's own")
-        draw(ax)
-        if title == "after":
-            ax.set_title("A title of one's own")
-        assert title == "default" or ax.get_title() == "A title of one's own"
-        ax.get_figure().draw_without_rendering()
-        ticks = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text()]
-        assert all(left.x1 < right.x0 for left, right in pairwise(ticks))
-        assert all(bar.get_window_extent().x1 <= ax.get_window_extent().x1 for bar in ax.texts)
-        others = [ax.title, ax.get_legend(), ax.xaxis.label, ax.yaxis.label, ax.xaxis.get_offset_text()]
-        drawn = ax.get_window_extent()
-        boxes = [each.get_window_extent() for each in others if each]
-        boxes += [box for box in ticks if drawn.x0 <= (box.x0 + box.x1) / 2 <= drawn.x1]
-        boxes = [box for box in boxes if box.width]
-        assert all(-1 <= box.x0 and box.x1 <= width * 100 + 1 and box.y1 <= 341 for box in boxes)
-        assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
-
-
-@pytest.mark.parametrize("place", ["left", "center", "right"])
-def test_a_title_of_ones_own_is_the_only_one(mixed, place):
-    before, after = new_axes(), new_axes()
-    before.set_title("own", loc=place)
-    for ax in (before, after):
-        plot_timeline(replay(mixed, "60/minute"), ax=ax)
-    after.set_title("own", loc=place)
-    for ax in (before, after):
-        assert sorted(map(ax.get_title, ("left", "center", "right"))) == ["", "", "own"]
-
-
-def test_a_title_is_where_it_is_without_a_legend_once_that_is_gone(mixed):
-    ax = plot_timeline(replay(mixed, "60/minute"), ax=new_axes())
-    ax.set_title("title")
-    ax.get_legend().remove()
-    ax.get_figure().draw_without_rendering()
-    assert ax.title.get_window_extent().y0 < ax.get_window_extent().y1 + 10
 
 
 def test_lines_are_seen_on_a_dark_background(mixed):

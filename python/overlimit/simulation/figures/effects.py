@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from overlimit._messages.texts import percent, short_repr
+from overlimit.simulation.figures.above import keep_in_figure, legend_above, name_above
 from overlimit.simulation.figures.maps import draw_map
 from overlimit.simulation.figures.style import (
     LABEL_LENGTH,
     LABELS,
     SHARES,
     axes_for,
-    legend_above,
-    name_above,
     name_text,
     names_beside,
     numbers_on,
@@ -127,6 +126,7 @@ def _draw_lines(ax: Axes, sweep: Sweep) -> None:
     right.set_ylabel("most cost in 60 s")
     numbers_on(right.yaxis, whole=True)
     legend_above(ax, handles + _left_out(ax, effects))
+    keep_in_figure(right, ax)
 
 
 def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, str, list[float]]]:

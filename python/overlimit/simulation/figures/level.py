@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from overlimit import Limiter, ManualClock, MemoryStore
 from overlimit._messages.texts import nearest, short_repr
+from overlimit.simulation.figures.above import legend_above, name_above
 from overlimit.simulation.figures.style import (
     COLOURS,
     REFUSED,
     axes_for,
-    legend_above,
-    name_above,
     name_text,
     shares_on,
     times_on,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from overlimit._messages.texts import number_text, seconds_text
 from overlimit.limits.quantities import micros
 from overlimit.simulation.events.labels import label_of_each
+from overlimit.simulation.figures.above import legend_above, name_above
 from overlimit.simulation.figures.style import (
     LABEL_LENGTH,
     LABELS,
@@ -18,8 +19,6 @@ from overlimit.simulation.figures.style import (
     REFUSED,
     axes_for,
     few_to_many,
-    legend_above,
-    name_above,
     name_text,
     names_beside,
     numbers_on,

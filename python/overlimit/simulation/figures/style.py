@@ -1,8 +1,7 @@
-"""What all figures share: colours, names, new axes, legends, axes of time and of shares."""
+"""What all figures share: colours, names, new axes, axes of time, of shares and of numbers."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,10 +35,9 @@ LABEL_LENGTH: Final = 15
 _WIDTH: Final = 6.0
 _HEIGHT: Final = 3.4
 _MOST_HEIGHT: Final = 20.0
-_LEGENDS: Final = ((3, "small"), (2, "small"), (2, "x-small"), (1, "small"))
 _NAMES_SHARE: Final = 0.4
-_PIXELS_OF_A_CHARACTER: Final = 7
-_LEAST_LENGTH: Final = 9
+PIXELS_OF_A_CHARACTER: Final = 7
+LEAST_LENGTH: Final = 9
 _LEAST_LABEL: Final = 5
 
 
@@ -60,96 +58,31 @@ def width_of(ax: Axes) -> float:
     return float(ax.get_window_extent().width / figure.dpi * 100)
 
 
-def legend_above(ax: Axes, handles: list[Any] | None = None, *, from_left: bool = True) -> None:
-    """Put the legend above the axes, where it hides nothing, in as many columns as have room."""
-    handles = ax.get_legend_handles_labels()[0] if handles is None else handles
-    for columns, size in _LEGENDS:
-        legend = ax.legend(
-            handles=handles,
-            loc="lower left" if from_left else "lower right",
-            bbox_to_anchor=(0 if from_left else 1, 1),
-            ncols=columns,
-            frameon=False,
-            fontsize=size,
-            borderaxespad=0.2,
-            labelspacing=0.3,
-            columnspacing=1.2,
-            handlelength=1.6,
-        )
-        # Axes are laid out later, and then become a little wider.
-        if legend.get_window_extent().width <= 1.05 * ax.get_window_extent().width:
-            break
-    _keep_titles_above(ax)
-
-
-def _keep_titles_above(ax: Axes) -> None:
-    """Have matplotlib put titles above the legend, also those that are set later.
-
-    It puts them above whatever belongs to the axes; so something invisible is where the legend is.
-    """
-    place = ax.inset_axes((0, 1, 1, 0), visible=False)
-    place.set_axes_locator(_place_of_legend)
-
-
-def _place_of_legend(ax: Any, renderer: Any) -> Any:
-    box = (ax.get_legend() or ax).get_window_extent(renderer)
-    return box.transformed(ax.get_figure().transSubfigure.inverted())
-
-
 def name_text(name: object, most: int = NAME_LENGTH) -> str:
     """Return a name that others chose as a label: what cannot be drawn is an escape, a long one is cut.
 
     The middle is left out, because both ends of names such as addresses and paths tell them apart.
     """
-    text = _drawable(printable(name))
+    text = drawable(printable(name))
     if len(text) > most:
         tail = (most - 1) // 2
         text = f"{text[: most - 1 - tail]}\u2026{text[-tail:]}"
     return text.replace("$", r"\$")  # which would begin a formula
 
 
-def name_above(ax: Axes, title: str | None, policy: str = "") -> None:
-    """Put a title above axes: the policy unless another is given or there; an empty one is none."""
-    if title is None and (not policy or ax.get_title() or ax.get_title("left") or ax.get_title("right")):
-        return
-    text = title if title is not None else _in_lines(policy, int(width_of(ax) / _PIXELS_OF_A_CHARACTER))
-    ax.set_title(text, fontsize="medium")
-    if title is None:
-        _make_way_for_titles(ax, text)
-
-
-def _make_way_for_titles(ax: Any, text: str) -> None:
-    """Remove a title that nobody has written once there is one on the left or on the right."""
-
-    def make_way(_: object) -> None:
-        if ax.get_title() == text and (ax.get_title("left") or ax.get_title("right")):
-            ax.title.set_text("")
-
-    for beside in (ax._left_title, ax._right_title):
-        beside.add_callback(make_way)
-
-
-def _in_lines(text: str, width: int) -> str:
-    """Return a text that others chose in lines so wide, at most two."""
-    lines = textwrap.wrap(
-        _drawable(printable(text)), max(_LEAST_LENGTH, width), max_lines=2, placeholder="\u2026"
-    )
-    return "\n".join(lines).replace("$", r"\$")
-
-
 def names_beside(ax: Axes, names: Iterable[object], labels: Mapping[Any, object] | None = None) -> list[str]:
     """Return the texts of rows, which leave most of the width to them; with their labels in brackets."""
-    length = min(NAME_LENGTH, int(_NAMES_SHARE * width_of(ax) / _PIXELS_OF_A_CHARACTER))
-    of_label = max(_LEAST_LABEL, length - _LEAST_LENGTH - len(" ()"))
+    length = min(NAME_LENGTH, int(_NAMES_SHARE * width_of(ax) / PIXELS_OF_A_CHARACTER))
+    of_label = max(_LEAST_LABEL, length - LEAST_LENGTH - len(" ()"))
     texts = []
     for name in names:
         label = (labels or {}).get(name)
         behind = f" ({name_text(label, of_label)})" if label else ""
-        texts.append(name_text(name, max(_LEAST_LENGTH, length - len(behind))) + behind)
+        texts.append(name_text(name, max(LEAST_LENGTH, length - len(behind))) + behind)
     return texts
 
 
-def _drawable(text: str) -> str:
+def drawable(text: str) -> str:
     """Return a text in which characters that the fonts lack, which would be drawn as boxes, are escapes."""
     if text.isascii():
         return text
