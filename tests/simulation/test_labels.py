@@ -85,12 +85,14 @@ def test_what_labels_may_be():
         (["x"], ValueError, "labels has 1 rows, and times has 2"),
         ("office", TypeError, "labels must be a column"),
         ({"198.51.100.20": "office"}, ValueError, "write 'ip:198.51.100.20'"),
+        ({"2001:db8::7": "office"}, ValueError, "write 'ip:2001:db8::/64'"),
+        ({"ip:2001:db8::7": "office"}, ValueError, "write 'ip:2001:db8::/64'"),
         (lambda identifier: 0.5, TypeError, "a label must be a text, and a number a whole one, not 0.5"),
         ({"ip:198.51.100.20": ["office"]}, TypeError, "a label must be a text"),
     ],
 )
 def test_wrong_labels_say_what_to_write(labels, error, message):
-    events = Events([1, 2], {"ip": ["198.51.100.20", "198.51.100.21"]})
+    events = Events([1, 2], {"ip": ["198.51.100.20", "2001:db8::/64"]})
     with pytest.raises(error, match=message):
         events.with_labels(labels)
 

@@ -333,7 +333,8 @@ class Events:
         Raises
         ------
         ValueError
-            A column has another length, or an identifier of a dict lacks the name of its column.
+            A column has another length, or an identifier of a dict lacks the name of its column or
+            is an IPv6 address of which the events have the network.
         TypeError
             Something is no label, or no column.
         """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from overlimit._messages.texts import short_repr
+from overlimit.http.identifying.addresses import grouped
 from overlimit.simulation.events.identifiers import Codes, Column, concatenated, label_column, label_of, named
 
 Label: TypeAlias = str | bytes
@@ -21,12 +22,12 @@ def labelled(columns: Sequence[Column], labels: object, other: object) -> Column
 
     A function is asked about each distinct identifier once. An event has the label of its first column that
     has one. Those without get ``other``, and none if that is empty. Raises TypeError for what cannot be a
-    label, ValueError for a column of another length or a dict with an identifier that lacks its column.
+    label, ValueError for a column of another length or a dict with an identifier that is held in other words.
     """
     numbers: dict[Label, int] = {}
     if isinstance(labels, Mapping):
         known = {label_of(identifier): _checked(label) for identifier, label in labels.items()}
-        _check_prefixes(known, columns)
+        _check_written(known, columns)
         codes = _codes_by(columns, known.get, numbers)
     elif callable(labels):
         codes = _codes_by(columns, _asked(labels), numbers)
@@ -97,14 +98,22 @@ def _checked(label: object) -> Label | None:
         ) from None
 
 
-def _check_prefixes(known: Mapping[Label | None, object], columns: Sequence[Column]) -> None:
-    """Raise ValueError for a value that is an identifier only with the name of its column in front."""
+def _check_written(known: Mapping[Label | None, object], columns: Sequence[Column]) -> None:
+    """Raise ValueError for what is an identifier only with its column's name in front, or as a network."""
     held = {label for column in columns for label in column.labels.tolist()}
     for identifier in known:
         if identifier is None or identifier in held:
             continue
-        for whole in (named(column.name, identifier) for column in columns):
+        for whole in (each for column in columns for each in _written_out(identifier, column.name)):
             if whole in held:
                 raise ValueError(
                     f"labels: {short_repr(identifier)} is no identifier of these events: write {whole!r}"
                 )
+
+
+def _written_out(identifier: Label, name: str | None) -> Iterator[Label]:
+    """Yield how an identifier may be held that is written in short: a log's IPv6 address is its network."""
+    whole = named(name, identifier)
+    yield whole
+    if isinstance(whole, str):
+        yield named(name, grouped(whole if name is None else whole.removeprefix(f"{name}:")))
