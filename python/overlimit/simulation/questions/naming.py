@@ -42,12 +42,11 @@ def events_of(events: Events, names: Sequence[Label], argument: str) -> Bools:
     columns = [*([] if events._labels is None else [events._labels]), *events._columns]
     found, missing = np.zeros(len(events), bool), dict.fromkeys(names)
     for column in columns:
-        chosen = np.zeros(len(column.labels) + 1, bool)
-        for k in [k for k, name in enumerate(column.labels.tolist()) if name in wanted]:
-            chosen[k] = True
-            if np.any(column.codes == k):
-                missing.pop(column.labels[k], None)
+        is_wanted = [name in wanted for name in column.labels.tolist()]
+        chosen = np.append(np.array(is_wanted, bool), [False])  # for events without one
         found |= chosen[column.codes]
+        for k in np.flatnonzero(chosen[:-1] & (column.counts() > 0)).tolist():
+            missing.pop(column.labels[k], None)
     if missing:
         raise ValueError(f"{argument}: {_what_is_wrong(list(missing), columns, events._labels)}")
     return found
