@@ -15,6 +15,7 @@ from overlimit.limits.quantities import UNITS_US, Seconds, micros
 from overlimit.simulation.events.identifiers import Codes, label_index
 from overlimit.simulation.events.labels import label_of_each
 from overlimit.simulation.optional import required
+from overlimit.simulation.progress import interruptible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,7 +226,7 @@ def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.Dat
     frame = _counted(replay, codes, codes, len(names)).set_axis(label_index(names, "identifier"))
     labels = replay.events._labels
     if labels is not None:
-        frame["label"] = label_index(label_of_each(codes, len(names), labels))
+        frame["label"] = label_index(interruptible(label_of_each, codes, len(names), labels))
     return _worst_first(frame, top)
 
 
@@ -250,7 +251,8 @@ def _counted(replay: Replay, codes: Codes, groups: Codes, count: int) -> pd.Data
         np.bincount(groups[which], minlength=count) for which in (codes >= 0, (codes >= 0) & allowed)
     )
     longest = np.zeros(count)
-    locked = lock_outs(codes, replay.events.times, allowed, _in_order(replay, replay._retry_after()))
+    retry_after = _in_order(replay, replay._retry_after())
+    locked = interruptible(lock_outs, codes, replay.events.times, allowed, retry_after)
     np.maximum.at(longest, groups[locked.first], locked.seconds)
     columns = {"sent": sent, "passed": passed, "refused": sent - passed, "longest_lock_out": longest}
     frame: pd.DataFrame = pandas.DataFrame(columns)
