@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlimit import Penalty, SlidingLog
-from overlimit.simulation import Events, replay
+from overlimit.simulation import Events, compare, replay
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 300), st.sampled_from(["a", "b", "c", None]), st.sampled_from(["x", "y"])),
@@ -32,10 +32,10 @@ def built(rows):
 def modelled(events, labels, other):
     """Return each event's first label, of its columns in their order."""
     found = [[labels.get(each) for each in event.identifiers if labels.get(each)] for event in events]
-    return [(of_event or [other or None])[0] for of_event in found]
+    return [(of_event or [other])[0] for of_event in found]
 
 
-@given(ROWS, LABELS, st.sampled_from(["", "rest", "office"]))
+@given(ROWS, LABELS, st.sampled_from(["", "rest", "office", None]))
 def test_an_event_has_the_label_of_its_first_column_that_has_one(rows, labels, other):
     events = built(rows)
     labelled = events.with_labels(labels, other=other)
@@ -71,11 +71,11 @@ def test_a_function_is_asked_about_each_identifier_that_occurs_once():
 
 def test_what_labels_may_be():
     events = Events([2, 1, 3], [7, 8, 9])
-    assert events.with_labels({7: "office", b"8": 5}).labels.tolist() == ["5", "office", None]
+    assert events.with_labels({7: "office", b"8": 5}).labels.tolist() == ["5", "office", ""]
     column = pd.Categorical(["x", None, "y"])
     assert events.with_labels(column, other="z").labels.tolist() == ["x", "z", "y"]
-    assert events.with_labels(lambda identifier: math.nan).labels.tolist() == [None] * 3
-    assert events.with_labels({}).labels.tolist() == [None] * 3
+    assert events.with_labels(lambda identifier: math.nan).labels.tolist() == [""] * 3
+    assert events.with_labels({}, other=None).labels.tolist() == [None] * 3
     assert Events([], []).with_labels({"a": "b"}).labels.tolist() == []
 
 
@@ -95,6 +95,22 @@ def test_wrong_labels_say_what_to_write(labels, error, message):
     events = Events([1, 2], {"ip": ["198.51.100.20", "2001:db8::/64"]})
     with pytest.raises(error, match=message):
         events.with_labels(labels)
+
+
+def test_an_empty_label_is_as_none():
+    events = Events([1, 2, 3, 4], ["a", "b", "c", "b"])
+    empty, none = events.with_labels({"a": "office"}), events.with_labels({"a": "office"}, other=None)
+    assert empty == none == Events(events.times, events.identifiers, unit="us", labels=empty.labels)
+    assert "; 1 label)" in repr(empty)
+    answers = [replay(each, "1/minute") for each in (empty, none)]
+    assert answers[0].by_label().equals(answers[1].by_label())
+    assert answers[0].by_label()["sent"].to_dict() == {"": 3, "office": 1}
+    assert answers[0].by_identifier()["label"].to_dict() == {"b": "", "a": "office", "c": ""}
+    compared = [compare(each, {"one": "1/minute"}) for each in (empty, none)]
+    assert list(compared[0].effects["one"].refused_by_label) == ["office"]
+    assert compared[0].to_pandas().equals(compared[1].to_pandas())
+    texts = [[text.get_text() for text in each.plot().get_legend().get_texts()] for each in answers]
+    assert texts == [["refused: office (0)", "refused: others (1)", "passed", "sent"]] * 2
 
 
 def test_events_differ_in_the_order_of_their_columns():

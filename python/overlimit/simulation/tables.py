@@ -12,8 +12,8 @@ from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar
 from overlimit.limits.quantities import UNITS_US, Seconds, micros
-from overlimit.simulation.events.identifiers import Codes, label_index
-from overlimit.simulation.events.labels import label_of_each
+from overlimit.simulation.events.identifiers import Codes, Column, label_index
+from overlimit.simulation.events.labels import label_of_each, without_empty
 from overlimit.simulation.optional import required
 from overlimit.simulation.progress import interruptible
 
@@ -216,6 +216,11 @@ def _least_left(least_left: int, most: int) -> float:
     return min(1.0, least_left / most) if most else np.nan
 
 
+def labels_of_events(events: Events) -> Column | None:
+    """Return the labels by which events are told apart; None without any."""
+    return None if events._labels is None else without_empty(events._labels)
+
+
 def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.DataFrame:
     """Return the identifiers that were refused most: sent, passed, refused, longest lock-out in seconds.
 
@@ -224,7 +229,7 @@ def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.Dat
     required("pandas", "Replay.by_identifier")
     codes, names = codes_of(replay.events, column)
     frame = _counted(replay, codes, codes, len(names)).set_axis(label_index(names, "identifier"))
-    labels = replay.events._labels
+    labels = labels_of_events(replay.events)
     if labels is not None:
         frame["label"] = label_index(interruptible(label_of_each, codes, len(names), labels))
     return _worst_first(frame, top)
@@ -233,7 +238,7 @@ def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.Dat
 def by_label(replay: Replay) -> pd.DataFrame:
     """Return the same of each label, ``""`` for events without; a lock-out is of the event it begins with."""
     required("pandas", "Replay.by_label")
-    labels = replay.events._labels
+    labels = labels_of_events(replay.events)
     if labels is None:
         raise ValueError("these events have no labels: events.with_labels(...) returns events that do")
     codes, _ = codes_of(replay.events, None)
@@ -325,7 +330,7 @@ def counts_between(bounds: Ints, times: Ints) -> Ints:
 
 def refused_of_labels(replay: Replay) -> dict[str | bytes, Ints]:
     """Return when events of each label were refused, ``""`` for those without; empty without labels."""
-    labels = replay.events._labels
+    labels = labels_of_events(replay.events)
     if labels is None:
         return {}
     refused = np.flatnonzero(~allowed_in_order(replay))

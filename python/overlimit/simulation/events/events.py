@@ -25,7 +25,7 @@ from overlimit.simulation.events.identifiers import (
     rows_to_keep,
 )
 from overlimit.simulation.events.instants import Micros, instant_of, instants_of, span_of
-from overlimit.simulation.events.labels import concatenated_labels, labelled
+from overlimit.simulation.events.labels import concatenated_labels, labelled, without_empty
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
@@ -214,7 +214,10 @@ class Events:
         return len(self._times)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both have the same times, columns, costs and labels, in the order of times."""
+        """Tell whether both have the same times, columns, costs and labels, in the order of times.
+
+        An empty label is as none.
+        """
         if not isinstance(other, Events):
             return NotImplemented
         mine, others = self._compared(), other._compared()
@@ -224,7 +227,7 @@ class Events:
 
     def _compared(self) -> dict[object, npt.NDArray[Any]]:
         columns: dict[object, npt.NDArray[Any]] = {each.name: each.values() for each in self._columns}
-        labels = {} if self.labels is None else {"label": self.labels}
+        labels = {} if self._labels is None else {"label": without_empty(self._labels).values()}
         return columns | labels | {"time": self._times, "cost": self._costs}
 
     def __iter__(self) -> Iterator[Event]:
@@ -328,7 +331,7 @@ class Events:
             order of times. An event with several identifiers has the label of its first column that has one.
             None, NaN, NA and empty texts are no label.
         other
-            The label of the rest, by default none.
+            The label of the rest, by default the empty one, which tables and figures do not tell apart.
 
         Raises
         ------
@@ -420,7 +423,7 @@ class Events:
     def _labelled(self) -> list[str]:
         if self._labels is None:
             return []
-        count = int(np.count_nonzero(self._labels.counts()))
+        count = int(np.count_nonzero(without_empty(self._labels).counts()))
         return [f"{count:,} label{'s' * (count != 1)}"]
 
     def _left_out(self) -> list[str]:

@@ -21,7 +21,7 @@ def labelled(columns: Sequence[Column], labels: object, other: object) -> Column
     """Return the labels of events: a column of them, or those that a dict or a function has for identifiers.
 
     A function is asked about each distinct identifier once. An event has the label of its first column that
-    has one. Those without get ``other``, and none if that is empty. Raises TypeError for what cannot be a
+    has one. Those without get ``other``, and none if that is None. Raises TypeError for what cannot be a
     label, ValueError for a column of another length or a dict with an identifier that is held in other words.
     """
     numbers: dict[Label, int] = {}
@@ -34,10 +34,16 @@ def labelled(columns: Sequence[Column], labels: object, other: object) -> Column
     else:
         given = label_column(labels, len(columns[0].codes))
         codes, numbers = given.codes, {label: k for k, label in enumerate(given.labels.tolist())}
-    if (rest := _checked(other)) is not None:
+    if (rest := "" if other == "" else _checked(other)) is not None:
         number = numbers.setdefault(rest, len(numbers))
         codes = np.where(codes == _UNLABELLED, np.int32(number), codes)
     return Column(None, codes, np.fromiter(numbers, object, len(numbers)))
+
+
+def without_empty(labels: Column) -> Column:
+    """Return labels of which the empty one is none: it tells nobody apart."""
+    is_empty = np.array([not label for label in labels.labels.tolist()] + [False], bool)
+    return labels._replace(codes=np.where(is_empty[labels.codes], np.int32(_UNLABELLED), labels.codes))
 
 
 def concatenated_labels(labels: Sequence[Column | None], counts: Sequence[int]) -> Column | None:

@@ -32,6 +32,7 @@ from overlimit.simulation.tables import (
     codes_of,
     counts_between,
     in_periods,
+    labels_of_events,
     most_refused,
     period_bounds,
     refused_of_labels,
@@ -223,10 +224,10 @@ def plot_heatmap(
 
 def _labels_of(events: Events) -> dict[object, object]:
     """Return the label of each identifier; empty without labels."""
-    if events._labels is None:
+    if (labels := labels_of_events(events)) is None:
         return {}
     codes, names = codes_of(events, None)
-    return dict(zip(names.tolist(), label_of_each(codes, len(names), events._labels), strict=True))
+    return dict(zip(names.tolist(), label_of_each(codes, len(names), labels), strict=True))
 
 
 def _font_size(ax: Axes, rows: int) -> float:

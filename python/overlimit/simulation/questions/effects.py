@@ -14,7 +14,7 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.progress import Advance, interruptible, unseen
 from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question, limiter_of
-from overlimit.simulation.tables import codes_of, peak
+from overlimit.simulation.tables import codes_of, labels_of_events, peak
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +108,7 @@ class Trial:
         return tuple(self._names[worst].tolist())
 
     def _refused_by_label(self, allowed: Bools) -> dict[str | bytes, float]:
-        column = self.events._labels
+        column = labels_of_events(self.events)
         if column is None:
             return {}
         labelled = column.codes >= 0
