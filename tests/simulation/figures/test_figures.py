@@ -139,6 +139,22 @@ def test_levels_are_what_a_limiter_has_left_at_each_event(busy, limits, penalty)
     assert ax.lines[-1].get_xdata().astype(np.int64).tolist() == refusals
 
 
+def test_levels_of_very_many_events_are_shown_at_as_many_instants_as_a_figure_has():
+    events = Events(np.arange(30_000) / 10, ["a"] * 30_000)
+    ax = plot_level(events, "300/minute", "a")
+    assert len(ax.lines[0].get_xdata()) <= 2 * 10_000
+    assert len(ax.lines[-1].get_xdata()) == replay(events, "300/minute").refused
+    limiter = Limiter("300/minute", clock=(clock := ManualClock()))
+    drawn = ax.lines[0]
+    levels = dict(zip(drawn.get_xdata().astype(np.int64).tolist(), drawn.get_ydata().tolist(), strict=True))
+    for time in events.times[:5000].tolist():
+        clock.set(time / 1e6)
+        before, _, after = limiter.peek("a", cost=0), limiter.hit("a"), limiter.peek("a", cost=0)
+        if time in levels:
+            used = [1 - each.remaining / 300 for each in (before, after)]
+            assert min(abs(levels[time] - each) for each in used) < 1e-9
+
+
 def test_the_shade_is_where_a_lock_is():
     ax = plot_level(Events([0, 1, 2, 100], ["a"] * 4), ("2/minute", Penalty(30)), "a")
     (shade,) = ax.collections

@@ -86,11 +86,9 @@ class Suggestion:
         """Return what a value refuses: a share, and how many events of those who are to be spared."""
         tried = self._tried[value]
         share, spared = percent(_share_of(tried, self.of), self.refuse_at_most), tried.refused_spared
-        return (
-            f"{share}, and {spared:,} event{'s' * (spared != 1)} of {names_text(self.spare)}"
-            if spared
-            else share
-        )
+        if not spared:
+            return share
+        return f"{share}, and {spared:,} event{'s' * (spared != 1)} of {names_text(self.spare)}"
 
     def _what_to_change(self) -> str:
         low, high = (self._tried[value] for value in self.between)
