@@ -25,6 +25,7 @@ from overlimit.simulation.events.identifiers import (
     rows_to_keep,
 )
 from overlimit.simulation.events.instants import Micros, instant_of, instants_of, span_of
+from overlimit.simulation.events.labels import concatenated_labels, labelled, without_empty
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
@@ -213,17 +214,20 @@ class Events:
         return len(self._times)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both have the same times, identifiers, costs and labels, in the order of times."""
+        """Tell whether both have the same times, columns, costs and labels, in the order of times.
+
+        An empty label is as none.
+        """
         if not isinstance(other, Events):
             return NotImplemented
         mine, others = self._compared(), other._compared()
-        return mine.keys() == others.keys() and all(np.array_equal(mine[name], others[name]) for name in mine)
+        return list(mine) == list(others) and all(np.array_equal(mine[name], others[name]) for name in mine)
 
     __hash__ = None  # type: ignore[assignment]  # as of arrays
 
     def _compared(self) -> dict[object, npt.NDArray[Any]]:
         columns: dict[object, npt.NDArray[Any]] = {each.name: each.values() for each in self._columns}
-        labels = {} if self.labels is None else {"label": self.labels}
+        labels = {} if self._labels is None else {"label": without_empty(self._labels).values()}
         return columns | labels | {"time": self._times, "cost": self._costs}
 
     def __iter__(self) -> Iterator[Event]:
@@ -316,6 +320,33 @@ class Events:
         chosen[sorted(ranks, key=ranks.__getitem__)[:wanted]] = True
         return self[chosen[column.codes]]
 
+    def with_labels(self, labels: object, other: str | bytes | None = "") -> Events:
+        """Return the same events with other labels, by which answers are told apart.
+
+        Parameters
+        ----------
+        labels
+            A dict of labels by identifier, such as ``{"ip:198.51.100.20": "office"}``; a function that
+            returns the label of an identifier, and is called once for each distinct one; or a column, in the
+            order of times. An event with several identifiers has the label of its first column that has one.
+            None, NaN, NA and empty texts are no label.
+        other
+            The label of the rest, by default the empty one, which tables and figures do not tell apart.
+
+        Raises
+        ------
+        ValueError
+            A column has another length, or an identifier of a dict lacks the name of its column or
+            is an IPv6 address of which the events have the network.
+        TypeError
+            Something is no label, or no column.
+        """
+        column = labelled(self._columns, labels, other)
+        parts = self._times, self._columns, self._costs, column
+        found = Events._of(*parts, skipped=self._skipped, bad_lines=self._bad_lines)
+        found._order = self._order
+        return found
+
     def _column(self, name: str | None) -> Column:
         """Return a column by its name; None: the first."""
         for column in self._columns:
@@ -350,7 +381,7 @@ class Events:
             np.concatenate([part._times for part in parts]),
             [concatenated(columns) for columns in zip(*(part._columns for part in parts), strict=True)],
             np.concatenate([part._costs for part in parts]),
-            _concatenated_labels(parts),
+            concatenated_labels([part._labels for part in parts], list(map(len, parts))),
             skipped=skipped,
             bad_lines=bad_lines,
         )
@@ -375,10 +406,10 @@ class Events:
 
     def __repr__(self) -> str:
         distinct = [f"{each.title}: {np.count_nonzero(each.counts()):,} distinct" for each in self._columns]
-        return f"Events({'; '.join(self._count_and_span() + distinct + self._left_out())})"
+        return f"Events({'; '.join(self._count_and_span() + distinct + self._labelled() + self._left_out())})"
 
     def _repr_html_(self) -> str:
-        text = "; ".join(self._count_and_span() + self._left_out())
+        text = "; ".join(self._count_and_span() + self._labelled() + self._left_out())
         head = ("identifiers", "distinct", "busiest (events)")
         return html_table("Events", text, head, map(_busiest, self._columns), left=(0, 2))
 
@@ -388,6 +419,12 @@ class Events:
             return [count]
         first, last = span_of(self._times)
         return [count, f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"]
+
+    def _labelled(self) -> list[str]:
+        if self._labels is None:
+            return []
+        count = int(np.count_nonzero(without_empty(self._labels).counts()))
+        return [f"{count:,} label{'s' * (count != 1)}"]
 
     def _left_out(self) -> list[str]:
         skipped, bad = self._skipped, self._bad_lines.count
@@ -409,15 +446,6 @@ def _rank(label: str | bytes, seed: int) -> bytes:
     """Return a number of a label that is random, but the same in every run."""
     text = label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16, key=repr(seed).encode()[:64]).digest()
-
-
-def _concatenated_labels(parts: Sequence[Events]) -> Column | None:
-    if all(part._labels is None for part in parts):
-        return None
-    none = np.empty(0, object)
-    return concatenated(
-        [part._labels or Column(None, np.full(len(part), -1, np.int32), none) for part in parts]
-    )
 
 
 class BadLine(NamedTuple):

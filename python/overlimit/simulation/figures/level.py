@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,11 +12,11 @@ import numpy.typing as npt
 
 from overlimit import Limiter, ManualClock, MemoryStore
 from overlimit._messages.texts import nearest, short_repr
+from overlimit.simulation.figures.above import legend_above, name_above
 from overlimit.simulation.figures.style import (
     COLOURS,
     REFUSED,
     axes_for,
-    legend_above,
     name_text,
     shares_on,
     times_on,
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from overlimit.simulation.events.events import Events
 
 _INSTANTS = 600
+_MOST_LOOKS = 10_000
 _LIMIT_LENGTH = 36
 _STYLES = ("-", "--", "-.", ":")
 _BYTES = 1 << 28
@@ -47,6 +51,7 @@ def plot_level(
     identifier: str | bytes,
     *,
     timezone: str = "UTC",
+    title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw how much of each limit one identifier has used, over time, and mark its refusals.
@@ -64,6 +69,8 @@ def plot_level(
         An identifier as decisions show it, such as ``"ip:203.0.113.7"``.
     timezone
         In which time zone times are shown.
+    title
+        What is written above it, by default nothing: the legend has the limits.
     ax
         Axes to draw into; by default those of a new figure.
 
@@ -100,6 +107,7 @@ def plot_level(
     shares_on(ax.yaxis)
     times_on(ax, timezone)
     legend_above(ax)
+    name_above(ax, title)
     return ax
 
 
@@ -144,23 +152,35 @@ def _levels(events: Events, limiter: Limiter, identifier: str | bytes) -> _Level
         used.append(1 - _remaining(decision) / most)
         locked.append(decision.status == "locked")
 
+    closest = _closest_looks(events)
     for time, cost in _steps(events):
         clock.set(time / 1e6)
-        look(time, asked.peek(identifier, cost=0))
-        if cost is not None:
-            decision = asked.hit(identifier, cost=cost)
-            refusals.extend([] if decision else [time])
+        is_seen = not times or time - times[-1] >= closest
+        if is_seen:
             look(time, asked.peek(identifier, cost=0))
+        if cost is not None:
+            if not asked.hit(identifier, cost=cost):
+                refusals.append(time)
+            if is_seen:
+                look(time, asked.peek(identifier, cost=0))
     return _Levels(np.array(times), np.array(used), np.array(locked), np.array(refusals, np.int64))
+
+
+def _closest_looks(events: Events) -> int:
+    """Return how many us are between two looks at least: of very many events a figure cannot show each."""
+    if len(events) <= _MOST_LOOKS:
+        return 0
+    return int(events.times[-1] - events.times[0]) // _MOST_LOOKS
 
 
 def _remaining(decision: Decision) -> npt.NDArray[np.float64]:
     return np.array([detail.remaining for detail in decision.details], np.float64)
 
 
-def _steps(events: Events) -> list[tuple[int, int | None]]:
-    """Return the events' times and costs, and times between them at which there is none."""
-    first, last = int(events.times[0]), int(events.times[-1])
-    between: list[tuple[int, Any]] = [(int(time), None) for time in np.linspace(first, last, _INSTANTS)]
-    asked = [(int(time), int(cost)) for time, cost in zip(events.times, events.costs, strict=True)]
-    return sorted(between + asked, key=lambda step: step[0])
+def _steps(events: Events) -> Iterator[tuple[int, int | None]]:
+    """Yield the events' times and costs, and times between them at which there is none."""
+    between: list[tuple[int, Any]] = [
+        (int(time), None) for time in np.linspace(events.times[0], events.times[-1], _INSTANTS)
+    ]
+    asked = zip(events.times.tolist(), events.costs.tolist(), strict=True)
+    return merge(between, asked, key=itemgetter(0))
