@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from overlimit._display.notebooks import html_table
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import printable, short_repr
+from overlimit.simulation.events.bad_lines import BadLines
 from overlimit.simulation.events.costs import Costs, costs_of
 from overlimit.simulation.events.identifiers import (
     Column,
@@ -29,10 +29,6 @@ from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_KEPT = 10
-_LONGEST_TEXT = 1000
-
 
 Missing = Literal["raise", "skip"]
 
@@ -418,43 +414,3 @@ def _concatenated_labels(parts: Sequence[Events]) -> Column | None:
     return concatenated(
         [part._labels or Column(None, np.full(len(part), -1, np.int32), none) for part in parts]
     )
-
-
-class BadLine(NamedTuple):
-    """A line that could not be read: its file, its number from 1, and its text."""
-
-    file: str
-    line: int
-    text: str
-
-
-class BadLines:
-    """What could not be read of logs. Iterating yields the first ten as (file, line, text).
-
-    ``count`` says how many there are in all, by default as many as ``lines``.
-    """
-
-    __slots__ = ("_count", "_lines")
-
-    def __init__(self, lines: Iterable[BadLine] = (), count: int | None = None) -> None:
-        given = list(lines)
-        self._count = len(given) if count is None else count
-        self._lines = [line._replace(text=line.text[:_LONGEST_TEXT]) for line in given[:_KEPT]]
-
-    @property
-    def count(self) -> int:
-        """How many lines could not be read."""
-        return self._count
-
-    def __iter__(self) -> Iterator[BadLine]:
-        return iter(self._lines)
-
-    def __bool__(self) -> bool:
-        return self._count > 0
-
-    def __add__(self, other: BadLines) -> BadLines:
-        return BadLines([*self, *islice(other, _KEPT)], self._count + other._count)
-
-    def __repr__(self) -> str:
-        shown = "".join(f"\n  {file}:{line}: {text}" for file, line, text in self)
-        return f"BadLines({self._count:,})" + shown

@@ -1,24 +1,25 @@
 """The formats ``combined`` and ``common`` of nginx and Apache.
 
-Most lines are plain: no escapes, no control characters, no more quotes than the format has. Those are split
-by pyarrow's reader of CSV, which is several times as fast as a regular expression; a regular expression
-decides about the others, and about all of them where there is no pyarrow.
+Most lines are plain: printable ASCII without escapes, with quotes and spaces where the format has them. Where
+the fields of these are, numpy finds from the places of the quotes. A regular expression decides about the others,
+and about all lines where there is no pyarrow.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.simulation.logs.chunks import Chunk, decoded
+from overlimit.simulation.logs.arrow_texts import Positions, slices, texts_of
+from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.formats import Batch, Format, Table, Wanted, matched
-from overlimit.simulation.optional import required
+from overlimit.simulation.logs.lines import Lines, Mask
+from overlimit.simulation.optional import is_installed, required
 
 _QUOTED = r'"(?P<%s>[^"\\]*(?:\\.[^"\\]*)*)"'
 _COMMON = (
@@ -29,18 +30,21 @@ _COMMON = (
 _AGENT = " " + _QUOTED % "referer" + " " + _QUOTED % "agent"
 _MORE = r"(?: .*)?"
 COMMON = re.compile(_COMMON + _MORE)
+COMBINED = re.compile(_COMMON + _AGENT + _MORE)
+_PREFIX = "^[^ ]+ [^ ]+ [^ ]+$"
 _REQUEST = re.compile(r"([A-Za-z-]+) (?:(.+) HTTP/[0-9.]+|(.+))")
+_REQUEST_GROUPS = r"^(?P<method>[A-Za-z-]+) (?:(?P<path>.+) HTTP/[0-9.]+|(?P<rest>.+))$"
 
 _FIELDS = ("ip", "user", "time", "method", "path", "status", "bytes", "referer", "agent")
 _OF_REQUEST = {"method", "path"}
+_OF_PREFIX = {"ip": 0, "user": 2}
 _WHOLE = ("status", "bytes")
 
-_NEWLINE, _QUOTE, _SPECIAL = 1, 2, 3
-_KINDS = np.zeros(256, np.uint8)
-_KINDS[:32] = _KINDS[127:] = _KINDS[ord("\\")] = _SPECIAL
-_KINDS[ord("\n")] = _NEWLINE
-_KINDS[ord('"')] = _QUOTE
-_FIRST_PLAIN, _LAST_PLAIN = np.uint8(32), np.uint8(126)
+# What precedes the quote of a request, as in `[10/Oct/2025:13:55:36 +0200] "`.
+_TIME = len("[10/Oct/2025:13:55:36 +0200]")
+_SHORTEST_PREFIX = len("a - -")
+_MOST_DIGITS_OF_SIZE = 15
+_SPACE, _OPEN, _CLOSE, _QUOTE, _ZERO, _DASH = b' []"0-'
 
 
 class AccessLog(Format):
@@ -50,11 +54,9 @@ class AccessLog(Format):
     free_without_cost = True
 
     def __init__(self, *, combined: bool) -> None:
+        self._combined = combined
         self._fields = _FIELDS if combined else _FIELDS[:-2]
-        self._match = re.compile(_COMMON + (_AGENT if combined else "") + _MORE).fullmatch
-        self._split = partial(_split, quotes=6 if combined else 2)
-        self._layout = ["ip", "ident", "user", "day", "zone", "request", "status", "bytes"]
-        self._layout += ["referer", "agent"] if combined else []
+        self._match = (COMBINED if combined else COMMON).fullmatch
 
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
@@ -63,181 +65,174 @@ class AccessLog(Format):
         names = set(wanted.among(self._fields))
         stored = sorted(names - _OF_REQUEST) + (["request"] if names & _OF_REQUEST else [])
         for chunk in chunks:
-            batch = self._batch(chunk, stored)
-            yield batch._replace(tables=[_finished(table, wanted.all) for table in batch.tables])
+            batch = self._batch(Lines(chunk), stored)
+            yield batch._replace(tables=[_finished(table, names, wanted.all) for table in batch.tables])
 
-    def _batch(self, chunk: Chunk, names: list[str]) -> Batch:
-        csv = _arrow_csv()
-        if csv is None:
-            lines = chunk.lines()
-            return self._matched(names, lines, np.arange(chunk.first, chunk.first + len(lines)))
-        split = self._split(chunk.data)
-        plain, refused = _read_plain(csv, split, chunk.first, self._layout, names)
-        others = [
-            (k, decoded(split.line(k)).removesuffix("\r")) for k in np.flatnonzero(split.special).tolist()
-        ]
-        numbers = np.array([chunk.first + k for k, _ in others] + [line for line, _ in refused], np.int64)
-        batch = self._matched(names, [text for _, text in others] + [text for _, text in refused], numbers)
-        return Batch([plain, *batch.tables], batch.bad)
-
-    def _matched(self, names: list[str], lines: list[str], numbers: npt.NDArray[np.int64]) -> Batch:
-        batch = matched(self._match, names, lines, numbers)
-        tables = [
-            table._replace(columns={name: _without_dashes(name, c) for name, c in table.columns.items()})
-            for table in batch.tables
-        ]
-        return batch._replace(tables=tables)
+    def _batch(self, lines: Lines, names: list[str]) -> Batch:
+        tables = []
+        todo = np.ones(len(lines), bool)
+        if is_installed("pyarrow"):
+            fields = _fields_of(lines, 6 if self._combined else 2)
+            columns, plain = _columns(fields, names)
+            rows = fields.lines[plain]
+            todo[rows] = False
+            tables.append(Table(columns, lines.first + rows, lambda row: lines.text(int(rows[row]))))
+        others = np.flatnonzero(todo)
+        batch = matched(self._match, names, lines.texts(others.tolist()), lines.first + others)
+        return Batch(tables + [_with_none(table) for table in batch.tables], batch.bad)
 
 
-class _Split(NamedTuple):
-    """Lines, where each begins, and which of them are special."""
+class _Fields(NamedTuple):
+    """Of lines that seem plain: which they are, where each begins, and where its quotes and its size end."""
 
-    data: bytes
-    starts: npt.NDArray[np.int64]
-    special: npt.NDArray[np.bool_]
+    of: Lines
+    lines: Positions
+    starts: Positions
+    quotes: npt.NDArray[np.int64]
+    size_ends: Positions
 
-    def line(self, k: int) -> bytes:
-        begin, end = self.starts[k : k + 2].tolist()
-        return self.data[begin : end - 1]
+    def bounds(self, name: str) -> tuple[Positions, Positions]:
+        """Return where a field begins and ends in each line."""
+        opening = self.quotes[:, 0]
+        if name == "prefix":
+            return self.starts, opening - _TIME - 2
+        if name == "time":
+            return opening - _TIME - 1, opening - 1
+        if name == "status":
+            return self.quotes[:, 1] + 2, self.quotes[:, 1] + 5
+        if name == "bytes":
+            return self.quotes[:, 1] + 6, self.size_ends
+        k = 2 * ("request", "referer", "agent").index(name)
+        return self.quotes[:, k] + 1, self.quotes[:, k + 1]
 
-    def plain(self) -> bytes:
-        """Return the other lines."""
-        if not self.special.any():
-            return self.data
-        kept = np.repeat(~self.special, np.diff(self.starts))
-        return np.frombuffer(self.data, np.uint8)[kept].tobytes()
-
-
-def _split(data: bytes, quotes: int) -> _Split:
-    """Find the lines that are not surely of the format's plain form."""
-    data = data if data.endswith(b"\n") else data + b"\n"
-    buffer = np.frombuffer(data, np.uint8)
-    at = np.flatnonzero(
-        (buffer - _FIRST_PLAIN > _LAST_PLAIN - _FIRST_PLAIN) | (buffer == ord('"')) | (buffer == ord("\\"))
-    )
-    kinds = _KINDS[buffer[at]]
-    ends = at[kinds == _NEWLINE]
-    line = np.cumsum(kinds == _NEWLINE)
-    quote = kinds == _QUOTE
-    special = np.bincount(line[quote], minlength=len(ends)) != quotes
-    special[line[kinds == _SPECIAL]] = True
-    marks = at[quote][~special[line[quote]]].reshape(-1, quotes)
-    special[np.flatnonzero(~special)] = ~_is_plain(buffer, marks)
-    return _Split(data, np.concatenate([[0], ends + 1]), special)
+    def texts(self, name: str) -> Any:
+        """Return a field of each line."""
+        return slices(self.of.data, *self.bounds(name))
 
 
-def _is_plain(buffer: npt.NDArray[np.uint8], marks: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Tell of each line, by where its quotes are, whether they enclose the fields that they should."""
-    opening, closing = marks[:, ::2], marks[:, 1::2]
-    plain: npt.NDArray[np.bool_] = (buffer[opening - 1] == ord(" ")).all(axis=1)
-    plain &= buffer[opening[:, 0] - 2] == ord("]")
-    after = buffer[closing + 1]
-    if marks.shape[1] == 2:
-        plain &= after[:, 0] == ord(" ")
-    else:
-        plain &= (after[:, :2] == ord(" ")).all(axis=1) & (after[:, 2] == ord("\n"))
-        plain &= opening[:, 2] == closing[:, 1] + 2
-    return plain
+def _fields_of(lines: Lines, count: int) -> _Fields:
+    """Find the lines in which quotes, spaces, the time, the status and the size are where they should be."""
+    buffer = lines.buffer
+    marks = np.flatnonzero((buffer == _QUOTE) | (buffer == ord("\n")))
+    ends = np.flatnonzero(buffer[marks] == ord("\n"))
+    firsts = np.append(0, ends[:-1] + 1)
+    has_quotes = ends - firsts >= count if count > 2 else ends - firsts == count
+    which = np.flatnonzero(has_quotes & ~_is_special(lines))
+    quotes = marks[firsts[which][:, None] + np.arange(count)]
+    which, quotes = (each[_has_time(buffer, lines.starts[which], quotes[:, 0])] for each in (which, quotes))
+    size_ends = quotes[:, 2] - 1 if count > 2 else lines.ends[which]
+    fields = _Fields(lines, which, lines.starts[which], quotes, size_ends)
+    good = _has_numbers(buffer, fields)
+    if count > 2:
+        good &= _has_agent(buffer, quotes, size_ends)
+    if good.all():
+        return fields
+    return _Fields(lines, which[good], fields.starts[good], quotes[good], size_ends[good])
 
 
-def _arrow_csv() -> Any:
-    """Return pyarrow's reader of CSV; None without pyarrow."""
-    try:
-        return required("pyarrow.csv", "reading logs quickly")
-    except ImportError:
-        return None
+def _is_special(lines: Lines) -> Mask:
+    special = lines.not_ascii()
+    if b"\\" in lines.data:
+        special |= lines.holding(np.flatnonzero(lines.buffer == ord("\\")))
+    return special
 
 
-def _read_plain(
-    csv: Any, split: _Split, first: int, layout: list[str], names: list[str]
-) -> tuple[Table, list[tuple[int, str]]]:
-    """Return the plain lines that have the form they should, and the others with their numbers."""
-    pyarrow = required("pyarrow", "reading logs quickly")
-    plain = np.flatnonzero(~split.special)
-    refused: list[int] = []
-
-    def refuse(row: Any) -> str:
-        refused.append(row.number - 1)
-        return "skip"
-
-    data = split.plain()
-    if data:
-        table = csv.read_csv(pyarrow.BufferReader(data), **_options(csv, layout, names, refuse, len(data)))
-        rows = np.delete(plain, refused)
-        good = _is_valid(table).to_numpy()
-        refused = [*plain[refused].tolist(), *rows[~good].tolist()]
-        rows, table = rows[good], table.filter(good)
-    else:
-        rows, table = plain, None
-    columns = {name: _field(table, name) for name in names}
-    text_of = lambda row: decoded(split.line(int(rows[row])))  # noqa: E731
-    return Table(columns, first + rows, text_of), [(first + k, decoded(split.line(k))) for k in refused]
+def _has_time(buffer: npt.NDArray[np.uint8], starts: Positions, opening: Positions) -> Mask:
+    before = opening - _TIME - 2
+    long_enough: Mask = before - starts >= _SHORTEST_PREFIX
+    before = np.where(long_enough, before, starts)
+    for place, letter in ((0, _SPACE), (1, _OPEN), (_TIME, _CLOSE), (_TIME + 1, _SPACE)):
+        long_enough &= buffer[np.minimum(before + place, len(buffer) - 1)] == letter
+    return long_enough
 
 
-def _options(
-    csv: Any, layout: list[str], names: list[str], refuse: Callable[[Any], str], size: int
-) -> dict[str, Any]:
-    pyarrow = required("pyarrow", "reading logs quickly")
-    always = {"ip", "ident", "user", "status", "bytes"}
-    read = always | {"day", "zone"} | set(names) - {"time"}
-    return {
-        "read_options": csv.ReadOptions(use_threads=False, block_size=size + 1, column_names=layout),
-        "parse_options": csv.ParseOptions(
-            delimiter=" ", quote_char='"', escape_char=False, double_quote=False, invalid_row_handler=refuse
-        ),
-        "convert_options": csv.ConvertOptions(
-            column_types=dict.fromkeys(layout, pyarrow.string()),
-            include_columns=[name for name in layout if name in read],
-            strings_can_be_null=True,
-            null_values=["-"],
-        ),
+def _has_agent(buffer: npt.NDArray[np.uint8], quotes: Positions, size_ends: Positions) -> Mask:
+    after = buffer[quotes[:, 5] + 1]
+    good: Mask = (after == ord("\n")) | (after == _SPACE)
+    good &= buffer[size_ends] == _SPACE
+    good &= (quotes[:, 4] == quotes[:, 3] + 2) & (buffer[quotes[:, 3] + 1] == _SPACE)
+    return good
+
+
+def _has_numbers(buffer: npt.NDArray[np.uint8], fields: _Fields) -> Mask:
+    """Tell whether there is a status of three digits and a size that is a number or a dash."""
+    closing = fields.quotes[:, 1]
+    begin, end = fields.bounds("bytes")
+    width = end - begin
+    good: Mask = (width > 0) & (width <= _MOST_DIGITS_OF_SIZE)
+    at = np.where(good, closing, 0)
+    good &= (buffer[at + 1] == _SPACE) & (buffer[at + 5] == _SPACE)
+    for place in (2, 3, 4):
+        good &= buffer[at + place] - _ZERO <= 9
+    sizes = _is_digits(buffer, np.where(good, begin, 0), np.where(good, width, 1))
+    return good & (sizes | ((width == 1) & (buffer[np.where(good, begin, 0)] == _DASH)))
+
+
+def _is_digits(buffer: npt.NDArray[np.uint8], begin: Positions, width: Positions) -> Mask:
+    good = np.ones(len(begin), bool)
+    for place in range(int(width.max(initial=0))):
+        digit = buffer[np.minimum(begin + place, len(buffer) - 1)] - _ZERO <= 9
+        good &= digit | (width <= place)
+    return good
+
+
+def _columns(fields: _Fields, names: list[str]) -> tuple[dict[str, Any], Mask]:
+    """Return fields of the lines that are plain, and which these are."""
+    compute = required("pyarrow.compute", "reading logs quickly")
+    # Addresses come again and again, so each prefix is taken apart once.
+    prefixes = fields.texts("prefix").dictionary_encode()
+    good = compute.match_substring_regex(prefixes.dictionary, _PREFIX).to_numpy(zero_copy_only=False)
+    parts = compute.split_pattern(prefixes.dictionary.filter(good), " ").flatten()
+    rows = prefixes.indices.to_numpy()
+    plain = good[rows]
+    numbers = (np.cumsum(good) - 1)[rows[plain]]
+    columns = {}
+    for name in names:
+        if name in _OF_PREFIX:
+            values = parts.take(np.arange(_OF_PREFIX[name], len(parts), 3))
+            columns[name] = _without_dashes(values).take(numbers)
+        else:
+            texts = fields.texts(name)
+            texts = texts if plain.all() else texts.filter(plain)
+            columns[name] = texts if name == "time" else _without_dashes(texts)
+    return columns, plain
+
+
+def _without_dashes(column: Any) -> Any:
+    """Return a column of texts with null instead of a dash."""
+    compute = required("pyarrow.compute", "reading logs quickly")
+    dashes = compute.equal(column, "-")
+    return compute.if_else(dashes, None, column) if dashes.true_count else column
+
+
+def _with_none(table: Table) -> Table:
+    columns = {
+        name: list(column) if name == "time" else [None if value == "-" else value for value in column]
+        for name, column in table.columns.items()
     }
+    return table._replace(columns=columns)
 
 
-def _is_valid(table: Any) -> Any:
-    """Tell of each row whether its fields are what the regular expression takes."""
-    compute = required("pyarrow.compute", "reading logs quickly")
-    status = compute.and_(
-        compute.ascii_is_decimal(table["status"]), compute.equal(compute.binary_length(table["status"]), 3)
-    )
-    valid = compute.and_(
-        compute.fill_null(status, False), compute.fill_null(compute.ascii_is_decimal(table["bytes"]), True)
-    )
-    for name in ("ip", "ident", "user"):
-        valid = compute.and_(valid, compute.fill_null(compute.not_equal(table[name], ""), True))
-    return valid
-
-
-def _field(table: Any, name: str) -> Any:
-    if table is None:
-        return []
-    if name != "time":
-        return table[name]
-    compute = required("pyarrow.compute", "reading logs quickly")
-    return compute.binary_join_element_wise(
-        compute.fill_null(table["day"], "-"), compute.fill_null(table["zone"], "-"), " "
-    )
-
-
-def _without_dashes(name: str, column: Any) -> list[str | None]:
-    return list(column) if name == "time" else [None if value == "-" else value for value in column]
-
-
-def _finished(table: Table, typed: bool) -> Table:
+def _finished(table: Table, names: set[str], typed: bool) -> Table:
     """Add what is made of other fields, and if ``typed``, turn numbers into numbers."""
     columns = dict(table.columns)
     if (requests := columns.pop("request", None)) is not None:
-        columns["method"], columns["path"] = _taken_apart(requests)
+        columns |= {name: c for name, c in _taken_apart(requests).items() if name in names}
     if typed:
         columns |= {name: _numbers(columns[name]) for name in _WHOLE}
     return table._replace(columns=columns)
 
 
-def _taken_apart(requests: Any) -> tuple[list[str | None], list[str | None]]:
-    """Return the methods and the paths of requests; None of those that are none."""
-    texts = requests if isinstance(requests, list) else requests.to_pylist()
-    found = [_REQUEST.fullmatch(text) if text else None for text in texts]
-    return [m and m[1] for m in found], [m and (m[2] or m[3]) for m in found]
+def _taken_apart(requests: Any) -> dict[str, Any]:
+    """Return the methods and the paths of requests; none of those that are none."""
+    texts = texts_of(requests)
+    if texts is None:
+        found = [_REQUEST.fullmatch(text) if text else None for text in requests]
+        return {"method": [m and m[1] for m in found], "path": [m and (m[2] or m[3]) for m in found]}
+    compute = required("pyarrow.compute", "reading logs quickly")
+    parts = compute.extract_regex(texts.column, _REQUEST_GROUPS)
+    method, path, rest = (compute.struct_field(parts, each) for each in ("method", "path", "rest"))
+    return {"method": method, "path": compute.if_else(compute.equal(path, ""), rest, path)}
 
 
 def _numbers(column: Any) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:

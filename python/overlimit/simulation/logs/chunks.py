@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
+import numpy as np
+
 from overlimit.simulation.optional import loaded, required
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -50,7 +52,7 @@ def bytes_of(path: Path, advance: Callable[[int], object]) -> Iterator[bytes]:
     ``advance`` is called with how many bytes of the file have been read since the last time. Raises CutFile
     if it ends early, once all that could be decompressed was yielded, and OSError if it cannot be read.
     """
-    make = _DECOMPRESSORS.get(path.suffix.lower())
+    make = COMPRESSIONS.get(path.suffix.lower())
     with path.open("rb") as file:
         pieces = _pieces(file, _COMPRESSED_PIECE if make else _PIECE, advance)
         yield from _decompressed(pieces, make) if make else pieces
@@ -87,7 +89,7 @@ def _decompress(decompressor: Any, data: bytes) -> bytes:
     return decompressed
 
 
-_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+COMPRESSIONS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.decompressobj(wbits=_GZIP),
     ".bz2": bz2.BZ2Decompressor,
     ".xz": lzma.LZMADecompressor,
@@ -102,7 +104,7 @@ _KEPT_OF_LONG_LINE = 1000
 
 
 class Chunk(NamedTuple):
-    """Whole lines of a file, and the number of the first, from 1."""
+    """Whole lines of a file, each with a line feed alone at its end, and the number of the first, from 1."""
 
     data: bytes
     first: int
@@ -110,9 +112,8 @@ class Chunk(NamedTuple):
     def lines(self) -> list[str]:
         """Return its lines without their ends."""
         lines = decoded(self.data).split("\n")
-        if not lines[-1]:
-            lines.pop()
-        return [line.removesuffix("\r") for line in lines] if b"\r" in self.data else lines
+        lines.pop()
+        return lines
 
 
 def decoded(data: bytes) -> str:
@@ -179,5 +180,10 @@ class ChunkReader:
         return rest
 
     def _chunk(self, data: bytes) -> Chunk:
-        first, self._next_line = self._next_line, self._next_line + data.count(b"\n")
-        return Chunk(data.removeprefix(_BYTE_ORDER_MARK) if first == 1 else data, first)
+        newlines = np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+        first, self._next_line = self._next_line, self._next_line + int(newlines)
+        if first == 1:
+            data = data.removeprefix(_BYTE_ORDER_MARK)
+        if not data.endswith(b"\n"):
+            data += b"\n"
+        return Chunk(data.replace(b"\r\n", b"\n") if b"\r" in data else data, first)
