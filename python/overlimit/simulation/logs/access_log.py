@@ -1,8 +1,8 @@
 """The formats ``combined`` and ``common`` of nginx and Apache.
 
-Most lines are plain: printable ASCII without escapes, with quotes and spaces where the format has them. Where
-the fields of these are, numpy finds from the places of the quotes. A regular expression decides about the others,
-and about all lines where there is no pyarrow.
+Most lines are plain: they have no escapes, and quotes and spaces where the format has them. Where the fields of
+these are, numpy finds from the places of the quotes. A regular expression decides about the others, and about
+all lines where there is no pyarrow.
 """
 
 from __future__ import annotations
@@ -31,13 +31,11 @@ _AGENT = " " + _QUOTED % "referer" + " " + _QUOTED % "agent"
 _MORE = r"(?: .*)?"
 COMMON = re.compile(_COMMON + _MORE)
 COMBINED = re.compile(_COMMON + _AGENT + _MORE)
-_PREFIX = "^[^ ]+ [^ ]+ [^ ]+$"
 _REQUEST = re.compile(r"([A-Za-z-]+) (?:(.+) HTTP/[0-9.]+|(.+))")
 _REQUEST_GROUPS = r"^(?P<method>[A-Za-z-]+) (?:(?P<path>.+) HTTP/[0-9.]+|(?P<rest>.+))$"
 
 _FIELDS = ("ip", "user", "time", "method", "path", "status", "bytes", "referer", "agent")
 _OF_REQUEST = {"method", "path"}
-_OF_PREFIX = {"ip": 0, "user": 2}
 _WHOLE = ("status", "bytes")
 
 # What precedes the quote of a request, as in `[10/Oct/2025:13:55:36 +0200] "`.
@@ -65,7 +63,7 @@ class AccessLog(Format):
         names = set(wanted.among(self._fields))
         stored = sorted(names - _OF_REQUEST) + (["request"] if names & _OF_REQUEST else [])
         for chunk in chunks:
-            batch = self._batch(Lines(chunk), stored)
+            batch = self._batch(Lines(chunk, with_quotes=True), stored)
             yield batch._replace(tables=[_finished(table, names, wanted.all) for table in batch.tables])
 
     def _batch(self, lines: Lines, names: list[str]) -> Batch:
@@ -83,25 +81,40 @@ class AccessLog(Format):
 
 
 class _Fields(NamedTuple):
-    """Of lines that seem plain: which they are, where each begins, and where its quotes and its size end."""
+    """Of lines that seem plain: which they are, where each begins and its first field ends, and its quotes."""
 
     of: Lines
     lines: Positions
     starts: Positions
+    ip_ends: Positions
     quotes: npt.NDArray[np.int64]
-    size_ends: Positions
+
+    def only(self, good: Mask) -> _Fields:
+        """Return those of some of the lines."""
+        if good.all():
+            return self
+        return _Fields(self.of, *(each[good] for each in self[1:]))
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether the lines have a referer and an agent."""
+        return self.quotes.shape[1] > 2
 
     def bounds(self, name: str) -> tuple[Positions, Positions]:
         """Return where a field begins and ends in each line."""
         opening = self.quotes[:, 0]
         if name == "prefix":
             return self.starts, opening - _TIME - 2
+        if name == "ip":
+            return self.starts, self.ip_ends
+        if name == "user":
+            return self.ip_ends + 3, opening - _TIME - 2
         if name == "time":
             return opening - _TIME - 1, opening - 1
         if name == "status":
             return self.quotes[:, 1] + 2, self.quotes[:, 1] + 5
         if name == "bytes":
-            return self.quotes[:, 1] + 6, self.size_ends
+            return self.quotes[:, 1] + 6, self.quotes[:, 2] - 1 if self.has_agent else self.of.ends[self.lines]
         k = 2 * ("request", "referer", "agent").index(name)
         return self.quotes[:, k] + 1, self.quotes[:, k + 1]
 
@@ -112,90 +125,117 @@ class _Fields(NamedTuple):
 
 def _fields_of(lines: Lines, count: int) -> _Fields:
     """Find the lines in which quotes, spaces, the time, the status and the size are where they should be."""
-    buffer = lines.buffer
-    marks = np.flatnonzero((buffer == _QUOTE) | (buffer == ord("\n")))
-    ends = np.flatnonzero(buffer[marks] == ord("\n"))
-    firsts = np.append(0, ends[:-1] + 1)
-    has_quotes = ends - firsts >= count if count > 2 else ends - firsts == count
-    which = np.flatnonzero(has_quotes & ~_is_special(lines))
-    quotes = marks[firsts[which][:, None] + np.arange(count)]
-    which, quotes = (each[_has_time(buffer, lines.starts[which], quotes[:, 0])] for each in (which, quotes))
-    size_ends = quotes[:, 2] - 1 if count > 2 else lines.ends[which]
-    fields = _Fields(lines, which, lines.starts[which], quotes, size_ends)
-    good = _has_numbers(buffer, fields)
-    if count > 2:
-        good &= _has_agent(buffer, quotes, size_ends)
-    if good.all():
-        return fields
-    return _Fields(lines, which[good], fields.starts[good], quotes[good], size_ends[good])
+    first_marks = np.append(0, lines.end_marks[:-1] + 1)
+    counts = lines.end_marks - first_marks
+    which = np.flatnonzero((counts >= count if count > 2 else counts == count) & ~_is_special(lines))
+    if len(which) == len(lines) and (counts == count).all():
+        quotes = lines.marks.reshape(-1, count + 1)[:, :-1]
+    else:
+        quotes = lines.marks.take(first_marks[which][:, None] + np.arange(count))
+    fields = _Fields(lines, which, lines.starts[which], lines.starts[which], quotes)
+    for check in (_has_time, _has_numbers, _has_agent):
+        fields = fields.only(check(fields))
+    return _with_names(fields)
+
+
+def _with_names(fields: _Fields) -> _Fields:
+    """Return the lines that begin with an address, a dash and a user, which mostly is a dash."""
+    letters_at = fields.of.letters_at
+    begin, end = fields.bounds("prefix")
+    ip_ends = end - len(" - -")
+    good: Mask = ip_ends > begin
+    for place, letter in enumerate(b" - -"):
+        good &= letters_at(np.maximum(ip_ends, 0) + place) == letter
+    named = np.flatnonzero(~good)
+    if len(named):
+        firsts, has_two = _spaces(slices(fields.of.data, begin[named], end[named]))
+        ip_ends[named] = begin[named] + firsts
+        good[named] = has_two & (firsts > 0) & (ip_ends[named] + 3 < end[named])
+        for place, letter in enumerate(b" - "):
+            good[named] &= letters_at(ip_ends[named] + place) == letter
+    return fields._replace(ip_ends=ip_ends).only(good)
+
+
+def _spaces(column: Any) -> tuple[Positions, Mask]:
+    """Return where the first space of each text is, and which texts have two."""
+    texts = texts_of(column)
+    assert texts is not None
+    spaces = np.flatnonzero(texts.bytes == _SPACE)
+    number = np.searchsorted(spaces, np.append(texts.starts, len(texts.bytes)))
+    first = np.append(spaces, 0)[number[:-1]] - texts.starts
+    return np.maximum(first, 0), np.diff(number) == 2
 
 
 def _is_special(lines: Lines) -> Mask:
-    special = lines.not_ascii()
+    """Return which lines have escapes, or bytes that are no text."""
+    special = np.zeros(len(lines), bool) if lines.is_utf8() else lines.not_ascii()
     if b"\\" in lines.data:
-        special |= lines.holding(np.flatnonzero(lines.buffer == ord("\\")))
+        special |= lines.holding(lines.places(ord("\\")))
     return special
 
 
-def _has_time(buffer: npt.NDArray[np.uint8], starts: Positions, opening: Positions) -> Mask:
-    before = opening - _TIME - 2
-    long_enough: Mask = before - starts >= _SHORTEST_PREFIX
-    before = np.where(long_enough, before, starts)
+def _has_time(fields: _Fields) -> Mask:
+    """Return which lines have room for a time and its brackets before the request."""
+    _, end = fields.bounds("prefix")
+    good: Mask = end - fields.starts >= _SHORTEST_PREFIX
+    end = np.where(good, end, 0)
+    letters_at = fields.of.letters_at
     for place, letter in ((0, _SPACE), (1, _OPEN), (_TIME, _CLOSE), (_TIME + 1, _SPACE)):
-        long_enough &= buffer[np.minimum(before + place, len(buffer) - 1)] == letter
-    return long_enough
-
-
-def _has_agent(buffer: npt.NDArray[np.uint8], quotes: Positions, size_ends: Positions) -> Mask:
-    after = buffer[quotes[:, 5] + 1]
-    good: Mask = (after == ord("\n")) | (after == _SPACE)
-    good &= buffer[size_ends] == _SPACE
-    good &= (quotes[:, 4] == quotes[:, 3] + 2) & (buffer[quotes[:, 3] + 1] == _SPACE)
+        good &= letters_at(end + place) == letter
     return good
 
 
-def _has_numbers(buffer: npt.NDArray[np.uint8], fields: _Fields) -> Mask:
-    """Tell whether there is a status of three digits and a size that is a number or a dash."""
-    closing = fields.quotes[:, 1]
+def _has_numbers(fields: _Fields) -> Mask:
+    """Return which lines have a status of three digits and a size that is a number or a dash."""
+    letters_at, closing = fields.of.letters_at, fields.quotes[:, 1]
     begin, end = fields.bounds("bytes")
     width = end - begin
     good: Mask = (width > 0) & (width <= _MOST_DIGITS_OF_SIZE)
-    at = np.where(good, closing, 0)
-    good &= (buffer[at + 1] == _SPACE) & (buffer[at + 5] == _SPACE)
+    begin, width, closing = (np.where(good, each, 0) for each in (begin, width, closing))
+    good &= (letters_at(closing + 1) == _SPACE) & (letters_at(closing + 5) == _SPACE)
     for place in (2, 3, 4):
-        good &= buffer[at + place] - _ZERO <= 9
-    sizes = _is_digits(buffer, np.where(good, begin, 0), np.where(good, width, 1))
-    return good & (sizes | ((width == 1) & (buffer[np.where(good, begin, 0)] == _DASH)))
+        good &= letters_at(closing + place) - _ZERO <= 9
+    sizes = (width == 1) & (letters_at(begin) == _DASH)
+    if not sizes.all():
+        sizes |= _is_digits(fields.of, begin, width)
+    return good & sizes
 
 
-def _is_digits(buffer: npt.NDArray[np.uint8], begin: Positions, width: Positions) -> Mask:
+def _has_agent(fields: _Fields) -> Mask:
+    """Return which lines go on with the quotes of a referer and an agent, if they should."""
+    if not fields.has_agent:
+        return np.ones(len(fields.lines), bool)
+    letters_at, quotes = fields.of.letters_at, fields.quotes
+    after = letters_at(quotes[:, 5] + 1)
+    good: Mask = (after == ord("\n")) | (after == _SPACE)
+    good &= letters_at(quotes[:, 2] - 1) == _SPACE
+    good &= (quotes[:, 4] == quotes[:, 3] + 2) & (letters_at(quotes[:, 3] + 1) == _SPACE)
+    return good
+
+
+def _is_digits(lines: Lines, begin: Positions, width: Positions) -> Mask:
     good = np.ones(len(begin), bool)
     for place in range(int(width.max(initial=0))):
-        digit = buffer[np.minimum(begin + place, len(buffer) - 1)] - _ZERO <= 9
+        digit = lines.letters_at(begin + place) - _ZERO <= 9
         good &= digit | (width <= place)
     return good
 
 
 def _columns(fields: _Fields, names: list[str]) -> tuple[dict[str, Any], Mask]:
-    """Return fields of the lines that are plain, and which these are."""
+    """Return fields of some lines, and which of these begin with one address and no more."""
+    arrow = required("pyarrow", "reading logs quickly")
     compute = required("pyarrow.compute", "reading logs quickly")
-    # Addresses come again and again, so each prefix is taken apart once.
-    prefixes = fields.texts("prefix").dictionary_encode()
-    good = compute.match_substring_regex(prefixes.dictionary, _PREFIX).to_numpy(zero_copy_only=False)
-    parts = compute.split_pattern(prefixes.dictionary.filter(good), " ").flatten()
-    rows = prefixes.indices.to_numpy()
-    plain = good[rows]
-    numbers = (np.cumsum(good) - 1)[rows[plain]]
-    columns = {}
-    for name in names:
-        if name in _OF_PREFIX:
-            values = parts.take(np.arange(_OF_PREFIX[name], len(parts), 3))
-            columns[name] = _without_dashes(values).take(numbers)
-        else:
-            texts = fields.texts(name)
-            texts = texts if plain.all() else texts.filter(plain)
-            columns[name] = texts if name == "time" else _without_dashes(texts)
-    return columns, plain
+    # Addresses come again and again, so each is looked at once.
+    ips = fields.texts("ip").dictionary_encode()
+    is_several = compute.match_substring(ips.dictionary, " ").to_numpy(zero_copy_only=False)
+    good = ~is_several[ips.indices.to_numpy()] if is_several.any() else np.ones(len(ips), bool)
+    columns = {name: fields.texts(name) for name in names if name != "ip"}
+    columns = {name: each if name == "time" else _without_dashes(each) for name, each in columns.items()}
+    if "ip" in names:
+        columns["ip"] = arrow.DictionaryArray.from_arrays(ips.indices, _without_dashes(ips.dictionary))
+    if not good.all():
+        columns = {name: column.filter(good) for name, column in columns.items()}
+    return columns, good
 
 
 def _without_dashes(column: Any) -> Any:

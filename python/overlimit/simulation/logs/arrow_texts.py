@@ -61,7 +61,7 @@ def texts_of(column: Any) -> Texts | None:
     return Texts(column, letters, at[:-1], lengths)
 
 
-def slices(data: bytes, starts: Positions, ends: Positions) -> Any:
+def slices(data: Any, starts: Positions, ends: Positions) -> Any:
     """Return a column of texts, each a part of ``data``, whose parts do not overlap and are in order."""
     pyarrow = required("pyarrow", "reading logs quickly")
     bounds = np.empty(2 * len(starts) + 1, np.int32)
@@ -71,8 +71,8 @@ def slices(data: bytes, starts: Positions, ends: Positions) -> Any:
     return parts.take(np.arange(0, 2 * len(starts), 2))
 
 
-def dictionary_of(column: Any) -> tuple[npt.NDArray[np.int32], list[str]] | None:
-    """Return the distinct texts of a column, and which each row has, -1 where it is null; None if it has others."""
+def dictionary_of(column: Any) -> tuple[npt.NDArray[np.int32], Texts] | None:
+    """Return which text each row has, -1 where it is null, and the texts; None if the column has others."""
     pyarrow = loaded("pyarrow")
     if pyarrow is None:
         return None
@@ -81,8 +81,9 @@ def dictionary_of(column: Any) -> tuple[npt.NDArray[np.int32], list[str]] | None
     texts = texts_of(column)
     if texts is not None:
         column = texts.column.dictionary_encode()
-    is_dictionary = isinstance(column, pyarrow.DictionaryArray)
-    if not is_dictionary or not pyarrow.types.is_string(column.type.value_type):
+    if not isinstance(column, pyarrow.DictionaryArray):
         return None
-    codes = column.indices.cast("int32").fill_null(-1).to_numpy(zero_copy_only=False)
-    return codes, column.dictionary.to_pylist()
+    texts = texts_of(column.dictionary)
+    if texts is None:
+        return None
+    return column.indices.cast("int32").fill_null(-1).to_numpy(zero_copy_only=False), texts

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from overlimit.simulation.optional import loaded, required
 
@@ -98,6 +99,7 @@ COMPRESSIONS: dict[str, Callable[[], Any]] = {
 
 
 _CHUNK = 4 << 20
+_BLOCK = 1 << 17
 _LONGEST_LINE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_OF_LONG_LINE = 1000
@@ -162,11 +164,13 @@ class ChunkReader:
 
     def _whole_lines(self) -> Iterator[Chunk]:
         """Yield the lines that have come to their end; what follows stays."""
-        data = b"".join(self._pending)
-        end = data.rfind(b"\n") + 1
-        self._pending, self._pending_size = [data[end:]], len(data) - end
-        if end:
-            yield self._chunk(data[:end])
+        for k in range(len(self._pending) - 1, -1, -1):
+            if end := self._pending[k].rfind(b"\n") + 1:
+                rest = [self._pending[k][end:], *self._pending[k + 1 :]]
+                whole = [*self._pending[:k], memoryview(self._pending[k])[:end]]
+                self._pending, self._pending_size = rest, sum(map(len, rest))
+                yield self._chunk(b"".join(whole))
+                return
 
     def _skip_long_line(self) -> None:
         if self._pending_size > _LONGEST_LINE:
@@ -180,10 +184,26 @@ class ChunkReader:
         return rest
 
     def _chunk(self, data: bytes) -> Chunk:
-        newlines = np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-        first, self._next_line = self._next_line, self._next_line + int(newlines)
+        newlines = sum(np.count_nonzero(block == ord("\n")) for _, block in blocks(data))
+        first, self._next_line = self._next_line, self._next_line + newlines
         if first == 1:
             data = data.removeprefix(_BYTE_ORDER_MARK)
         if not data.endswith(b"\n"):
             data += b"\n"
-        return Chunk(data.replace(b"\r\n", b"\n") if b"\r" in data else data, first)
+        return Chunk(_with_line_feeds(data), first)
+
+
+def blocks(data: bytes) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+    """Yield the places and the bytes of parts that are so small that what is made of them stays in the cache."""
+    buffer = np.frombuffer(data, np.uint8)
+    return ((start, buffer[start : start + _BLOCK]) for start in range(0, len(buffer), _BLOCK))
+
+
+def _with_line_feeds(data: bytes) -> bytes:
+    """Return lines with a line feed alone at their ends."""
+    if b"\r" not in data:
+        return data
+    buffer = np.frombuffer(data, np.uint8)
+    if (buffer[np.flatnonzero(buffer == ord("\r")) + 1] == ord("\n")).all():
+        return data.translate(None, b"\r")
+    return data.replace(b"\r\n", b"\n")

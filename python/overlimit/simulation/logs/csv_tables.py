@@ -73,30 +73,41 @@ class _Record(NamedTuple):
     is_open: bool
 
 
+class _Feed:
+    """Lines as ``csv`` takes them, from the number ``next`` on."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.next = 0
+
+    def __iter__(self) -> _Feed:
+        return self
+
+    def __next__(self) -> str:
+        if self.is_at_end:
+            raise StopIteration
+        self.next += 1
+        return self._lines.text(self.next - 1) + "\n"
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.next == len(self._lines)
+
+
 class _Records:
     """Reads records of some lines by Python's ``csv``."""
 
     def __init__(self, lines: Lines, delimiter: str) -> None:
-        self._lines = lines
-        self._next = 0
-        self._reader = csv.reader(self, delimiter=delimiter, strict=True)
-
-    def __iter__(self) -> _Records:
-        return self
-
-    def __next__(self) -> str:
-        if self._next == len(self._lines):
-            raise StopIteration
-        self._next += 1
-        return self._lines.text(self._next - 1) + "\n"
+        self._feed = _Feed(lines)
+        self._reader = csv.reader(self._feed, delimiter=delimiter, strict=True)
 
     def at(self, line: int) -> _Record:
         """Return the record that begins with a line."""
-        self._next = line
+        self._feed.next = line
         try:
-            return _Record(next(self._reader), self._next, None, False)
+            return _Record(next(self._reader), self._feed.next, None, False)
         except csv.Error as error:
-            return _Record([], line + 1, str(error), self._next == len(self._lines))
+            return _Record([], line + 1, str(error), self._feed.is_at_end)
 
 
 class _Reader:

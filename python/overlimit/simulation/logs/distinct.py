@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import socket
 from typing import Any
 
 import numpy as np
@@ -12,13 +10,15 @@ import numpy.typing as npt
 from overlimit.http.identifying.addresses import grouped
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, factorized, named
-from overlimit.simulation.logs.arrow_texts import dictionary_of
+from overlimit.simulation.logs.arrow_texts import Texts, dictionary_of, slices
+from overlimit.simulation.optional import required
 
-_AS_WRITTEN = 128
 _MOST_REMEMBERED = 1 << 16
-# An IPv4 address counts as it is written.
-_LIKE_NETWORK = re.compile(r"(?![0-9.]+\Z).*[.:].*[.:]")
-_IPV4_WITHIN = b"\0" * 10 + b"\xff\xff"
+_BITS = 128
+_HALF = 64
+# An address of IPv6 whose first half is written in full and not zero, and that first half.
+_GROUP = "[0-9A-Fa-f]{1,4}"
+_ADDRESS = f"^[1-9A-Fa-f][0-9A-Fa-f]{{0,3}}(?::{_GROUP}){{3}}(?:(?::{_GROUP}){{4}}|:(?::{_GROUP}){{1,3}})$"
 
 
 class Distinct:
@@ -28,7 +28,6 @@ class Distinct:
         self._numbers: dict[str | bytes, int] = {}
         # What was written in the log lately, which is more than what counts.
         self._recent: dict[str | bytes, int] = {}
-        self._networks: dict[int, str] = {}
         self._name = name
         self._ipv6_prefix = ipv6_prefix
 
@@ -40,41 +39,61 @@ class Distinct:
         """Return the number of each row's identifier, `MISSING` or `REFUSED`."""
         dictionary = dictionary_of(column)
         if dictionary is None:
-            codes, labels = factorized(given_column(column, "identifiers"))
-        else:
-            codes, labels = dictionary
-        numbers = [self._number(each) for each in labels]
-        found: Codes = np.array([*numbers, REFUSED, MISSING], np.int32)[codes]
-        return found
+            found = factorized(given_column(column, "identifiers"))
+            return self._numbers_of(found.labels)[found.codes]
+        codes, texts = dictionary
+        return np.append(self._numbers_of_texts(texts), np.int32(MISSING))[codes]
 
-    def _number(self, label: str | bytes) -> int:
-        number = self._recent.get(label)
-        if number is None:
-            if len(self._recent) >= _MOST_REMEMBERED:
-                self._recent.clear()
-            counted = self._counted(label)
-            number = self._numbers.setdefault(counted, len(self._numbers)) if label else MISSING
-            self._recent[label] = number
+    def _numbers_of_texts(self, texts: Texts) -> Codes:
+        whole = _has_whole_half(texts)
+        if self._ipv6_prefix > _HALF or not whole.any():
+            return self._numbers_of(_list_of(texts.column))[: len(whole)]
+        numbers = np.empty(len(whole), np.int32)
+        halves = _first_halves(texts, np.flatnonzero(whole)).dictionary_encode()
+        networks = self._numbers_of([f"{half}:" for half in _list_of(halves.dictionary)])
+        numbers[whole] = networks[halves.indices.to_numpy()]
+        others = _list_of(texts.column.filter(~whole))
+        numbers[~whole] = self._numbers_of(others)[: len(others)]
+        return numbers
+
+    def _numbers_of(self, labels: list[str | bytes]) -> Codes:
+        """Return the numbers of labels, after which those of `REFUSED` and `MISSING` stand."""
+        numbers = list(map(self._recent.get, labels))
+        for k in [k for k, number in enumerate(numbers) if number is None]:
+            numbers[k] = self._remember(labels[k])
+        return np.array([*numbers, REFUSED, MISSING], np.int32)
+
+    def _remember(self, label: str | bytes) -> int:
+        if len(self._recent) >= _MOST_REMEMBERED:
+            self._recent.clear()
+        number = MISSING
+        if label:
+            number = self._numbers.setdefault(named(self._name, self._counted(label)), len(self._numbers))
+        self._recent[label] = number
         return number
 
     def _counted(self, label: str | bytes) -> str | bytes:
         """Return an identifier as it counts: an address by its network, as in web applications."""
-        if self._ipv6_prefix < _AS_WRITTEN and isinstance(label, str) and _LIKE_NETWORK.match(label):
-            label = self._network(label)
-        return named(self._name, label)
+        if self._ipv6_prefix == _BITS or isinstance(label, bytes):
+            return label
+        # Without a colon, and with nothing around it, an address is as it counts.
+        may_differ = ":" in label or not (label[0].isalnum() and label[-1].isalnum())
+        return grouped(label, self._ipv6_prefix) if may_differ else label
 
-    def _network(self, address: str) -> str:
-        """Return the network of an address; each is written once, which is slow."""
-        try:
-            packed = socket.inet_pton(socket.AF_INET6, address)
-        except (OSError, ValueError):
-            return grouped(address, self._ipv6_prefix)
-        if packed.startswith(_IPV4_WITHIN):
-            return grouped(address, self._ipv6_prefix)
-        number = int.from_bytes(packed, "big") >> (_AS_WRITTEN - self._ipv6_prefix)
-        network = self._networks.get(number)
-        if network is None:
-            if len(self._networks) >= _MOST_REMEMBERED:
-                self._networks.clear()
-            network = self._networks[number] = grouped(address, self._ipv6_prefix)
-        return network
+
+def _list_of(texts: Any) -> list[str | bytes]:
+    listed: list[str | bytes] = texts.to_numpy(zero_copy_only=False).tolist()
+    return listed
+
+
+def _has_whole_half(texts: Texts) -> npt.NDArray[np.bool_]:
+    """Return which texts are addresses whose first half is written in full."""
+    compute = required("pyarrow.compute", "reading logs quickly")
+    return texts.mask(compute.match_substring_regex(texts.column, _ADDRESS))
+
+
+def _first_halves(texts: Texts, rows: npt.NDArray[np.int64]) -> Any:
+    """Return what is written of some addresses up to the fourth colon."""
+    colons = np.flatnonzero(texts.bytes == ord(":"))
+    starts = texts.starts[rows]
+    return slices(texts.bytes, starts, colons[np.searchsorted(colons, starts) + 3] + 1)

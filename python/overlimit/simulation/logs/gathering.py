@@ -167,11 +167,12 @@ class Gatherer:
         nobody = wanted & np.logical_and.reduce([each == MISSING for each in codes])
         if options.missing == "bad":
             reasons[f"it has no {' or '.join(options.sources.values())}"] = nobody
-        kept = np.flatnonzero(wanted & ~nobody)
+        kept = wanted & ~nobody
+        which = slice(None) if kept.all() else np.flatnonzero(kept)
         self._count_nobody(table, nobody)
         good = valid & ~nobody if options.missing == "bad" else valid
-        picked = costs[kept] if isinstance(options.cost, str) else costs
-        rows = _Rows(table.lines[kept], times.micros[kept], tuple(each[kept] for each in codes), picked)
+        picked = costs[which] if isinstance(options.cost, str) else costs
+        rows = _Rows(table.lines[which], times.micros[which], tuple(each[which] for each in codes), picked)
         first_good = int(table.lines[good.argmax()]) if good.any() else None
         return _Found(table, rows, first_good, _bad_rows(reasons))
 

@@ -8,23 +8,43 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.simulation.logs.arrow_texts import Positions
-from overlimit.simulation.logs.chunks import Chunk, decoded
+from overlimit.simulation.logs.chunks import Chunk, blocks, decoded
 
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
-_CONTROL_END, _ASCII_END = 32, 127
+_CONTROL_END, _ASCII_END = 32, 128
 
 
 class Lines:
-    """The lines of a chunk: the k-th is ``data[starts[k]:ends[k]]``, and a line feed follows it."""
+    """The lines of a chunk: the k-th is ``data[starts[k]:ends[k]]``, and a line feed follows it.
 
-    def __init__(self, chunk: Chunk) -> None:
+    ``marks`` are the places of the quotes, if they were asked for, and of the line feeds, which are those of
+    the numbers ``end_marks``.
+    """
+
+    def __init__(self, chunk: Chunk, *, with_quotes: bool = False) -> None:
         self.data = chunk.data
         self.first = chunk.first
         self.buffer: Bytes = np.frombuffer(chunk.data, np.uint8)
-        self.ends: Positions = np.flatnonzero(self.buffer == ord("\n"))
+        self.marks = self.places(*(b'"\n' if with_quotes else b"\n"))
+        self.end_marks = np.flatnonzero(self.buffer.take(self.marks) == ord("\n"))
+        self.ends = self.marks.take(self.end_marks)
         self.starts: Positions = np.append(0, self.ends[:-1] + 1)
+
+    def places(self, *letters: int) -> Positions:
+        """Return where some letters are."""
+        found = []
+        for start, block in blocks(self.data):
+            mask = block == letters[0]
+            for letter in letters[1:]:
+                mask |= block == letter
+            found.append(np.flatnonzero(mask) + start)
+        return np.concatenate(found)
+
+    def letters_at(self, places: Positions) -> Bytes:
+        """Return the letters at some places, the last one for places beyond it."""
+        return self.buffer.take(places, mode="clip")
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -49,18 +69,16 @@ class Lines:
 
     def with_control_characters(self, but: str = "") -> Mask:
         """Return which lines hold a control character other than ``but``, such as a tab."""
-        control = self.buffer < _CONTROL_END
-        if but:
-            control &= self.buffer != ord(but)
-        if np.count_nonzero(control) == len(self):
+        allowed = (but or "\n").encode()[0]
+        count = sum(np.count_nonzero(block < _CONTROL_END) for _, block in blocks(self.data))
+        if count == len(self):
             return np.zeros(len(self), bool)
-        return self.holding(np.flatnonzero(control & (self.buffer != ord("\n"))))
+        at = np.flatnonzero(self.buffer < _CONTROL_END)
+        return self.holding(at[(self.buffer[at] != ord("\n")) & (self.buffer[at] != allowed)])
 
     def not_ascii(self) -> Mask:
-        """Return which lines hold a byte that is no printable character of ASCII, or a control character."""
-        if self.data.isascii() and b"\x7f" not in self.data:
-            return self.with_control_characters()
-        return self.with_control_characters() | self.holding(np.flatnonzero(self.buffer >= _ASCII_END))
+        """Return which lines hold a byte that is not ASCII."""
+        return self.holding(np.flatnonzero(self.buffer >= _ASCII_END))
 
     def is_utf8(self) -> bool:
         """Tell whether all of them are UTF-8."""

@@ -197,13 +197,20 @@ def _of_texts(texts: Texts, unit: str) -> _Read:
     read = _Read(np.full(count, NO_TIME), np.ones(count, bool), np.zeros(count, bool))
     todo = texts.lengths > 0
     _read_numbers(texts, unit, read, todo)
-    for length in np.unique(texts.lengths[todo]).tolist():
-        rows = np.flatnonzero(todo & (texts.lengths == length))
-        if length <= _LONGEST:
-            _read_alike(texts, rows, read, todo)
+    rows = np.flatnonzero(todo)
+    for same in _of_one_length(texts, rows):
+        _read_alike(texts, same, read, todo)
     others = np.flatnonzero(todo)
     _put(read, others, _joined([_of_text(texts.at(row), unit) for row in others.tolist()]))
     return read
+
+
+def _of_one_length(texts: Texts, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Return the rows of texts that are not long, together with those of the same length."""
+    lengths = texts.lengths[rows]
+    if not len(rows) or lengths.min() == lengths.max():
+        return [rows] if len(rows) and lengths[0] <= _LONGEST else []
+    return [rows[lengths == each] for each in np.unique(lengths).tolist() if each <= _LONGEST]
 
 
 def _put(read: _Read, rows: npt.NDArray[np.int64], found: _Read) -> None:
@@ -234,21 +241,23 @@ def _read_alike(texts: Texts, rows: npt.NDArray[np.int64], read: _Read, todo: Ma
     found = _COMMON.fullmatch(first) or _ISO.fullmatch(first)
     if found is None:
         return
+    spans = ((found.end(1) - 2, found.end(1)), *found.regs[2:4])
     letters = texts.matrix(rows, len(first))
-    digits = [letters[:, slice(*span)] for span in ((found.end(1) - 2, found.end(1)), *found.regs[2:4])]
-    minutes, seconds, fractions = map(_number, digits)
-    fractions *= 10 ** (9 - digits[2].shape[1])
+    minutes, seconds, fractions = (_number(letters[:, start:end]) for start, end in spans)
     alike = (minutes >= 0) & (minutes < 60) & (seconds >= 0) & (seconds <= 60) & (fractions >= 0)
-    for k in range(max(found.regs[k][1] for k in (1, 2, 3))):
-        if not first[k].isdigit():
-            alike &= letters[:, k] == ord(first[k])
-    for each in digits:
-        each[:] = ord("0")
-    base = _of_repeated(letters)
-    micros = base.micros + minutes * 60_000_000 + seconds * 1_000_000 + (fractions + 500) // 1000
-    chosen = rows[alike]
-    _put(read, chosen, _Read(micros[alike], base.invalid[alike], base.local[alike]))
-    todo[chosen] = False
+    for start, end in spans:
+        letters[:, start:end] = ord("0")
+    base = _of_repeated(letters, first[: max(end for _, end in spans)])
+    micros = base.micros + (minutes * 60 + seconds) * 1_000_000
+    if found[3]:
+        micros += (fractions * 10 ** (9 - len(found[3])) + 500) // 1000
+    alike &= ~base.invalid
+    if alike.all():
+        _put(read, rows, base._replace(micros=micros))
+        todo[rows] = False
+    else:
+        _put(read, rows[alike], _Read(*(each[alike] for each in base._replace(micros=micros))))
+        todo[rows[alike]] = False
 
 
 def _number(digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
@@ -260,16 +269,21 @@ def _number(digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     return number
 
 
-def _of_repeated(letters: npt.NDArray[np.uint8]) -> _Read:
-    """Read rows of letters of which most are as the row before."""
+def _of_repeated(letters: npt.NDArray[np.uint8], form: str) -> _Read:
+    """Read rows of letters of which most are as the row before.
+
+    Those are invalid whose separators are not those of ``form``, with which they should begin.
+    """
     words = np.zeros((len(letters), -(-letters.shape[1] // _WORD) * _WORD), np.uint8)
     words[:, : letters.shape[1]] = letters
-    numbers = words.view(np.uint64)
-    changes = np.zeros(len(letters), bool)
-    changes[0] = True
-    for column in numbers.T:
+    changes = np.ones(len(letters), bool)
+    changes[1:] = False
+    for column in words.view(np.uint64).T:
         changes[1:] |= column[1:] != column[:-1]
     begins = np.flatnonzero(changes)
-    found = [_of_text(row.tobytes().decode("latin-1"), "s") for row in letters[begins]]
-    run = np.cumsum(changes) - 1
-    return _Read(*(each[run] for each in _joined(found)))
+    written = [row.tobytes().decode("latin-1") for row in letters[begins]]
+    separators = [(k, letter) for k, letter in enumerate(form) if not letter.isalnum()]
+    alike = [all(text[k] == letter for k, letter in separators) for text in written]
+    found = _joined([_of_text(text, "s") if same else _NONE for text, same in zip(written, alike, strict=True)])
+    lengths = np.diff(begins, append=len(letters))
+    return _Read(*(np.repeat(each, lengths) for each in found))
