@@ -45,11 +45,19 @@ def shown_timeline(panel):
     return pyplot.imread(io.BytesIO(panel.timeline.value))
 
 
-def drawn_timeline(answers):
+def drawn_timeline(answers, zone="UTC"):
     drawn = io.BytesIO()
-    plot_timeline(answers).get_figure().savefig(drawn, format="png")
+    plot_timeline(answers, timezone=zone).get_figure().savefig(drawn, format="png")
     pyplot.close("all")
     return pyplot.imread(io.BytesIO(drawn.getvalue()))
+
+
+def test_times_are_those_of_a_zone(mixed):
+    panel = explore(mixed, timezone="Asia/Kathmandu")
+    answers = replay(mixed, panel.policy)
+    assert np.array_equal(shown_timeline(panel), drawn_timeline(answers, "Asia/Kathmandu"))
+    with pytest.raises(InvalidLimit, match="timezone must be a name"):
+        explore(mixed, timezone="Asia/Katmandoo")
 
 
 def assert_shows(panel, limit, events):

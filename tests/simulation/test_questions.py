@@ -18,7 +18,7 @@ from overlimit import (
     SlidingWindowCounter,
     TokenBucket,
 )
-from overlimit._messages.texts import percent
+from overlimit._messages.texts import number_text, percent
 from overlimit.simulation import (
     Events,
     compare,
@@ -92,6 +92,10 @@ def test_agreement_counts_what_both_refuse_and_only_one():
     text = repr(comparison)
     assert re.search(r"\n  two +20.00% +100.00% +1 +2  a\n", text)
     assert "two and one: both refuse 1, only two 0, only one 2" in text
+    more = compare(events, {str(limit): f"{limit}/minute" for limit in (1, 2, 3, 4)})
+    assert repr(more).splitlines()[-1] == "  6 pairs of policies: see .agreement"
+    assert (len(more.agreement), "Agreement" in more._repr_html_()) == (6, False)
+    assert "Agreement" in comparison._repr_html_()
 
 
 def test_a_sweep_has_a_row_per_value_and_the_share_of_each_label(mixed):
@@ -235,6 +239,23 @@ def test_texts_that_utf_8_cannot_write_are_in_tables_as_they_are():
 )
 def test_a_share_has_the_digits_that_tell_it_from_all_and_nothing_and_what_was_asked_for(share, bound, text):
     assert percent(share, bound) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        *(
+            (0, "0"),
+            (3226.5, "3,226.5"),
+            (1_209_600, "1,209,600"),
+            (-12_345.678, "-12,345.7"),
+            (1e9, "1,000,000,000"),
+        ),
+        *((0.1, "0.1"), (2 / 3, "0.666667"), (0.000001, "0.000001"), (61.2, "61.2"), (1e-9, "0")),
+    ],
+)
+def test_numbers_have_separators_and_no_powers_of_ten(number, text):
+    assert number_text(number) == text
 
 
 def test_a_suggestion_tells_shares_from_the_bound():

@@ -23,6 +23,16 @@ policies = {
     "limiter": Limiter("1/minute"),
 }
 
+
+def bucket(rate: int, burst: int) -> TokenBucket:
+    return TokenBucket(rate, per=60, burst=burst)
+
+
+def owner(identifier: str | bytes) -> str | None:
+    return "office" if identifier == "a" else None
+
+
+events = events.with_labels({"a": "office"}).with_labels(["x", "y"]).with_labels(owner, other="rest")
 answers = replay(events, [(60, 10), "5/second"])
 answers.by_time(every="day", timezone="Europe/Berlin")
 plot_timeline(answers, "hour", timezone="Europe/Berlin")
@@ -32,5 +42,10 @@ compare(events, {"one": "10/second", "two": TokenBucket(10, per=60), "three": [(
 sweep(events, lambda n: [f"{n}/minute", TokenBucket(n)], [1, 2])
 suggest(events, lambda n: ([f"{n}/minute", TokenBucket(n)], Penalty(1)), between=(1, 2))
 suggest(events, "{}/minute".format, between=(1, 2))
+suggest(events, "{}/minute".format, between=(1, 2), spare="office")
+swept = sweep(events, bucket, {"rate": [1, 2], "burst": range(3, 5)})
+swept.best(stop="rest", spare=["office", b"b"])
+swept.plot(title="both")
+answers.plot("day", timezone="Europe/Berlin", title="")
 error_of(events, ["5/minute", "9/hour"], mixed)
 closed_loop([Clients(1, 2), Clients(3, 4)], [(60, 10), "5/second"], 5)

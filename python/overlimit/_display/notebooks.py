@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from overlimit._messages.texts import printable
+from overlimit._messages.texts import printable, seconds_text
 
 if TYPE_CHECKING:
     from overlimit import Limiter
@@ -62,9 +62,8 @@ _DETAIL = ("identifier", "limit", "allowed", "remaining", "retry after", "reset 
 def decision_html(decision: Decision) -> str:
     """Return a decision as an HTML table, one row per (identifier, limit)."""
     source = "" if decision.source == "store" else f" ({decision.source})"
-    retry = (
-        "can never pass" if math.isinf(decision.retry_after) else f"retry after {decision.retry_after:g} s"
-    )
+    is_never = math.isinf(decision.retry_after)
+    retry = "can never pass" if is_never else f"retry after {seconds_text(decision.retry_after)}"
     bound_by = f"{decision.limit!r} of {printable(decision.identifier)}"
     binding = f"{decision.remaining:,} remaining, {retry}, by {bound_by}"
     rows = [_cells(detail) for detail in decision.details]
@@ -101,10 +100,6 @@ def _cells(detail: Detail) -> tuple[object, ...]:
         detail.limit,
         "yes" if detail.allowed else "no",
         detail.remaining,
-        _seconds(detail.retry_after),
-        _seconds(detail.reset_after),
+        seconds_text(detail.retry_after),
+        seconds_text(detail.reset_after),
     )
-
-
-def _seconds(duration: float) -> str:
-    return "never" if math.isinf(duration) else f"{duration:g} s"

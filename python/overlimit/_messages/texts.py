@@ -1,4 +1,4 @@
-"""Arguments and identifiers that others chose, and shares, as messages, terminals and pages show them."""
+"""Texts that others chose, shares and numbers, as messages, terminals and pages show them."""
 
 from __future__ import annotations
 
@@ -36,6 +36,20 @@ def percent(share: float, bound: float = 0.0) -> str:
     digits = max(2, -math.floor(math.log10(100 * apart)) + 1)
     whole, _, fraction = f"{share:.{digits}%}"[:-1].partition(".")
     return f"{whole}.{fraction[:2]}{fraction[2:].rstrip('0')}%"
+
+
+def number_text(value: float) -> str:
+    """Return a number with thousands separators and six digits at least, never as a power of 10."""
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
+    text = f"{value:,.{min(6, max(0, 5 - magnitude))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def seconds_text(seconds: float) -> str:
+    """Return seconds as a text; infinity is ``never``, and what there is none of a dash."""
+    if math.isnan(seconds):
+        return "-"
+    return "never" if math.isinf(seconds) else f"{number_text(seconds)} s"
 
 
 def escaped(character: str) -> str:

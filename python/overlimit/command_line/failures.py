@@ -26,8 +26,10 @@ class WrongUsage(click.ClickException):
 _WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError)
 
 _FIRST = re.compile(
-    r"^(columns|cost|delimiter|every|ipv6_prefix|levels|limits|timezone|unit|where)(?= must|=)=?"
+    r"^(columns|cost|delimiter|every|ipv6_prefix|levels|limits|spare|timezone|unit|where)"
+    r"(?= must|=|(?<=spare): )=?"
 )
+_ONLY_IN_PYTHON = re.compile(r", which have no labels: .*")
 _AS_ARGUMENT = re.compile(r"\b(unit|format)='(\w+)'")
 
 _OF_THE_COMMAND_LINE = ("numpy", "pandas", "pyarrow", "zstandard")
@@ -52,7 +54,8 @@ def as_written(problem: object) -> str:
     """Return what an error or a warning says, with arguments as they are written on the command line."""
     if isinstance(problem, OSError) and problem.strerror:
         return f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
-    named = _FIRST.sub(_option, str(problem).replace("missing='skip'", "--skip-missing"))
+    text = _ONLY_IN_PYTHON.sub("", str(problem).replace("missing='skip'", "--skip-missing"))
+    named = _FIRST.sub(_option, text)
     return _AS_ARGUMENT.sub(r"--\1 \2", named)
 
 

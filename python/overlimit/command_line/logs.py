@@ -127,6 +127,24 @@ class Log:
             raise NothingFound("there is no request to replay: " + _why_none(events))
         return events
 
+    def summary(self, events: Events, found: str = "") -> str:
+        """Return how many requests there are, what was found, and from when they are to when."""
+        count = f"{len(events):,} request{'s' * (len(events) != 1)}"
+        first, last = self._span(events)
+        span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} {self.timezone}"
+        return "\n".join([": ".join(filter(None, [count, found])), span])
+
+    def counts(self, events: Events) -> dict[str, Any]:
+        """Return the same as data, and what of the log was not read."""
+        first, last = (time.isoformat() for time in self._span(events))
+        left_out = {"bad_lines": events.bad_lines.count, "skipped": events.skipped}
+        return {"first": first, "last": last, "events": len(events), **left_out}
+
+    def _span(self, events: Events) -> tuple[datetime, datetime]:
+        from overlimit.simulation.events.instants import span_of
+
+        return span_of(events.times, self.zone)
+
     def _instant(self, time: datetime | None) -> datetime | None:
         return time if time is None or time.tzinfo is not None else time.replace(tzinfo=self.zone)
 

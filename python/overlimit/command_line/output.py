@@ -19,6 +19,7 @@ from overlimit._messages.texts import percent, printable
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 Form: TypeAlias = Literal["text", "json", "csv"]
 
@@ -45,13 +46,6 @@ def print_table(frame: pd.DataFrame, shown: Mapping[str, Callable[[Any], str]]) 
     console.print(table)
 
 
-def duration(seconds: float) -> str:
-    """Return seconds as a text; infinity is ``never``, and what there is none of a dash."""
-    if math.isnan(seconds):
-        return "-"
-    return "never" if math.isinf(seconds) else f"{seconds:,.6g} s"
-
-
 def share(part: float) -> str:
     """Return a share as a percentage; a dash where there is none."""
     return "-" if math.isnan(part) else percent(part)
@@ -59,7 +53,7 @@ def share(part: float) -> str:
 
 def print_csv(frame: pd.DataFrame) -> None:
     """Print a table as CSV, times in ISO 8601; on a terminal, without characters that would control it."""
-    shown = printable if sys.stdout.isatty() else _verbatim
+    shown = printable if sys.stdout.isatty() else as_text
     click.echo(_with_texts(frame, shown).to_csv(lineterminator="\n"), nl=False, color=True)
 
 
@@ -70,7 +64,7 @@ def print_json(found: object) -> None:
 
 def records(frame: pd.DataFrame) -> list[dict[Hashable, Any]]:
     """Return the rows of a table as dicts."""
-    rows: list[dict[Hashable, Any]] = _with_texts(frame, _verbatim).reset_index().to_dict("records")
+    rows: list[dict[Hashable, Any]] = _with_texts(frame, as_text).reset_index().to_dict("records")
     return rows
 
 
@@ -84,11 +78,10 @@ def _with_texts(frame: pd.DataFrame, shown: Callable[[Any], object]) -> pd.DataF
     return named
 
 
-def _verbatim(index: object) -> object:
-    """Return a label as UTF-8 can write it."""
-    if isinstance(index, bytes):
-        return index.decode("utf-8", "backslashreplace")
-    return index.encode("utf-8", "backslashreplace").decode() if isinstance(index, str) else index
+def as_text(name: str | bytes) -> str:
+    """Return an identifier or a label as UTF-8 can write it."""
+    text = name if isinstance(name, bytes) else name.encode("utf-8", "backslashreplace")
+    return text.decode("utf-8", "backslashreplace")
 
 
 def _plain(cell: object) -> str:
@@ -101,6 +94,16 @@ def _without_infinity(found: object) -> object:
     if isinstance(found, (list, tuple)):
         return [_without_infinity(each) for each in found]
     return None if isinstance(found, float) and not math.isfinite(found) else found
+
+
+@contextmanager
+def figure_at(path: str) -> Iterator[Axes]:
+    """Yield axes to draw into, and write them as a PNG."""
+    from overlimit.simulation.optional import required
+
+    figure = required("matplotlib.figure", "--png").Figure(figsize=(8, 4), dpi=100, layout="constrained")
+    yield figure.subplots()
+    figure.savefig(path, format="png")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from overlimit.command_line.comparing import compare
 from overlimit.command_line.failures import WrongUsage, as_written
 from overlimit.command_line.replaying import replay
 from overlimit.command_line.suggesting import suggest
@@ -21,6 +22,7 @@ def program() -> None:
     """Find out from your own logs which limit to set, and whom it would have hit."""
 
 
+program.add_command(compare)
 program.add_command(replay)
 program.add_command(suggest)
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from click.core import ParameterSource
 
-from overlimit import Limiter, Penalty
+from overlimit import Limiter
+from overlimit._messages.texts import seconds_text
 from overlimit.command_line.failures import reported
 from overlimit.command_line.logs import Log, reads_log
 from overlimit.command_line.output import (
     Form,
     bars,
     chosen_format,
-    duration,
+    figure_at,
     print_csv,
     print_json,
     print_table,
     records,
     share,
 )
+from overlimit.command_line.policies import Rules, takes_rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,8 +36,8 @@ Tables: TypeAlias = "dict[str, pd.DataFrame]"
 _TABLES = ("limits", "identifiers", "times")
 _SHOWN: dict[str, Callable[[Any], str]] = {
     "least_left": share,
-    "longest_retry_after": duration,
-    "longest_lock_out": duration,
+    "longest_retry_after": seconds_text,
+    "longest_lock_out": seconds_text,
 }
 
 
@@ -61,12 +62,8 @@ Examples:
 
 @click.command(epilog=_EXAMPLES, short_help="Show what limits would have refused.")
 @reads_log
+@takes_rules
 @click.option("--limits", multiple=True, required=True, help="Such as 100/minute. May be repeated.")
-@click.option(
-    "--lock",
-    type=click.FloatRange(0, min_open=True),
-    help="Seconds that an identifier is locked once it goes over a limit.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: all tables.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table as CSV: identifiers, or that of --table.")
 @click.option(
@@ -79,12 +76,12 @@ Examples:
     default="hour",
     show_default=True,
     callback=_every,
-    help="How long a row of times is: hour, day, week, month or seconds.",
+    help="How long a row of times, or a bar of the figure, is: hour, day, week, month or seconds.",
 )
 def replay(
+    rules: Rules,
     log: Log,
     limits: tuple[str, ...],
-    lock: float | None,
     as_json: bool,
     as_csv: bool,
     png: str | None,
@@ -98,28 +95,31 @@ def replay(
     decompressed. A request counts in the table of identifiers for each that it has.
     """
     form = chosen_format(as_json, as_csv)
-    if png is not None and form != "text":
-        raise click.UsageError("--png excludes --json and --csv")
     wanted = _wanted(form, table)
-    _check_effects(wanted)
+    _check_effects(wanted, png)
     with reported():
-        limiter = Limiter("; ".join(limits), penalty=None if lock is None else Penalty(lock))
+        limiter = rules.limiter("; ".join(limits))
     events = log.events()
     with reported():
         result = _replay(events, limiter)
         tables = {name: _table(result, name, top, every, log.timezone) for name in wanted}
         if png is not None:
-            _draw(result, png, log.timezone)
+            with figure_at(png) as ax:
+                result.plot(every if _is_given("every") else None, timezone=log.timezone, ax=ax)
     _PRINTERS[form](result, tables, log)
 
 
-def _check_effects(wanted: tuple[str, ...]) -> None:
-    """Raise a UsageError for an option that is for a table which is not printed."""
-    context = click.get_current_context()
+def _check_effects(wanted: tuple[str, ...], png: str | None) -> None:
+    """Raise a UsageError for an option that is for a table which is not printed, or for a figure."""
     for option, table in (("every", "times"), ("top", "identifiers")):
-        is_given = context.get_parameter_source(option) is ParameterSource.COMMANDLINE
-        if is_given and table not in wanted:
+        is_drawn = option == "every" and png is not None
+        if _is_given(option) and table not in wanted and not is_drawn:
             raise click.UsageError(f"--{option} is for the table of {table}: add --table {table}")
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.COMMANDLINE
 
 
 def _replay(events: Events, limiter: Limiter) -> Replay:
@@ -127,15 +127,6 @@ def _replay(events: Events, limiter: Limiter) -> Replay:
 
     with bars() as progress:
         return replay(events, limiter, columns=("allowed", "retry_after"), progress=progress)
-
-
-def _draw(result: Replay, path: str, timezone: str) -> None:
-    from overlimit.simulation import plot_timeline
-    from overlimit.simulation.optional import required
-
-    figure = required("matplotlib.figure", "--png").Figure(figsize=(8, 4), dpi=100, layout="constrained")
-    plot_timeline(result, timezone=timezone, ax=figure.subplots())
-    figure.savefig(path, format="png")
 
 
 def _wanted(form: Form, table: str | None) -> tuple[str, ...]:
@@ -155,38 +146,22 @@ def _table(result: Replay, name: str, top: int, every: Every, timezone: str) -> 
 
 
 def _print_text(result: Replay, tables: Tables, log: Log) -> None:
-    noun = "request" if len(result) == 1 else "requests"
-    click.echo(f"{len(result):,} {noun}: {result.refused:,} refused ({share(result.refused_share)})")
-    first, last = _span(result, log)
-    click.echo(f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} {log.timezone}")
+    refused = f"{result.refused:,} refused ({share(result.refused_share)})"
+    click.echo(log.summary(result.events, refused))
     for table in tables.values():
         click.echo()
         print_table(table, _SHOWN)
 
 
 def _print_json(result: Replay, tables: Tables, log: Log) -> None:
-    first, last = (time.isoformat() for time in _span(result, log))
-    counts = {
-        "first": first,
-        "last": last,
-        "events": len(result),
-        "refused": result.refused,
-        "refused_share": result.refused_share,
-        "bad_lines": result.events.bad_lines.count,
-        "skipped": result.events.skipped,
-    }
-    print_json(counts | {name: records(table) for name, table in tables.items()})
+    refused = {"refused": result.refused, "refused_share": result.refused_share}
+    found = {name: records(table) for name, table in tables.items()}
+    print_json(log.counts(result.events) | refused | found)
 
 
 def _print_csv(result: Replay, tables: Tables, log: Log) -> None:
     for table in tables.values():
         print_csv(table)
-
-
-def _span(result: Replay, log: Log) -> tuple[datetime, datetime]:
-    from overlimit.simulation.events.instants import span_of
-
-    return span_of(result.events.times, log.zone)
 
 
 _PRINTERS: dict[Form, Callable[[Replay, Tables, Log], None]] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from overlimit import Limiter
+from overlimit._messages.texts import percent
 from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.logs import Log, reads_log
 from overlimit.command_line.output import (
@@ -17,13 +17,13 @@ from overlimit.command_line.output import (
     print_json,
     print_table,
     records,
-    share,
 )
+from overlimit.command_line.policies import Rules, takes_rules
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from overlimit.simulation import Events, Suggestion
+    from overlimit.simulation import Suggestion
 
 _PLACE = "{}"
 
@@ -41,11 +41,13 @@ Examples:
   overlimit suggest access.log --limits "{}/minute" --between 10 1000
   overlimit suggest access.log --limits "{}/minute burst 50" --between 1 500 --of events
   overlimit suggest access.log --limits "{}/hour; 10/second" --between 10 5000 --refuse-at-most 0.01
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000 --spare ip:198.51.100.20
 """
 
 
 @click.command(epilog=_EXAMPLES, short_help="Find the smallest limit that refuses few enough.")
 @reads_log
+@takes_rules
 @click.option(
     "--limits", multiple=True, required=True, help='With {} for the number, as "{}/minute". May be repeated.'
 )
@@ -66,14 +68,22 @@ Examples:
     help="The share that may be refused.",
 )
 @click.option("--of", type=click.Choice(["identifiers", "events"]), default="identifiers", show_default=True)
+@click.option(
+    "--spare",
+    multiple=True,
+    metavar="NAME",
+    help="An identifier of which nothing may be refused. May be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print what was tried as CSV.")
 def suggest(
+    rules: Rules,
     log: Log,
     limits: tuple[str, ...],
     between: tuple[int, int],
     refuse_at_most: float,
     of: Any,
+    spare: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -83,10 +93,21 @@ def suggest(
     several columns, the first that a request has says whose it is.
     """
     form = chosen_format(as_json, as_csv)
-    made = _checked("; ".join(limits), between)
+    made = _checked("; ".join(limits), between, rules)
     events = log.events()
     with reported():
-        found = _suggestion(events, made, between, refuse_at_most, of)
+        from overlimit.simulation import suggest as ask
+
+        with bars() as progress:
+            found = ask(
+                events,
+                lambda number: rules.limiter(_with(made, number)),
+                between,
+                refuse_at_most,
+                of,
+                spare=spare,
+                progress=progress,
+            )
         tried = found.to_pandas()
     if form == "json":
         print_json(_described(found, made, tried))
@@ -94,32 +115,24 @@ def suggest(
         print_csv(tried)
     elif found.value is not None:
         click.echo(f"{_with(made, found.value)}\n{found.message}\n")
-        print_table(tried, {"refused_events": share, "refused_identifiers": share})
+        text = partial(percent, bound=refuse_at_most)
+        print_table(tried, {"refused_events": text, "refused_identifiers": text})
     if found.value is None:
         raise NothingFound(found.message)
 
 
-def _checked(made: str, between: tuple[int, int]) -> str:
+def _checked(made: str, between: tuple[int, int], rules: Rules) -> str:
     """Return the limits as they are written; say what is wrong with them before the log is read."""
     if _PLACE not in made:
         raise click.BadParameter('write {} where the number goes, as "{}/minute"', param_hint="--limits")
     with reported():
         for number in between:
-            Limiter(_with(made, number))
+            rules.limiter(_with(made, number))
     return made
 
 
 def _with(made: str, number: int | None) -> str:
     return made.replace(_PLACE, str(number))
-
-
-def _suggestion(
-    events: Events, made: str, between: tuple[int, int], refuse_at_most: float, of: Any
-) -> Suggestion:
-    from overlimit.simulation import suggest
-
-    with bars() as progress:
-        return suggest(events, partial(_with, made), between, refuse_at_most, of, progress=progress)
 
 
 def _described(found: Suggestion, made: str, tried: pd.DataFrame) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from overlimit import Limiter
 from overlimit._display.notebooks import html_table
 from overlimit._messages.texts import percent, printable
 from overlimit.limits import Limit
+from overlimit.limits.calendars import zone_named
 from overlimit.limits.limit import Terms
 from overlimit.limits.quantities import MOST, duration_words
 from overlimit.limits.registry import ALGORITHMS
@@ -38,8 +39,8 @@ class ShownEffect(NamedTuple):
 class ShownEffects:
     """Asks limits about the same events; what was asked before is not worked out again."""
 
-    def __init__(self, events: Events) -> None:
-        self._events = events
+    def __init__(self, events: Events, timezone: str = "UTC") -> None:
+        self._events, self._timezone = events, timezone
         self._trial = Trial(events)
         self._identifiers = len(set(codes_of(events, None)[0].tolist()))
         self.of = lru_cache(_KEPT)(self._of)
@@ -54,7 +55,17 @@ class ShownEffects:
             f"{of_events} of {len(self._events):,} events, "
             f"{of_identifiers} of {self._identifiers:,} identifiers"
         )
-        return ShownEffect(html_table("Refused", text, _HEAD, most_refused(answers)), _timeline(answers))
+        return ShownEffect(html_table("Refused", text, _HEAD, most_refused(answers)), self._timeline(answers))
+
+    def _timeline(self, answers: Replay) -> bytes:
+        from matplotlib.figure import Figure
+
+        # Not by pyplot, which would keep the figure and show it once more below the cell.
+        figure = Figure(figsize=(6, 3.4), dpi=100, layout="constrained")
+        plot_timeline(answers, timezone=self._timezone, ax=figure.subplots())
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="png")
+        return drawn.getvalue()
 
     def _peak(self, seconds: int) -> int:
         """Return the most cost of one identifier in any two periods: no limit of a period need be higher.
@@ -64,17 +75,6 @@ class ShownEffects:
         times, costs, period_us = self._events.times, self._events.costs, 2 * seconds * 1_000_000
         present = [(column.codes, column.codes >= 0) for column in self._events._columns]
         return max(peak_of_any(codes[has], times[has], costs[has], period_us) for codes, has in present)
-
-
-def _timeline(answers: Replay) -> bytes:
-    from matplotlib.figure import Figure
-
-    # Not by pyplot, which would keep the figure and show it once more below the cell.
-    figure = Figure(figsize=(6, 3.4), dpi=100, layout="constrained")
-    plot_timeline(answers, ax=figure.subplots())
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png")
-    return drawn.getvalue()
 
 
 _MINUTE, _HOUR = 60, 3600
@@ -114,9 +114,9 @@ class Panel:
         All of it, to be put into widgets of your own.
     """
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, timezone: str = "UTC") -> None:
         self.sample = live_sample(events)
-        self._effects = ShownEffects(self.sample)
+        self._effects = ShownEffects(self.sample, timezone)
         widgets = required("ipywidgets", "explore")
         self._add_controls(widgets)
         self.line, self.refused = widgets.HTML(), widgets.HTML()
@@ -183,7 +183,7 @@ class Panel:
         return self.widget._repr_mimebundle_(**options)
 
 
-def explore(events: Events) -> Panel:
+def explore(events: Events, *, timezone: str = "UTC") -> Panel:
     """Return a panel on which a limit is set by hand, and what it would have done is seen at once.
 
     Of more than 5,000,000 events the panel asks about a sample, which has those who send most, and says so.
@@ -192,18 +192,23 @@ def explore(events: Events) -> Panel:
     ----------
     events
         What happened.
+    timezone
+        In which time zone times are shown.
 
     Raises
     ------
     TypeError, ValueError
         ``events`` are no Events, or there are none.
+    InvalidLimit
+        There is no such time zone.
     ModuleNotFoundError
         ipywidgets, matplotlib or pandas is missing.
     """
     check_question(events)
+    zone_named(timezone)
     for package in ("ipywidgets", "matplotlib", "pandas"):
         required(package, "explore")
-    return Panel(events)
+    return Panel(events, timezone)
 
 
 _MOST = 5_000_000

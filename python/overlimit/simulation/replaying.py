@@ -10,16 +10,25 @@ import numpy as np
 
 from overlimit import Limiter, _core
 from overlimit._display.notebooks import html_table
-from overlimit._messages.texts import nearest, percent, short_repr
+from overlimit._messages.texts import nearest, number_text, percent, short_repr
 from overlimit.limits import LimitsLike
 from overlimit.limits.penalty import Penalty
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.progress import Advance, progress_bar, unseen
-from overlimit.simulation.tables import by_identifier, by_time, frame_of, most_refused, places_of, summary
+from overlimit.simulation.tables import (
+    by_identifier,
+    by_label,
+    by_time,
+    frame_of,
+    most_refused,
+    places_of,
+    summary,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from overlimit.limits import Limit
     from overlimit.simulation.tables import Every
@@ -43,6 +52,12 @@ def _parts(policy: PolicyLike) -> tuple[LimitsLike, Penalty | None]:
     if isinstance(policy, tuple) and len(policy) == 2 and isinstance(policy[1], Penalty | None):
         return policy  # type: ignore[return-value]
     return cast("LimitsLike", policy), None
+
+
+def policy_text(limits: Sequence[Limit], penalty: Penalty | None) -> str:
+    """Return limits, and how long a penalty locks, in a line."""
+    levels = [] if penalty is None else [number_text(level) for level in penalty.levels]
+    return "; ".join([*map(str, limits), *([f"locks for {', '.join(levels)} s"] if levels else [])])
 
 
 _TYPES: Final = {
@@ -134,7 +149,8 @@ class Replay:
         pandas.DataFrame
             ``sent``, ``passed``, ``refused`` (events) and ``longest_lock_out`` (seconds from a refusal to the
             instant at which the limits, and locks, would have let it pass again; infinity for never), by
-            ``refused``, then ``sent``, falling. Replays the events once more without ``retry_after``.
+            ``refused``, then ``sent``, falling; and where events have labels the ``label`` that most of its
+            events have, ``""`` for none. Replays the events once more without ``retry_after``.
 
         Raises
         ------
@@ -144,6 +160,15 @@ class Replay:
             pandas is missing.
         """
         return by_identifier(self, column, top)
+
+    def by_label(self) -> pd.DataFrame:
+        """Return what became of the events of each label, in a table with a row each.
+
+        Its columns are those of `by_identifier` without ``label``: ``longest_lock_out`` is that of any
+        identifier from an event of this label on. The row ``""`` has the events without a label, if any.
+        Raises ValueError if the events have no labels (``events.with_labels``), ImportError without pandas.
+        """
+        return by_label(self)
 
     def by_time(self, every: Every = 60, timezone: str = "UTC") -> pd.DataFrame:
         """Return what was ``sent``, ``passed`` and ``refused`` in each period, those without events too.
@@ -165,6 +190,19 @@ class Replay:
             pandas is missing.
         """
         return by_time(self, every, timezone)
+
+    def plot(
+        self,
+        every: Every | None = None,
+        *,
+        timezone: str = "UTC",
+        title: str | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw what was sent, passed and refused over time; `plot_timeline` says more."""
+        from overlimit.simulation.figures import plot_timeline
+
+        return plot_timeline(self, every, timezone=timezone, title=title, ax=ax)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the events in the order given, with the answers beside them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,10 @@ from overlimit._messages.texts import short_repr
 from overlimit.errors import InvalidLimit
 from overlimit.limits.calendars import Calendar
 from overlimit.limits.quantities import UNITS_US, Seconds, micros
-from overlimit.simulation.events.identifiers import label_index
+from overlimit.simulation.events.identifiers import Codes, label_index
+from overlimit.simulation.events.labels import label_of_each
 from overlimit.simulation.optional import required
+from overlimit.simulation.progress import interruptible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +101,7 @@ def peak(times: Ints, cost: Ints, period_us: int) -> int:
     return _most_between(cost, np.searchsorted(times, times + period_us, side="left"))
 
 
-def peak_of_any(codes: npt.NDArray[np.int32], times: Ints, cost: Ints, period_us: int) -> int:
+def peak_of_any(codes: Codes, times: Ints, cost: Ints, period_us: int) -> int:
     """Return the most cost of one identifier in any interval [t, t + period)."""
     if len(times) == 0:
         return 0
@@ -131,17 +133,22 @@ def _most_between(cost: Ints, ends: Ints) -> int:
     return int((before[ends] - before[:-1]).max())
 
 
-def lock_outs(
-    codes: npt.NDArray[np.int32], times: Ints, allowed: Bools, retry_after: Floats, identifiers: int
-) -> Floats:
-    """Return the longest lock-out of each identifier in seconds, 0 without a refusal, infinity for never.
+class LockOuts(NamedTuple):
+    """The event that each lock-out begins with, and how many seconds it lasts: infinity for never."""
 
-    There is a row for each event, in the order of the times. A lock-out lasts from a refusal to the instant
-    at which the limits would have let it pass, as the last refusal before that said, or to an admission
-    before. Whether it came back at that instant does not matter.
+    first: Ints
+    seconds: Floats
+
+
+def lock_outs(codes: Codes, times: Ints, allowed: Bools, retry_after: Floats) -> LockOuts:
+    """Return the lock-outs of all identifiers.
+
+    There is a row for each event, in the order of the times; a negative code is that of none. A lock-out
+    lasts from a refusal to the instant at which the limits would have let it pass, as the last refusal before
+    that said, or to an admission before. Whether it came back at that instant does not matter.
     """
-    longest = np.zeros(identifiers)
     order = np.argsort(codes, kind="stable")
+    order = order[np.searchsorted(codes[order], 0) :]
     codes, times, refused = codes[order], times[order], ~allowed[order]
     passes = times + np.rint(retry_after[order] * 1e6)
     is_same = codes[1:] == codes[:-1]
@@ -152,8 +159,7 @@ def lock_outs(
     # The next event of the same identifier is an admission, or a refusal once it could have passed.
     is_cut = (following > lasts) & (codes[following] == codes[lasts])
     ends = np.where(is_cut, np.minimum(passes[lasts], times[following]), passes[lasts])
-    np.maximum.at(longest, codes[starts], (ends - times[starts]) / 1e6)
-    return longest
+    return LockOuts(order[starts], (ends - times[starts]) / 1e6)
 
 
 Tally = tuple[int, int, int, int, float]
@@ -211,24 +217,50 @@ def _least_left(least_left: int, most: int) -> float:
 
 
 def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.DataFrame:
-    """Return the identifiers that were refused most: sent, passed, refused, longest lock-out in seconds."""
-    pandas = required("pandas", "Replay.by_identifier")
-    codes, labels = codes_of(replay.events, column)
-    present = codes >= 0
-    codes, times = codes[present], replay.events.times[present]
-    allowed = _in_order(replay, replay.allowed)[present]
-    retry_after = _in_order(replay, replay._retry_after())[present]
-    sent = np.bincount(codes, minlength=len(labels))
-    passed = np.bincount(codes[allowed], minlength=len(labels))
-    frame: pd.DataFrame = pandas.DataFrame(
-        {
-            "sent": sent,
-            "passed": passed,
-            "refused": sent - passed,
-            "longest_lock_out": lock_outs(codes, times, allowed, retry_after, len(labels)),
-        },
-        index=label_index(labels, "identifier"),
+    """Return the identifiers that were refused most: sent, passed, refused, longest lock-out in seconds.
+
+    Where events have labels there is a column of those too.
+    """
+    required("pandas", "Replay.by_identifier")
+    codes, names = codes_of(replay.events, column)
+    frame = _counted(replay, codes, codes, len(names)).set_axis(label_index(names, "identifier"))
+    labels = replay.events._labels
+    if labels is not None:
+        frame["label"] = label_index(interruptible(label_of_each, codes, len(names), labels))
+    return _worst_first(frame, top)
+
+
+def by_label(replay: Replay) -> pd.DataFrame:
+    """Return the same of each label, ``""`` for events without; a lock-out is of the event it begins with."""
+    required("pandas", "Replay.by_label")
+    labels = replay.events._labels
+    if labels is None:
+        raise ValueError("these events have no labels: events.with_labels(...) returns events that do")
+    codes, _ = codes_of(replay.events, None)
+    names = np.append(labels.labels, [""])
+    groups = np.where(labels.codes < 0, np.int32(len(labels.labels)), labels.codes)
+    frame = _counted(replay, codes, groups, len(names)).set_axis(label_index(names, "label"))
+    return _worst_first(frame, None)
+
+
+def _counted(replay: Replay, codes: Codes, groups: Codes, count: int) -> pd.DataFrame:
+    """Return what each of so many groups of events sent; ``codes`` tell whose lock-outs there are."""
+    pandas = required("pandas", "a table of a replay")
+    allowed = _in_order(replay, replay.allowed)
+    sent, passed = (
+        np.bincount(groups[which], minlength=count) for which in (codes >= 0, (codes >= 0) & allowed)
     )
+    longest = np.zeros(count)
+    retry_after = _in_order(replay, replay._retry_after())
+    locked = interruptible(lock_outs, codes, replay.events.times, allowed, retry_after)
+    np.maximum.at(longest, groups[locked.first], locked.seconds)
+    columns = {"sent": sent, "passed": passed, "refused": sent - passed, "longest_lock_out": longest}
+    frame: pd.DataFrame = pandas.DataFrame(columns)
+    return frame
+
+
+def _worst_first(frame: pd.DataFrame, top: int | None) -> pd.DataFrame:
+    """Return at most so many of those that sent anything, by what was refused, then by what was sent."""
     frame = frame[frame["sent"] > 0].sort_values(["refused", "sent"], ascending=False, kind="stable")
     return frame if top is None else frame.head(top)
 
@@ -254,7 +286,7 @@ def most_refused(replay: Replay, top: int = 5) -> list[tuple[str | bytes, int, i
     ]
 
 
-def codes_of(events: Events, column: str | None) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
+def codes_of(events: Events, column: str | None) -> tuple[Codes, npt.NDArray[Any]]:
     """Return each event's place in an array of identifiers, by a column or the first that it has."""
     if column is not None:
         found = events._column(column)
@@ -282,7 +314,26 @@ def in_periods(replay: Replay, every: Every, timezone: str) -> tuple[Ints, Ints,
     """Return where periods begin and the last one ends, how many events each has, and how many passed."""
     times = replay.events.times
     bounds = period_bounds(times, every, timezone)
-    sent, passed = (
-        np.diff(np.searchsorted(some, bounds)) for some in (times, times[allowed_in_order(replay)])
-    )
-    return bounds, sent, passed
+    passed = times[allowed_in_order(replay)]
+    return bounds, counts_between(bounds, times), counts_between(bounds, passed)
+
+
+def counts_between(bounds: Ints, times: Ints) -> Ints:
+    """Return how many of times, which never fall, are between each two bounds."""
+    return np.diff(np.searchsorted(times, bounds))
+
+
+def refused_of_labels(replay: Replay) -> dict[str | bytes, Ints]:
+    """Return when events of each label were refused, ``""`` for those without; empty without labels."""
+    labels = replay.events._labels
+    if labels is None:
+        return {}
+    refused = np.flatnonzero(~allowed_in_order(replay))
+    refused = refused[np.argsort(labels.codes[refused], kind="stable")]
+    numbers = np.flatnonzero(np.append(labels.counts(), np.any(labels.codes < 0)))
+    names = np.append(labels.labels, [""])[numbers].tolist()
+    times, codes = replay.events.times[refused], labels.codes[refused]
+    first_labelled = int(np.searchsorted(codes, 0))
+    parts = np.split(times[first_labelled:], np.searchsorted(codes[first_labelled:], numbers[1:]))
+    found = dict(zip(names, parts, strict=True))
+    return found if "" not in found else found | {"": times[:first_labelled]}

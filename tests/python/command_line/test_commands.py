@@ -19,6 +19,7 @@ from unittest import mock
 
 import pytest
 
+from overlimit._messages.texts import percent
 from overlimit.command_line import main
 from programs import command_without, run_without
 
@@ -156,6 +157,59 @@ def test_a_lock_is_a_limit_more(write_log):
     found = json_of("replay", log, "--limits", "1/10 seconds", "--lock", "60")
     assert [row["limit"] for row in found["limits"]] == ["1 per 10 seconds", "lock"]
     assert found["refused"] == 3
+
+
+def test_each_lock_is_the_next_level(write_log):
+    log = write_log(*(COMBINED.format("203.0.113.7", second) for second in (0, 1, 7, 8, 59)))
+    found = json_of("replay", log, "--limits", "1/2 seconds", "--lock", "5", "--lock", "30")
+    assert (found["refused"], found["identifiers"][0]["longest_lock_out"]) == (2, 30)
+
+
+def test_limits_are_of_the_algorithm_that_was_asked_for(replayed):
+    from overlimit import Limiter
+    from overlimit.simulation import replay
+
+    fixed = Limiter("30/minute", algorithm="fixed_window")
+    found = json_of("replay", LOG, "--limits", "30/minute", "--algorithm", "fixed_window")
+    assert found["refused"] == replay(replayed.events, fixed).refused
+    compared = json_of("compare", LOG, "--policy", "a=30/minute", "--algorithm", "fixed_window")
+    assert compared["policies"][0]["refused_events"] == found["refused_share"]
+
+
+def compared_in_python(events, policies):
+    from overlimit.simulation import compare
+
+    return compare(events, policies)
+
+
+def test_compare_prints_what_each_policy_refuses_and_how_far_they_agree(replayed):
+    policies = {"today": "30/minute", "new": "10/second; 100/hour"}
+    command = ["compare", LOG, *(f"--policy={name}={limits}" for name, limits in policies.items())]
+    expected = compared_in_python(replayed.events, policies)
+    lines = printed(*command).splitlines()
+    assert lines[0] == "12,000 requests"
+    assert lines[3].split("  ")[:2] == ["policy", "refused events"]
+    today = expected.effects["today"]
+    assert lines[4].split()[:2] == ["today", percent(today.refused_events)]
+    assert lines[-2].split() == ["a", "b", "both", "only", "a", "only", "b"]
+    found = json_of(*command)
+    assert found["agreement"] == expected.agreement.to_dict("records")
+    assert found["policies"][0]["worst_hit"] == list(today.worst_hit)
+    shares = [float(row["refused_events"]) for row in csv_of(*command)]
+    assert shares == expected.to_pandas()["refused_events"].tolist()
+    few = printed(*command, "--policy", "c=1/minute", "--policy", "d=2/minute")
+    assert "only a" not in few
+
+
+def test_whoever_is_spared_is_not_refused_by_what_is_suggested(replayed):
+    from overlimit.simulation import suggest
+
+    command = ["suggest", LOG, "--limits", "{}/minute", "--between", "1", "100", "--refuse-at-most", "1"]
+    spared = ["ip:203.0.113.9", "ip:192.0.2.13"]
+    found = json_of(*command, *(f"--spare={name}" for name in spared))
+    expected = suggest(replayed.events, "{}/minute".format, (1, 100), 1, spare=spared)
+    assert (found["value"], found["message"]) == (expected.value, expected.message)
+    assert found["tried"][0]["refused_spared"] > 0
 
 
 def test_the_log_is_read_as_the_options_say(write_log):
@@ -343,7 +397,11 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         ("replay {log} --limits 1/minute --since noon", "'--since': a time is written as"),
         ("replay {log} --limits 1/minute --lock -1", "'--lock': -1.0 is not in the range"),
         ("replay {log} --limits 1/minute --json --csv", "--json and --csv exclude each other"),
-        ("replay {log} --limits 1/minute --png a.png --csv", "--png excludes --json and --csv"),
+        ("replay {log} --limits 1/minute --algorithm fixed", "'--algorithm': 'fixed' is not one of"),
+        ("compare {log} --policy 5/minute", "written as NAME=LIMITS, as today=100/minute, not 5/minute"),
+        ("compare {log} --policy a=1/minute --policy a=2/minute", "there are two policies a"),
+        ("compare missing.log --policy a=1/minut", "is not a unit"),
+        ("compare {log}", "Missing option '--policy'"),
         ("replay {log} --limits 1/minute --every day", "--every is for the table of times: add"),
         ("replay {log} --limits 1/minute --every day --csv", "--every is for the table of"),
         ("replay {log} --limits 1/minute --top 3 --table limits", "--top is for the table"),
@@ -359,6 +417,14 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         ("suggest {log} --limits 5/minute --between 1 9", "write {} where the number goes"),
         ("suggest {log} --limits {{}}/minute --between 9 1", "'--between': LOW must not be"),
         ("suggest {log} --limits {{}}/minute --between 1 9 --refuse-at-most 2", "'--refuse-at-most'"),
+        (
+            "suggest {log} --limits {{}}/minute --between 1 9 --spare 203.0.113.9",
+            "Error: --spare: '203.0.113.9' is no identifier or label of these events; did you mean 'ip:2",
+        ),
+        (
+            "suggest {log} --limits {{}}/minute --between 1 9 --spare nobody",
+            "--spare: 'nobody' is no identifier or label of these events\n",
+        ),
         ("elsewhere", "No such command 'elsewhere'"),
         ("replay missing.log --limits 1/minut", "is not a unit"),
         ("suggest missing.log --limits {{}}/minut --between 1 9", "is not a unit"),
@@ -410,17 +476,24 @@ def test_the_installed_command_is_the_same():
         assert done.stdout == printed("--help")
 
 
-@pytest.mark.parametrize("command", ["replay", "suggest"])
+@pytest.mark.parametrize("command", ["compare", "replay", "suggest"])
 def test_help_has_examples(command):
     shown = printed(command, "--help")
     assert shown.count(f"overlimit {command} access.log") >= 2
 
 
-def test_replay_draws_a_figure_beside_the_tables(tmp_path):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["replay", "--limits", LIMITS],
+        ["replay", "--limits", LIMITS, "--json"],
+        ["compare", "--policy", "a=9/minute", "--csv"],
+    ],
+)
+def test_a_figure_is_drawn_beside_what_is_printed(tmp_path, arguments):
     path = tmp_path / "log.png"
-    assert printed("replay", LOG, "--limits", LIMITS, "--png", str(path)) == printed(
-        "replay", LOG, "--limits", LIMITS
-    )
+    command, *options = arguments
+    assert printed(command, LOG, *options, "--png", str(path)) == printed(command, LOG, *options)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 from datetime import datetime
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 from overlimit import LeakyBucket, Limiter, ManualClock, Penalty, SlidingLog, TokenBucket
+from overlimit._messages.texts import percent
 from overlimit.simulation import (
     Events,
     compare,
@@ -29,24 +29,6 @@ from overlimit.simulation import (
 
 REFERENCES = Path(__file__).parent
 TOLERANCE = 12  # root mean square over 0 to 255: texts differ between versions of matplotlib, shapes do not
-
-
-@pytest.fixture(scope="module")
-def mixed():
-    return traffic.mix(
-        traffic.poisson(2, 1800, 40, label="people", seed=1),
-        traffic.bursty(0.5, 1800, 5, burst=30, label="mobile", seed=2),
-        traffic.scanner(3, 600, label="scanner", seed=3),
-    )
-
-
-@pytest.fixture(autouse=True)
-def style():
-    with mpl.rc_context({"figure.autolayout": False}):
-        mpl.rcdefaults()
-        pyplot.switch_backend("agg")
-        yield
-    pyplot.close("all")
 
 
 def pixels(source):
@@ -80,26 +62,32 @@ def test_a_timeline(mixed):
     ax = new_axes()
     assert plot_timeline(answers, ax=ax) is ax
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (UTC)", "events per 30 s")
-    assert legend(ax) == ["refused", "passed", "sent"]
+    labels = ["refused: people (0)", "refused: mobile (0)", "refused: scanner (1,200)"]
+    assert legend(ax) == [*labels, "passed", "sent"]
+    assert ax.get_title() == "60 per 1 minute"
     check(ax, "timeline")
+
+
+def test_a_timeline_of_events_without_labels(mixed):
+    ax = replay(unlabelled(mixed), "60/minute").plot(title="")
+    assert legend(ax) == ["refused", "passed", "sent"]
+    assert ax.get_title() == ""
+    refused, passed, _ = (stairs.get_data() for stairs in ax.patches)
+    assert (refused.values - passed.values).sum() == replay(mixed, "60/minute").refused
+
+
+def unlabelled(events):
+    return Events(events.times, events.identifiers, unit="us")
 
 
 @pytest.mark.parametrize(("every", "unit"), [(1, "s"), (60, "min"), (7200, "2 h"), (90, "90 s")])
 def test_a_timeline_counts_in_stretches_of_any_width(mixed, every, unit):
     ax = plot_timeline(replay(mixed, "60/minute"), every)
     assert ax.get_ylabel() == f"events per {unit}"
-    refused, passed, _ = (stairs.get_data() for stairs in ax.patches)
-    assert (refused.values - passed.values).sum() == replay(mixed, "60/minute").refused
-
-
-@pytest.fixture(scope="module")
-def busy():
-    """One address with bursts, and single requests between them."""
-    return traffic.mix(
-        traffic.bursty(0.25, 1800, ["ip:203.0.113.7"], burst=12, label="page", seed=5),
-        traffic.poisson(0.1, 1800, ["ip:203.0.113.7"], label="page", seed=6),
-        traffic.poisson(1, 1800, label="others", seed=7),
-    )
+    table = replay(mixed, "60/minute").by_label()
+    of_labels = [stairs.get_data() for stairs in ax.patches[:3]]
+    refused = [(each.values - each.baseline).sum() for each in of_labels]
+    assert refused == [table.loc[label, "refused"] for label in ("people", "mobile", "scanner")]
 
 
 def test_levels(busy):
@@ -177,12 +165,41 @@ def test_a_sweep(mixed):
     assert legend(ax)[:2] == ["events", "identifiers"]
     assert legend(ax)[-1] == "peak in 60 s (right)"
     assert ax.lines[0].get_xdata().tolist() == [10, 20, 40, 80, 160]
+    assert ax.get_title() == "10 per 1 minute to 160 per 1 minute"
     check(ax, "sweep")
 
 
 def test_a_sweep_over_something_else(mixed):
     with pytest.raises(TypeError, match="plotted over numbers, not '1/second'"):
         sweep(mixed, lambda limit: limit, ["1/second"]).plot()
+    grid = {name: [1] for name in "abc"}
+    with pytest.raises(TypeError, match="plotted over one or two numbers, not 3"):
+        sweep(mixed, lambda a, b, c: "1/second", grid).plot()
+
+
+def test_a_sweep_over_two_numbers(mixed):
+    ax = new_axes()
+    grid = {"rate": [40, 10, 20], "burst": [1, 1000]}
+    swept = sweep(mixed, lambda rate, burst: TokenBucket(rate, 60, burst=burst), grid)
+    assert swept.plot(ax=ax) is ax
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("rate", "burst")
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["10", "20", "40"]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["1", "1,000"]
+    assert ax.get_title() == "10 per 1 minute burst 1 to 40 per 1 minute burst 1000"
+    shares = swept.to_pandas()["refused_events"].unstack("rate").sort_index().to_numpy()
+    assert ax.collections[0].get_array().tolist() == shares.tolist()
+    assert [text.get_text() for text in ax.texts] == [percent(share) for share in shares.ravel()]
+    check(ax, "map")
+
+
+def test_a_map_of_many_values_has_no_texts_that_touch(mixed):
+    grid = {"rate": range(1, 30), "burst": ["a", "b"]}
+    ax = sweep(mixed[:100], lambda rate, burst: f"{rate}/minute", grid).plot(ax=new_axes(4))
+    ax.get_figure().draw_without_rendering()
+    assert not ax.texts
+    ticks = [text.get_window_extent() for text in ax.get_xticklabels()]
+    assert len(ticks) > 3
+    assert all(left.x1 < right.x0 for left, right in pairwise(ticks))
 
 
 def test_a_comparison(mixed):
@@ -198,7 +215,10 @@ def test_a_heatmap(mixed):
     ax = new_axes()
     assert plot_heatmap(replay(mixed, "10/minute"), top=8, ax=ax) is ax
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (UTC)", "identifier")
-    assert len(ax.get_yticklabels()) == 8
+    assert ax.get_title() == "10 per 1 minute"
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert len(names) == 8
+    assert names[0] == "scanner-0 (scanner)"
     assert ax.get_figure().axes[1].get_ylabel() == "refused per 30 s"
     check(ax, "heatmap")
 
@@ -351,7 +371,8 @@ def test_no_name_raises_warns_or_takes_the_place_of_the_figure(hostile, kind):
 
 
 def test_names_are_shown_as_they_are_as_far_as_they_can_be(hostile):
-    names = [text.get_text() for text in plot_heatmap(replay(hostile, "9/minute")).get_yticklabels()]
+    answers = replay(unlabelled(hostile), "9/minute")
+    names = [text.get_text() for text in plot_heatmap(answers).get_yticklabels()]
     assert names == [
         r"\$x^{\$ and \\$5",
         r"line\nbreak\ttab",
@@ -395,8 +416,47 @@ def test_labels_are_shown_as_far_as_there_are_colours_and_others_are_counted(lab
     shown = ["events", "identifiers", *(f"of kind {k}" for k in range(6))]
     assert legend(swept) == [*shown, "peak in 60 s (right)", *said]
     assert legend(compared) == [*shown, *said]
-    assert len({line.get_color() for line in swept.lines if len(line.get_xdata())}) == 8
+    colours = {line.get_color() for line in swept.lines if len(line.get_xdata())}
+    assert len(colours) == 8
+    assert not colours & {line.get_color() for line in swept.get_figure().axes[1].lines}
     assert len({bar.get_facecolor() for bar in compared.patches}) == 8
+
+
+def test_a_label_has_the_same_colour_in_every_figure_of_a_few(mixed):
+    answers, compared = replay(mixed, "10/minute"), compare(mixed, {"a": "10/minute"})
+    timeline, bars = plot_timeline(answers), compared.plot()
+    of_labels = [patch.get_facecolor() for patch in timeline.patches[:3]]
+    assert of_labels == [patch.get_facecolor() for patch in bars.patches[2:]]
+    assert timeline.patches[3].get_facecolor() not in of_labels
+
+
+def test_a_timeline_of_many_labels_shows_those_that_are_refused_most():
+    events = labelled(8).with_labels(lambda name: "" if name.startswith("kind 0") else name[:6])
+    answers = replay(events, "4/minute")
+    table = answers.by_label()
+    shown = [text for text in legend(plot_timeline(answers)) if text.startswith("refused")]
+    counts = {label: f"({count:,})" for label, count in table["refused"].items()}
+    worst = sorted(label for label in table.index if label)
+    worst = sorted(sorted(worst, key=lambda label: -table.loc[label, "refused"])[:5])
+    assert shown[:-1] == [f"refused: {label} {counts[label]}" for label in worst]
+    rest = table["refused"].sum() - table.loc[worst, "refused"].sum()
+    assert shown[-1] == f"refused: others ({rest})"
+
+
+def test_numbers_have_thousands_separators():
+    events = Events(np.repeat([0, 60], 5000), ["a"] * 10_000)
+    answers = replay(events, "3000/minute")
+    ax = plot_timeline(answers, 7e6)
+    heat = plot_heatmap(answers).get_figure().axes[1]
+    swept = sweep(events, "{}/minute".format, [1000, 3000]).plot()
+    compared = [ax, heat, *swept.get_figure().axes]
+    for each in compared:
+        each.get_figure().draw_without_rendering()
+        texts = [text.get_text() for text in each.get_yticklabels()]
+        assert any("," in text for text in texts) or texts[0] == "0%"
+        assert not any(text.strip("%").isdigit() and len(text) > 4 for text in texts)
+    assert ax.get_ylabel() == "events per 7,000,000 s"
+    assert "2,000" in [text.get_text() for text in swept.get_xticklabels()]
 
 
 def assert_apart(texts):
@@ -433,40 +493,6 @@ def test_percentages_of_bars_do_not_touch():
     assert len(own.texts) == 40
     assert_apart(own.texts)
     assert not compare(events, policies).plot(ax=new_axes(4)).texts
-
-
-@pytest.mark.parametrize(("width", "title"), [(4, "after"), (6, "before")])
-def test_titles_legends_and_labels_fit_into_figures_and_do_not_overlap(mixed, busy, width, title):
-    policy = (["20/minute", "100/10 minutes"], Penalty(60))
-    for draw in (
-        lambda ax: plot_timeline(replay(mixed, "60/minute"), ax=ax),
-        lambda ax: plot_heatmap(replay(mixed, "10/minute"), ax=ax),
-        lambda ax: plot_level(busy, policy, "ip:203.0.113.7", ax=ax),
-        lambda ax: plot_sweep(sweep(mixed, lambda n: f"{n}/minute", [10, 20, 40]), ax=ax),
-        lambda ax: compare(mixed, {"today": "100/minute", "new": "20/minute"}).plot(ax=ax),
-    ):
-        ax = new_axes(width)
-        for step in (ax.set_title, draw) if title == "before" else (draw, ax.set_title):
-            step(ax if step is draw else "A title of one's own")
-        ax.get_figure().draw_without_rendering()
-        ticks = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text()]
-        assert all(left.x1 < right.x0 for left, right in pairwise(ticks))
-        assert all(bar.get_window_extent().x1 <= ax.get_window_extent().x1 for bar in ax.texts)
-        others = [ax.title, ax.get_legend(), ax.xaxis.label, ax.yaxis.label, ax.xaxis.get_offset_text()]
-        drawn = ax.get_window_extent()
-        boxes = [each.get_window_extent() for each in others if each]
-        boxes += [box for box in ticks if drawn.x0 <= (box.x0 + box.x1) / 2 <= drawn.x1]
-        boxes = [box for box in boxes if box.width]
-        assert all(-1 <= box.x0 and box.x1 <= width * 100 + 1 and box.y1 <= 341 for box in boxes)
-        assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
-
-
-def test_a_title_is_where_it_is_without_a_legend_once_that_is_gone(mixed):
-    ax = plot_timeline(replay(mixed, "60/minute"), ax=new_axes())
-    ax.set_title("title")
-    ax.get_legend().remove()
-    ax.get_figure().draw_without_rendering()
-    assert ax.title.get_window_extent().y0 < ax.get_window_extent().y1 + 10
 
 
 def test_lines_are_seen_on_a_dark_background(mixed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
 
@@ -25,6 +26,8 @@ from overlimit.simulation.events.identifiers import (
     rows_to_keep,
 )
 from overlimit.simulation.events.instants import Micros, instant_of, instants_of, span_of
+from overlimit.simulation.events.labels import concatenated_labels, labelled
+from overlimit.simulation.events.saving import load, save
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
@@ -209,11 +212,11 @@ class Events:
         return len(self._times)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both have the same times, identifiers, costs and labels, in the order of times."""
+        """Tell whether both have the same times, columns, costs and labels, in the order of times."""
         if not isinstance(other, Events):
             return NotImplemented
         mine, others = self._compared(), other._compared()
-        return mine.keys() == others.keys() and all(np.array_equal(mine[name], others[name]) for name in mine)
+        return list(mine) == list(others) and all(np.array_equal(mine[name], others[name]) for name in mine)
 
     __hash__ = None  # type: ignore[assignment]  # as of arrays
 
@@ -229,12 +232,19 @@ class Events:
     def __getitem__(self, which: int | np.integer[Any]) -> Event: ...
     @overload
     def __getitem__(self, which: slice | npt.NDArray[np.bool_]) -> Events: ...
-    def __getitem__(self, which: int | np.integer[Any] | slice | npt.NDArray[np.bool_]) -> Event | Events:
-        """Return the k-th event in time; of a slice or of an array of bools those events.
+    @overload
+    def __getitem__(self, which: str) -> npt.NDArray[np.object_]: ...
+    def __getitem__(
+        self, which: int | np.integer[Any] | slice | npt.NDArray[np.bool_] | str
+    ) -> Event | Events | npt.NDArray[np.object_]:
+        """Return the k-th event in time; of a slice or of an array of bools those events; of a name a column.
 
-        Raises IndexError beyond the last, ValueError for a slice that goes back and for an array of another
-        length, TypeError for anything else.
+        ``events["ip"]`` are the identifiers of that column, None where an event has none. Raises IndexError
+        beyond the last, ValueError for a slice that goes back, for an array of another length and for a
+        column that there is not, TypeError for anything else.
         """
+        if isinstance(which, str):
+            return self._column(which).values()
         if isinstance(which, slice):
             if which.step is not None and operator.index(which.step) < 0:
                 raise ValueError("events are in the order of their times, so a slice must not go back")
@@ -244,7 +254,8 @@ class Events:
         mask = np.asarray(which)
         if mask.dtype != np.bool_ or not mask.ndim:
             raise TypeError(
-                f"events are chosen by a number, a slice or an array of bools, not {short_repr(which)}"
+                "events are chosen by a number, a slice, an array of bools or the name of a column, not "
+                f"{short_repr(which)}"
             )
         if mask.shape != self._times.shape:
             raise ValueError(f"an array of {len(self)} bools is needed, not of the shape {mask.shape}")
@@ -312,6 +323,33 @@ class Events:
         chosen[sorted(ranks, key=ranks.__getitem__)[:wanted]] = True
         return self[chosen[column.codes]]
 
+    def with_labels(self, labels: object, other: str | bytes | None = "") -> Events:
+        """Return the same events with other labels, by which answers are told apart.
+
+        Parameters
+        ----------
+        labels
+            A dict of labels by identifier, such as ``{"ip:198.51.100.20": "office"}``; a function that
+            returns the label of an identifier, and is called once for each distinct one; or a column, in the
+            order of times. An event with several identifiers has the label of its first column that has one.
+            None, NaN, NA and empty texts are no label.
+        other
+            The label of the rest, by default none.
+
+        Raises
+        ------
+        ValueError
+            A column has another length, or an identifier of a dict lacks the name of its column or
+            is an IPv6 address of which the events have the network.
+        TypeError
+            Something is no label, or no column.
+        """
+        column = labelled(self._columns, labels, other)
+        parts = self._times, self._columns, self._costs, column
+        found = Events._of(*parts, skipped=self._skipped, bad_lines=self._bad_lines)
+        found._order = self._order
+        return found
+
     def _column(self, name: str | None) -> Column:
         """Return a column by its name; None: the first."""
         for column in self._columns:
@@ -346,10 +384,44 @@ class Events:
             np.concatenate([part._times for part in parts]),
             [concatenated(columns) for columns in zip(*(part._columns for part in parts), strict=True)],
             np.concatenate([part._costs for part in parts]),
-            _concatenated_labels(parts),
+            concatenated_labels([part._labels for part in parts], list(map(len, parts))),
             skipped=skipped,
             bad_lines=bad_lines,
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the events to a file of Parquet, from which `load` and `read_log` get them again.
+
+        Other programs read a table from it, as `to_pandas` returns. The file has everything but `order`:
+        also what was skipped and the lines that could not be read.
+
+        Raises
+        ------
+        OSError
+            It cannot be written; a file that was there is as it was.
+        ModuleNotFoundError
+            There is no pyarrow.
+        """
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Events:
+        """Return the events that `save` wrote to a file.
+
+        Raises
+        ------
+        ValueError
+            `save` did not write it; `read_log` reads other files.
+        OSError
+            It cannot be read.
+        ModuleNotFoundError
+            There is no pyarrow.
+        """
+        return load(path, Events._of)
+
+    def head(self, count: int = 5) -> pd.DataFrame:
+        """Return the first events as a table, as `to_pandas` does."""
+        return self[:count].to_pandas()
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the events as a table, in the order of their times.
@@ -371,10 +443,10 @@ class Events:
 
     def __repr__(self) -> str:
         distinct = [f"{each.title}: {np.count_nonzero(each.counts()):,} distinct" for each in self._columns]
-        return f"Events({'; '.join(self._count_and_span() + distinct + self._left_out())})"
+        return f"Events({'; '.join(self._count_and_span() + distinct + self._labelled() + self._left_out())})"
 
     def _repr_html_(self) -> str:
-        text = "; ".join(self._count_and_span() + self._left_out())
+        text = "; ".join(self._count_and_span() + self._labelled() + self._left_out())
         head = ("identifiers", "distinct", "busiest (events)")
         return html_table("Events", text, head, map(_busiest, self._columns), left=(0, 2))
 
@@ -384,6 +456,12 @@ class Events:
             return [count]
         first, last = span_of(self._times)
         return [count, f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"]
+
+    def _labelled(self) -> list[str]:
+        if self._labels is None:
+            return []
+        count = int(np.count_nonzero(self._labels.counts()))
+        return [f"{count:,} label{'s' * (count != 1)}"]
 
     def _left_out(self) -> list[str]:
         skipped, bad = self._skipped, self._bad_lines.count
@@ -405,12 +483,3 @@ def _rank(label: str | bytes, seed: int) -> bytes:
     """Return a number of a label that is random, but the same in every run."""
     text = label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16, key=repr(seed).encode()[:64]).digest()
-
-
-def _concatenated_labels(parts: Sequence[Events]) -> Column | None:
-    if all(part._labels is None for part in parts):
-        return None
-    none = np.empty(0, object)
-    return concatenated(
-        [part._labels or Column(None, np.full(len(part), -1, np.int32), none) for part in parts]
-    )

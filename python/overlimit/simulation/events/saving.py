@@ -58,7 +58,7 @@ def save(events: Events, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], make: Any) -> Events:
-    """Return the events of a file that `save` wrote, which ``make`` makes of columns; else raise ValueError."""
+    """Return the events that `save` wrote, made of columns by ``make``; raise ValueError for other files."""
     told = _told_by(Path(path))
     if told is None:
         raise ValueError(f"{os.fspath(path)!r} is no file of Events.save: read_log reads other files")

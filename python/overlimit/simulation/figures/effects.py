@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from overlimit._messages.texts import percent, short_repr
+from overlimit.simulation.figures.above import keep_in_figure, legend_above, name_above
+from overlimit.simulation.figures.maps import draw_map
 from overlimit.simulation.figures.style import (
-    COLOURS,
     LABEL_LENGTH,
+    LABELS,
+    SHARES,
     axes_for,
-    legend_above,
     name_text,
     names_beside,
+    numbers_on,
     shares_on,
+    text_colour,
 )
 from overlimit.simulation.questions.effects import Effect, labels_of
 
@@ -23,7 +27,6 @@ if TYPE_CHECKING:
     from overlimit.simulation.questions.comparing import Comparison
     from overlimit.simulation.questions.sweeping import Sweep
 
-_MOST_LABELS = len(COLOURS) - 2
 _LEAST_HEIGHT = 3.4
 _OTHER_HEIGHT = 1.4
 _BAR_HEIGHT = 0.15
@@ -31,36 +34,41 @@ _PIXELS_OF_A_TEXT = 13
 _MARKERS = "os^Dvx*P"
 
 
-def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
+def plot_comparison(comparison: Comparison, *, title: str | None = None, ax: Axes | None = None) -> Axes:
     """Draw what `Comparison.plot` says, the first policy on top; thin bars have no percentages."""
     shares = _shares(comparison.effects)
     bars_in_all = len(shares) * len(comparison.effects)
     ax = axes_for(ax, "Comparison.plot", max(_LEAST_HEIGHT, _OTHER_HEIGHT + _BAR_HEIGHT * bars_in_all))
     height = 0.8 / len(shares)
     is_written = ax.get_window_extent().height / bars_in_all > _PIXELS_OF_A_TEXT
-    for k, (name, values) in enumerate(shares):
+    for k, (name, colour, values) in enumerate(shares):
         places = [row + (k - (len(shares) - 1) / 2) * height for row in range(len(values))]
-        bars = ax.barh(places, values, height * 0.92, color=COLOURS[k], label=name)
+        bars = ax.barh(places, values, height * 0.92, color=colour, label=name)
         if is_written:
             ax.bar_label(bars, list(map(percent, values)), padding=2, fontsize="x-small")
     ax.set_yticks(range(len(comparison.effects)), names_beside(ax, comparison.effects))
     ax.invert_yaxis()
-    most = max(max(values) for _, values in shares)
+    most = max(max(values) for *_, values in shares)
     ax.set_xlim(0, 1.2 * max(0.01, most))  # room for the texts behind the bars
     ax.set_xlabel("refused")
     shares_on(ax.xaxis)
     handles = ax.get_legend_handles_labels()[0] + _left_out(ax, comparison.effects)
     legend_above(ax, handles, from_left=False)
+    name_above(ax, title)
     return ax
 
 
-def plot_sweep(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
+def plot_sweep(sweep: Sweep, *, title: str | None = None, ax: Axes | None = None) -> Axes:
     """Draw the share of events, identifiers and labels that each value refuses, and the peak that passes.
+
+    A sweep over two numbers is a map of the shares of events that each pair of them refuses.
 
     Parameters
     ----------
     sweep
         What ``sweep`` returns, over numbers.
+    title
+        What is written above it, by default the first and the last policy; an empty text for nothing.
     ax
         Axes to draw into; by default those of a new figure.
 
@@ -73,44 +81,69 @@ def plot_sweep(sweep: Sweep, *, ax: Axes | None = None) -> Axes:
     Raises
     ------
     TypeError
-        The values of the sweep are no numbers.
+        The values of the sweep are no numbers, or it is over more than two.
     ModuleNotFoundError
         matplotlib is missing.
     """
+    if len(sweep.names) > 2:
+        raise TypeError(
+            f"a sweep is plotted over one or two numbers, not {len(sweep.names)}: use to_pandas()"
+        )
     ax = axes_for(ax, "plot_sweep")
-    effects = dict(sorted((_number(value), effect) for value, effect in sweep.effects.items()))
-    values = list(effects)
-    handles: list[Any] = []
-    for k, (name, shares) in enumerate(_shares(effects)):
-        handles += ax.plot(values, shares, color=COLOURS[k], marker=_MARKERS[k], markersize=4, label=name)
-    ax.set_ylim(bottom=0)
-    ax.set_xlabel("value")
-    ax.set_ylabel("refused")
-    shares_on(ax.yaxis)
-    right = ax.twinx()
-    peaks = [effect.peak_60s for effect in effects.values()]
-    handles += right.plot(values, peaks, "--", color="0.5", label="peak in 60 s (right)")
-    right.set_ylim(bottom=0)
-    right.set_ylabel("most cost in 60 s")
-    legend_above(ax, handles + _left_out(ax, effects))
+    if len(sweep.names) == 2:
+        draw_map(ax, sweep)
+    else:
+        _draw_lines(ax, sweep)
+    ax.set_xlabel(name_text(sweep.names[0]))
+    name_above(ax, title, _first_and_last(sweep))
     return ax
 
 
-def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, list[float]]]:
-    """Return the refused shares with what they are of: events, identifiers, and as many labels as colours."""
+def _first_and_last(sweep: Sweep) -> str:
+    """Return the policies of the smallest and the largest value, in words."""
+    policies = dict(zip(sweep.effects, sweep.policies, strict=True))
+    try:
+        ends = [policies[end(policies)] for end in (min, max)]
+    except TypeError:  # not all values can be compared
+        ends = [sweep.policies[0], sweep.policies[-1]]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _draw_lines(ax: Axes, sweep: Sweep) -> None:
+    effects = dict(sorted((_number(value), effect) for value, effect in sweep.effects.items()))
+    values = list(effects)
+    handles: list[Any] = []
+    for (name, colour, shares), marker in zip(_shares(effects), _MARKERS, strict=False):
+        handles += ax.plot(values, shares, color=colour, marker=marker, markersize=4, label=name)
+    ax.set_ylim(bottom=0)
+    ax.set_ylabel("refused")
+    numbers_on(ax.xaxis)
+    shares_on(ax.yaxis)
+    right = ax.twinx()
+    peaks = [effect.peak_60s for effect in effects.values()]
+    handles += right.plot(values, peaks, "--", color=text_colour(), label="peak in 60 s (right)")
+    right.set_ylim(bottom=0)
+    right.set_ylabel("most cost in 60 s")
+    numbers_on(right.yaxis, whole=True)
+    legend_above(ax, handles + _left_out(ax, effects))
+    keep_in_figure(right, ax)
+
+
+def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, str, list[float]]]:
+    """Return the refused shares with what they are of (events, identifiers, as many labels as colours)."""
     shares = [
-        ("events", [effect.refused_events for effect in effects.values()]),
-        ("identifiers", [effect.refused_identifiers for effect in effects.values()]),
+        ("events", SHARES[0], [effect.refused_events for effect in effects.values()]),
+        ("identifiers", SHARES[1], [effect.refused_identifiers for effect in effects.values()]),
     ]
-    for label in labels_of(effects)[:_MOST_LABELS]:
+    for label, colour in zip(labels_of(effects), LABELS, strict=False):
         of_label = [effect.refused_by_label[label] for effect in effects.values()]
-        shares.append((f"of {name_text(label, LABEL_LENGTH)}", of_label))
+        shares.append((f"of {name_text(label, LABEL_LENGTH)}", colour, of_label))
     return shares
 
 
 def _left_out(ax: Axes, effects: Mapping[Any, Effect]) -> list[Any]:
     """Return an entry of the legend that says how many labels are not shown, if any."""
-    count = len(labels_of(effects)) - _MOST_LABELS
+    count = len(labels_of(effects)) - len(LABELS)
     if count <= 0:
         return []
     return ax.plot([], [], " ", label=f"{count} more label{'s' * (count > 1)} not shown")

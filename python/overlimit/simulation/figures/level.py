@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from overlimit import Limiter, ManualClock, MemoryStore
 from overlimit._messages.texts import nearest, short_repr
+from overlimit.simulation.figures.above import legend_above, name_above
 from overlimit.simulation.figures.style import (
     COLOURS,
     REFUSED,
     axes_for,
-    legend_above,
     name_text,
     shares_on,
     times_on,
@@ -47,6 +47,7 @@ def plot_level(
     identifier: str | bytes,
     *,
     timezone: str = "UTC",
+    title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw how much of each limit one identifier has used, over time, and mark its refusals.
@@ -64,6 +65,8 @@ def plot_level(
         An identifier as decisions show it, such as ``"ip:203.0.113.7"``.
     timezone
         In which time zone times are shown.
+    title
+        What is written above it, by default nothing: the legend has the limits.
     ax
         Axes to draw into; by default those of a new figure.
 
@@ -100,6 +103,7 @@ def plot_level(
     shares_on(ax.yaxis)
     times_on(ax, timezone)
     legend_above(ax)
+    name_above(ax, title)
     return ax
 
 

@@ -8,22 +8,37 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from overlimit._messages.texts import number_text, seconds_text
 from overlimit.limits.quantities import micros
+from overlimit.simulation.events.labels import label_of_each
+from overlimit.simulation.figures.above import legend_above, name_above
 from overlimit.simulation.figures.style import (
+    LABEL_LENGTH,
+    LABELS,
     PASSED,
     REFUSED,
     axes_for,
-    legend_above,
+    few_to_many,
+    name_text,
     names_beside,
+    numbers_on,
     text_colour,
     times_on,
 )
-from overlimit.simulation.replaying import check_replay
-from overlimit.simulation.tables import allowed_in_order, codes_of, in_periods, most_refused, period_bounds
+from overlimit.simulation.replaying import check_replay, policy_text
+from overlimit.simulation.tables import (
+    Ints,
+    allowed_in_order,
+    codes_of,
+    counts_between,
+    in_periods,
+    most_refused,
+    period_bounds,
+    refused_of_labels,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
 
     from overlimit.simulation.events.events import Events
     from overlimit.simulation.replaying import Replay
@@ -35,10 +50,18 @@ _DAY: Final = 86_400
 _UNITS: Final = ((_DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
+_MOST_LABELS = len(LABELS) - 1
+
+
 def plot_timeline(
-    replay: Replay, every: Every | None = None, *, timezone: str = "UTC", ax: Axes | None = None
+    replay: Replay,
+    every: Every | None = None,
+    *,
+    timezone: str = "UTC",
+    title: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
-    """Draw what was sent, passed and refused over time.
+    """Draw what was sent, passed and refused over time, and of whom if events have labels.
 
     Parameters
     ----------
@@ -49,13 +72,16 @@ def plot_timeline(
         there are about 120 periods at most.
     timezone
         In which time zone they are shown.
+    title
+        What is written above it, by default the limits; an empty text for nothing.
     ax
         Axes to draw into; by default those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes: times on one, events in each period on the other.
+        The axes: times on one, events in each period on the other. Of the labels five have colours of their
+        own, those of which most was refused; the legend says how many events of each were.
 
     Raises
     ------
@@ -72,15 +98,38 @@ def plot_timeline(
     bounds, sent, passed = in_periods(replay, every, timezone)
     edges = bounds.view("datetime64[us]")
     if len(edges):
-        ax.stairs(sent, edges, baseline=passed, fill=True, color=REFUSED, label="refused")
+        _draw_refused(ax, replay, bounds, sent, passed)
         ax.stairs(passed, edges, fill=True, color=PASSED, label="passed")
         ax.stairs(sent, edges, color=text_colour(), linewidth=0.8, label="sent")
         ax.set_xlim(edges[0], edges[-1])
         legend_above(ax)
     ax.set_ylim(bottom=0)
     ax.set_ylabel(f"events per {duration_text(every)}")
+    numbers_on(ax.yaxis, whole=True)
     times_on(ax, timezone)
+    name_above(ax, title, policy_text(replay.limits, replay.penalty))
     return ax
+
+
+def _draw_refused(ax: Axes, replay: Replay, bounds: Ints, sent: Ints, passed: Ints) -> None:
+    """Fill what is between all that was sent and what passed, in a colour for each label."""
+    edges = bounds.view("datetime64[us]")
+    of_labels = refused_of_labels(replay)
+    if not of_labels:
+        ax.stairs(sent, edges, baseline=passed, fill=True, color=REFUSED, label="refused")
+        return
+    named = [label for label in of_labels if label]
+    shown = sorted(named, key=lambda label: -len(of_labels[label]))[:_MOST_LABELS]
+    colours = dict(zip([label for label in named if label in shown], LABELS, strict=False))
+    top = passed
+    for label, colour in colours.items():
+        refused = of_labels.pop(label)
+        below, top = top, top + counts_between(bounds, refused)
+        text = f"refused: {name_text(label, LABEL_LENGTH)} ({len(refused):,})"
+        ax.stairs(top, edges, baseline=below, fill=True, color=colour, label=text)
+    if of_labels:
+        text = f"refused: others ({sum(map(len, of_labels.values())):,})"
+        ax.stairs(sent, edges, baseline=top, fill=True, color=LABELS[-1], label=text)
 
 
 def width_for(events: Events, most: int) -> float:
@@ -98,8 +147,8 @@ def duration_text(every: Every) -> str:
     seconds = micros(every, "every") / 1e6
     for size, unit in _UNITS:
         if seconds >= size and seconds % size == 0:
-            return unit if seconds == size else f"{seconds / size:g} {unit}"
-    return f"{seconds:g} s"
+            return unit if seconds == size else f"{number_text(seconds / size)} {unit}"
+    return seconds_text(seconds)
 
 
 _MOST_COLUMNS = 72
@@ -109,7 +158,14 @@ _FONT_SIZE = 8.0
 _POINTS_PER_INCH = 72
 
 
-def plot_heatmap(replay: Replay, top: int = 30, *, timezone: str = "UTC", ax: Axes | None = None) -> Axes:
+def plot_heatmap(
+    replay: Replay,
+    top: int = 30,
+    *,
+    timezone: str = "UTC",
+    title: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw how many events of each identifier were refused, and when.
 
     Parameters
@@ -120,6 +176,8 @@ def plot_heatmap(replay: Replay, top: int = 30, *, timezone: str = "UTC", ax: Ax
         How many identifiers at most: those that were refused most, the worst hit on top.
     timezone
         In which time zone times are shown.
+    title
+        What is written above it, by default the limits; an empty text for nothing.
     ax
         Axes to draw into; by default those of a new figure, which is higher for more than 15 identifiers.
 
@@ -127,7 +185,8 @@ def plot_heatmap(replay: Replay, top: int = 30, *, timezone: str = "UTC", ax: Ax
     -------
     matplotlib.axes.Axes
         The axes: times on one, identifiers on the other; the colour is the events refused in each stretch of
-        time. An event counts for the first identifier that it has.
+        time. An event counts for the first identifier that it has; behind an identifier is the label that
+        most of its events have.
 
     Raises
     ------
@@ -141,32 +200,33 @@ def plot_heatmap(replay: Replay, top: int = 30, *, timezone: str = "UTC", ax: Ax
     bounds = period_bounds(replay.events.times, width, timezone)
     edges = bounds.view("datetime64[us]")
     times_on(ax, timezone)
+    name_above(ax, title, policy_text(replay.limits, replay.penalty))
     if len(edges):
         ax.set_xlim(edges[0], edges[-1])
     if not names:
         ax.set_yticks([])
         ax.text(0.5, 0.5, "nothing was refused", transform=ax.transAxes, ha="center")
         return ax
-    ax.set_yticks(range(len(names)), names_beside(ax, names), fontsize=_font_size(ax, len(names)))
+    texts = names_beside(ax, names, _labels_of(replay.events))
+    ax.set_yticks(range(len(names)), texts, fontsize=_font_size(ax, len(names)))
     shown = np.ma.masked_equal(_refused(replay, names, bounds), 0)
     rows = np.arange(len(names) + 1) - 0.5
-    mesh = ax.pcolormesh(edges, rows, shown, cmap=_colours(), vmin=0)
+    mesh = ax.pcolormesh(edges, rows, shown, cmap=few_to_many(), vmin=0)
     figure = ax.get_figure()
     assert figure is not None
-    figure.colorbar(mesh, ax=ax, label=f"refused per {duration_text(width)}")
+    bar = figure.colorbar(mesh, ax=ax, label=f"refused per {duration_text(width)}")
+    numbers_on(bar.ax.yaxis, whole=True)
     ax.invert_yaxis()
     ax.set_ylabel("identifier")
     return ax
 
 
-def _colours() -> Colormap:
-    """Return colours in which many refusals differ most from the background, and few are seen on it too."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap, to_rgb
-
-    is_light = sum(to_rgb(text_colour())) < 1.5
-    few, many = (0.9, 0.0) if is_light else (0.2, 1.0)
-    return ListedColormap(colormaps["viridis"](np.linspace(few, many, 256)))
+def _labels_of(events: Events) -> dict[object, object]:
+    """Return the label of each identifier; empty without labels."""
+    if events._labels is None:
+        return {}
+    codes, names = codes_of(events, None)
+    return dict(zip(names.tolist(), label_of_each(codes, len(names), events._labels), strict=True))
 
 
 def _font_size(ax: Axes, rows: int) -> float:

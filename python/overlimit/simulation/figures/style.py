@@ -1,21 +1,30 @@
-"""What all figures share: colours, names, new axes, legends, axes of time and of shares."""
+"""What all figures share: colours, names, new axes, axes of time, of shares and of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from overlimit._messages.texts import escaped, printable
+import numpy as np
+
+from overlimit._messages.texts import escaped, number_text, printable
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
 
 # The colours of Okabe and Ito, which people who do not see all colours tell apart. Their black is a grey
 # here, which is seen on dark backgrounds too.
 PASSED: Final = "#56B4E9"
 REFUSED: Final = "#D55E00"
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#808080", "#F0E442")
+
+SHARES: Final = COLOURS[0], COLOURS[4]
+"""The colours of the shares of events and of identifiers."""
+
+LABELS: Final = tuple(COLOURS[k] for k in (5, 3, 1, 2, 7, 6))
+"""The colours of labels: the same in every figure, as long as there are no more than five."""
 
 NAME_LENGTH: Final = 26
 """How many characters of an identifier are shown."""
@@ -26,10 +35,10 @@ LABEL_LENGTH: Final = 15
 _WIDTH: Final = 6.0
 _HEIGHT: Final = 3.4
 _MOST_HEIGHT: Final = 20.0
-_LEGENDS: Final = ((3, "small"), (2, "small"), (2, "x-small"), (1, "small"))
 _NAMES_SHARE: Final = 0.4
-_PIXELS_OF_A_CHARACTER: Final = 7
-_LEAST_LENGTH: Final = 9
+PIXELS_OF_A_CHARACTER: Final = 7
+LEAST_LENGTH: Final = 9
+_LEAST_LABEL: Final = 5
 
 
 def axes_for(ax: Axes | None, purpose: str, height: float = _HEIGHT) -> Axes:
@@ -49,61 +58,31 @@ def width_of(ax: Axes) -> float:
     return float(ax.get_window_extent().width / figure.dpi * 100)
 
 
-def legend_above(ax: Axes, handles: list[Any] | None = None, *, from_left: bool = True) -> None:
-    """Put the legend above the axes, where it hides nothing, in as many columns as have room."""
-    handles = ax.get_legend_handles_labels()[0] if handles is None else handles
-    for columns, size in _LEGENDS:
-        legend = ax.legend(
-            handles=handles,
-            loc="lower left" if from_left else "lower right",
-            bbox_to_anchor=(0 if from_left else 1, 1),
-            ncols=columns,
-            frameon=False,
-            fontsize=size,
-            borderaxespad=0.2,
-            labelspacing=0.3,
-            columnspacing=1.2,
-            handlelength=1.6,
-        )
-        # Axes are laid out later, and then become a little wider.
-        if legend.get_window_extent().width <= 1.05 * ax.get_window_extent().width:
-            break
-    _keep_titles_above(ax)
-
-
-def _keep_titles_above(ax: Axes) -> None:
-    """Have matplotlib put titles above the legend, also those that are set later.
-
-    It puts them above whatever belongs to the axes; so something invisible is where the legend is.
-    """
-    place = ax.inset_axes((0, 1, 1, 0), visible=False)
-    place.set_axes_locator(_place_of_legend)
-
-
-def _place_of_legend(ax: Any, renderer: Any) -> Any:
-    box = (ax.get_legend() or ax).get_window_extent(renderer)
-    return box.transformed(ax.get_figure().transSubfigure.inverted())
-
-
 def name_text(name: object, most: int = NAME_LENGTH) -> str:
     """Return a name that others chose as a label: what cannot be drawn is an escape, a long one is cut.
 
     The middle is left out, because both ends of names such as addresses and paths tell them apart.
     """
-    text = _drawable(printable(name))
+    text = drawable(printable(name))
     if len(text) > most:
         tail = (most - 1) // 2
         text = f"{text[: most - 1 - tail]}\u2026{text[-tail:]}"
     return text.replace("$", r"\$")  # which would begin a formula
 
 
-def names_beside(ax: Axes, names: Iterable[object]) -> list[str]:
-    """Return the labels of rows, which leave most of the width to them."""
-    length = min(NAME_LENGTH, int(_NAMES_SHARE * width_of(ax) / _PIXELS_OF_A_CHARACTER))
-    return [name_text(name, max(_LEAST_LENGTH, length)) for name in names]
+def names_beside(ax: Axes, names: Iterable[object], labels: Mapping[Any, object] | None = None) -> list[str]:
+    """Return the texts of rows, which leave most of the width to them; with their labels in brackets."""
+    length = min(NAME_LENGTH, int(_NAMES_SHARE * width_of(ax) / PIXELS_OF_A_CHARACTER))
+    of_label = max(_LEAST_LABEL, length - LEAST_LENGTH - len(" ()"))
+    texts = []
+    for name in names:
+        label = (labels or {}).get(name)
+        behind = f" ({name_text(label, of_label)})" if label else ""
+        texts.append(name_text(name, max(LEAST_LENGTH, length - len(behind))) + behind)
+    return texts
 
 
-def _drawable(text: str) -> str:
+def drawable(text: str) -> str:
     """Return a text in which characters that the fonts lack, which would be drawn as boxes, are escapes."""
     if text.isascii():
         return text
@@ -122,12 +101,31 @@ def text_colour() -> Any:
     return rcParams["text.color"]
 
 
+def few_to_many() -> Colormap:
+    """Return colours in which many refusals differ most from the background, and few are seen on it too."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap, to_rgb
+
+    is_light = sum(to_rgb(text_colour())) < 1.5
+    few, many = (0.9, 0.0) if is_light else (0.2, 1.0)
+    return ListedColormap(colormaps["viridis"](np.linspace(few, many, 256)))
+
+
 def shares_on(axis: Any) -> None:
     """Show shares from 0 to 1 as percentages."""
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(5))
-    axis.set_major_formatter(PercentFormatter(1.0))
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{number_text(100 * value)}%"))
+
+
+def numbers_on(axis: Any, *, whole: bool = False) -> None:
+    """Show numbers with thousands separators; ``whole``: mark whole numbers only."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    if whole:
+        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
 
 
 def times_on(ax: Axes, timezone: str) -> None:

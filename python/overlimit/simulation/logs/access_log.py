@@ -1,8 +1,8 @@
 """The formats ``combined`` and ``common`` of nginx and Apache.
 
-Most lines are plain: they have no escapes, and quotes and spaces where the format has them. Where the fields of
-these are, numpy finds from the places of the quotes. A regular expression decides about the others, and about
-all lines where there is no pyarrow.
+Most lines are plain: they have no escapes, and quotes and spaces where the format has them. Where their
+fields are, numpy finds from the places of the quotes. A regular expression decides about the others, and
+about all lines where there is no pyarrow.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _REQUEST = re.compile(r"([A-Za-z-]+) (?:(.+) HTTP/[0-9.]+|(.+))")
 _REQUEST_GROUPS = r"^(?P<method>[A-Za-z-]+) (?:(?P<path>.+) HTTP/[0-9.]+|(?P<rest>.+))$"
 
 _FIELDS = ("ip", "user", "time", "method", "path", "status", "bytes", "referer", "agent")
+_QUOTED_FIELDS = ("request", "referer", "agent")
 _OF_REQUEST = {"method", "path"}
 _WHOLE = ("status", "bytes")
 
@@ -81,7 +82,7 @@ class AccessLog(Format):
 
 
 class _Fields(NamedTuple):
-    """Of lines that seem plain: which they are, where each begins and its first field ends, and its quotes."""
+    """Of lines that seem plain: which they are, where they begin, their first fields end, and quotes are."""
 
     of: Lines
     lines: Positions
@@ -98,25 +99,23 @@ class _Fields(NamedTuple):
     @property
     def has_agent(self) -> bool:
         """Whether the lines have a referer and an agent."""
-        return self.quotes.shape[1] > 2
+        return bool(self.quotes.shape[1] > 2)
 
     def bounds(self, name: str) -> tuple[Positions, Positions]:
         """Return where a field begins and ends in each line."""
-        opening = self.quotes[:, 0]
-        if name == "prefix":
-            return self.starts, opening - _TIME - 2
-        if name == "ip":
-            return self.starts, self.ip_ends
-        if name == "user":
-            return self.ip_ends + 3, opening - _TIME - 2
-        if name == "time":
-            return opening - _TIME - 1, opening - 1
-        if name == "status":
-            return self.quotes[:, 1] + 2, self.quotes[:, 1] + 5
-        if name == "bytes":
-            return self.quotes[:, 1] + 6, self.quotes[:, 2] - 1 if self.has_agent else self.of.ends[self.lines]
-        k = 2 * ("request", "referer", "agent").index(name)
-        return self.quotes[:, k] + 1, self.quotes[:, k + 1]
+        if name in _QUOTED_FIELDS:
+            k = 2 * _QUOTED_FIELDS.index(name)
+            return self.quotes[:, k] + 1, self.quotes[:, k + 1]
+        opening, closing = self.quotes[:, 0], self.quotes[:, 1]
+        found: dict[str, tuple[Positions, Positions]] = {
+            "prefix": (self.starts, opening - _TIME - 2),
+            "ip": (self.starts, self.ip_ends),
+            "user": (self.ip_ends + len(" - "), opening - _TIME - 2),
+            "time": (opening - _TIME - 1, opening - 1),
+            "status": (closing + 2, closing + 5),
+            "bytes": (closing + 6, self.quotes[:, 2] - 1 if self.has_agent else self.of.ends[self.lines]),
+        }
+        return found[name]
 
     def texts(self, name: str) -> Any:
         """Return a field of each line."""
@@ -163,7 +162,8 @@ def _spaces(column: Any) -> tuple[Positions, Mask]:
     spaces = np.flatnonzero(texts.bytes == _SPACE)
     number = np.searchsorted(spaces, np.append(texts.starts, len(texts.bytes)))
     first = np.append(spaces, 0)[number[:-1]] - texts.starts
-    return np.maximum(first, 0), np.diff(number) == 2
+    has_two: Mask = np.diff(number) == 2
+    return np.maximum(first, 0), has_two
 
 
 def _is_special(lines: Lines) -> Mask:
@@ -195,10 +195,11 @@ def _has_numbers(fields: _Fields) -> Mask:
     good &= (letters_at(closing + 1) == _SPACE) & (letters_at(closing + 5) == _SPACE)
     for place in (2, 3, 4):
         good &= letters_at(closing + place) - _ZERO <= 9
-    sizes = (width == 1) & (letters_at(begin) == _DASH)
+    sizes: Mask = (width == 1) & (letters_at(begin) == _DASH)
     if not sizes.all():
         sizes |= _is_digits(fields.of, begin, width)
-    return good & sizes
+    good &= sizes
+    return good
 
 
 def _has_agent(fields: _Fields) -> Mask:

@@ -167,7 +167,7 @@ class ChunkReader:
         for k in range(len(self._pending) - 1, -1, -1):
             if end := self._pending[k].rfind(b"\n") + 1:
                 rest = [self._pending[k][end:], *self._pending[k + 1 :]]
-                whole = [*self._pending[:k], memoryview(self._pending[k])[:end]]
+                whole: list[bytes | memoryview] = [*self._pending[:k], memoryview(self._pending[k])[:end]]
                 self._pending, self._pending_size = rest, sum(map(len, rest))
                 yield self._chunk(b"".join(whole))
                 return
@@ -184,7 +184,7 @@ class ChunkReader:
         return rest
 
     def _chunk(self, data: bytes) -> Chunk:
-        newlines = sum(np.count_nonzero(block == ord("\n")) for _, block in blocks(data))
+        newlines = sum(int(np.count_nonzero(block == ord("\n"))) for _, block in blocks(data))
         first, self._next_line = self._next_line, self._next_line + newlines
         if first == 1:
             data = data.removeprefix(_BYTE_ORDER_MARK)
@@ -194,7 +194,7 @@ class ChunkReader:
 
 
 def blocks(data: bytes) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
-    """Yield the places and the bytes of parts that are so small that what is made of them stays in the cache."""
+    """Yield places and parts of bytes that are so small that what is made of them stays in the cache."""
     buffer = np.frombuffer(data, np.uint8)
     return ((start, buffer[start : start + _BLOCK]) for start in range(0, len(buffer), _BLOCK))
 

@@ -1,4 +1,4 @@
-"""Which rows of a log to read, by a condition on a table of their columns."""
+"""What is asked of a table of a log's columns: which rows to read, and how they are labelled."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.optional import loaded, required
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Where: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
+Labels: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
 
 
 def rows_where(
@@ -27,6 +29,23 @@ def rows_where(
     result = np.zeros(len(valid), bool)
     result[np.flatnonzero(valid)[mask]] = True
     return result
+
+
+def labels_of(
+    labels: Callable[[pd.DataFrame], Any],
+    columns: Mapping[str, Any],
+    time: str,
+    micros: Micros,
+    kept: npt.NDArray[np.bool_],
+) -> Any:
+    """Return what a function says of the rows that are kept; TypeError if that is no label for each."""
+    frame = frame_of(columns, time, micros).loc[kept]
+    found = labels(frame)
+    if isinstance(found, str) or not hasattr(found, "__len__"):
+        raise TypeError(f"labels= must return a column of labels, not {short_repr(found)}")
+    if len(found) != len(frame):
+        raise TypeError(f"labels= must return a label for each of {len(frame)} rows, and gave {len(found)}")
+    return found
 
 
 def frame_of(columns: Mapping[str, Any], time: str, micros: Micros) -> pd.DataFrame:

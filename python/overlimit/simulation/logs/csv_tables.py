@@ -1,7 +1,7 @@
 """Logs in CSV.
 
-pyarrow reads the lines that are a row each, in which quotes enclose whole fields. Python's ``csv`` reads the others,
-among them rows of several lines.
+pyarrow reads the lines that are a row each, in which quotes enclose whole fields. Python's ``csv`` reads the
+others, among them rows of several lines.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _Reader:
         self._has_pyarrow = is_installed("pyarrow.csv") and delimiter.isascii()
 
     def read(self, lines: Lines, start: int, at_end: bool) -> tuple[Batch, int]:
-        """Return what is in lines from ``start`` on, and the line where a row begins that does not end there."""
+        """Return what is in lines from ``start`` on, and the line at which a row begins that goes on."""
         plain = self._plain(lines)
         plain[:start] = False
         odd = ~plain & (lines.ends > lines.starts)
@@ -182,7 +182,8 @@ class _Reader:
         for line in which[refused].tolist():
             self._add(records.at(line), line, lines, rows)
         read = np.delete(which, refused)
-        return [Table(self._with_numbers(columns), lines.first + read, lambda row: lines.text(int(read[row])))]
+        text_of = lambda row: lines.text(int(read[row]))  # noqa: E731
+        return [Table(self._with_numbers(columns), lines.first + read, text_of)]
 
     def _columns(self, data: bytes, refuse: Callable[[Any], str]) -> dict[str, Any]:
         arrow = required("pyarrow", "reading logs quickly")
@@ -222,7 +223,7 @@ class _Reader:
 
 
 class _Rows:
-    """Rows that were read one by one, the number of the line at which each ends, and the lines that are none."""
+    """Rows that were read one by one, the line at which each ends, and the lines that are none."""
 
     def __init__(self) -> None:
         self.fields: list[list[str]] = []

@@ -40,12 +40,14 @@ class Batch(NamedTuple):
 class Wanted(NamedTuple):
     """The columns that are asked for.
 
-    ``names`` become events; of them a row may lack those that are ``optional``, but not all if there must be
-    ``one_at_least``. The others are wanted too if ``all``, for a condition.
+    ``names`` become events; of them a row may lack the ``label`` and some of the ``identifiers``, and all of
+    these unless there must be ``one_at_least``. The others are wanted too if ``all``, for a function or a
+    condition.
     """
 
     names: frozenset[str]
-    optional: frozenset[str]
+    identifiers: frozenset[str]
+    label: frozenset[str]
     all: bool
     one_at_least: bool
 

@@ -18,12 +18,13 @@ from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized
 from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.logs.access_log import COMBINED, COMMON
-from overlimit.simulation.logs.conditions import Where, rows_where
+from overlimit.simulation.logs.conditions import Labels, Where, labels_of, rows_where
 from overlimit.simulation.logs.distinct import Distinct
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table
-from overlimit.simulation.logs.log_times import NO_TIME, log_times, time_hint
+from overlimit.simulation.logs.log_times import NO_TIME, LogTimes, log_times, time_hint
 
 _MOST_BAD = 10_000
+_AS_WRITTEN = 128
 _NONE = np.empty(0, np.int64)
 _DIGITS_OF_MOST = 16
 
@@ -35,11 +36,17 @@ class Options(NamedTuple):
     time: str
     cost: int | str
     where: Where | None
+    labels: Labels | None
     unit: str | None
     zone: tzinfo
     missing: str
     on_bad: str
     ipv6_prefix: int
+
+    @property
+    def names(self) -> str:
+        """The columns of identifiers, in words."""
+        return " or ".join(self.sources.values())
 
 
 class UnreadableLog(ValueError):
@@ -47,7 +54,7 @@ class UnreadableLog(ValueError):
 
 
 class _Rows(NamedTuple):
-    """Rows that are kept: their lines, and what becomes of them."""
+    """Rows that are kept: their lines, and what becomes of them; the last codes are of labels, if any."""
 
     lines: npt.NDArray[np.int64]
     times: Micros
@@ -56,7 +63,7 @@ class _Rows(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a table holds: rows that are kept, the line of the first good one, and for each reason the bad rows."""
+    """What a table holds: rows that are kept, the line of the first good one, and the bad rows by reason."""
 
     table: Table
     rows: _Rows
@@ -72,6 +79,7 @@ class Gatherer:
         self._free_without_cost = False
         self._options = options
         self._distinct = {name: Distinct(name, options.ipv6_prefix) for name in options.sources}
+        self._labels = None if options.labels is None else Distinct(None, _AS_WRITTEN)
         self._kept: list[_Rows] = []
         self._skipped = 0
         self._first_bad: list[BadLine] = []
@@ -142,16 +150,17 @@ class Gatherer:
         """Return what has been gathered; raise ValueError if no line could be read."""
         if self._reasons and not self._any_good:
             raise self._unreadable("no line")
-        rows = _joined(self._kept, len(self._distinct))
+        rows = _joined(self._kept, len(self._distinct) + (self._labels is not None))
         self._kept = []
         columns = [
             Column(name, codes, distinct.labels())
-            for (name, distinct), codes in zip(self._distinct.items(), rows.codes, strict=True)
+            for (name, distinct), codes in zip(self._distinct.items(), rows.codes, strict=False)
         ]
+        labels = None if self._labels is None else Column(None, rows.codes[-1], self._labels.labels())
         cost = self._options.cost
         costs = rows.costs if isinstance(cost, str) else costs_of(cost, len(rows.times))
         bad_lines = BadLines(self._first_bad, self._reasons)
-        return Events._of(rows.times, columns, costs, skipped=self._skipped, bad_lines=bad_lines)
+        return Events._of(rows.times, columns, costs, labels, skipped=self._skipped, bad_lines=bad_lines)
 
     def _found(self, table: Table) -> _Found:
         """Return what the rows of a table are."""
@@ -159,43 +168,58 @@ class Gatherer:
         times = log_times(columns[options.time], options.unit, options.zone)
         costs = _costs(columns, options, self._free_without_cost)
         codes = [self._distinct[name].codes_of(columns[source]) for name, source in options.sources.items()]
-        reasons = self._reasons_of_values(table, times.micros, times.skipped, costs, codes)
+        labels = self._label_codes(columns)
+        reasons = self._reasons_of_values(table, times, costs, [*codes, *labels])
         valid = ~np.logical_or.reduce(list(reasons.values()))
         wanted = valid
         if options.where is not None:
             wanted = rows_where(options.where, columns, options.time, times.micros, valid)
         nobody = wanted & np.logical_and.reduce([each == MISSING for each in codes])
         if options.missing == "bad":
-            reasons[f"it has no {' or '.join(options.sources.values())}"] = nobody
+            reasons[f"it has no {options.names}"] = nobody
         kept = wanted & ~nobody
         which = slice(None) if kept.all() else np.flatnonzero(kept)
         self._count_nobody(table, nobody)
         good = valid & ~nobody if options.missing == "bad" else valid
         picked = costs[which] if isinstance(options.cost, str) else costs
-        rows = _Rows(table.lines[which], times.micros[which], tuple(each[which] for each in codes), picked)
+        if callable(options.labels):
+            given = labels_of(options.labels, columns, options.time, times.micros, kept)
+            labels = [self._labels_given(given)]
+            kept_codes = [*(each[which] for each in codes), *labels]
+        else:
+            kept_codes = [each[which] for each in (*codes, *labels)]
+        rows = _Rows(table.lines[which], times.micros[which], tuple(kept_codes), picked)
         first_good = int(table.lines[good.argmax()]) if good.any() else None
         return _Found(table, rows, first_good, _bad_rows(reasons))
 
+    def _label_codes(self, columns: Mapping[str, Any]) -> list[Codes]:
+        """Return the numbers of the labels of rows, if a column has them."""
+        name = self._options.labels
+        return [self._labels.codes_of(columns[name])] if self._labels and isinstance(name, str) else []
+
+    def _labels_given(self, labels: Any) -> Codes:
+        codes = self._labels.codes_of(labels) if self._labels else np.empty(0, np.int32)
+        if (codes == REFUSED).any():
+            raise TypeError("labels= must return texts, or None for rows without a label")
+        return codes
+
     def _reasons_of_values(
-        self,
-        table: Table,
-        micros: Micros,
-        skipped: npt.NDArray[np.bool_],
-        costs: npt.NDArray[np.int64],
-        codes: list[Codes],
+        self, table: Table, times: LogTimes, costs: npt.NDArray[np.int64], codes: list[Codes]
     ) -> dict[str, npt.NDArray[np.bool_]]:
         """Return for each reason why a value cannot be read the rows that have such a value."""
         options = self._options
-        no_time = (micros == NO_TIME) & ~skipped
+        no_time = (times.micros == NO_TIME) & ~times.skipped
         hint = time_hint(_value(table.columns[options.time], int(no_time.argmax()))) if no_time.any() else ""
         reasons = {
             f"the column {options.time!r} holds no time{hint}": no_time,
-            f"the clocks of {options.zone} never showed this time": skipped,
+            f"the clocks of {options.zone} never showed this time": times.skipped,
         }
         if isinstance(options.cost, str):
             reasons[f"the column {options.cost!r} holds no whole number from 0"] = costs < 0
-        for source, each in zip(options.sources.values(), codes, strict=True):
+        for source, each in zip(options.sources.values(), codes, strict=False):
             reasons[f"the column {source!r} holds what cannot be an identifier"] = each == REFUSED
+        if isinstance(options.labels, str):
+            reasons[f"the column {options.labels!r} holds what cannot be a label"] = codes[-1] == REFUSED
         return reasons
 
     def _count_nobody(self, table: Table, nobody: npt.NDArray[np.bool_]) -> None:
@@ -203,7 +227,7 @@ class Gatherer:
         if self._options.missing == "raise" and nobody.any():
             row = int(nobody.argmax())
             raise ValueError(
-                f"{self._file}, line {table.lines[row]} has no {' or '.join(self._options.sources.values())}: "
+                f"{self._file}, line {table.lines[row]} has no {self._options.names}: "
                 f"missing='skip' leaves such lines out and counts them: {table.text_of(row)[:200]!r}"
             )
         if self._options.missing == "skip":

@@ -77,9 +77,11 @@ class _Reader:
     def check(self, path: Path, at_end: bool) -> None:
         """Raise ValueError for columns that no line has had."""
         absent = self._wanted.names - self._paths.keys()
-        is_nobody = self._wanted.one_at_least and self._wanted.optional <= absent
-        if not at_end and not (is_nobody and self._rows >= _MOST_LINES_WITHOUT):
-            absent -= self._wanted.optional
+        is_nobody = self._wanted.one_at_least and self._wanted.identifiers <= absent
+        if not at_end:
+            absent -= self._wanted.label
+            if not (is_nobody and self._rows >= _MOST_LINES_WITHOUT):
+                absent -= self._wanted.identifiers
         if self._rows and absent:
             raise missing_column(absent, self._paths, path)
 

@@ -96,4 +96,5 @@ class Lines:
             return self.data
         chosen = np.zeros(len(self), bool)
         chosen[which] = True
-        return self.buffer[np.repeat(chosen, np.diff(self.ends, prepend=-1))].tobytes()
+        kept: Bytes = self.buffer[np.repeat(chosen, np.diff(self.ends, prepend=-1))]
+        return kept.tobytes()

@@ -1,7 +1,7 @@
 """The times in logs: as access logs write them, in ISO 8601, or as numbers.
 
-A text is read by regular expressions. Where many texts differ in the digits of their minutes and seconds alone,
-those are read by numpy, and the regular expressions read each of the others once.
+A text is read by regular expressions. Where many differ in their minutes and seconds alone, numpy reads
+these, and the regular expressions read what they share once.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class _Read(NamedTuple):
     invalid: Mask
     local: Mask
 
+    def take(self, which: npt.NDArray[Any]) -> _Read:
+        """Return some of them."""
+        return _Read(self.micros[which], self.invalid[which], self.local[which])
+
 
 def log_times(column: Any, unit: str | None, zone: tzinfo = timezone.utc) -> LogTimes:
     """Return the instants of a column of a log.
@@ -87,10 +91,9 @@ def time_hint(value: object) -> str:
         return unit_hint(float(value))
     if _NAMED_ZONE.search(value):
         return "; it ends in the name of a zone: leave that out and say timezone='Europe/Berlin', or the like"
-    is_local = _OTHER_FORM.match(value)
-    return "; it looks like a local form: write 2026-03-02T12:00:00, and say timezone= for local times" * bool(
-        is_local
-    )
+    if _OTHER_FORM.match(value):
+        return "; it is in another form than 2026-03-02T12:00:00, which timezone= is for if it is local"
+    return ""
 
 
 def _of_values(column: Any, unit: str | None) -> _Read:
@@ -256,7 +259,7 @@ def _read_alike(texts: Texts, rows: npt.NDArray[np.int64], read: _Read, todo: Ma
         _put(read, rows, base._replace(micros=micros))
         todo[rows] = False
     else:
-        _put(read, rows[alike], _Read(*(each[alike] for each in base._replace(micros=micros))))
+        _put(read, rows[alike], base._replace(micros=micros).take(alike))
         todo[rows[alike]] = False
 
 
@@ -265,7 +268,7 @@ def _number(digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     number = np.zeros(len(digits), np.int64)
     for column in digits.T:
         digit = column - np.uint8(ord("0"))
-        number = np.where(digit > 9, -(10**12), number * 10 + digit)
+        number = np.where(digit > 9, -(10**9), number * 10 + digit)
     return number
 
 
@@ -284,6 +287,5 @@ def _of_repeated(letters: npt.NDArray[np.uint8], form: str) -> _Read:
     written = [row.tobytes().decode("latin-1") for row in letters[begins]]
     separators = [(k, letter) for k, letter in enumerate(form) if not letter.isalnum()]
     alike = [all(text[k] == letter for k, letter in separators) for text in written]
-    found = _joined([_of_text(text, "s") if same else _NONE for text, same in zip(written, alike, strict=True)])
-    lengths = np.diff(begins, append=len(letters))
-    return _Read(*(np.repeat(each, lengths) for each in found))
+    found = [_of_text(text, "s") if same else _NONE for text, same in zip(written, alike, strict=True)]
+    return _joined(found).take(np.cumsum(changes) - 1)

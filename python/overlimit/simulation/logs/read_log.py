@@ -12,11 +12,12 @@ from overlimit.limits.calendars import zone_named
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import checked_name
 from overlimit.simulation.events.instants import checked_unit, coarser_unit, span_of
-from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
+from overlimit.simulation.events.saving import SavedColumns
 from overlimit.simulation.logs.choosing import FormatLike, parsers_of, saved_columns_of
+from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
+from overlimit.simulation.logs.conditions import Labels, Where
 from overlimit.simulation.logs.formats import Wanted
 from overlimit.simulation.logs.gathering import Gatherer, Options
-from overlimit.simulation.logs.conditions import Where
 from overlimit.simulation.progress import progress_bar
 
 _AS_WRITTEN = 128
@@ -30,6 +31,7 @@ def read_log(
     time: str | None = None,
     cost: int | str | None = None,
     where: Where | None = None,
+    labels: Labels | None = None,
     unit: Literal["s", "ms", "us", "ns"] | None = None,
     timezone: str = "UTC",
     missing: Literal["bad", "skip", "raise"] = "bad",
@@ -63,6 +65,10 @@ def read_log(
     where
         Which rows to read: a function that gets a DataFrame of all columns, the time in UTC, and returns a
         column of bools, or a text for ``DataFrame.eval``, such as ``"status != 404"``.
+    labels
+        What each event is, for results by label: a column, or a function that gets a DataFrame like that of
+        ``where`` of the rows that are read, and returns a column of labels. By default what `Events.save`
+        wrote; `Events.with_labels` labels by identifiers.
     unit
         What times that are numbers count, as for `Events`: seconds by default. One with which the log would
         be of the last century, though it would be of this one with another, is a warning.
@@ -114,15 +120,20 @@ def read_log(
     """
     files = files_of(path)
     parsers = parsers_of(files, format, unit, columns, delimiter)
-    saved = saved_columns_of(files) if identifiers is None or cost is None else None
-    prefix = checked_ipv6_prefix(ipv6_prefix)
-    if identifiers is None and saved is not None:
-        sources, prefix = saved.identifiers, _AS_WRITTEN
-    else:
-        sources = _sources(("ip",) if identifiers is None else identifiers)
-    given_cost = cost if cost is not None else 1 if saved is None else saved.cost
-    zone = zone_named(timezone)
-    options = Options(sources, time or "time", given_cost, where, unit, zone, missing, on_bad, prefix)
+    saved = saved_columns_of(files)
+    options = Options(
+        sources=_sources(identifiers, saved),
+        time=time or "time",
+        cost=cost if cost is not None else 1 if saved is None else saved.cost,
+        where=where,
+        labels=labels if labels is not None or saved is None else saved.label,
+        unit=unit,
+        zone=zone_named(timezone),
+        missing=missing,
+        on_bad=on_bad,
+        # What was saved counts as it is written.
+        ipv6_prefix=checked_ipv6_prefix(ipv6_prefix if saved is None else _AS_WRITTEN),
+    )
     _check(options)
     gatherer = Gatherer(options)
     total = sum(file.stat().st_size for file in files) if progress else 0
@@ -138,7 +149,7 @@ def read_log(
 
 
 def _check(options: Options) -> None:
-    where, cost = options.where, options.cost
+    where, cost, labels = options.where, options.cost, options.labels
     if options.missing not in {"bad", "skip", "raise"}:
         raise ValueError(f"missing must be 'bad', 'skip' or 'raise', not {short_repr(options.missing)}")
     checked_unit(options.unit)
@@ -148,6 +159,8 @@ def _check(options: Options) -> None:
         raise TypeError(
             f"where must be a function or a text, such as 'status != 404', not {short_repr(where)}"
         )
+    if labels is not None and not isinstance(labels, str) and not callable(labels):
+        raise TypeError(f"labels must be a function or the name of a column, not {short_repr(labels)}")
     if isinstance(cost, bool) or not isinstance(cost, (int, str)):
         raise TypeError(f"cost must be a whole number or the name of a column, not {short_repr(cost)}")
     if isinstance(cost, int) and cost < 0:
@@ -165,9 +178,11 @@ def _warn_of_unit(events: Events, unit: str | None) -> None:
         )
 
 
-def _sources(identifiers: Any) -> dict[str | None, str]:
-    if isinstance(identifiers, str):
-        identifiers = (identifiers,)
+def _sources(identifiers: Any, saved: SavedColumns | None) -> dict[str | None, str]:
+    if identifiers is None and saved is not None:
+        return saved.identifiers
+    if identifiers is None or isinstance(identifiers, str):
+        identifiers = (identifiers or "ip",)
     sources = dict(identifiers) if isinstance(identifiers, Mapping) else {each: each for each in identifiers}
     if not sources:
         raise ValueError("identifiers names no column: give at least one, as ('ip',)")
@@ -178,7 +193,13 @@ def _sources(identifiers: Any) -> dict[str | None, str]:
 
 def _wanted(options: Options) -> Wanted:
     needed = {options.time} | ({options.cost} if isinstance(options.cost, str) else set())
-    optional = frozenset(options.sources.values()) - needed
+    label = frozenset({options.labels} if isinstance(options.labels, str) else ())
+    identifiers = frozenset(options.sources.values()) - needed
+    asks_for_all = options.where is not None or callable(options.labels)
     return Wanted(
-        frozenset(needed) | optional, optional, options.where is not None, options.missing != "skip"
+        identifiers | label | needed,
+        identifiers,
+        label - identifiers,
+        asks_for_all,
+        options.missing != "skip",
     )

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_FEW = 3
+"""Of how many policies each pair is shown, too."""
+
+
 class _Agreement(NamedTuple):
     a: str
     b: str
@@ -40,11 +44,10 @@ class Comparison(Effects):
         What each policy did, by its name, in the order given.
     """
 
-    _index = "policy"
     _nouns = ("policy", "policies")
 
     def __init__(self, events: Events, effects: Mapping[str, Effect], agreement: list[_Agreement]) -> None:
-        super().__init__(events, effects)
+        super().__init__(events, effects, ("policy",))
         self._agreement = agreement
 
     @property
@@ -58,15 +61,19 @@ class Comparison(Effects):
         frame: pd.DataFrame = pandas.DataFrame(self._agreement, columns=list(_Agreement._fields))
         return frame
 
-    def plot(self, *, ax: Axes | None = None) -> Axes:
+    def plot(self, *, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the shares of events, identifiers and labels that each policy refuses, as bars.
 
-        Draws into ``ax``, or into a new figure, and returns the axes. Of more than six labels the legend says
-        how many are not shown. Raises ImportError without matplotlib.
+        Draws into ``ax``, or into a new figure, below a title if there is one, and returns the axes. Of more
+        than six labels the legend says how many are not shown. Raises ImportError without matplotlib.
         """
         from overlimit.simulation.figures import plot_comparison
 
-        return plot_comparison(self, ax=ax)
+        return plot_comparison(self, title=title, ax=ax)
+
+    @property
+    def _are_few(self) -> bool:
+        return len(self.effects) <= _FEW
 
     def __repr__(self) -> str:
         agreements = [
@@ -74,11 +81,12 @@ class Comparison(Effects):
             f"only {each.b} {each.only_b:,}"
             for each in self._agreement
         ]
-        return "\n".join([super().__repr__(), *agreements])
+        pairs = agreements if self._are_few else [f"  {len(agreements)} pairs of policies: see .agreement"]
+        return "\n".join([super().__repr__(), *pairs])
 
     def _repr_html_(self) -> str:
         page = super()._repr_html_()
-        if not self._agreement:
+        if not self._agreement or not self._are_few:
             return page
         head = ("a", "b", "both refuse", "only a", "only b")
         return page + html_table("Agreement", "", head, self._agreement, left=(0, 1))

@@ -129,12 +129,12 @@ _HEAD = ("refused events", "refused identifiers", "peak in 1 s", "peak in 60 s",
 class Effects:
     """What several policies did to the same events: a row for each."""
 
-    _index: ClassVar[str]
     _nouns: ClassVar[tuple[str, str]]
 
-    def __init__(self, events: Events, effects: Mapping[Any, Effect]) -> None:
+    def __init__(self, events: Events, effects: Mapping[Any, Effect], names: Sequence[str]) -> None:
         self.events = events
         self.effects = dict(effects)
+        self.names = tuple(names)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table with a row for each.
@@ -150,16 +150,23 @@ class Effects:
             for effect in self.effects.values()
         ]
         names = columns + [f"refused_events[{printable(label)}]" for label in labels]
-        # An index of tuples would become one of several levels.
-        keys = pandas.Index(list(self.effects), name=self._index, tupleize_cols=False)
-        frame: pd.DataFrame = pandas.DataFrame(rows, index=keys, columns=names)
+        frame: pd.DataFrame = pandas.DataFrame(rows, index=self._keys(pandas), columns=names)
         return frame
 
+    def _keys(self, pandas: Any) -> pd.Index[Any]:
+        keys = list(self.effects)
+        if len(self.names) > 1:
+            several: pd.Index[Any] = pandas.MultiIndex.from_tuples(keys, names=self.names)
+            return several
+        # Without this an index of tuples would become one of several levels.
+        one: pd.Index[Any] = pandas.Index(keys, name=self.names[0], tupleize_cols=False)
+        return one
+
     def __repr__(self) -> str:
-        return _table_text(f"{self._asked()}:", *_figures(self.effects, self._index))
+        return _table_text(f"{self._asked()}:", *_figures(self.effects, self.names))
 
     def _repr_html_(self) -> str:
-        head, rows = _figures(self.effects, self._index)
+        head, rows = _figures(self.effects, self.names)
         return html_table(type(self).__name__, self._asked(), head, rows, left=(0, len(head) - 1))
 
     def _asked(self) -> str:
@@ -167,13 +174,13 @@ class Effects:
         return f"{count} {self._nouns[count > 1]}, asked about {len(self.events):,} events"
 
 
-def _figures(effects: Mapping[Any, Effect], index: str) -> tuple[list[str], list[list[str]]]:
+def _figures(effects: Mapping[Any, Effect], names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """Return a head and a row of texts per policy."""
     labels = labels_of(effects)
-    head = [index, *_HEAD[:-1], *(f"refused: {printable(label)}" for label in labels), _HEAD[-1]]
+    head = [*names, *_HEAD[:-1], *(f"refused: {printable(label)}" for label in labels), _HEAD[-1]]
     rows = [
         [
-            str(key),
+            *map(_key_text, key if len(names) > 1 else [key]),
             percent(effect.refused_events),
             percent(effect.refused_identifiers),
             f"{effect.peak_1s:,}",
@@ -184,6 +191,11 @@ def _figures(effects: Mapping[Any, Effect], index: str) -> tuple[list[str], list
         for key, effect in effects.items()
     ]
     return head, rows
+
+
+def _key_text(key: object) -> str:
+    is_number = isinstance(key, (int, float)) and not isinstance(key, bool)
+    return f"{key:,}" if is_number else printable(key)
 
 
 def _table_text(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

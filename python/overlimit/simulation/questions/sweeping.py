@@ -1,45 +1,128 @@
-"""Sweeping over a number of a policy: what each value refuses, and what it lets through."""
+"""Sweeping over numbers of a policy: what each value refuses, and what it lets through."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from overlimit._messages.texts import short_repr
+import numpy as np
+import numpy.typing as npt
+
+from overlimit._messages.texts import printable, short_repr
 from overlimit.simulation.events.events import Events
-from overlimit.simulation.progress import progress_bar
-from overlimit.simulation.questions.effects import Effects, Trial
-from overlimit.simulation.replaying import PolicyLike, limiter_of
+from overlimit.simulation.events.labels import Label
+from overlimit.simulation.progress import interruptible, progress_bar
+from overlimit.simulation.questions.effects import Bools, Effect, Effects, Trial, labels_of
+from overlimit.simulation.questions.naming import checked_names, events_of
+from overlimit.simulation.replaying import PolicyLike, limiter_of, policy_text
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
+
+_EXAMPLE = 'range(10, 200, 10) or {"rate": [10, 20], "burst": [5, 50]}'
 
 
 class Sweep(Effects):
-    """What the same events would have met for each value of a number; ``sweep`` makes it.
+    """What the same events would have met for each value of a number, or of several; ``sweep`` makes it.
 
     Attributes
     ----------
     events : Events
         What the policies were asked about.
+    names : tuple of str
+        What the numbers are called: ``("value",)``, or the names of the grid.
+    policies : tuple of str
+        The policy of each value, in words.
     effects : dict of value to Effect
-        What the policy of each value did, in the order given.
+        What the policy of each value did, in the order given; of several numbers a value is a tuple.
     """
 
-    _index = "value"
     _nouns = ("value", "values")
 
-    def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw what each value refuses and the peak that passes; `plot_sweep` says more."""
+    def __init__(
+        self,
+        events: Events,
+        effects: Mapping[Any, Effect],
+        names: Sequence[str],
+        policies: Sequence[str],
+        passed: Sequence[npt.NDArray[np.uint8]],
+    ) -> None:
+        super().__init__(events, effects, names)
+        self.policies = tuple(policies)
+        self._passed = passed
+
+    def best(self, stop: Label | Iterable[Label], spare: Label | Iterable[Label]) -> pd.DataFrame:
+        """Return the values that nothing beats: no other refuses more of ``stop`` and no more of ``spare``.
+
+        Parameters
+        ----------
+        stop, spare
+            Identifiers and labels, such as ``"crawler"``: of their events as many as possible should be
+            refused, or as few.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Those rows of `to_pandas`, those that refuse most of ``stop`` first, and all of equal ones. There
+            is a column ``refused_events[...]`` also for each identifier that was named.
+
+        Raises
+        ------
+        ValueError
+            No event has one of the names, or there are none.
+        ImportError
+            pandas is missing.
+        """
+        asked = {"stop": checked_names(stop, "stop"), "spare": checked_names(spare, "spare")}
+        for argument, names in asked.items():
+            if not names:
+                raise ValueError(f"{argument} must name an identifier or a label at least")
+        stopped, spared = (self._shares(names, argument) for argument, names in asked.items())
+        frame = self.to_pandas()
+        for name in dict.fromkeys(asked["stop"] + asked["spare"]):
+            if name not in labels_of(self.effects):
+                frame[f"refused_events[{printable(name)}]"] = self._shares([name], "stop")
+        return frame.iloc[_unbeaten(stopped, spared)]
+
+    def _shares(self, names: Sequence[Label], argument: str) -> list[float]:
+        """Return the share of the events of these names that each value refuses."""
+        chosen = events_of(self.events, names, argument)
+        return [interruptible(_refused_share, passed, chosen) for passed in self._passed]
+
+    def plot(self, *, title: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw what each value refuses and the peak that passes, of two numbers a map; see `plot_sweep`."""
         from overlimit.simulation.figures import plot_sweep
 
-        return plot_sweep(self, ax=ax)
+        return plot_sweep(self, title=title, ax=ax)
+
+
+def _refused_share(passed: npt.NDArray[np.uint8], chosen: Bools) -> float:
+    allowed = np.unpackbits(passed, count=len(chosen)).view(np.bool_)
+    return 1 - int(np.count_nonzero(allowed & chosen)) / int(np.count_nonzero(chosen))
+
+
+def _unbeaten(stopped: Sequence[float], spared: Sequence[float]) -> list[int]:
+    """Return which are beaten by none, those that stop most first; of equal ones the order stays."""
+    most_first = sorted(range(len(stopped)), key=lambda k: (-stopped[k], spared[k]))
+    unbeaten: list[int] = []
+    for k in most_first:
+        last = unbeaten[-1] if unbeaten else None
+        is_equal = last is not None and (stopped[k], spared[k]) == (stopped[last], spared[last])
+        if last is None or is_equal or spared[k] < spared[last]:
+            unbeaten.append(k)
+    return unbeaten
 
 
 def sweep(
-    events: Events, make: Callable[[Any], PolicyLike], grid: Iterable[Any], *, progress: bool | None = None
+    events: Events,
+    make: Callable[..., PolicyLike],
+    grid: Iterable[Any] | Mapping[str, Iterable[Any]],
+    *,
+    progress: bool | None = None,
 ) -> Sweep:
-    """Return what policies that differ in a number would have done to the same events.
+    """Return what policies that differ in a number, or in several, would have done to the same events.
 
     Parameters
     ----------
@@ -47,9 +130,11 @@ def sweep(
         What happened.
     make
         Returns the policy of a value, such as ``lambda limit: f"{limit}/minute"``: limits as ``Limiter``
-        takes them, a Limiter, or ``(limits, penalty)``.
+        takes them, a Limiter, or ``(limits, penalty)``. It is called with the values of a dict by their
+        names: ``lambda rate, burst: f"{rate}/minute burst {burst}"``.
     grid
-        The values, such as ``range(10, 200, 10)``; one that comes twice counts once.
+        The values, such as ``range(10, 200, 10)``; one that comes twice counts once. Or a dict of values by
+        name, such as ``{"rate": [10, 20, 40], "burst": [5, 50]}``, of which all combinations are tried.
     progress
         Whether to show a bar (tqdm).
 
@@ -59,22 +144,43 @@ def sweep(
         As ``Limiter`` does, for wrong limits.
     ValueError
         There are no values or no events, or an event is too large for one call.
+
+    Notes
+    -----
+    The result takes a byte for eight events and each value.
     """
     if not callable(make):
         raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {short_repr(make)}')
-    if not isinstance(grid, Iterable):
-        raise TypeError(f"grid must be the values to try, such as range(10, 200, 10), not {short_repr(grid)}")
-    limiters = {value: limiter_of(make(value)) for value in map(_plain, grid)}
+    names, limiters = _policies(make, grid)
     if not limiters:
-        raise ValueError("grid must not be empty: give one value at least, as in range(10, 200, 10)")
+        raise ValueError(f"grid must not be empty: give one value at least, as in {_EXAMPLE}")
+    effects, passed = {}, []
     with progress_bar(len(limiters) * len(events), shown=progress) as bar:
         trial = Trial(events, bar)
-        effects = {value: trial.effect(trial.allowed(limiter)) for value, limiter in limiters.items()}
-    return Sweep(events, effects)
+        for value, limiter in limiters.items():
+            allowed = trial.allowed(limiter)
+            effects[value] = trial.effect(allowed)
+            passed.append(np.packbits(allowed))
+    policies = [policy_text(limiter.limits, limiter.penalty) for limiter in limiters.values()]
+    return Sweep(events, effects, names, policies, passed)
 
 
-def _plain(value: Any) -> Any:
-    """Return a number of numpy as one of Python, as limits take it."""
-    import numpy as np
+def _policies(make: Callable[..., PolicyLike], grid: object) -> tuple[tuple[str, ...], dict[Any, Any]]:
+    """Return the names of what varies, and a limiter for each value or tuple of values."""
+    if not isinstance(grid, Mapping):
+        return ("value",), {value: limiter_of(make(value)) for value in _values(grid)}
+    for name in grid:
+        if not isinstance(name, str):
+            raise TypeError(f"grid must name its values by texts, as in {_EXAMPLE}, not {short_repr(name)}")
+    names, limiters = tuple(grid), {}
+    for values in product(*map(_values, grid.values())) if grid else ():
+        key = values if len(names) > 1 else values[0]
+        limiters[key] = limiter_of(make(**dict(zip(names, values, strict=True))))
+    return names, limiters
 
-    return value.item() if isinstance(value, np.generic) else value
+
+def _values(grid: object) -> list[Any]:
+    """Return values to try, numbers of numpy as those of Python, as limits take them."""
+    if not isinstance(grid, Iterable) or isinstance(grid, (str, bytes)):
+        raise TypeError(f"grid must be the values to try, such as {_EXAMPLE}, not {short_repr(grid)}")
+    return [value.item() if isinstance(value, np.generic) else value for value in grid]

@@ -1,0 +1,119 @@
+"""What events are labelled, such as who sent them: a column of labels, each distinct one held once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit._messages.texts import short_repr
+from overlimit.http.identifying.addresses import grouped
+from overlimit.simulation.events.identifiers import Codes, Column, concatenated, label_column, label_of, named
+
+Label: TypeAlias = str | bytes
+
+_UNLABELLED = -1
+
+
+def labelled(columns: Sequence[Column], labels: object, other: object) -> Column:
+    """Return the labels of events: a column of them, or those that a dict or a function has for identifiers.
+
+    A function is asked about each distinct identifier once. An event has the label of its first column that
+    has one. Those without get ``other``, and none if that is empty. Raises TypeError for what cannot be a
+    label, ValueError for a column of another length or a dict with an identifier that is held in other words.
+    """
+    numbers: dict[Label, int] = {}
+    if isinstance(labels, Mapping):
+        known = {label_of(identifier): _checked(label) for identifier, label in labels.items()}
+        _check_written(known, columns)
+        codes = _codes_by(columns, known.get, numbers)
+    elif callable(labels):
+        codes = _codes_by(columns, _asked(labels), numbers)
+    else:
+        given = label_column(labels, len(columns[0].codes))
+        codes, numbers = given.codes, {label: k for k, label in enumerate(given.labels.tolist())}
+    if (rest := _checked(other)) is not None:
+        number = numbers.setdefault(rest, len(numbers))
+        codes = np.where(codes == _UNLABELLED, np.int32(number), codes)
+    return Column(None, codes, np.fromiter(numbers, object, len(numbers)))
+
+
+def concatenated_labels(labels: Sequence[Column | None], counts: Sequence[int]) -> Column | None:
+    """Return the labels of parts of so many events as one column; None if no part has any."""
+    if all(column is None for column in labels):
+        return None
+    none = np.empty(0, object)
+    return concatenated(
+        [
+            column or Column(None, np.full(count, _UNLABELLED, np.int32), none)
+            for column, count in zip(labels, counts, strict=True)
+        ]
+    )
+
+
+def label_of_each(codes: Codes, identifiers: int, labels: Column) -> npt.NDArray[np.object_]:
+    """Return the label that most events of each identifier have, of equally many the first; ``""`` for none.
+
+    ``codes`` has the number of each event's identifier, or -1.
+    """
+    found = np.full(identifiers, "", object)
+    known = np.flatnonzero((codes >= 0) & (labels.codes >= 0))
+    pairs = codes[known].astype(np.int64) * len(labels.labels) + labels.codes[known]
+    distinct, firsts, counts = np.unique(pairs, return_index=True, return_counts=True)
+    if len(distinct):
+        whose, which = np.divmod(distinct, len(labels.labels))
+        order = np.lexsort((firsts, -counts, whose))
+        leading = order[np.r_[True, np.diff(whose[order]) > 0]]
+        found[whose[leading]] = labels.labels[which[leading]]
+    return found
+
+
+def _codes_by(
+    columns: Sequence[Column], label_for: Callable[[Label], Label | None], numbers: dict[Label, int]
+) -> Codes:
+    """Return the number of each event's label, and number labels as they are found."""
+    codes = np.full(len(columns[0].codes), _UNLABELLED, np.int32)
+    for column in columns:
+        of_identifiers = np.full(len(column.labels) + 1, _UNLABELLED, np.int32)
+        for k in np.flatnonzero(column.counts()).tolist():
+            if (label := label_for(column.labels[k])) is not None:
+                of_identifiers[k] = numbers.setdefault(label, len(numbers))
+        codes = np.where(codes == _UNLABELLED, of_identifiers[column.codes], codes)
+    return codes
+
+
+def _asked(function: Callable[[Label], object]) -> Callable[[Label], Label | None]:
+    return lambda identifier: _checked(function(identifier))
+
+
+def _checked(label: object) -> Label | None:
+    """Return a label as it is held, None if it is missing or empty."""
+    try:
+        return label_of(label)
+    except TypeError:
+        raise TypeError(
+            f"a label must be a text, and a number a whole one, not {short_repr(label)}"
+        ) from None
+
+
+def _check_written(known: Mapping[Label | None, object], columns: Sequence[Column]) -> None:
+    """Raise ValueError for what is an identifier only with its column's name in front, or as a network."""
+    held = {label for column in columns for label in column.labels.tolist()}
+    for identifier in known:
+        if identifier is None or identifier in held:
+            continue
+        for whole in (each for column in columns for each in _written_out(identifier, column.name)):
+            if whole in held:
+                raise ValueError(
+                    f"labels: {short_repr(identifier)} is no identifier of these events: write {whole!r}"
+                )
+
+
+def _written_out(identifier: Label, name: str | None) -> Iterator[Label]:
+    """Yield how an identifier may be held that is written in short: a log's IPv6 address is its network."""
+    whole = named(name, identifier)
+    yield whole
+    if isinstance(whole, str):
+        yield named(name, grouped(whole if name is None else whole.removeprefix(f"{name}:")))

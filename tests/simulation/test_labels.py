@@ -1,0 +1,159 @@
+"""Labels of events against a model in plain Python, and answers that are told apart by them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlimit import Penalty, SlidingLog
+from overlimit.simulation import Events, replay
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 300), st.sampled_from(["a", "b", "c", None]), st.sampled_from(["x", "y"])),
+    min_size=1,
+    max_size=30,
+)
+NAMES = ["ip:a", "ip:b", "ip:c", "user:x", "user:y"]
+LABELS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["office", "crawler", "", None]))
+
+
+def built(rows):
+    times, ips, users = zip(*rows, strict=True)
+    return Events(times, {"ip": ips, "user": users})
+
+
+def modelled(events, labels, other):
+    """Return each event's first label, of its columns in their order."""
+    found = [[labels.get(each) for each in event.identifiers if labels.get(each)] for event in events]
+    return [(of_event or [other or None])[0] for of_event in found]
+
+
+@given(ROWS, LABELS, st.sampled_from(["", "rest", "office"]))
+def test_an_event_has_the_label_of_its_first_column_that_has_one(rows, labels, other):
+    events = built(rows)
+    labelled = events.with_labels(labels, other=other)
+    expected = modelled(events, labels, other)
+    assert labelled.labels.tolist() == expected
+    assert labelled == events.with_labels(labels.get, other=other)
+    assert labelled == events.with_labels(expected)
+    assert labelled.order.tolist() == events.order.tolist()
+    assert (events.labels, len(set(labelled._labels.labels))) == (None, len(labelled._labels.labels))
+
+
+@given(ROWS, LABELS)
+def test_labels_go_with_their_events(rows, labels):
+    events = built(rows).with_labels(labels, other="rest")
+    known = events.labels.tolist()
+    mask = events.times % 2_000_000 == 0
+    assert events[1:].labels.tolist() == known[1:]
+    assert events[mask].labels.tolist() == [label for label, is_in in zip(known, mask, strict=True) if is_in]
+    assert events.between(50).labels.tolist() == events[events.times >= 50_000_000].labels.tolist()
+    merged = Events.concat([events, built(rows)])
+    assert Counter(merged.labels) == Counter({**Counter(known), None: len(known)})
+    assert pickle.loads(pickle.dumps(events)) == events
+    assert events != built(rows)
+    assert Events.concat([events]).with_labels(events.labels) == events
+
+
+def test_a_function_is_asked_about_each_identifier_that_occurs_once():
+    events = Events(range(100), ["a", "b"] * 50)[::2]
+    asked = []
+    events.with_labels(asked.append)
+    assert asked == ["a"]
+
+
+def test_what_labels_may_be():
+    events = Events([2, 1, 3], [7, 8, 9])
+    assert events.with_labels({7: "office", b"8": 5}).labels.tolist() == ["5", "office", None]
+    column = pd.Categorical(["x", None, "y"])
+    assert events.with_labels(column, other="z").labels.tolist() == ["x", "z", "y"]
+    assert events.with_labels(lambda identifier: math.nan).labels.tolist() == [None] * 3
+    assert events.with_labels({}).labels.tolist() == [None] * 3
+    assert Events([], []).with_labels({"a": "b"}).labels.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "message"),
+    [
+        (["x"], ValueError, "labels has 1 rows, and times has 2"),
+        ("office", TypeError, "labels must be a column"),
+        ({"198.51.100.20": "office"}, ValueError, "write 'ip:198.51.100.20'"),
+        ({"2001:db8::7": "office"}, ValueError, "write 'ip:2001:db8::/64'"),
+        ({"ip:2001:db8::7": "office"}, ValueError, "write 'ip:2001:db8::/64'"),
+        (lambda identifier: 0.5, TypeError, "a label must be a text, and a number a whole one, not 0.5"),
+        ({"ip:198.51.100.20": ["office"]}, TypeError, "a label must be a text"),
+    ],
+)
+def test_wrong_labels_say_what_to_write(labels, error, message):
+    events = Events([1, 2], {"ip": ["198.51.100.20", "2001:db8::/64"]})
+    with pytest.raises(error, match=message):
+        events.with_labels(labels)
+
+
+def test_events_differ_in_the_order_of_their_columns():
+    columns = {"ip": ["a", "b"], "user": ["x", "y"]}
+    assert Events([1, 2], columns) != Events([1, 2], dict(reversed(columns.items())))
+
+
+@settings(max_examples=40)
+@given(ROWS, st.lists(st.sampled_from(["office", "crawler", None]), min_size=30, max_size=30))
+def test_answers_are_counted_by_label(rows, labels):
+    events = built(rows).with_labels(labels[: len(rows)])
+    answers = replay(events, (SlidingLog(2, 60), Penalty(20)))
+    table = answers.by_label()
+    allowed, known = answers.allowed[events.order].tolist(), [label or "" for label in events.labels]
+    sent, passed = (
+        Counter(known),
+        Counter(label for label, is_in in zip(known, allowed, strict=True) if is_in),
+    )
+    assert table["sent"].to_dict() == sent
+    assert table["passed"].to_dict() == {label: passed[label] for label in sent}
+    assert table["refused"].to_dict() == {label: sent[label] - passed[label] for label in sent}
+    ranks = list(zip(table["refused"], table["sent"], strict=True))
+    assert ranks == sorted(ranks, reverse=True)
+    assert table["longest_lock_out"].max() == answers.by_identifier()["longest_lock_out"].max()
+    assert not table.loc[table["refused"] == 0, "longest_lock_out"].any()
+
+
+@settings(max_examples=40)
+@given(ROWS)
+def test_the_lock_out_of_a_label_is_the_longest_of_its_identifiers(rows):
+    events = built(rows).with_labels({"ip:a": "one", "ip:b": "one", "user:x": "two"}, other="rest")
+    whole = events.with_labels([event.identifiers[0] for event in events])
+    answers = replay(whole, SlidingLog(1, 60))
+    of_each = answers.by_identifier(top=None)["longest_lock_out"].to_dict()
+    assert answers.by_label()["longest_lock_out"].to_dict() == of_each
+
+
+@settings(max_examples=40)
+@given(ROWS, st.lists(st.sampled_from(["office", "crawler", None]), min_size=30, max_size=30))
+def test_an_identifier_has_the_label_that_most_of_its_events_have(rows, labels):
+    events = built(rows).with_labels(labels[: len(rows)])
+    table = replay(events, "2/minute").by_identifier(top=None)
+    assert table.columns.tolist() == ["sent", "passed", "refused", "longest_lock_out", "label"]
+    for identifier in table.index:
+        of_it = [event.label for event in events if event.identifiers[0] == identifier and event.label]
+        counted = Counter(of_it).most_common(1)  # of equally many the first
+        assert table.loc[identifier, "label"] == (counted[0][0] if counted else "")
+
+
+def test_without_labels_there_is_no_table_of_them():
+    answers = replay(Events([1], ["a"]), "1/minute")
+    with pytest.raises(ValueError, match="with_labels"):
+        answers.by_label()
+    assert "label" not in answers.by_identifier()
+
+
+def test_a_table_of_labels_that_utf_8_cannot_write():
+    events = Events([1, 2], ["a", "b"], labels=["\ud801", b"\xff"])
+    answers = replay(events, "1/minute")
+    assert set(answers.by_label().index) == {"\ud801", b"\xff"}
+    assert set(answers.by_identifier()["label"]) == {"\ud801", b"\xff"}
+    assert np.all(answers.by_label()["sent"] == 1)
