@@ -327,7 +327,7 @@ def test_bad_lines_are_reported_on_stderr(write_log):
     assert json.loads(done.stdout)["bad_lines"] == 12
     lines = done.stderr.splitlines()
     assert lines[0] == "12 lines could not be read:"
-    assert lines[1].endswith(r"access.log:1: \x1b[31mno. 0")
+    assert lines[1].endswith(r"access.log:1: it is not a line of this format: \x1b[31mno. 0")
     assert (lines[-1], len(lines)) == ("  and 2 more", 12)
 
 
@@ -383,7 +383,7 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         ("replay --limits 1/minute", "Missing argument 'LOG...'"),
         ("replay {log} --limits 1/minut", "'minut' is not a unit: write 'minute'"),
         ("replay {log} --limits 1/minute --by nobody", "there is no column 'nobody'"),
-        ("replay {log} --limits 1/minute --by user", "--skip-missing leaves such"),
+        ("read {log} --save /no/such/folder/x.parquet", "No such file or directory"),
         ("replay {log} --limits 1/minute --pattern (", "'--pattern': this is no"),
         ("replay {log} --limits 1/minute --where 'status >'", "invalid syntax"),
         ("replay {log} --limits 1/minute --where 'status + 1'", "as in 'status == 404'"),

@@ -40,17 +40,15 @@ def save(events: Events, path: str | os.PathLike[str]) -> None:
     arrow = required("pyarrow", _PURPOSE)
     parquet = required("pyarrow.parquet", _PURPOSE)
     columns = {column.title: _compact(column) for column in events._columns}
-    label = None if events._labels is None else _compact(events._labels)
-    if label is not None:
-        columns["label"] = label
-    fields = {"time": arrow.timestamp("us", "UTC")}
-    fields |= {name: arrow.dictionary(arrow.int32(), _type(arrow, each)) for name, each in columns.items()}
-    schema = arrow.schema(fields | {"cost": arrow.int64()}, metadata={_KEY: _told(events)})
+    labels = {} if events._labels is None else {"label": _compact(events._labels)}
+    fields = {"time": arrow.timestamp("us", "UTC")} | _fields(arrow, columns)
+    fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
+    schema = arrow.schema(fields, metadata={_KEY: _told(events)})
     whole = Path(path)
     partial = whole.with_name(f"{whole.name}.{os.getpid()}.part")
     try:
         with parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
-            for batch in _batches(arrow, events, columns, schema):
+            for batch in _batches(arrow, events, columns | labels, schema):
                 writer.write_batch(batch)
         partial.replace(whole)
     finally:
@@ -133,6 +131,10 @@ def _compact(column: Column) -> Column:
     return column._replace(codes=numbers[column.codes], labels=column.labels[counts[:-1]])
 
 
+def _fields(arrow: Any, columns: dict[str, Column]) -> dict[str, Any]:
+    return {name: arrow.dictionary(arrow.int32(), _type(arrow, each)) for name, each in columns.items()}
+
+
 def _type(arrow: Any, column: Column) -> Any:
     """Return how labels are written: as texts, or as bytes where these are no UTF-8."""
     return arrow.string() if all(map(_is_text, column.labels.tolist())) else arrow.binary()
@@ -156,10 +158,10 @@ def _batches(arrow: Any, events: Events, columns: dict[str, Column], schema: Any
         dictionaries[name] = labels.cast(schema.field(name).type.value_type)
     for start in range(0, len(events), _ROWS):
         part = slice(start, start + _ROWS)
-        arrays = [arrow.array(events.times[part]).cast(schema.field("time").type)]
+        arrays = {"time": arrow.array(events.times[part]).cast(schema.field("time").type)}
+        arrays["cost"] = arrow.array(np.ascontiguousarray(events.costs[part]))
         for name, column in columns.items():
             codes = column.codes[part]
             indices = arrow.array(codes, mask=codes < 0)
-            arrays.append(arrow.DictionaryArray.from_arrays(indices, dictionaries[name]))
-        arrays.append(arrow.array(np.ascontiguousarray(events.costs[part])))
-        yield arrow.record_batch(arrays, schema=schema)
+            arrays[name] = arrow.DictionaryArray.from_arrays(indices, dictionaries[name])
+        yield arrow.record_batch([arrays[name] for name in schema.names], schema=schema)

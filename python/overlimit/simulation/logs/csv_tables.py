@@ -159,14 +159,13 @@ class _Reader:
 
     def _add(self, record: _Record, line: int, lines: Lines, rows: _Rows) -> None:
         last = lines.first + record.end - 1
-        if record.error is not None:
-            rows.bad.append(Bad(last, lines.text(line), record.error))
-        elif len(record.fields) == len(self._names):
+        if record.error is None and len(record.fields) == len(self._names):
             rows.fields.append(record.fields)
             rows.numbers.append(last)
+            rows.begins.append(line)
         else:
-            reason = f"it has {len(record.fields)} fields, not {len(self._names)}"
-            rows.bad.append(Bad(last, self._delimiter.join(record.fields), reason))
+            reason = record.error or f"it has {len(record.fields)} fields, not {len(self._names)}"
+            rows.bad.append(Bad(last, "\n".join(lines.texts(range(line, record.end))), reason))
 
     def _read_plain(self, lines: Lines, which: Positions, rows: _Rows) -> list[Table]:
         if not len(which):
@@ -206,8 +205,11 @@ class _Reader:
     def _table(self, rows: _Rows, lines: Lines) -> Table:
         at = {name: self._names.index(name) for name in self._kept}
         columns: dict[str, Any] = {name: [row[k] for row in rows.fields] for name, k in at.items()}
-        text_of = lambda row: self._delimiter.join(rows.fields[row])  # noqa: E731
         columns = self._with_numbers(columns) if rows.fields else columns
+
+        def text_of(row: int) -> str:
+            return "\n".join(lines.texts(range(rows.begins[row], rows.numbers[row] - lines.first + 1)))
+
         return Table(columns, np.array(rows.numbers, np.int64), text_of)
 
     def _with_numbers(self, columns: dict[str, Any]) -> dict[str, Any]:
@@ -228,6 +230,7 @@ class _Rows:
     def __init__(self) -> None:
         self.fields: list[list[str]] = []
         self.numbers: list[int] = []
+        self.begins: list[int] = []
         self.bad: list[Bad] = []
 
 

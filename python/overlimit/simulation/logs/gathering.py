@@ -141,6 +141,7 @@ class Gatherer:
     def _unreadable(self, which: str) -> UnreadableLog:
         reason, first = self._reasons.most_common(1)[0][0], self._first_bad[0]
         hint = _format_hint(first.text) if first.reason == reason else ""
+        hint = hint or "; is that the right column?" * reason.startswith("it has no ")
         return UnreadableLog(
             f"{which} could be read: {reason}{hint}; the first is {first.file}, line {first.line}: "
             f"{first.text[:200]!r}"
@@ -209,11 +210,9 @@ class Gatherer:
         """Return for each reason why a value cannot be read the rows that have such a value."""
         options = self._options
         no_time = (times.micros == NO_TIME) & ~times.skipped
-        hint = time_hint(_value(table.columns[options.time], int(no_time.argmax()))) if no_time.any() else ""
-        reasons = {
-            f"the column {options.time!r} holds no time{hint}": no_time,
-            f"the clocks of {options.zone} never showed this time": times.skipped,
-        }
+        reasons = {f"the clocks of {options.zone} never showed this time": times.skipped}
+        for hint, rows in _by_hint(table.columns[options.time], np.flatnonzero(no_time)).items():
+            reasons[f"the column {options.time!r} holds no time{hint}"] = rows
         if isinstance(options.cost, str):
             reasons[f"the column {options.cost!r} holds no whole number from 0"] = costs < 0
         for source, each in zip(options.sources.values(), codes, strict=False):
@@ -234,10 +233,16 @@ class Gatherer:
             self._skipped += int(nobody.sum())
 
 
-def _value(column: Any, row: int) -> object:
-    """Return a value of a column as Python shows it."""
-    value = column[row]
-    return value.as_py() if hasattr(value, "as_py") else value
+def _by_hint(column: Any, rows: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Return the rows that hold no time by what may be wrong with their values."""
+    hints: dict[str, npt.NDArray[np.bool_]] = {}
+    for row in rows.tolist():
+        value = column[row]
+        hint = time_hint(value.as_py() if hasattr(value, "as_py") else value)
+        if hint not in hints:
+            hints[hint] = np.zeros(len(column), bool)
+        hints[hint][row] = True
+    return hints
 
 
 def _bad_rows(reasons: dict[str, npt.NDArray[np.bool_]]) -> dict[str, npt.NDArray[np.int64]]:
