@@ -131,6 +131,7 @@ bench: $(DONE)/bench ## First figures, side by side with others, of an extension
 	build/bench/bin/python benchmarks/web_overhead.py
 	build/bench/bin/python benchmarks/tasks.py
 	build/bench/bin/python benchmarks/simulation.py
+	build/bench/bin/python benchmarks/reading.py
 	build/bench/bin/python benchmarks/processes.py
 
 docs: $(DONE)/package ## The documentation as a site in build/site

@@ -256,6 +256,25 @@ def test_parquet(tmp_path):
         read_log(path, "parquet", time="when")
 
 
+def test_the_name_of_a_file_tells_its_format_and_columns_may_be_nested(tmp_path):
+    rows = [{"time": 5, "request": {"remote_ip": "a", "by": {"user": 7}}}, {"time": 6, "request": None}]
+    texts = {
+        "a.csv": "time,request.remote_ip,request.by.user\n5,a,7\n6,,\n",
+        "a.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+    }
+    texts["B.NDJSON"] = texts["a.jsonl"]
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+    pd.DataFrame(rows).to_parquet(tmp_path / "a.parquet")
+    names = {"ip": "request.remote_ip", "user": "request.by.user"}
+    for path in sorted(tmp_path.iterdir()):
+        events = read_log(path, identifiers=names)
+        assert [event[:2] for event in events] == [(5, ("ip:a", "user:7"))], path
+        assert events.bad_lines.reasons == {"it has no request.remote_ip or request.by.user": 1}
+    assert len(read_log(tmp_path / "*", identifiers=names)) == 7
+
+
 def test_a_parquet_file_that_was_cut_is_a_bad_line(tmp_path):
     whole, cut = tmp_path / "a.parquet", tmp_path / "b.parquet"
     pd.DataFrame({"time": range(100), "ip": ["a"] * 100}).to_parquet(whole)
@@ -401,8 +420,11 @@ MILLIS = SECONDS * 1000
         ("combined", ['{"time": 1}'], {}, "it looks like JSON: format='json'"),
         ("combined", ["x", "y"], {}, r"not a line of this format; the first is .*access.log, line 1: 'x'"),
         ("json", [line()], {}, "it is not an object in JSON"),
+        ("csv", ["time,ip", "02.03.2026 12:00,a"], {}, "another form than 2026-03-02T12:00:00"),
+        ("csv", ["time,ip", "2026-03-02 12:00 CET,a"], {}, "the name of a zone: .* timezone="),
+        ("csv", ["time,ip,user", "1,a,"], {"identifiers": "user"}, "has no user; is that the right column"),
     ],
-    ids=range(7),
+    ids=range(10),
 )
 def test_a_log_of_which_no_line_can_be_read_is_an_error_that_says_why(log, form, lines, options, message):
     with pytest.raises(ValueError, match=f"^no line could be read: .*{message}"):
