@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from overlimit._messages.caller import warn_caller
@@ -16,7 +17,7 @@ from overlimit.simulation.events.saving import SavedColumns
 from overlimit.simulation.logs.choosing import FormatLike, parsers_of, saved_columns_of
 from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
 from overlimit.simulation.logs.conditions import Labels, Where
-from overlimit.simulation.logs.formats import Wanted
+from overlimit.simulation.logs.formats import Format, Wanted
 from overlimit.simulation.logs.gathering import Gatherer, Options
 from overlimit.simulation.progress import progress_bar
 
@@ -121,30 +122,34 @@ def read_log(
     files = files_of(path)
     parsers = parsers_of(files, format, unit, columns, delimiter)
     saved = saved_columns_of(files)
+    prefix = checked_ipv6_prefix(ipv6_prefix)
     options = Options(
-        sources=_sources(identifiers, saved),
-        time=time or "time",
-        cost=cost if cost is not None else 1 if saved is None else saved.cost,
-        where=where,
-        labels=labels if labels is not None or saved is None else saved.label,
-        unit=unit,
-        zone=zone_named(timezone),
-        missing=missing,
-        on_bad=on_bad,
-        # What was saved counts as it is written.
-        ipv6_prefix=checked_ipv6_prefix(ipv6_prefix if saved is None else _AS_WRITTEN),
+        _sources(identifiers, saved),
+        time or "time",
+        cost if cost is not None else 1 if saved is None else saved.cost,
+        where,
+        labels if labels is not None or saved is None else saved.label,
+        unit,
+        zone_named(timezone),
+        missing,
+        on_bad,
+        prefix if saved is None else _AS_WRITTEN,  # what was saved counts as it is written
     )
     _check(options)
-    gatherer = Gatherer(options)
+    return _read(files, parsers, options, progress)
+
+
+def _read(files: Sequence[Path], parsers: Sequence[Format], options: Options, progress: bool) -> Events:
+    gatherer, wanted = Gatherer(options), _wanted(options)
     total = sum(file.stat().st_size for file in files) if progress else 0
     with progress_bar(total, shown=progress, unit="B", description="reading") as bar:
         for file, parser in zip(files, parsers, strict=True):
             gatherer.begin(str(file), parser)
             chunks = iter(ChunkReader(file, bar, gatherer.add_bad))
-            for batch in parser.batches(file, chunks, _wanted(options), bar):
+            for batch in parser.batches(file, chunks, wanted, bar):
                 gatherer.add(batch)
     events = gatherer.events()
-    _warn_of_unit(events, unit)
+    _warn_of_unit(events, options.unit)
     return events
 
 
