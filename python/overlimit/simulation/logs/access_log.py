@@ -107,15 +107,19 @@ class _Fields(NamedTuple):
             k = 2 * _QUOTED_FIELDS.index(name)
             return self.quotes[:, k] + 1, self.quotes[:, k + 1]
         opening, closing = self.quotes[:, 0], self.quotes[:, 1]
-        found: dict[str, tuple[Positions, Positions]] = {
-            "prefix": (self.starts, opening - _TIME - 2),
-            "ip": (self.starts, self.ip_ends),
-            "user": (self.ip_ends + len(" - "), opening - _TIME - 2),
-            "time": (opening - _TIME - 1, opening - 1),
-            "status": (closing + 2, closing + 5),
-            "bytes": (closing + 6, self.quotes[:, 2] - 1 if self.has_agent else self.of.ends[self.lines]),
+        found: dict[str, Callable[[], tuple[Positions, Positions]]] = {
+            "prefix": lambda: (self.starts, opening - _TIME - 2),
+            "ip": lambda: (self.starts, self.ip_ends),
+            "user": lambda: (self.ip_ends + len(" - "), opening - _TIME - 2),
+            "time": lambda: (opening - _TIME - 1, opening - 1),
+            "status": lambda: (closing + 2, closing + 5),
+            "bytes": lambda: (closing + 6, self._size_ends()),
         }
-        return found[name]
+        return found[name]()
+
+    def _size_ends(self) -> Positions:
+        ends: Positions = self.quotes[:, 2] - 1 if self.has_agent else self.of.ends[self.lines]
+        return ends
 
     def texts(self, name: str) -> Any:
         """Return a field of each line."""

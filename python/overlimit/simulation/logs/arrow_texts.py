@@ -27,7 +27,8 @@ class Texts(NamedTuple):
 
     def matrix(self, rows: Positions, length: int) -> npt.NDArray[np.uint8]:
         """Return the bytes of rows that have one length."""
-        windows = np.lib.stride_tricks.sliding_window_view(self.bytes, length)
+        count = len(self.bytes) - length + 1
+        windows: npt.NDArray[np.uint8] = np.ndarray((count, length), np.uint8, self.bytes, strides=(1, 1))
         return windows[self.starts[rows]]
 
     def mask(self, bools: Any) -> npt.NDArray[np.bool_]:
@@ -86,4 +87,5 @@ def dictionary_of(column: Any) -> tuple[npt.NDArray[np.int32], Texts] | None:
     texts = texts_of(column.dictionary)
     if texts is None:
         return None
-    return column.indices.cast("int32").fill_null(-1).to_numpy(zero_copy_only=False), texts
+    codes = column.indices.cast("int32")
+    return (codes.fill_null(-1) if codes.null_count else codes).to_numpy(), texts

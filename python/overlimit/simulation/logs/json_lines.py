@@ -98,7 +98,9 @@ class _Reader:
         if b"\0" in lines.data:
             plain &= ~lines.holding(np.flatnonzero(letters == 0))
         # pyarrow takes Inf for a number.
-        plain &= ~lines.holding(np.flatnonzero((letters[:-1] == ord("I")) & (letters[1:] == ord("n"))))
+        if b"I" in lines.data:
+            capitals = lines.places(ord("I"))
+            plain &= ~lines.holding(capitals[lines.letters_at(capitals + 1) == ord("n")])
         if not lines.is_utf8():
             plain &= ~lines.not_ascii()
         return plain
