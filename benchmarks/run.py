@@ -15,7 +15,7 @@ from pathlib import Path
 
 from measuring import figures, machine, report, tables, turns
 
-PARTS = ("memory", "engine", "threads", "processes", "redis", "web", "tasks", "replay", "growth")
+PARTS = ("memory", "engine", "threads", "processes", "redis", "web", "tasks", "replay", "reading", "growth")
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES_OF_DOCS = "benchmarks"
 

@@ -137,9 +137,11 @@ def test_single_events_and_wrong_choices():
     for beyond in (2, -3):
         with pytest.raises(IndexError, match="there are 2 events"):
             events[beyond]
-    for wrong in ("a", True, [0, 1], np.array([0, 1]), 1.0):
-        with pytest.raises(TypeError, match="a number, a slice or an array of bools"):
+    for wrong in (True, [0, 1], np.array([0, 1]), 1.0):
+        with pytest.raises(TypeError, match="a number, a slice, an array of bools or the name of a column"):
             events[wrong]
+    with pytest.raises(ValueError, match="no column 'a'"):
+        events["a"]
     with pytest.raises(ValueError, match="array of 2 bools"):
         events[np.array([True])]
     with pytest.raises(ValueError, match="fraction must be from 0 to 1"):

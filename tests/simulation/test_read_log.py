@@ -123,7 +123,7 @@ def test_the_quick_way_reads_what_the_regular_expression_does(tmp_path_factory, 
     form = "combined" if combined else "common"
     quick = read_log(path, form, ("ip", "user"), cost="bytes", missing="skip")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(access_log, "_arrow_csv", lambda: None)
+        patch.setattr(access_log, "is_installed", lambda package: False)
         plain = read_log(path, form, ("ip", "user"), cost="bytes", missing="skip")
     assert list(quick) == list(plain)
     assert list(quick.bad_lines) == list(plain.bad_lines)
@@ -135,8 +135,9 @@ def test_bad_lines_are_counted_and_the_first_ten_kept(log):
     events = read_log(log(*lines))
     assert len(events) == events.bad_lines.count == 25
     assert [tuple(each) for each in events.bad_lines] == [
-        (str(log(*lines)), k + 1, f"bad {k}") for k in range(0, 20, 2)
+        (str(log(*lines)), k + 1, f"bad {k}", "it is not a line of this format") for k in range(0, 20, 2)
     ]
+    assert events.bad_lines.reasons == {"it is not a line of this format": 25}
     assert "25 bad lines" in repr(events)
     assert "1 bad line)" in repr(read_log(log(line(), "bad")))
     assert "bad 18" in repr(events.bad_lines)
@@ -229,7 +230,7 @@ def test_csv(log):
         (3.0, ("ip:x",), 1),
         (4.0, ("ip:y\nz", "user:c"), 5),
     ]
-    assert [tuple(each)[1:] for each in events.bad_lines] == [(3, "2500;")]
+    assert [tuple(each)[1:] for each in events.bad_lines] == [(3, "2500;", "it has 2 fields, not 4")]
     assert read_log(log("5,a"), "csv", columns=["time", "ip"])[0].time == 5
     assert read_log(log("5000,a"), "csv", columns=["time", "ip"], unit="ms")[0].time == 5
     assert read_log(log("\ufefftime,ip", "5,a"), "csv")[0].time == 5
@@ -253,6 +254,25 @@ def test_parquet(tmp_path):
     assert len(read_log(path, "parquet", where="n == 2")) == 1
     with pytest.raises(ValueError, match="no column 'when'"):
         read_log(path, "parquet", time="when")
+
+
+def test_the_name_of_a_file_tells_its_format_and_columns_may_be_nested(tmp_path):
+    rows = [{"time": 5, "request": {"remote_ip": "a", "by": {"user": 7}}}, {"time": 6, "request": None}]
+    texts = {
+        "a.csv": "time,request.remote_ip,request.by.user\n5,a,7\n6,,\n",
+        "a.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+    }
+    texts["B.NDJSON"] = texts["a.jsonl"]
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+    pd.DataFrame(rows).to_parquet(tmp_path / "a.parquet")
+    names = {"ip": "request.remote_ip", "user": "request.by.user"}
+    for path in sorted(tmp_path.iterdir()):
+        events = read_log(path, identifiers=names)
+        assert [event[:2] for event in events] == [(5, ("ip:a", "user:7"))], path
+        assert events.bad_lines.reasons == {"it has no request.remote_ip or request.by.user": 1}
+    assert len(read_log(tmp_path / "*", identifiers=names)) == 7
 
 
 def test_a_parquet_file_that_was_cut_is_a_bad_line(tmp_path):
@@ -400,8 +420,11 @@ MILLIS = SECONDS * 1000
         ("combined", ['{"time": 1}'], {}, "it looks like JSON: format='json'"),
         ("combined", ["x", "y"], {}, r"not a line of this format; the first is .*access.log, line 1: 'x'"),
         ("json", [line()], {}, "it is not an object in JSON"),
+        ("csv", ["time,ip", "02.03.2026 12:00,a"], {}, "another form than 2026-03-02T12:00:00"),
+        ("csv", ["time,ip", "2026-03-02 12:00 CET,a"], {}, "the name of a zone: .* timezone="),
+        ("csv", ["time,ip,user", "1,a,"], {"identifiers": "user"}, "has no user; is that the right column"),
     ],
-    ids=range(7),
+    ids=range(10),
 )
 def test_a_log_of_which_no_line_can_be_read_is_an_error_that_says_why(log, form, lines, options, message):
     with pytest.raises(ValueError, match=f"^no line could be read: .*{message}"):
@@ -493,10 +516,13 @@ def test_several_files(log, tmp_path):
             read_log(nothing)
 
 
-def test_lines_without_identifiers_and_those_left_out_are_not_bad(log):
+def test_lines_without_identifiers_are_bad_unless_they_are_skipped(log):
     path = log(line(user="ann"), line(), "bad")
+    events = read_log(path, identifiers="user")
+    assert (len(events), events.skipped) == (1, 0)
+    assert [each.reason for each in events.bad_lines] == ["it has no user", "it is not a line of this format"]
     with pytest.raises(ValueError, match=r"access.log, line 2 has no user: missing='skip' .*203.0.113.7"):
-        read_log(path, identifiers="user")
+        read_log(path, identifiers="user", missing="raise")
     events = read_log(path, identifiers="user", missing="skip")
     assert (len(events), events.skipped, events.bad_lines.count) == (1, 1, 1)
     assert len(read_log(path, where="status == 404")) == 0

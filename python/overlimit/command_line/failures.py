@@ -30,7 +30,7 @@ _FIRST = re.compile(
     r"(?= must|=|(?<=spare): )=?"
 )
 _ONLY_IN_PYTHON = re.compile(r", which have no labels: .*")
-_AS_ARGUMENT = re.compile(r"\b(unit|format)='(\w+)'")
+_AS_ARGUMENT = re.compile(r"\b(unit|format|timezone)='([\w/]+)'")
 
 _OF_THE_COMMAND_LINE = ("numpy", "pandas", "pyarrow", "zstandard")
 """Packages of the extra ``cli``; the library names ``notebook``, which has them too."""

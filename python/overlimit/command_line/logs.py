@@ -34,9 +34,9 @@ def _pattern(context: click.Context, option: click.Parameter, text: str | None) 
         raise click.BadParameter(f"this is no regular expression: {error}") from None
 
 
-def _cost(context: click.Context, option: click.Parameter, text: str | None) -> int | str:
+def _cost(context: click.Context, option: click.Parameter, text: str | None) -> int | str | None:
     if text is None or text.isdecimal():
-        return int(text or 1)
+        return None if text is None else int(text)
     if re.fullmatch(r"[+-]?[0-9.]+", text):
         raise click.BadParameter(f"a cost is a whole number from 0, or a column, not {text}")
     return text
@@ -57,7 +57,11 @@ _OPTIONS = (
         metavar="COLUMN",
         help="Whose requests they are: a column, or NAME=COLUMN. May be repeated. Default: ip.",
     ),
-    click.option("--format", type=click.Choice(_FORMATS), help="How it is written. Default: combined."),
+    click.option(
+        "--format",
+        type=click.Choice(_FORMATS),
+        help="How it is written. Default: as its name says, or combined.",
+    ),
     click.option(
         "--pattern", metavar="REGEX", callback=_pattern, help="Named groups of a line, instead of --format."
     ),
@@ -83,7 +87,7 @@ _OPTIONS = (
         "--timezone",
         default="UTC",
         show_default=True,
-        help="The time zone of --since, --until and what is shown, as Europe/Berlin.",
+        help="The zone of times without an offset, of --since and --until, and of what is shown.",
     ),
     click.option("--skip-missing", is_flag=True, help="Leave out requests that have none of the columns."),
     click.option("--strict", is_flag=True, help="Stop at the first line that cannot be read."),
@@ -105,7 +109,7 @@ class Log:
         given = self._options
         if given["pattern"] and given["format"]:
             raise click.UsageError("--pattern and --format exclude each other")
-        form: Any = given["pattern"] or given["format"] or "combined"
+        form: Any = given["pattern"] or given["format"]
         with reported(), bars() as progress, warnings.catch_warnings(record=True) as noticed:
             from overlimit.simulation import read_log
 
@@ -113,8 +117,8 @@ class Log:
             events = read_log(
                 [_STANDARD_INPUT if path == "-" else path for path in given["log"]],
                 form,
-                dict(_named(each) for each in given["by"] or ("ip",)),
-                missing="skip" if given["skip_missing"] else "raise",
+                dict(map(_named, given["by"])) or None,
+                missing="skip" if given["skip_missing"] else "bad",
                 on_bad="raise" if given["strict"] else "count",
                 columns=given["columns"].split(",") if given["columns"] else None,
                 progress=progress,
@@ -166,7 +170,7 @@ _NAMES = (
     *("log", "by", "format", "pattern", "columns", "delimiter", "time", "unit", "cost", "where"),
     *("since", "until", "timezone", "skip_missing", "strict", "ipv6_prefix"),
 )
-_AS_THEY_ARE = ("time", "cost", "where", "unit", "ipv6_prefix", "delimiter")
+_AS_THEY_ARE = ("time", "cost", "where", "unit", "timezone", "ipv6_prefix", "delimiter")
 
 
 def _named(by: str) -> tuple[str, str]:
@@ -177,7 +181,10 @@ def _named(by: str) -> tuple[str, str]:
 def _report_bad_lines(bad: BadLines) -> None:
     if not bad:
         return
-    lines = [f"  {file}:{line}: {_shortened(printable(text))}" for file, line, text in bad]
+    lines = [
+        f"  {file}:{line}: {printable(reason)}: {_shortened(printable(text))}"
+        for file, line, text, reason in bad
+    ]
     more = [f"  and {bad.count - len(lines):,} more"] if bad.count > len(lines) else []
     noun = "line" if bad.count == 1 else "lines"
     click.echo("\n".join([f"{bad.count:,} {noun} could not be read:", *lines, *more]), err=True)

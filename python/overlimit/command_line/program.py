@@ -9,6 +9,7 @@ import click
 
 from overlimit.command_line.comparing import compare
 from overlimit.command_line.failures import WrongUsage, as_written
+from overlimit.command_line.reading import read
 from overlimit.command_line.replaying import replay
 from overlimit.command_line.suggesting import suggest
 
@@ -23,6 +24,7 @@ def program() -> None:
 
 
 program.add_command(compare)
+program.add_command(read)
 program.add_command(replay)
 program.add_command(suggest)
 

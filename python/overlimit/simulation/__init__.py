@@ -15,7 +15,8 @@ from overlimit.simulation.optional import required as _required
 _required("numpy", "overlimit.simulation")
 
 from overlimit.simulation import traffic
-from overlimit.simulation.events.events import BadLines, Event, Events
+from overlimit.simulation.events.bad_lines import BadLine, BadLines
+from overlimit.simulation.events.events import Event, Events
 from overlimit.simulation.figures import plot_heatmap, plot_level, plot_sweep, plot_timeline
 from overlimit.simulation.logs.read_log import read_log
 from overlimit.simulation.panel import Panel, explore
@@ -28,6 +29,7 @@ from overlimit.simulation.questions.sweeping import Sweep, sweep
 from overlimit.simulation.replaying import Replay, replay
 
 __all__ = [
+    "BadLine",
     "BadLines",
     "Clients",
     "Comparison",

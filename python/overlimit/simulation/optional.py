@@ -20,6 +20,15 @@ def required(package: str, purpose: str) -> Any:
         ) from error
 
 
+def is_installed(package: str) -> bool:
+    """Tell whether a module can be imported, and import it."""
+    try:
+        importlib.import_module(package)
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
 def loaded(package: str) -> Any:
     """Return a module that the program has imported already, or None: nobody else has objects of it."""
     return sys.modules.get(package)

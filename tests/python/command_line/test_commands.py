@@ -327,7 +327,7 @@ def test_bad_lines_are_reported_on_stderr(write_log):
     assert json.loads(done.stdout)["bad_lines"] == 12
     lines = done.stderr.splitlines()
     assert lines[0] == "12 lines could not be read:"
-    assert lines[1].endswith(r"access.log:1: \x1b[31mno. 0")
+    assert lines[1].endswith(r"access.log:1: it is not a line of this format: \x1b[31mno. 0")
     assert (lines[-1], len(lines)) == ("  and 2 more", 12)
 
 
@@ -383,7 +383,7 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         ("replay --limits 1/minute", "Missing argument 'LOG...'"),
         ("replay {log} --limits 1/minut", "'minut' is not a unit: write 'minute'"),
         ("replay {log} --limits 1/minute --by nobody", "there is no column 'nobody'"),
-        ("replay {log} --limits 1/minute --by user", "--skip-missing leaves such"),
+        ("read {log} --save /no/such/folder/x.parquet", "No such file or directory"),
         ("replay {log} --limits 1/minute --pattern (", "'--pattern': this is no"),
         ("replay {log} --limits 1/minute --where 'status >'", "invalid syntax"),
         ("replay {log} --limits 1/minute --where 'status + 1'", "as in 'status == 404'"),
@@ -432,6 +432,28 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
 )
 def test_wrong_usage_is_exit_code_2(arguments, message):
     assert message in refused(2, *shlex.split(arguments.format(log=LOG)))
+
+
+def test_read_shows_what_is_in_a_log_and_why_lines_are_bad(write_log, tmp_path):
+    log = write_log(*[COMBINED.format("203.0.113.7", second) for second in range(3)], "x", "y")
+    done = run("read", log)
+    assert done.returncode == 0
+    assert done.stdout.startswith("3 requests\n2026-03-02 00:00:00 to 2026-03-02 00:00:02 UTC\n")
+    assert re.search(r"^ip +1 +ip:203.0.113.7 +3$", done.stdout, re.M)
+    assert re.search(r"^it is not a line of this format +2$", done.stdout, re.M)
+    found = json.loads(run("read", log, "--json", "--save", str(tmp_path / "a.parquet")).stdout)
+    assert (found["events"], found["bad_lines"]) == (3, 2)
+    assert found["bad_line_reasons"] == {"it is not a line of this format": 2}
+    assert json_of("read", str(tmp_path / "a.parquet"))["columns"] == found["columns"]
+    saved = printed("replay", str(tmp_path / "a.parquet"), "--limits", "1/minute")
+    assert saved == run("replay", log, "--limits", "1/minute").stdout
+
+
+def test_times_without_an_offset_are_of_the_zone(tmp_path):
+    log = tmp_path / "a.csv"
+    log.write_text("time,ip\n2026-07-01T12:00,a\n2026-07-01T13:00,a\n", encoding="utf-8")
+    options = ["--timezone", "Europe/Berlin", "--since", "2026-07-01T12:30"]
+    assert json_of("read", str(log), *options)["first"] == "2026-07-01T13:00:00+02:00"
 
 
 def test_strict_stops_at_the_first_bad_line(write_log):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+import os
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from overlimit._display.notebooks import html_table
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import printable, short_repr
+from overlimit.simulation.events.bad_lines import BadLines
 from overlimit.simulation.events.costs import Costs, costs_of
 from overlimit.simulation.events.identifiers import (
     Column,
@@ -26,14 +27,11 @@ from overlimit.simulation.events.identifiers import (
 )
 from overlimit.simulation.events.instants import Micros, instant_of, instants_of, span_of
 from overlimit.simulation.events.labels import concatenated_labels, labelled, without_empty
+from overlimit.simulation.events.saving import load, save
 from overlimit.simulation.optional import required
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_KEPT = 10
-_LONGEST_TEXT = 1000
-
 
 Missing = Literal["raise", "skip"]
 
@@ -237,12 +235,19 @@ class Events:
     def __getitem__(self, which: int | np.integer[Any]) -> Event: ...
     @overload
     def __getitem__(self, which: slice | npt.NDArray[np.bool_]) -> Events: ...
-    def __getitem__(self, which: int | np.integer[Any] | slice | npt.NDArray[np.bool_]) -> Event | Events:
-        """Return the k-th event in time; of a slice or of an array of bools those events.
+    @overload
+    def __getitem__(self, which: str) -> npt.NDArray[np.object_]: ...
+    def __getitem__(
+        self, which: int | np.integer[Any] | slice | npt.NDArray[np.bool_] | str
+    ) -> Event | Events | npt.NDArray[np.object_]:
+        """Return the k-th event in time; of a slice or of an array of bools those events; of a name a column.
 
-        Raises IndexError beyond the last, ValueError for a slice that goes back and for an array of another
-        length, TypeError for anything else.
+        ``events["ip"]`` are the identifiers of that column, None where an event has none. Raises IndexError
+        beyond the last, ValueError for a slice that goes back, for an array of another length and for a
+        column that there is not, TypeError for anything else.
         """
+        if isinstance(which, str):
+            return self._column(which).values()
         if isinstance(which, slice):
             if which.step is not None and operator.index(which.step) < 0:
                 raise ValueError("events are in the order of their times, so a slice must not go back")
@@ -252,7 +257,8 @@ class Events:
         mask = np.asarray(which)
         if mask.dtype != np.bool_ or not mask.ndim:
             raise TypeError(
-                f"events are chosen by a number, a slice or an array of bools, not {short_repr(which)}"
+                "events are chosen by a number, a slice, an array of bools or the name of a column, not "
+                f"{short_repr(which)}"
             )
         if mask.shape != self._times.shape:
             raise ValueError(f"an array of {len(self)} bools is needed, not of the shape {mask.shape}")
@@ -386,6 +392,40 @@ class Events:
             bad_lines=bad_lines,
         )
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the events to a file of Parquet, from which `load` and `read_log` get them again.
+
+        Other programs read a table from it, as `to_pandas` returns. The file has everything but `order`:
+        also what was skipped and the lines that could not be read.
+
+        Raises
+        ------
+        OSError
+            It cannot be written; a file that was there is as it was.
+        ModuleNotFoundError
+            There is no pyarrow.
+        """
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Events:
+        """Return the events that `save` wrote to a file.
+
+        Raises
+        ------
+        ValueError
+            `save` did not write it; `read_log` reads other files.
+        OSError
+            It cannot be read.
+        ModuleNotFoundError
+            There is no pyarrow.
+        """
+        return load(path, Events._of)
+
+    def head(self, count: int = 5) -> pd.DataFrame:
+        """Return the first events as a table, as `to_pandas` does."""
+        return self[:count].to_pandas()
+
     def to_pandas(self) -> pd.DataFrame:
         """Return the events as a table, in the order of their times.
 
@@ -446,43 +486,3 @@ def _rank(label: str | bytes, seed: int) -> bytes:
     """Return a number of a label that is random, but the same in every run."""
     text = label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16, key=repr(seed).encode()[:64]).digest()
-
-
-class BadLine(NamedTuple):
-    """A line that could not be read: its file, its number from 1, and its text."""
-
-    file: str
-    line: int
-    text: str
-
-
-class BadLines:
-    """What could not be read of logs. Iterating yields the first ten as (file, line, text).
-
-    ``count`` says how many there are in all, by default as many as ``lines``.
-    """
-
-    __slots__ = ("_count", "_lines")
-
-    def __init__(self, lines: Iterable[BadLine] = (), count: int | None = None) -> None:
-        given = list(lines)
-        self._count = len(given) if count is None else count
-        self._lines = [line._replace(text=line.text[:_LONGEST_TEXT]) for line in given[:_KEPT]]
-
-    @property
-    def count(self) -> int:
-        """How many lines could not be read."""
-        return self._count
-
-    def __iter__(self) -> Iterator[BadLine]:
-        return iter(self._lines)
-
-    def __bool__(self) -> bool:
-        return self._count > 0
-
-    def __add__(self, other: BadLines) -> BadLines:
-        return BadLines([*self, *islice(other, _KEPT)], self._count + other._count)
-
-    def __repr__(self) -> str:
-        shown = "".join(f"\n  {file}:{line}: {text}" for file, line, text in self)
-        return f"BadLines({self._count:,})" + shown

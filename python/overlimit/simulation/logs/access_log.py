@@ -1,24 +1,25 @@
 """The formats ``combined`` and ``common`` of nginx and Apache.
 
-Most lines are plain: no escapes, no control characters, no more quotes than the format has. Those are split
-by pyarrow's reader of CSV, which is several times as fast as a regular expression; a regular expression
-decides about the others, and about all of them where there is no pyarrow.
+Most lines are plain: they have no escapes, and quotes and spaces where the format has them. Where their
+fields are, numpy finds from the places of the quotes. A regular expression decides about the others, and
+about all lines where there is no pyarrow.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.simulation.logs.chunks import Chunk, decoded
+from overlimit.simulation.logs.arrow_texts import Positions, slices, texts_of
+from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.formats import Batch, Format, Table, Wanted, matched
-from overlimit.simulation.optional import required
+from overlimit.simulation.logs.lines import Lines, Mask
+from overlimit.simulation.optional import is_installed, required
 
 _QUOTED = r'"(?P<%s>[^"\\]*(?:\\.[^"\\]*)*)"'
 _COMMON = (
@@ -29,18 +30,20 @@ _COMMON = (
 _AGENT = " " + _QUOTED % "referer" + " " + _QUOTED % "agent"
 _MORE = r"(?: .*)?"
 COMMON = re.compile(_COMMON + _MORE)
+COMBINED = re.compile(_COMMON + _AGENT + _MORE)
 _REQUEST = re.compile(r"([A-Za-z-]+) (?:(.+) HTTP/[0-9.]+|(.+))")
+_REQUEST_GROUPS = r"^(?P<method>[A-Za-z-]+) (?:(?P<path>.+) HTTP/[0-9.]+|(?P<rest>.+))$"
 
 _FIELDS = ("ip", "user", "time", "method", "path", "status", "bytes", "referer", "agent")
+_QUOTED_FIELDS = ("request", "referer", "agent")
 _OF_REQUEST = {"method", "path"}
 _WHOLE = ("status", "bytes")
 
-_NEWLINE, _QUOTE, _SPECIAL = 1, 2, 3
-_KINDS = np.zeros(256, np.uint8)
-_KINDS[:32] = _KINDS[127:] = _KINDS[ord("\\")] = _SPECIAL
-_KINDS[ord("\n")] = _NEWLINE
-_KINDS[ord('"')] = _QUOTE
-_FIRST_PLAIN, _LAST_PLAIN = np.uint8(32), np.uint8(126)
+# What precedes the quote of a request, as in `[10/Oct/2025:13:55:36 +0200] "`.
+_TIME = len("[10/Oct/2025:13:55:36 +0200]")
+_SHORTEST_PREFIX = len("a - -")
+_MOST_DIGITS_OF_SIZE = 15
+_SPACE, _OPEN, _CLOSE, _QUOTE, _ZERO, _DASH = b' []"0-'
 
 
 class AccessLog(Format):
@@ -50,11 +53,9 @@ class AccessLog(Format):
     free_without_cost = True
 
     def __init__(self, *, combined: bool) -> None:
+        self._combined = combined
         self._fields = _FIELDS if combined else _FIELDS[:-2]
-        self._match = re.compile(_COMMON + (_AGENT if combined else "") + _MORE).fullmatch
-        self._split = partial(_split, quotes=6 if combined else 2)
-        self._layout = ["ip", "ident", "user", "day", "zone", "request", "status", "bytes"]
-        self._layout += ["referer", "agent"] if combined else []
+        self._match = (COMBINED if combined else COMMON).fullmatch
 
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
@@ -63,181 +64,220 @@ class AccessLog(Format):
         names = set(wanted.among(self._fields))
         stored = sorted(names - _OF_REQUEST) + (["request"] if names & _OF_REQUEST else [])
         for chunk in chunks:
-            batch = self._batch(chunk, stored)
-            yield batch._replace(tables=[_finished(table, wanted.all) for table in batch.tables])
+            batch = self._batch(Lines(chunk, with_quotes=True), stored)
+            yield batch._replace(tables=[_finished(table, names, wanted.all) for table in batch.tables])
 
-    def _batch(self, chunk: Chunk, names: list[str]) -> Batch:
-        csv = _arrow_csv()
-        if csv is None:
-            lines = chunk.lines()
-            return self._matched(names, lines, np.arange(chunk.first, chunk.first + len(lines)))
-        split = self._split(chunk.data)
-        plain, refused = _read_plain(csv, split, chunk.first, self._layout, names)
-        others = [
-            (k, decoded(split.line(k)).removesuffix("\r")) for k in np.flatnonzero(split.special).tolist()
-        ]
-        numbers = np.array([chunk.first + k for k, _ in others] + [line for line, _ in refused], np.int64)
-        batch = self._matched(names, [text for _, text in others] + [text for _, text in refused], numbers)
-        return Batch([plain, *batch.tables], batch.bad)
-
-    def _matched(self, names: list[str], lines: list[str], numbers: npt.NDArray[np.int64]) -> Batch:
-        batch = matched(self._match, names, lines, numbers)
-        tables = [
-            table._replace(columns={name: _without_dashes(name, c) for name, c in table.columns.items()})
-            for table in batch.tables
-        ]
-        return batch._replace(tables=tables)
+    def _batch(self, lines: Lines, names: list[str]) -> Batch:
+        tables = []
+        todo = np.ones(len(lines), bool)
+        if is_installed("pyarrow"):
+            fields = _fields_of(lines, 6 if self._combined else 2)
+            columns, plain = _columns(fields, names)
+            rows = fields.lines[plain]
+            todo[rows] = False
+            tables.append(Table(columns, lines.first + rows, lambda row: lines.text(int(rows[row]))))
+        others = np.flatnonzero(todo)
+        batch = matched(self._match, names, lines.texts(others.tolist()), lines.first + others)
+        return Batch(tables + [_with_none(table) for table in batch.tables], batch.bad)
 
 
-class _Split(NamedTuple):
-    """Lines, where each begins, and which of them are special."""
+class _Fields(NamedTuple):
+    """Of lines that seem plain: which they are, where they begin, their first fields end, and quotes are."""
 
-    data: bytes
-    starts: npt.NDArray[np.int64]
-    special: npt.NDArray[np.bool_]
+    of: Lines
+    lines: Positions
+    starts: Positions
+    ip_ends: Positions
+    quotes: npt.NDArray[np.int64]
 
-    def line(self, k: int) -> bytes:
-        begin, end = self.starts[k : k + 2].tolist()
-        return self.data[begin : end - 1]
+    def only(self, good: Mask) -> _Fields:
+        """Return those of some of the lines."""
+        if good.all():
+            return self
+        return _Fields(self.of, *(each[good] for each in self[1:]))
 
-    def plain(self) -> bytes:
-        """Return the other lines."""
-        if not self.special.any():
-            return self.data
-        kept = np.repeat(~self.special, np.diff(self.starts))
-        return np.frombuffer(self.data, np.uint8)[kept].tobytes()
+    @property
+    def has_agent(self) -> bool:
+        """Whether the lines have a referer and an agent."""
+        return bool(self.quotes.shape[1] > 2)
+
+    def bounds(self, name: str) -> tuple[Positions, Positions]:
+        """Return where a field begins and ends in each line."""
+        if name in _QUOTED_FIELDS:
+            k = 2 * _QUOTED_FIELDS.index(name)
+            return self.quotes[:, k] + 1, self.quotes[:, k + 1]
+        opening, closing = self.quotes[:, 0], self.quotes[:, 1]
+        found: dict[str, Callable[[], tuple[Positions, Positions]]] = {
+            "prefix": lambda: (self.starts, opening - _TIME - 2),
+            "ip": lambda: (self.starts, self.ip_ends),
+            "user": lambda: (self.ip_ends + len(" - "), opening - _TIME - 2),
+            "time": lambda: (opening - _TIME - 1, opening - 1),
+            "status": lambda: (closing + 2, closing + 5),
+            "bytes": lambda: (closing + 6, self._size_ends()),
+        }
+        return found[name]()
+
+    def _size_ends(self) -> Positions:
+        ends: Positions = self.quotes[:, 2] - 1 if self.has_agent else self.of.ends[self.lines]
+        return ends
+
+    def texts(self, name: str) -> Any:
+        """Return a field of each line."""
+        return slices(self.of.data, *self.bounds(name))
 
 
-def _split(data: bytes, quotes: int) -> _Split:
-    """Find the lines that are not surely of the format's plain form."""
-    data = data if data.endswith(b"\n") else data + b"\n"
-    buffer = np.frombuffer(data, np.uint8)
-    at = np.flatnonzero(
-        (buffer - _FIRST_PLAIN > _LAST_PLAIN - _FIRST_PLAIN) | (buffer == ord('"')) | (buffer == ord("\\"))
-    )
-    kinds = _KINDS[buffer[at]]
-    ends = at[kinds == _NEWLINE]
-    line = np.cumsum(kinds == _NEWLINE)
-    quote = kinds == _QUOTE
-    special = np.bincount(line[quote], minlength=len(ends)) != quotes
-    special[line[kinds == _SPECIAL]] = True
-    marks = at[quote][~special[line[quote]]].reshape(-1, quotes)
-    special[np.flatnonzero(~special)] = ~_is_plain(buffer, marks)
-    return _Split(data, np.concatenate([[0], ends + 1]), special)
-
-
-def _is_plain(buffer: npt.NDArray[np.uint8], marks: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Tell of each line, by where its quotes are, whether they enclose the fields that they should."""
-    opening, closing = marks[:, ::2], marks[:, 1::2]
-    plain: npt.NDArray[np.bool_] = (buffer[opening - 1] == ord(" ")).all(axis=1)
-    plain &= buffer[opening[:, 0] - 2] == ord("]")
-    after = buffer[closing + 1]
-    if marks.shape[1] == 2:
-        plain &= after[:, 0] == ord(" ")
+def _fields_of(lines: Lines, count: int) -> _Fields:
+    """Find the lines in which quotes, spaces, the time, the status and the size are where they should be."""
+    first_marks = np.append(0, lines.end_marks[:-1] + 1)
+    counts = lines.end_marks - first_marks
+    which = np.flatnonzero((counts >= count if count > 2 else counts == count) & ~_is_special(lines))
+    if len(which) == len(lines) and (counts == count).all():
+        quotes = lines.marks.reshape(-1, count + 1)[:, :-1]
     else:
-        plain &= (after[:, :2] == ord(" ")).all(axis=1) & (after[:, 2] == ord("\n"))
-        plain &= opening[:, 2] == closing[:, 1] + 2
-    return plain
+        quotes = lines.marks.take(first_marks[which][:, None] + np.arange(count))
+    fields = _Fields(lines, which, lines.starts[which], lines.starts[which], quotes)
+    for check in (_has_time, _has_numbers, _has_agent):
+        fields = fields.only(check(fields))
+    return _with_names(fields)
 
 
-def _arrow_csv() -> Any:
-    """Return pyarrow's reader of CSV; None without pyarrow."""
-    try:
-        return required("pyarrow.csv", "reading logs quickly")
-    except ImportError:
-        return None
+def _with_names(fields: _Fields) -> _Fields:
+    """Return the lines that begin with an address, a dash and a user, which mostly is a dash."""
+    letters_at = fields.of.letters_at
+    begin, end = fields.bounds("prefix")
+    ip_ends = end - len(" - -")
+    good: Mask = ip_ends > begin
+    for place, letter in enumerate(b" - -"):
+        good &= letters_at(np.maximum(ip_ends, 0) + place) == letter
+    named = np.flatnonzero(~good)
+    if len(named):
+        firsts, has_two = _spaces(slices(fields.of.data, begin[named], end[named]))
+        ip_ends[named] = begin[named] + firsts
+        good[named] = has_two & (firsts > 0) & (ip_ends[named] + 3 < end[named])
+        for place, letter in enumerate(b" - "):
+            good[named] &= letters_at(ip_ends[named] + place) == letter
+    return fields._replace(ip_ends=ip_ends).only(good)
 
 
-def _read_plain(
-    csv: Any, split: _Split, first: int, layout: list[str], names: list[str]
-) -> tuple[Table, list[tuple[int, str]]]:
-    """Return the plain lines that have the form they should, and the others with their numbers."""
-    pyarrow = required("pyarrow", "reading logs quickly")
-    plain = np.flatnonzero(~split.special)
-    refused: list[int] = []
-
-    def refuse(row: Any) -> str:
-        refused.append(row.number - 1)
-        return "skip"
-
-    data = split.plain()
-    if data:
-        table = csv.read_csv(pyarrow.BufferReader(data), **_options(csv, layout, names, refuse, len(data)))
-        rows = np.delete(plain, refused)
-        good = _is_valid(table).to_numpy()
-        refused = [*plain[refused].tolist(), *rows[~good].tolist()]
-        rows, table = rows[good], table.filter(good)
-    else:
-        rows, table = plain, None
-    columns = {name: _field(table, name) for name in names}
-    text_of = lambda row: decoded(split.line(int(rows[row])))  # noqa: E731
-    return Table(columns, first + rows, text_of), [(first + k, decoded(split.line(k))) for k in refused]
+def _spaces(column: Any) -> tuple[Positions, Mask]:
+    """Return where the first space of each text is, and which texts have two."""
+    texts = texts_of(column)
+    assert texts is not None
+    spaces = np.flatnonzero(texts.bytes == _SPACE)
+    number = np.searchsorted(spaces, np.append(texts.starts, len(texts.bytes)))
+    first = np.append(spaces, 0)[number[:-1]] - texts.starts
+    has_two: Mask = np.diff(number) == 2
+    return np.maximum(first, 0), has_two
 
 
-def _options(
-    csv: Any, layout: list[str], names: list[str], refuse: Callable[[Any], str], size: int
-) -> dict[str, Any]:
-    pyarrow = required("pyarrow", "reading logs quickly")
-    always = {"ip", "ident", "user", "status", "bytes"}
-    read = always | {"day", "zone"} | set(names) - {"time"}
-    return {
-        "read_options": csv.ReadOptions(use_threads=False, block_size=size + 1, column_names=layout),
-        "parse_options": csv.ParseOptions(
-            delimiter=" ", quote_char='"', escape_char=False, double_quote=False, invalid_row_handler=refuse
-        ),
-        "convert_options": csv.ConvertOptions(
-            column_types=dict.fromkeys(layout, pyarrow.string()),
-            include_columns=[name for name in layout if name in read],
-            strings_can_be_null=True,
-            null_values=["-"],
-        ),
+def _is_special(lines: Lines) -> Mask:
+    """Return which lines have escapes, or bytes that are no text."""
+    special = np.zeros(len(lines), bool) if lines.is_utf8() else lines.not_ascii()
+    if b"\\" in lines.data:
+        special |= lines.holding(lines.places(ord("\\")))
+    return special
+
+
+def _has_time(fields: _Fields) -> Mask:
+    """Return which lines have room for a time and its brackets before the request."""
+    _, end = fields.bounds("prefix")
+    good: Mask = end - fields.starts >= _SHORTEST_PREFIX
+    end = np.where(good, end, 0)
+    letters_at = fields.of.letters_at
+    for place, letter in ((0, _SPACE), (1, _OPEN), (_TIME, _CLOSE), (_TIME + 1, _SPACE)):
+        good &= letters_at(end + place) == letter
+    return good
+
+
+def _has_numbers(fields: _Fields) -> Mask:
+    """Return which lines have a status of three digits and a size that is a number or a dash."""
+    letters_at, closing = fields.of.letters_at, fields.quotes[:, 1]
+    begin, end = fields.bounds("bytes")
+    width = end - begin
+    good: Mask = (width > 0) & (width <= _MOST_DIGITS_OF_SIZE)
+    begin, width, closing = (np.where(good, each, 0) for each in (begin, width, closing))
+    good &= (letters_at(closing + 1) == _SPACE) & (letters_at(closing + 5) == _SPACE)
+    for place in (2, 3, 4):
+        good &= letters_at(closing + place) - _ZERO <= 9
+    sizes: Mask = (width == 1) & (letters_at(begin) == _DASH)
+    if not sizes.all():
+        sizes |= _is_digits(fields.of, begin, width)
+    good &= sizes
+    return good
+
+
+def _has_agent(fields: _Fields) -> Mask:
+    """Return which lines go on with the quotes of a referer and an agent, if they should."""
+    if not fields.has_agent:
+        return np.ones(len(fields.lines), bool)
+    letters_at, quotes = fields.of.letters_at, fields.quotes
+    after = letters_at(quotes[:, 5] + 1)
+    good: Mask = (after == ord("\n")) | (after == _SPACE)
+    good &= letters_at(quotes[:, 2] - 1) == _SPACE
+    good &= (quotes[:, 4] == quotes[:, 3] + 2) & (letters_at(quotes[:, 3] + 1) == _SPACE)
+    return good
+
+
+def _is_digits(lines: Lines, begin: Positions, width: Positions) -> Mask:
+    good = np.ones(len(begin), bool)
+    for place in range(int(width.max(initial=0))):
+        digit = lines.letters_at(begin + place) - _ZERO <= 9
+        good &= digit | (width <= place)
+    return good
+
+
+def _columns(fields: _Fields, names: list[str]) -> tuple[dict[str, Any], Mask]:
+    """Return fields of some lines, and which of these begin with one address and no more."""
+    arrow = required("pyarrow", "reading logs quickly")
+    compute = required("pyarrow.compute", "reading logs quickly")
+    # Addresses come again and again, so each is looked at once.
+    ips = fields.texts("ip").dictionary_encode()
+    is_several = compute.match_substring(ips.dictionary, " ").to_numpy(zero_copy_only=False)
+    good = ~is_several[ips.indices.to_numpy()] if is_several.any() else np.ones(len(ips), bool)
+    columns = {name: fields.texts(name) for name in names if name != "ip"}
+    columns = {name: each if name == "time" else _without_dashes(each) for name, each in columns.items()}
+    if "ip" in names:
+        columns["ip"] = arrow.DictionaryArray.from_arrays(ips.indices, _without_dashes(ips.dictionary))
+    if not good.all():
+        columns = {name: column.filter(good) for name, column in columns.items()}
+    return columns, good
+
+
+def _without_dashes(column: Any) -> Any:
+    """Return a column of texts with null instead of a dash."""
+    compute = required("pyarrow.compute", "reading logs quickly")
+    dashes = compute.equal(column, "-")
+    return compute.if_else(dashes, None, column) if dashes.true_count else column
+
+
+def _with_none(table: Table) -> Table:
+    columns = {
+        name: list(column) if name == "time" else [None if value == "-" else value for value in column]
+        for name, column in table.columns.items()
     }
+    return table._replace(columns=columns)
 
 
-def _is_valid(table: Any) -> Any:
-    """Tell of each row whether its fields are what the regular expression takes."""
-    compute = required("pyarrow.compute", "reading logs quickly")
-    status = compute.and_(
-        compute.ascii_is_decimal(table["status"]), compute.equal(compute.binary_length(table["status"]), 3)
-    )
-    valid = compute.and_(
-        compute.fill_null(status, False), compute.fill_null(compute.ascii_is_decimal(table["bytes"]), True)
-    )
-    for name in ("ip", "ident", "user"):
-        valid = compute.and_(valid, compute.fill_null(compute.not_equal(table[name], ""), True))
-    return valid
-
-
-def _field(table: Any, name: str) -> Any:
-    if table is None:
-        return []
-    if name != "time":
-        return table[name]
-    compute = required("pyarrow.compute", "reading logs quickly")
-    return compute.binary_join_element_wise(
-        compute.fill_null(table["day"], "-"), compute.fill_null(table["zone"], "-"), " "
-    )
-
-
-def _without_dashes(name: str, column: Any) -> list[str | None]:
-    return list(column) if name == "time" else [None if value == "-" else value for value in column]
-
-
-def _finished(table: Table, typed: bool) -> Table:
+def _finished(table: Table, names: set[str], typed: bool) -> Table:
     """Add what is made of other fields, and if ``typed``, turn numbers into numbers."""
     columns = dict(table.columns)
     if (requests := columns.pop("request", None)) is not None:
-        columns["method"], columns["path"] = _taken_apart(requests)
+        columns |= {name: c for name, c in _taken_apart(requests).items() if name in names}
     if typed:
         columns |= {name: _numbers(columns[name]) for name in _WHOLE}
     return table._replace(columns=columns)
 
 
-def _taken_apart(requests: Any) -> tuple[list[str | None], list[str | None]]:
-    """Return the methods and the paths of requests; None of those that are none."""
-    texts = requests if isinstance(requests, list) else requests.to_pylist()
-    found = [_REQUEST.fullmatch(text) if text else None for text in texts]
-    return [m and m[1] for m in found], [m and (m[2] or m[3]) for m in found]
+def _taken_apart(requests: Any) -> dict[str, Any]:
+    """Return the methods and the paths of requests; none of those that are none."""
+    texts = texts_of(requests)
+    if texts is None:
+        found = [_REQUEST.fullmatch(text) if text else None for text in requests]
+        return {"method": [m and m[1] for m in found], "path": [m and (m[2] or m[3]) for m in found]}
+    compute = required("pyarrow.compute", "reading logs quickly")
+    parts = compute.extract_regex(texts.column, _REQUEST_GROUPS)
+    method, path, rest = (compute.struct_field(parts, each) for each in ("method", "path", "rest"))
+    return {"method": method, "path": compute.if_else(compute.equal(path, ""), rest, path)}
 
 
 def _numbers(column: Any) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:

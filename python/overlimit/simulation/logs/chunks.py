@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from overlimit.simulation.optional import loaded, required
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -50,7 +53,7 @@ def bytes_of(path: Path, advance: Callable[[int], object]) -> Iterator[bytes]:
     ``advance`` is called with how many bytes of the file have been read since the last time. Raises CutFile
     if it ends early, once all that could be decompressed was yielded, and OSError if it cannot be read.
     """
-    make = _DECOMPRESSORS.get(path.suffix.lower())
+    make = COMPRESSIONS.get(path.suffix.lower())
     with path.open("rb") as file:
         pieces = _pieces(file, _COMPRESSED_PIECE if make else _PIECE, advance)
         yield from _decompressed(pieces, make) if make else pieces
@@ -87,7 +90,7 @@ def _decompress(decompressor: Any, data: bytes) -> bytes:
     return decompressed
 
 
-_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+COMPRESSIONS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.decompressobj(wbits=_GZIP),
     ".bz2": bz2.BZ2Decompressor,
     ".xz": lzma.LZMADecompressor,
@@ -96,13 +99,14 @@ _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
 
 
 _CHUNK = 4 << 20
+_BLOCK = 1 << 17
 _LONGEST_LINE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_OF_LONG_LINE = 1000
 
 
 class Chunk(NamedTuple):
-    """Whole lines of a file, and the number of the first, from 1."""
+    """Whole lines of a file, each with a line feed alone at its end, and the number of the first, from 1."""
 
     data: bytes
     first: int
@@ -110,9 +114,8 @@ class Chunk(NamedTuple):
     def lines(self) -> list[str]:
         """Return its lines without their ends."""
         lines = decoded(self.data).split("\n")
-        if not lines[-1]:
-            lines.pop()
-        return [line.removesuffix("\r") for line in lines] if b"\r" in self.data else lines
+        lines.pop()
+        return lines
 
 
 def decoded(data: bytes) -> str:
@@ -161,11 +164,13 @@ class ChunkReader:
 
     def _whole_lines(self) -> Iterator[Chunk]:
         """Yield the lines that have come to their end; what follows stays."""
-        data = b"".join(self._pending)
-        end = data.rfind(b"\n") + 1
-        self._pending, self._pending_size = [data[end:]], len(data) - end
-        if end:
-            yield self._chunk(data[:end])
+        for k in range(len(self._pending) - 1, -1, -1):
+            if end := self._pending[k].rfind(b"\n") + 1:
+                rest = [self._pending[k][end:], *self._pending[k + 1 :]]
+                whole: list[bytes | memoryview] = [*self._pending[:k], memoryview(self._pending[k])[:end]]
+                self._pending, self._pending_size = rest, sum(map(len, rest))
+                yield self._chunk(b"".join(whole))
+                return
 
     def _skip_long_line(self) -> None:
         if self._pending_size > _LONGEST_LINE:
@@ -179,5 +184,26 @@ class ChunkReader:
         return rest
 
     def _chunk(self, data: bytes) -> Chunk:
-        first, self._next_line = self._next_line, self._next_line + data.count(b"\n")
-        return Chunk(data.removeprefix(_BYTE_ORDER_MARK) if first == 1 else data, first)
+        newlines = sum(int(np.count_nonzero(block == ord("\n"))) for _, block in blocks(data))
+        first, self._next_line = self._next_line, self._next_line + newlines
+        if first == 1:
+            data = data.removeprefix(_BYTE_ORDER_MARK)
+        if not data.endswith(b"\n"):
+            data += b"\n"
+        return Chunk(_with_line_feeds(data), first)
+
+
+def blocks(data: bytes) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+    """Yield places and parts of bytes that are so small that what is made of them stays in the cache."""
+    buffer = np.frombuffer(data, np.uint8)
+    return ((start, buffer[start : start + _BLOCK]) for start in range(0, len(buffer), _BLOCK))
+
+
+def _with_line_feeds(data: bytes) -> bytes:
+    """Return lines with a line feed alone at their ends."""
+    if b"\r" not in data:
+        return data
+    buffer = np.frombuffer(data, np.uint8)
+    if (buffer[np.flatnonzero(buffer == ord("\r")) + 1] == ord("\n")).all():
+        return data.translate(None, b"\r")
+    return data.replace(b"\r\n", b"\n")

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import re
+import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from datetime import tzinfo
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.http.identifying.addresses import grouped
+from overlimit.simulation.events.bad_lines import KEPT, BadLine, BadLines
 from overlimit.simulation.events.costs import MOST, costs_of
-from overlimit.simulation.events.events import BadLine, BadLines, Events
+from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.given import given_column
-from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized, named
+from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized
 from overlimit.simulation.events.instants import Micros
-from overlimit.simulation.logs.access_log import COMMON
-from overlimit.simulation.logs.formats import NOT_A_LINE, Bad, Batch, Table
-from overlimit.simulation.logs.log_times import NO_TIME, log_times, time_hint
-from overlimit.simulation.optional import required
+from overlimit.simulation.logs.access_log import COMBINED, COMMON
+from overlimit.simulation.logs.conditions import Labels, Where, labels_of, rows_where
+from overlimit.simulation.logs.distinct import Distinct
+from overlimit.simulation.logs.formats import Bad, Batch, Format, Table
+from overlimit.simulation.logs.log_times import NO_TIME, LogTimes, log_times, time_hint
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-_AS_WRITTEN = 128
 _MOST_BAD = 10_000
-# An IPv4 address counts as it is written.
-_LIKE_NETWORK = re.compile(r"(?![0-9.]+\Z).*[.:].*[.:]")
+_AS_WRITTEN = 128
 _NONE = np.empty(0, np.int64)
 _DIGITS_OF_MOST = 16
 
@@ -35,15 +32,21 @@ _DIGITS_OF_MOST = 16
 class Options(NamedTuple):
     """What `read_log` was told, checked; ``sources`` says from which column each identifier comes."""
 
-    sources: dict[str, str]
+    sources: dict[str | None, str]
     time: str
     cost: int | str
     where: Where | None
+    labels: Labels | None
     unit: str | None
+    zone: tzinfo
     missing: str
     on_bad: str
     ipv6_prefix: int
-    free_without_cost: bool
+
+    @property
+    def names(self) -> str:
+        """The columns of identifiers, in words."""
+        return " or ".join(self.sources.values())
 
 
 class UnreadableLog(ValueError):
@@ -51,7 +54,7 @@ class UnreadableLog(ValueError):
 
 
 class _Rows(NamedTuple):
-    """Rows that are kept: their lines, and what becomes of them."""
+    """Rows that are kept: their lines, and what becomes of them; the last codes are of labels, if any."""
 
     lines: npt.NDArray[np.int64]
     times: Micros
@@ -59,64 +62,86 @@ class _Rows(NamedTuple):
     costs: npt.NDArray[np.int64]
 
 
-class _Labels:
-    """The distinct identifiers of a column, over all tables."""
+class _Found(NamedTuple):
+    """What a table holds: rows that are kept, the line of the first good one, and the bad rows by reason."""
 
-    def __init__(self, name: str, ipv6_prefix: int) -> None:
-        self.numbers: dict[str | bytes, int] = {}
-        self._name = name
-        self._ipv6_prefix = ipv6_prefix
-
-    def codes_of(self, column: Any) -> Codes:
-        """Return the number of each row's identifier, `MISSING` or `REFUSED`."""
-        codes, labels = factorized(given_column(column, "identifiers"))
-        numbers = [self.numbers.setdefault(self._counted(each), len(self.numbers)) for each in labels]
-        found: Codes = np.array([*numbers, REFUSED, MISSING], np.int32)[codes]
-        return found
-
-    def _counted(self, label: str | bytes) -> str | bytes:
-        """Return an identifier as it counts: an address by its network, as in web applications."""
-        if self._ipv6_prefix < _AS_WRITTEN and isinstance(label, str) and _LIKE_NETWORK.match(label):
-            label = grouped(label, self._ipv6_prefix)
-        return named(self._name, label)
+    table: Table
+    rows: _Rows
+    first_good: int | None
+    bad: dict[str, npt.NDArray[np.int64]]
 
 
 class Gatherer:
-    """Gathers the events of a log, ``file`` by file, in constant memory besides what it keeps."""
+    """Gathers the events of a log, file by file, in constant memory besides what it keeps."""
 
     def __init__(self, options: Options) -> None:
-        self.file = ""
+        self._file = ""
+        self._free_without_cost = False
         self._options = options
-        self._labels = {name: _Labels(name, options.ipv6_prefix) for name in options.sources}
+        self._distinct = {name: Distinct(name, options.ipv6_prefix) for name in options.sources}
+        self._labels = None if options.labels is None else Distinct(None, _AS_WRITTEN)
         self._kept: list[_Rows] = []
         self._skipped = 0
-        self._bad_lines = BadLines()
+        self._first_bad: list[BadLine] = []
         self._reasons: Counter[str] = Counter()
         self._any_good = False
 
+    def begin(self, file: str, form: Format) -> None:
+        """Say which file what follows is from, and how it is written."""
+        self._file, self._free_without_cost = file, form.free_without_cost
+
     def add(self, batch: Batch) -> None:
         """Keep what becomes events; raise ValueError for bad lines and for rows of nobody, if so told."""
-        bad, good = list(batch.bad), list[int]()
-        parts = [self._rows(table, bad, good) for table in batch.tables if len(table.lines)]
-        for each in sorted(bad):
-            self._any_good |= any(line < each.line for line in good)
-            self.add_bad(*each)
-        self._any_good |= bool(good)
-        if parts:
-            self._kept.append(_in_order(parts)._replace(lines=_NONE))
+        found = [self._found(table) for table in batch.tables if len(table.lines)]
+        self._count_bad(batch.bad, found)
+        if found:
+            self._kept.append(_in_order([each.rows for each in found])._replace(lines=_NONE))
 
     def add_bad(self, line: int, text: str, reason: str) -> None:
         """Count a bad line; raise ValueError if so told, and after so many without a good one."""
+        self._count_bad([Bad(line, text, reason)], [])
+
+    def _count_bad(self, bad: list[Bad], found: list[_Found]) -> None:
+        counts = Counter(each.reason for each in bad)
+        for each in found:
+            counts.update({reason: len(rows) for reason, rows in each.bad.items()})
+        first_good = min((each.first_good for each in found if each.first_good is not None), default=None)
+        if counts:
+            self._keep_first(bad, found)
+            if not self._any_good:
+                self._check_first_lines(bad, found, first_good, counts)
+            self._reasons += counts
+        self._any_good |= first_good is not None
+
+    def _keep_first(self, bad: list[Bad], found: list[_Found]) -> None:
+        """Keep the first bad lines, or raise ValueError for the very first, if so told."""
+        room = KEPT - len(self._first_bad)
+        if room <= 0:
+            return
+        lines = [*bad, *(each for one in found for each in _first_bad(one, room))]
+        first = heapq.nsmallest(room, lines)
         if self._options.on_bad == "raise":
-            raise ValueError(f"{self.file}, line {line} cannot be read: {reason}: {text[:200]!r}")
-        self._bad_lines += BadLines([BadLine(self.file, line, text)])
-        self._reasons[reason] += 1
-        if self._bad_lines.count == _MOST_BAD and not self._any_good:
+            line, text, reason = first[0]
+            raise ValueError(f"{self._file}, line {line} cannot be read: {reason}: {text[:200]!r}")
+        self._first_bad += [BadLine(self._file, *each) for each in first]
+
+    def _check_first_lines(
+        self, bad: list[Bad], found: list[_Found], first_good: int | None, counts: Counter[str]
+    ) -> None:
+        """Raise ValueError if so many lines are bad and none before them is good."""
+        lines = [np.array([each.line for each in bad], np.int64)]
+        lines += [each.table.lines[rows] for each in found for rows in each.bad.values()]
+        before = np.concatenate(lines)
+        if first_good is not None:
+            before = before[before < first_good]
+        if self._reasons.total() + len(before) >= _MOST_BAD:
+            self._reasons += counts
             raise self._unreadable(f"none of the first {_MOST_BAD:,} lines")
 
     def _unreadable(self, which: str) -> UnreadableLog:
-        reason, first = self._reasons.most_common(1)[0][0], next(iter(self._bad_lines))
-        hint = _format_hint(first.text) if reason == NOT_A_LINE else ""
+        reason, first = self._reasons.most_common(1)[0][0], self._first_bad[0]
+        hint = _format_hint(first.text) if first.reason == reason else ""
+        hint = hint or "; is that the right column?" * reason.startswith("it has no ")
         return UnreadableLog(
             f"{which} could be read: {reason}{hint}; the first is {first.file}, line {first.line}: "
             f"{first.text[:200]!r}"
@@ -124,63 +149,125 @@ class Gatherer:
 
     def events(self) -> Events:
         """Return what has been gathered; raise ValueError if no line could be read."""
-        if self._bad_lines and not self._any_good:
+        if self._reasons and not self._any_good:
             raise self._unreadable("no line")
-        rows = _joined(self._kept, len(self._labels))
+        rows = _joined(self._kept, len(self._distinct) + (self._labels is not None))
         self._kept = []
         columns = [
-            Column(name, codes, np.fromiter(labels.numbers, object, len(labels.numbers)))
-            for (name, labels), codes in zip(self._labels.items(), rows.codes, strict=True)
+            Column(name, codes, distinct.labels())
+            for (name, distinct), codes in zip(self._distinct.items(), rows.codes, strict=False)
         ]
+        labels = None if self._labels is None else Column(None, rows.codes[-1], self._labels.labels())
         cost = self._options.cost
         costs = rows.costs if isinstance(cost, str) else costs_of(cost, len(rows.times))
-        return Events._of(rows.times, columns, costs, skipped=self._skipped, bad_lines=self._bad_lines)
+        bad_lines = BadLines(self._first_bad, self._reasons)
+        return Events._of(rows.times, columns, costs, labels, skipped=self._skipped, bad_lines=bad_lines)
 
-    def _rows(self, table: Table, bad: list[Bad], good: list[int]) -> _Rows:
-        """Return the rows that become events; note bad ones, and the line of the first that is good."""
+    def _found(self, table: Table) -> _Found:
+        """Return what the rows of a table are."""
         options, columns = self._options, table.columns
-        given_times = given_column(columns[options.time], "time")
-        times = log_times(given_times, options.unit)
-        costs = _costs(columns, options)
-        codes = [self._labels[name].codes_of(columns[source]) for name, source in options.sources.items()]
-        no_time = times == NO_TIME
-        hint = time_hint(given_times.at(int(no_time.argmax()))) if no_time.any() else ""
-        reasons = {f"the column {options.time!r} holds no time{hint}": no_time}
+        times = log_times(columns[options.time], options.unit, options.zone)
+        costs = _costs(columns, options, self._free_without_cost)
+        codes = [self._distinct[name].codes_of(columns[source]) for name, source in options.sources.items()]
+        labels = self._label_codes(columns)
+        reasons = self._reasons_of_values(table, times, costs, [*codes, *labels])
+        valid = ~np.logical_or.reduce(list(reasons.values()))
+        wanted = valid
+        if options.where is not None:
+            wanted = rows_where(options.where, columns, options.time, times.micros, valid)
+        nobody = wanted & np.logical_and.reduce([each == MISSING for each in codes])
+        if options.missing == "bad":
+            reasons[f"it has no {options.names}"] = nobody
+        kept = wanted & ~nobody
+        which = slice(None) if kept.all() else np.flatnonzero(kept)
+        self._count_nobody(table, nobody)
+        good = valid & ~nobody if options.missing == "bad" else valid
+        picked = costs[which] if isinstance(options.cost, str) else costs
+        if callable(options.labels):
+            given = labels_of(options.labels, columns, options.time, times.micros, kept)
+            labels = [self._labels_given(given)]
+            kept_codes = [*(each[which] for each in codes), *labels]
+        else:
+            kept_codes = [each[which] for each in (*codes, *labels)]
+        rows = _Rows(table.lines[which], times.micros[which], tuple(kept_codes), picked)
+        first_good = int(table.lines[good.argmax()]) if good.any() else None
+        return _Found(table, rows, first_good, _bad_rows(reasons))
+
+    def _label_codes(self, columns: Mapping[str, Any]) -> list[Codes]:
+        """Return the numbers of the labels of rows, if a column has them."""
+        name = self._options.labels
+        return [self._labels.codes_of(columns[name])] if self._labels and isinstance(name, str) else []
+
+    def _labels_given(self, labels: Any) -> Codes:
+        codes = self._labels.codes_of(labels) if self._labels else np.empty(0, np.int32)
+        if (codes == REFUSED).any():
+            raise TypeError("labels= must return texts, or None for rows without a label")
+        return codes
+
+    def _reasons_of_values(
+        self, table: Table, times: LogTimes, costs: npt.NDArray[np.int64], codes: list[Codes]
+    ) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return for each reason why a value cannot be read the rows that have such a value."""
+        options = self._options
+        no_time = (times.micros == NO_TIME) & ~times.skipped
+        reasons = {f"the clocks of {options.zone} never showed this time": times.skipped}
+        for hint, rows in _by_hint(table.columns[options.time], np.flatnonzero(no_time)).items():
+            reasons[f"the column {options.time!r} holds no time{hint}"] = rows
         if isinstance(options.cost, str):
             reasons[f"the column {options.cost!r} holds no whole number from 0"] = costs < 0
-        for source, each in zip(options.sources.values(), codes, strict=True):
+        for source, each in zip(options.sources.values(), codes, strict=False):
             reasons[f"the column {source!r} holds what cannot be an identifier"] = each == REFUSED
-        valid = ~np.logical_or.reduce(list(reasons.values()))
-        bad += [_bad(table, row, reasons) for row in np.flatnonzero(~valid).tolist()]
-        good += table.lines[valid][:1].tolist()
-        if options.where is not None:
-            valid = rows_where(options.where, columns, options.time, times, valid)
-        kept = self._with_identifiers(table, codes, valid)
-        picked = costs[kept] if isinstance(options.cost, str) else costs
-        return _Rows(table.lines[kept], times[kept], tuple(each[kept] for each in codes), picked)
+        if isinstance(options.labels, str):
+            reasons[f"the column {options.labels!r} holds what cannot be a label"] = codes[-1] == REFUSED
+        return reasons
 
-    def _with_identifiers(
-        self, table: Table, codes: list[Codes], valid: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.int64]:
-        """Return the rows that have an identifier, and count the others, or raise ValueError."""
-        none = valid & np.logical_and.reduce([each == MISSING for each in codes])
-        if none.any() and self._options.missing == "raise":
-            row = int(none.argmax())
+    def _count_nobody(self, table: Table, nobody: npt.NDArray[np.bool_]) -> None:
+        """Count the rows without an identifier, or raise ValueError."""
+        if self._options.missing == "raise" and nobody.any():
+            row = int(nobody.argmax())
             raise ValueError(
-                f"{self.file}, line {table.lines[row]} has no {' or '.join(self._options.sources)}: "
+                f"{self._file}, line {table.lines[row]} has no {self._options.names}: "
                 f"missing='skip' leaves such lines out and counts them: {table.text_of(row)[:200]!r}"
             )
-        self._skipped += int(none.sum())
-        return np.flatnonzero(valid & ~none)
+        if self._options.missing == "skip":
+            self._skipped += int(nobody.sum())
 
 
-def _costs(columns: Any, options: Options) -> npt.NDArray[np.int64]:
+def _by_hint(column: Any, rows: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Return the rows that hold no time by what may be wrong with their values."""
+    hints: dict[str, npt.NDArray[np.bool_]] = {}
+    for row in rows.tolist():
+        value = column[row]
+        hint = time_hint(value.as_py() if hasattr(value, "as_py") else value)
+        if hint not in hints:
+            hints[hint] = np.zeros(len(column), bool)
+        hints[hint][row] = True
+    return hints
+
+
+def _bad_rows(reasons: dict[str, npt.NDArray[np.bool_]]) -> dict[str, npt.NDArray[np.int64]]:
+    """Return the rows of each reason, each row for the first that it has."""
+    found: dict[str, npt.NDArray[np.int64]] = {}
+    before = np.zeros(len(next(iter(reasons.values()))), bool)
+    for reason, rows in reasons.items():
+        if rows.any():
+            found[reason] = np.flatnonzero(rows & ~before)
+            before |= rows
+    return found
+
+
+def _first_bad(found: _Found, count: int) -> list[Bad]:
+    rows = [(int(row), reason) for reason, each in found.bad.items() for row in each[:count].tolist()]
+    return [Bad(int(found.table.lines[row]), found.table.text_of(row), reason) for row, reason in rows]
+
+
+def _costs(columns: Mapping[str, Any], options: Options, free: bool) -> npt.NDArray[np.int64]:
     """Return the cost of each row, -1 where it is none; nothing if all cost the same."""
     if not isinstance(options.cost, str):
         return _NONE
     codes, labels = factorized(given_column(columns[options.cost], "cost"))
     costs = [_cost(each) for each in labels]
-    absent = 0 if options.free_without_cost else -1
+    absent = 0 if free else -1
     found: npt.NDArray[np.int64] = np.array([*costs, -1, absent], np.int64)[codes]
     return found
 
@@ -193,15 +280,13 @@ def _cost(label: str | bytes) -> int:
 
 
 def _format_hint(line: str) -> str:
-    """Say of which format a line is that could not be read."""
+    """Say of which format a line seems to be that could not be read."""
     if line.lstrip().startswith("{"):
         return "; it looks like JSON: format='json'"
-    return "; it looks like the common format: format='common'" if COMMON.fullmatch(line) else ""
-
-
-def _bad(table: Table, row: int, reasons: dict[str, npt.NDArray[np.bool_]]) -> Bad:
-    reason = next(text for text, rows in reasons.items() if rows[row])
-    return Bad(int(table.lines[row]), table.text_of(row), reason)
+    for name, pattern in (("combined", COMBINED), ("common", COMMON)):
+        if pattern.fullmatch(line):
+            return f"; it looks like the {name} format: format={name!r}"
+    return ""
 
 
 def _in_order(parts: list[_Rows]) -> _Rows:
@@ -220,57 +305,3 @@ def _joined(parts: list[_Rows], width: int) -> _Rows:
     lines, times, codes, costs = zip(*parts, strict=True)
     joined = tuple(map(np.concatenate, zip(*codes, strict=True)))
     return _Rows(np.concatenate(lines), np.concatenate(times), joined, np.concatenate(costs))
-
-
-Where: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
-
-
-def rows_where(
-    where: Where, columns: Mapping[str, Any], time: str, micros: Micros, valid: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Return which valid rows fulfil a condition; ValueError for unknown columns, TypeError for no bools."""
-    frame = _frame(columns, time, micros).loc[valid]
-    found = where(frame) if callable(where) else _evaluated(frame, where)
-    mask = _mask(found, len(frame))
-    result = np.zeros(len(valid), bool)
-    result[np.flatnonzero(valid)[mask]] = True
-    return result
-
-
-def _frame(columns: Mapping[str, Any], time: str, micros: Micros) -> pd.DataFrame:
-    pandas = required("pandas", "where=")
-    series = {name: _series(pandas, each) for name, each in columns.items()}
-    series[time] = pandas.DatetimeIndex(np.maximum(micros, 0).view("datetime64[us]")).tz_localize("UTC")
-    frame: pd.DataFrame = pandas.DataFrame(series)
-    return frame
-
-
-def _series(pandas: Any, column: Any) -> Any:
-    if hasattr(column, "to_pandas"):
-        return column.to_pandas()
-    texts = isinstance(column, (list, tuple)) and {type(each) for each in column} <= {str, type(None)}
-    return pandas.Series(column, dtype=object) if texts else column
-
-
-def _evaluated(frame: pd.DataFrame, where: str) -> Any:
-    names = required("pandas", "where=").errors.UndefinedVariableError
-    try:
-        return frame.eval(where)
-    except names as error:
-        raise ValueError(
-            f"where={where!r}: {error}; there are {', '.join(map(repr, frame.columns))}"
-        ) from None
-
-
-def _mask(found: Any, count: int) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[Any] = np.asarray(found.fillna(False) if hasattr(found, "fillna") else found)
-    if mask.shape == () and mask.dtype == bool:
-        mask = np.full(count, bool(mask))
-    if mask.dtype == object and {type(each) for each in mask.tolist()} <= {bool}:
-        mask = mask.astype(bool)
-    if mask.dtype != bool or mask.shape != (count,):
-        raise TypeError(
-            f"where must say true or false for each of {count} rows, as in 'status == 404', and gave "
-            f"{type(found).__name__} of {mask.dtype}"
-        )
-    return mask

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 from overlimit._messages.caller import warn_caller
 from overlimit._messages.texts import short_repr
 from overlimit.http.identifying.addresses import checked_ipv6_prefix
-from overlimit.simulation.events.events import Events, Missing
-from overlimit.simulation.events.identifiers import checked_missing, checked_name
+from overlimit.limits.calendars import zone_named
+from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.identifiers import checked_name
 from overlimit.simulation.events.instants import checked_unit, coarser_unit, span_of
-from overlimit.simulation.logs.access_log import AccessLog
+from overlimit.simulation.events.saving import SavedColumns
+from overlimit.simulation.logs.choosing import FormatLike, parsers_of, saved_columns_of
 from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
-from overlimit.simulation.logs.formats import CsvTables, Format, JsonLines, Parquet, PatternFormat, Wanted
-from overlimit.simulation.logs.gathering import Gatherer, Options, Where
+from overlimit.simulation.logs.conditions import Labels, Where
+from overlimit.simulation.logs.formats import Format, Wanted
+from overlimit.simulation.logs.gathering import Gatherer, Options
 from overlimit.simulation.progress import progress_bar
 
-FormatLike: TypeAlias = Literal["combined", "common", "json", "csv", "parquet"] | re.Pattern[str]
-_FORMATS = "'combined', 'common', 'json', 'csv', 'parquet' or a compiled regular expression"
+_AS_WRITTEN = 128
 
 
 def read_log(
     path: Paths,
-    format: FormatLike = "combined",
-    identifiers: str | Iterable[str] | Mapping[str, str] = ("ip",),
+    format: FormatLike | None = None,
+    identifiers: str | Iterable[str] | Mapping[str, str] | None = None,
     *,
     time: str | None = None,
-    cost: int | str = 1,
+    cost: int | str | None = None,
     where: Where | None = None,
+    labels: Labels | None = None,
     unit: Literal["s", "ms", "us", "ns"] | None = None,
-    missing: Missing = "raise",
+    timezone: str = "UTC",
+    missing: Literal["bad", "skip", "raise"] = "bad",
     on_bad: Literal["count", "raise"] = "count",
     ipv6_prefix: int = 64,
     columns: Sequence[str] | None = None,
@@ -48,29 +52,39 @@ def read_log(
     format
         How they are written: ``"combined"`` and ``"common"`` as nginx and Apache do, ``"json"`` (an object a
         line), ``"csv"``, ``"parquet"``, or a compiled regular expression that is searched in each line and
-        whose named groups are the columns.
+        whose named groups are the columns. By default, names that end in ``.jsonl`` or ``.ndjson``, ``.csv``
+        and ``.parquet`` say so, which an ending such as ``.gz`` may follow, and others are ``"combined"``. A
+        file of `Events.save` is told by its contents.
     identifiers
         The columns that hold whose requests they are; or a dict from the names that identifiers get to the
-        columns, as ``{"ip": "remote_addr"}``.
+        columns, as ``{"ip": "request.remote_ip"}``. By default ``"ip"``, or all that `Events.save` wrote.
     time
         The column of times; ``"time"`` by default. Times are numbers, ISO 8601 or as access logs have them,
-        ``10/Oct/2025:13:55:36 +0200``; without a zone they are UTC.
+        ``10/Oct/2025:13:55:36 +0200``; without an offset they are of ``timezone``.
     cost
-        What each event costs, or the column that says so.
+        What each event costs, or the column that says so; by default 1, or what `Events.save` wrote.
     where
         Which rows to read: a function that gets a DataFrame of all columns, the time in UTC, and returns a
         column of bools, or a text for ``DataFrame.eval``, such as ``"status != 404"``.
+    labels
+        What each event is, for results by label: a column, or a function that gets a DataFrame like that of
+        ``where`` of the rows that are read, and returns a column of labels. By default what `Events.save`
+        wrote; `Events.with_labels` labels by identifiers.
     unit
         What times that are numbers count, as for `Events`: seconds by default. One with which the log would
         be of the last century, though it would be of this one with another, is a warning.
+    timezone
+        The zone of times without an offset, such as ``"Europe/Berlin"``. One that its clocks showed twice is
+        the earlier, and a line with one that they never showed is bad.
     missing
-        What to do with rows that have none of the identifiers: ``"raise"`` a ValueError, or ``"skip"`` them.
+        What to do with lines that have none of the identifiers: by default they are ``"bad"`` lines;
+        ``"skip"`` leaves them out and counts them, ``"raise"`` raises a ValueError.
     on_bad
         What to do with lines that cannot be read: ``"count"`` them, and keep the first ten in
         ``events.bad_lines``, or ``"raise"`` a ValueError that names the file and the line.
     ipv6_prefix
-        Identifiers that are addresses count as they do in a web application: IPv6 ones by their network of
-        this many bits. 128: each as it is written.
+        Identifiers that are addresses, of whatever column, count as they do in a web application: IPv6 ones
+        by their network of this many bits. 128: each as it is written.
     columns
         The names of the columns of a CSV file whose first row does not have them.
     delimiter
@@ -87,8 +101,8 @@ def read_log(
     Raises
     ------
     ValueError
-        A column is not there, a row has no identifier, or an option has no such value; or none of the first
-        10,000 lines can be read, or none at all: the message names the likeliest cause.
+        A column is not there, or an option has no such value; or none of the first 10,000 lines that are not
+        blank can be read, or none at all: the message names the likeliest cause.
     FileNotFoundError
         There is no such file.
     ModuleNotFoundError
@@ -99,35 +113,50 @@ def read_log(
     -----
     The columns of ``combined`` are ``ip``, ``user``, ``time``, ``method``, ``path`` (with its query),
     ``status``, ``bytes``, ``referer`` and ``agent``; ``common`` lacks the last two. ``-`` is none; as a cost,
-    it is 0. What follows the last field is ignored. Blank lines are.
+    it is 0. What follows the last field is ignored. Blank lines are. In JSON and Parquet,
+    ``"request.remote_ip"`` is what is in the object or struct ``request``.
 
     For ``where``, a column of a CSV file that is neither a time, a cost nor an identifier holds numbers if
     the first rows of it do; other texts are NaN there then.
     """
-    parser = _parser(format, columns, delimiter)
-    prefix = checked_ipv6_prefix(ipv6_prefix)
-    sources, free = _sources(identifiers), parser.free_without_cost
-    options = Options(sources, time or "time", cost, where, unit, missing, on_bad, prefix, free)
-    _check(options)
-    if unit is not None and not parser.has_numeric_times:
-        raise ValueError(f"unit= is for times that are numbers: leave it out for format={format!r}")
-    gatherer = Gatherer(options)
     files = files_of(path)
+    parsers = parsers_of(files, format, unit, columns, delimiter)
+    saved = saved_columns_of(files)
+    prefix = checked_ipv6_prefix(ipv6_prefix)
+    options = Options(
+        _sources(identifiers, saved),
+        time or "time",
+        cost if cost is not None else 1 if saved is None else saved.cost,
+        where,
+        labels if labels is not None or saved is None else saved.label,
+        unit,
+        zone_named(timezone),
+        missing,
+        on_bad,
+        prefix if saved is None else _AS_WRITTEN,  # what was saved counts as it is written
+    )
+    _check(options)
+    return _read(files, parsers, options, progress)
+
+
+def _read(files: Sequence[Path], parsers: Sequence[Format], options: Options, progress: bool) -> Events:
+    gatherer, wanted = Gatherer(options), _wanted(options)
     total = sum(file.stat().st_size for file in files) if progress else 0
     with progress_bar(total, shown=progress, unit="B", description="reading") as bar:
-        for file in files:
-            gatherer.file = str(file)
+        for file, parser in zip(files, parsers, strict=True):
+            gatherer.begin(str(file), parser)
             chunks = iter(ChunkReader(file, bar, gatherer.add_bad))
-            for batch in parser.batches(file, chunks, _wanted(options), bar):
+            for batch in parser.batches(file, chunks, wanted, bar):
                 gatherer.add(batch)
     events = gatherer.events()
-    _warn_of_unit(events, unit)
+    _warn_of_unit(events, options.unit)
     return events
 
 
 def _check(options: Options) -> None:
-    where, cost = options.where, options.cost
-    checked_missing(options.missing)
+    where, cost, labels = options.where, options.cost, options.labels
+    if options.missing not in {"bad", "skip", "raise"}:
+        raise ValueError(f"missing must be 'bad', 'skip' or 'raise', not {short_repr(options.missing)}")
     checked_unit(options.unit)
     if options.on_bad not in {"count", "raise"}:
         raise ValueError(f"on_bad must be 'count' or 'raise', not {short_repr(options.on_bad)}")
@@ -135,6 +164,8 @@ def _check(options: Options) -> None:
         raise TypeError(
             f"where must be a function or a text, such as 'status != 404', not {short_repr(where)}"
         )
+    if labels is not None and not isinstance(labels, str) and not callable(labels):
+        raise TypeError(f"labels must be a function or the name of a column, not {short_repr(labels)}")
     if isinstance(cost, bool) or not isinstance(cost, (int, str)):
         raise TypeError(f"cost must be a whole number or the name of a column, not {short_repr(cost)}")
     if isinstance(cost, int) and cost < 0:
@@ -152,9 +183,11 @@ def _warn_of_unit(events: Events, unit: str | None) -> None:
         )
 
 
-def _sources(identifiers: Any) -> dict[str, str]:
-    if isinstance(identifiers, str):
-        identifiers = (identifiers,)
+def _sources(identifiers: Any, saved: SavedColumns | None) -> dict[str | None, str]:
+    if identifiers is None and saved is not None:
+        return saved.identifiers
+    if identifiers is None or isinstance(identifiers, str):
+        identifiers = (identifiers or "ip",)
     sources = dict(identifiers) if isinstance(identifiers, Mapping) else {each: each for each in identifiers}
     if not sources:
         raise ValueError("identifiers names no column: give at least one, as ('ip',)")
@@ -163,27 +196,15 @@ def _sources(identifiers: Any) -> dict[str, str]:
     return sources
 
 
-def _parser(format: FormatLike, columns: Sequence[str] | None, delimiter: str) -> Format:
-    for name, is_given in (("columns", columns is not None), ("delimiter", delimiter != ",")):
-        if is_given and format != "csv":
-            raise ValueError(f"{name}= is for CSV files: leave it out for other formats")
-    if isinstance(format, re.Pattern):
-        return PatternFormat(format)
-    makers: dict[str, Callable[[], Format]] = {
-        "combined": lambda: AccessLog(combined=True),
-        "common": lambda: AccessLog(combined=False),
-        "json": JsonLines,
-        "csv": lambda: CsvTables(columns, delimiter),
-        "parquet": Parquet,
-    }
-    if not isinstance(format, str) or format not in makers:
-        raise ValueError(f"format must be {_FORMATS}, not {short_repr(format)}")
-    return makers[format]()
-
-
 def _wanted(options: Options) -> Wanted:
     needed = {options.time} | ({options.cost} if isinstance(options.cost, str) else set())
-    optional = frozenset(options.sources.values()) - needed
+    label = frozenset({options.labels} if isinstance(options.labels, str) else ())
+    identifiers = frozenset(options.sources.values()) - needed
+    asks_for_all = options.where is not None or callable(options.labels)
     return Wanted(
-        frozenset(needed) | optional, optional, options.where is not None, options.missing == "raise"
+        identifiers | label | needed,
+        identifiers,
+        label - identifiers,
+        asks_for_all,
+        options.missing != "skip",
     )

@@ -1,0 +1,167 @@
+"""Events in a file of Parquet, which other programs read too: a table as `Events.to_pandas` returns.
+
+What a table does not say is in the metadata of the file, under the key ``overlimit``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from overlimit.simulation.events.bad_lines import BadLine, BadLines
+from overlimit.simulation.events.identifiers import Column, identifier_columns, label_column
+from overlimit.simulation.optional import required
+
+if TYPE_CHECKING:
+    from overlimit.simulation.events.events import Events
+
+_KEY = b"overlimit"
+_VERSION = 1
+_MAGIC = b"PAR1"
+_ROWS = 1 << 20
+_PURPOSE = "a file of events"
+
+
+class SavedColumns(NamedTuple):
+    """The columns of a file that was saved: of identifiers by their names, of costs, and of labels if any."""
+
+    identifiers: dict[str | None, str]
+    cost: str
+    label: str | None
+
+
+def save(events: Events, path: str | os.PathLike[str]) -> None:
+    """Write events to a file, which is there once it is whole."""
+    arrow = required("pyarrow", _PURPOSE)
+    parquet = required("pyarrow.parquet", _PURPOSE)
+    columns = {column.title: _compact(column) for column in events._columns}
+    labels = {} if events._labels is None else {"label": _compact(events._labels)}
+    fields = {"time": arrow.timestamp("us", "UTC")} | _fields(arrow, columns)
+    fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
+    schema = arrow.schema(fields, metadata={_KEY: _told(events)})
+    whole = Path(path)
+    partial = whole.with_name(f"{whole.name}.{os.getpid()}.part")
+    try:
+        with parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
+            for batch in _batches(arrow, events, columns | labels, schema):
+                writer.write_batch(batch)
+        partial.replace(whole)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str], make: Any) -> Events:
+    """Return the events that `save` wrote, made of columns by ``make``; raise ValueError for other files."""
+    told = _told_by(Path(path))
+    if told is None:
+        raise ValueError(f"{os.fspath(path)!r} is no file of Events.save: read_log reads other files")
+    parquet = required("pyarrow.parquet", _PURPOSE)
+    with parquet.ParquetFile(path) as file:
+        table = file.read(use_threads=False)
+    count = len(table)
+    names = _columns(told)
+    identifiers: Any = {name: table[each] for name, each in names.identifiers.items()}
+    columns = identifier_columns(identifiers.get(None, identifiers), count)
+    costs = table["cost"].to_numpy()
+    if count and (costs == costs[0]).all():
+        costs = np.broadcast_to(costs[0], count)
+    label = None if names.label is None else label_column(table[names.label], count)
+    lines = [BadLine(*each) for each in told["bad_lines"]]
+    bad_lines = BadLines(lines, told["bad_line_reasons"])
+    times = table["time"].cast("int64").to_numpy()
+    events: Events = make(times, columns, costs, label, skipped=told["skipped"], bad_lines=bad_lines)
+    return events
+
+
+def saved_columns(path: Path) -> SavedColumns | None:
+    """Return the columns of a file that `save` wrote; None of any other."""
+    told = _told_by(path)
+    return None if told is None else _columns(told)
+
+
+def is_parquet(path: Path) -> bool:
+    """Tell whether a file begins as one of Parquet does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def _columns(told: dict[str, Any]) -> SavedColumns:
+    names = told["identifiers"]
+    return SavedColumns({name: name or "identifier" for name in names}, "cost", told["label"])
+
+
+def _told(events: Events) -> bytes:
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "identifiers": [column.name for column in events._columns],
+            "label": None if events._labels is None else "label",
+            "skipped": events.skipped,
+            "bad_lines": list(events.bad_lines),
+            "bad_line_reasons": dict(events.bad_lines.reasons),
+        }
+    ).encode()
+
+
+def _told_by(path: Path) -> dict[str, Any] | None:
+    if not is_parquet(path):
+        return None
+    parquet = required("pyarrow.parquet", _PURPOSE)
+    try:
+        metadata = parquet.read_schema(path).metadata or {}
+    except required("pyarrow", _PURPOSE).ArrowInvalid:
+        return None
+    told: dict[str, Any] | None = json.loads(metadata[_KEY]) if _KEY in metadata else None
+    if told is not None and told["version"] != _VERSION:
+        raise ValueError(f"{path} was saved by another version of overlimit: read its log again")
+    return told
+
+
+def _compact(column: Column) -> Column:
+    """Return a column whose labels are those that occur."""
+    counts = np.append(column.counts() > 0, False)
+    numbers = np.where(counts, np.cumsum(counts) - 1, -1).astype(np.int32)
+    return column._replace(codes=numbers[column.codes], labels=column.labels[counts[:-1]])
+
+
+def _fields(arrow: Any, columns: dict[str, Column]) -> dict[str, Any]:
+    return {name: arrow.dictionary(arrow.int32(), _type(arrow, each)) for name, each in columns.items()}
+
+
+def _type(arrow: Any, column: Column) -> Any:
+    """Return how labels are written: as texts, or as bytes where these are no UTF-8."""
+    return arrow.string() if all(map(_is_text, column.labels.tolist())) else arrow.binary()
+
+
+def _is_text(label: str | bytes) -> bool:
+    try:
+        return isinstance(label, str) and label.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _encoded(label: str | bytes) -> bytes:
+    return label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
+
+
+def _batches(arrow: Any, events: Events, columns: dict[str, Column], schema: Any) -> Iterator[Any]:
+    dictionaries = {}
+    for name, column in columns.items():
+        labels = arrow.array(map(_encoded, column.labels.tolist()), arrow.binary())
+        dictionaries[name] = labels.cast(schema.field(name).type.value_type)
+    for start in range(0, len(events), _ROWS):
+        part = slice(start, start + _ROWS)
+        arrays = {"time": arrow.array(events.times[part]).cast(schema.field("time").type)}
+        arrays["cost"] = arrow.array(np.ascontiguousarray(events.costs[part]))
+        for name, column in columns.items():
+            codes = column.codes[part]
+            indices = arrow.array(codes, mask=codes < 0)
+            arrays[name] = arrow.DictionaryArray.from_arrays(indices, dictionaries[name])
+        yield arrow.record_batch([arrays[name] for name in schema.names], schema=schema)

@@ -1,0 +1,91 @@
+"""What is asked of a table of a log's columns: which rows to read, and how they are labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit._messages.texts import short_repr
+from overlimit.simulation.events.instants import Micros
+from overlimit.simulation.optional import loaded, required
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Where: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
+Labels: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
+
+
+def rows_where(
+    where: Where, columns: Mapping[str, Any], time: str, micros: Micros, valid: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Return which valid rows fulfil a condition; ValueError for unknown columns, TypeError for no bools."""
+    frame = frame_of(columns, time, micros).loc[valid]
+    found = where(frame) if callable(where) else _evaluated(frame, where)
+    mask = _mask(found, len(frame))
+    result = np.zeros(len(valid), bool)
+    result[np.flatnonzero(valid)[mask]] = True
+    return result
+
+
+def labels_of(
+    labels: Callable[[pd.DataFrame], Any],
+    columns: Mapping[str, Any],
+    time: str,
+    micros: Micros,
+    kept: npt.NDArray[np.bool_],
+) -> Any:
+    """Return what a function says of the rows that are kept; TypeError if that is no label for each."""
+    frame = frame_of(columns, time, micros).loc[kept]
+    found = labels(frame)
+    if isinstance(found, str) or not hasattr(found, "__len__"):
+        raise TypeError(f"labels= must return a column of labels, not {short_repr(found)}")
+    if len(found) != len(frame):
+        raise TypeError(f"labels= must return a label for each of {len(frame)} rows, and gave {len(found)}")
+    return found
+
+
+def frame_of(columns: Mapping[str, Any], time: str, micros: Micros) -> pd.DataFrame:
+    """Return the columns of a log as a table, with its times in UTC."""
+    pandas = required("pandas", "where=")
+    series = {name: _series(pandas, each) for name, each in columns.items()}
+    series[time] = pandas.DatetimeIndex(np.maximum(micros, 0).view("datetime64[us]")).tz_localize("UTC")
+    frame: pd.DataFrame = pandas.DataFrame(series)
+    return frame
+
+
+def _series(pandas: Any, column: Any) -> Any:
+    pyarrow = loaded("pyarrow")
+    if pyarrow is not None and isinstance(column, pyarrow.DictionaryArray):
+        return column.cast(column.type.value_type).to_pandas()
+    if hasattr(column, "to_pandas"):
+        return column.to_pandas()
+    texts = isinstance(column, (list, tuple)) and {type(each) for each in column} <= {str, type(None)}
+    return pandas.Series(column, dtype=object) if texts else column
+
+
+def _evaluated(frame: pd.DataFrame, where: str) -> Any:
+    names = required("pandas", "where=").errors.UndefinedVariableError
+    try:
+        return frame.eval(where)
+    except names as error:
+        raise ValueError(
+            f"where={where!r}: {error}; there are {', '.join(map(repr, frame.columns))}"
+        ) from None
+
+
+def _mask(found: Any, count: int) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[Any] = np.asarray(found.fillna(False) if hasattr(found, "fillna") else found)
+    if mask.shape == () and mask.dtype == bool:
+        mask = np.full(count, bool(mask))
+    if mask.dtype == object and {type(each) for each in mask.tolist()} <= {bool}:
+        mask = mask.astype(bool)
+    if mask.dtype != bool or mask.shape != (count,):
+        raise TypeError(
+            f"where must say true or false for each of {count} rows, as in 'status == 404', and gave "
+            f"{type(found).__name__} of {mask.dtype}"
+        )
+    return mask

@@ -1,0 +1,99 @@
+"""The distinct identifiers of a log, which have a number each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from overlimit.http.identifying.addresses import grouped
+from overlimit.simulation.events.given import given_column
+from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, factorized, named
+from overlimit.simulation.logs.arrow_texts import Texts, dictionary_of, slices
+from overlimit.simulation.optional import required
+
+_MOST_REMEMBERED = 1 << 16
+_BITS = 128
+_HALF = 64
+# An address of IPv6 whose first half is written in full and not zero, and that first half.
+_GROUP = "[0-9A-Fa-f]{1,4}"
+_ADDRESS = f"^[1-9A-Fa-f][0-9A-Fa-f]{{0,3}}(?::{_GROUP}){{3}}(?:(?::{_GROUP}){{4}}|:(?::{_GROUP}){{1,3}})$"
+
+
+class Distinct:
+    """The distinct identifiers of a column, over all tables."""
+
+    def __init__(self, name: str | None, ipv6_prefix: int) -> None:
+        self._numbers: dict[str | bytes, int] = {}
+        # What was written in the log lately, which is more than what counts.
+        self._recent: dict[str | bytes, int] = {}
+        self._name = name
+        self._ipv6_prefix = ipv6_prefix
+
+    def labels(self) -> npt.NDArray[np.object_]:
+        """Return the identifiers in the order of their numbers."""
+        return np.fromiter(self._numbers, object, len(self._numbers))
+
+    def codes_of(self, column: Any) -> Codes:
+        """Return the number of each row's identifier, `MISSING` or `REFUSED`."""
+        dictionary = dictionary_of(column)
+        if dictionary is None:
+            found = factorized(given_column(column, "identifiers"))
+            return self._numbers_of(found.labels)[found.codes]
+        codes, texts = dictionary
+        return np.append(self._numbers_of_texts(texts), np.int32(MISSING))[codes]
+
+    def _numbers_of_texts(self, texts: Texts) -> Codes:
+        whole = _has_whole_half(texts)
+        if self._ipv6_prefix > _HALF or not whole.any():
+            return self._numbers_of(_list_of(texts.column))[: len(whole)]
+        numbers = np.empty(len(whole), np.int32)
+        halves = _first_halves(texts, np.flatnonzero(whole)).dictionary_encode()
+        networks = self._numbers_of([str(half) + ":" for half in _list_of(halves.dictionary)])
+        numbers[whole] = networks[halves.indices.to_numpy()]
+        others = _list_of(texts.column.filter(~whole))
+        numbers[~whole] = self._numbers_of(others)[: len(others)]
+        return numbers
+
+    def _numbers_of(self, labels: list[str | bytes]) -> Codes:
+        """Return the numbers of labels, after which those of `REFUSED` and `MISSING` stand."""
+        numbers = list(map(self._recent.get, labels))
+        for k in [k for k, number in enumerate(numbers) if number is None]:
+            numbers[k] = self._remember(labels[k])
+        return np.array([*numbers, REFUSED, MISSING], np.int32)
+
+    def _remember(self, label: str | bytes) -> int:
+        if len(self._recent) >= _MOST_REMEMBERED:
+            self._recent.clear()
+        number = MISSING
+        if label:
+            number = self._numbers.setdefault(named(self._name, self._counted(label)), len(self._numbers))
+        self._recent[label] = number
+        return number
+
+    def _counted(self, label: str | bytes) -> str | bytes:
+        """Return an identifier as it counts: an address by its network, as in web applications."""
+        if self._ipv6_prefix == _BITS or isinstance(label, bytes):
+            return label
+        # Without a colon, and with nothing around it, an address is as it counts.
+        may_differ = ":" in label or not (label[0].isalnum() and label[-1].isalnum())
+        return grouped(label, self._ipv6_prefix) if may_differ else label
+
+
+def _list_of(texts: Any) -> list[str | bytes]:
+    listed: list[str | bytes] = texts.to_numpy(zero_copy_only=False).tolist()
+    return listed
+
+
+def _has_whole_half(texts: Texts) -> npt.NDArray[np.bool_]:
+    """Return which texts are addresses whose first half is written in full."""
+    compute = required("pyarrow.compute", "reading logs quickly")
+    return texts.mask(compute.match_substring_regex(texts.column, _ADDRESS))
+
+
+def _first_halves(texts: Texts, rows: npt.NDArray[np.int64]) -> Any:
+    """Return what is written of some addresses up to the fourth colon."""
+    colons = np.flatnonzero(texts.bytes == ord(":"))
+    starts = texts.starts[rows]
+    return slices(texts.bytes, starts, colons[np.searchsorted(colons, starts) + 3] + 1)
