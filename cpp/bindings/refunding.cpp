@@ -158,7 +158,8 @@ ChargeBits own_charges(PyObject* decision, const LimiterState& limiter) {
   return own;
 }
 
-/// A decision that is made to cost something else: more is charged, or the difference is given back.
+/// A decision that is made to cost something else: more is charged, or the difference is given back. One of
+/// cost 0 has nothing to give back, so it is answered by a charge even if that is of cost 0.
 class Settling final : public StoreTask {
  public:
   Settling(LimiterState& limiter, PyObject* decision, PyObject* cost)
@@ -171,7 +172,7 @@ class Settling final : public StoreTask {
     find_charged();
     const bool was_charged = charged_cost_ == 0 || !GivenBack(claim_).is_nothing();
     if (subjects_.empty() || !was_charged) return;
-    if (cost_.units() > charged_cost_) {
+    if (cost_.units() > charged_cost_ || charged_cost_ == 0) {
       prepare_charge();
     } else {
       prepare_giving_back();

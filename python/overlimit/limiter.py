@@ -250,9 +250,10 @@ class Limiter(_core.Limiter, metaclass=HintingType):
     ) -> Decisions:
         costs = as_column(cost, "cost") if hasattr(cost, "__iter__") else cost
         rows = as_column(identifiers, "identifiers")
+        limits = self.limits  # before a clock of Python is read, which may change them
         many = _core.ManyDecisions(self, rows, costs, is_peek, timeout)
         many.decide()
-        return Decisions(self.limits, many)
+        return Decisions(limits, many)
 
     @checks_arguments(instead={"cost": _SETTLE}, hint=f"write {_SETTLE}")
     def refund(self, decision: Decision, /) -> None:

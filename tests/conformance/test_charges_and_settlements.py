@@ -295,6 +295,33 @@ def test_a_call_of_cost_0_can_turn_out_to_cost_something(build):
     assert limiter.settle(limiter.hit("a", cost=0), 3).remaining == 2
 
 
+def test_a_call_of_cost_0_that_costs_nothing_is_answered_as_one_more(build, at):
+    limiter, other = build("5/minute"), build("7/minute", name="other")
+    at(10)
+    limiter.hit("a", cost=2)
+    decisions = [
+        limiter.hit("a", cost=0),
+        limiter.hit("b", "a", cost=0),
+        limiter.hit_many(["a"], cost=0)[0],
+        limiter.charge("a", cost=0),
+        hit_all([(limiter, "a", 0)]),
+        hit_all([(other, "a", 2), (limiter, "a", 0)]),
+    ]
+    for decision in decisions:
+        settled = limiter.settle(decision, 0)
+        assert (settled.status, settled.remaining, settled.cost, settled.time) == ("ok", 3, 0, decision.time)
+        assert limiter.settle(decision, 3) is decision
+    assert (left(limiter), left(limiter, "b"), left(other)) == (3, 5, 5)
+
+
+def test_decisions_beyond_what_clocks_can_read_pickle_as_any(build):
+    for limit in LIMITS.values():
+        limiter = build(limit)
+        limiter.charge("a", cost=10**12)
+        for decision in (limiter.hit("a"), limiter.hit("a", cost=2), limiter.peek("a", cost=0)):
+            assert pickle.loads(pickle.dumps(decision)) == decision
+
+
 def test_each_identifier_of_a_call(build):
     limiter = build("9/minute")
     decision = limiter.hit("a", "b", cost=4)

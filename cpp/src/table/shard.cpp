@@ -123,7 +123,9 @@ Entry* Shard::with_records(Entry* entry, std::span<const Tag> tags, Instant now)
   const auto extra = static_cast<std::size_t>(std::count_if(entry->begin(), entry->end(), is_foreign));
   Entry* grown = make_entry(entry->key(), entry->policy(), tags, extra, Arena::Purpose::grown_entry);
   if (grown == nullptr)
-    throw OutOfMemory("no room for further limits of a key, of which there may be 1023: raise max_bytes");
+    throw OutOfMemory(
+        "no room for further limits of a key: raise max_bytes, or use fewer limits, of which a key holds at "
+        "most 1,023 at once");
   grown->set_created_at(entry->created_at());
   grown->keep_as_long_as(*entry);
   if (entry->is_overflow()) grown->make_overflow();

@@ -116,7 +116,8 @@ constexpr Instant expires_at(const LeakyBucket& bucket, const LeakyBucket::State
 /// `rate` callers go at once in each period; those after them wait for a later one.
 constexpr Duration delay(const LeakyBucket& bucket, const LeakyBucket::State& state, Instant now) {
   if (state.count <= bucket.rate) return {};
-  return bucket.drained_at(state.start, state.count) - now - bucket.period;
+  // Times saturate, so beyond what a clock can read nothing is left of the wait.
+  return max(Duration{}, bucket.drained_at(state.start, state.count) - now - bucket.period);
 }
 
 }  // namespace overlimit
