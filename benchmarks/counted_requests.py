@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import repeat
 
-from counted_calls import ONE_LIMIT, THREE_LIMITS, Case, mark_memory, run_all
 from flask import Flask
 from werkzeug.test import EnvironBuilder
 
+from counted_calls import ONE_LIMIT, THREE_LIMITS, Case, mark_memory, run_all
 from overlimit import MemoryStore
 from overlimit.flask import RateLimit
 
