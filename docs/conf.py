@@ -41,7 +41,7 @@ FOREIGN = (
     "AsyncBaseTransport, BaseException, BaseThrottle, BaseTransport, Flag, HTTPAdapter, HTTPException, "
     "IntEnum, Response, int, object, tuple"
 )
-autodoc_default_options = {"members": True, "inherited-members": FOREIGN}
+autodoc_default_options = {"members": True, "inherited-members": FOREIGN, "no-value": True}
 autodoc_member_order = "bysource"
 TYPES = ("ClockLike", "LimitsLike", "OnError", "StoreLike")
 autodoc_type_aliases = {name: f"overlimit.{name}" for name in TYPES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from functools import cache
 from typing import Any
 
@@ -12,14 +13,22 @@ from sphinx.ext.autosummary import autosummary_toc
 
 MODULES = ("", "recipes", "testing", "aio", "flask", "fastapi", "asgi", "django", "wsgi", "requests", "httpx")
 MODULES += ("http.fields", "simulation")
+ALIAS = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Have Sphinx call what is here."""
+    app.connect("autodoc-process-signature", name_aliases)
     app.connect("doctree-read", leave_navigation, priority=400)  # before it is read from there
     app.connect("missing-reference", resolve)
     app.connect("html-collect-pages", forget_what_has_no_source, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def name_aliases(*event: Any) -> tuple[str | None, ...]:
+    """Write the names of types, which Sphinx wraps where they are part of a union."""
+    *_, arguments, returned = event
+    return tuple(text and ALIAS.sub(r"~\1", text) for text in (arguments, returned))
 
 
 def leave_navigation(_: Sphinx, page: nodes.document) -> None:
