@@ -37,10 +37,10 @@ def leave_navigation(_: Sphinx, page: nodes.document) -> None:
         toctree.parent.remove(toctree)
 
 
-def forget_what_has_no_source(app: Sphinx) -> tuple[()]:
+def forget_what_has_no_source(app: Any) -> tuple[()]:
     """Keep the core, which is no Python, out of the list of sources."""
-    sources = app.env._viewcode_modules  # type: ignore[attr-defined]
-    app.env._viewcode_modules = {name: known for name, known in sources.items() if known}  # type: ignore[attr-defined]
+    sources = app.env._viewcode_modules
+    app.env._viewcode_modules = {name: known for name, known in sources.items() if known}
     return ()
 
 

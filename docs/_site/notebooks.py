@@ -14,6 +14,7 @@ from servers.redis_server import RedisServer
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 WIDGET_TEXT = "A notebook shows controls here, and below them what they bring about; a page cannot."
+running: list[RedisServer] = []
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -34,15 +35,15 @@ def quieten(app: Sphinx) -> None:
     os.environ["IPYTHONDIR"] = str(profile.parent)
 
 
-def start_redis(app: Sphinx) -> None:
+def start_redis(_: Sphinx) -> None:
     """Run a server for the notebook that talks to one."""
-    app.redis_of_notebooks = RedisServer()  # type: ignore[attr-defined]
-    os.environ["REDIS_URL"] = app.redis_of_notebooks.tcp_url()  # type: ignore[attr-defined]
+    running.append(RedisServer())
+    os.environ["REDIS_URL"] = running[0].tcp_url()
 
 
-def stop_redis(app: Sphinx, _: Exception | None) -> None:
+def stop_redis(*_: object) -> None:
     """End the server."""
-    app.redis_of_notebooks.stop()  # type: ignore[attr-defined]
+    running.pop().stop()
 
 
 def replace_widgets(_: Sphinx, page: Any) -> None:

@@ -122,7 +122,7 @@ def test_every_public_name_is_in_the_index_of_names():
         if named and named[1].startswith(".."):
             module = named[2]
         elif named:
-            listed.add(named[2] if named[1].startswith("`") else f"{module}.{named[2]}")
+            listed.add(f"{module}.{named[2]}")
     modules = {module.__name__: module for module in MODULES}
     parts = [name.rpartition(".") for name in listed]
     values = [getattr(modules[module], name) for module, _, name in parts if module in modules]
