@@ -129,7 +129,11 @@ bench-docs: $(DONE)/bench $(DONE)/bench-cpp ## The same, and docs/performance.md
 	build/bench/bin/python benchmarks/run.py --docs
 
 docs: $(DONE)/package ## The documentation as a site in build/site
-	$(BIN)/mkdocs build --strict --quiet
+	rm -rf build/pages build/site
+	cp -R docs build/pages
+	cp -R examples/notebooks examples/*.log.gz build/pages
+	$(BIN)/sphinx-build -q -n -W --keep-going -j $(JOBS) -c docs -d build/doctrees build/pages build/site
+	$(BIN)/python docs/_site/check.py build/site
 	@echo "The site begins at build/site/index.html"
 
 wheels: $(DONE)/environment-wheels ## Wheels in dist/, for each CPython there is (PYTHONS= names more), for glibc 2.28

@@ -74,16 +74,16 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
     Authentication and permissions come before it, so ``"user"`` is the user of the API. All throttles of this
     kind on a view are decided in one call to the store: what one refuses, none is charged for. Views with the
     same throttle are counted together, by ``scope``, or else by the class's dotted name. Options of
-    `rate_limit` may be attributes, too: ``cost``, ``methods``, ``anonymous``, ``algorithm``, ``on_error``
+    ``rate_limit`` may be attributes, too: ``cost``, ``methods``, ``anonymous``, ``algorithm``, ``on_error``
     and so on.
 
     Attributes
     ----------
     limits
-        As for `rate_limit`; by default the rate of the scope in ``DEFAULT_THROTTLE_RATES``, where None is no
-        limit.
+        As for ``rate_limit``; by default the rate of the scope in ``DEFAULT_THROTTLE_RATES``, where None is
+        no limit.
     key
-        Who is limited, as for `rate_limit`.
+        Who is limited, as for ``rate_limit``.
     scope
         The name of the rate and of the count; by default the view's ``throttle_scope``. Without a scope and
         without ``limits`` nothing is limited.

@@ -19,7 +19,7 @@ _MONDAY = 0
 
 
 class FixedWindow(LimitPerPeriod):
-    """At most ``limit`` in each window of ``per`` seconds, or in each hour, day, ... of a calendar.
+    """At most ``limit`` in each window of ``per`` seconds, or in each hour, day and so on of a calendar.
 
     Cheap, and simple to explain; around a boundary between two windows up to twice the limit may pass.
 

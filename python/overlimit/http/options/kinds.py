@@ -233,8 +233,6 @@ def _parameters(known: Mapping[str, Option]) -> Iterator[str]:
     for text, same in groupby(known.values(), key=lambda option: option.help):
         alike = list(same)
         keys = ", ".join(key for option in alike for key in (option.key, *option.other_keys) if key)
-        for told, indent in (
-            (", ".join(option.name for option in alike), ""),
-            (f"{text[:-1]} ({keys})." if keys else text, " " * 4),
-        ):
-            yield fill(told, 105, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+        yield ", ".join(option.name for option in alike)
+        told = f"{text[:-1]} ({keys})." if keys else text
+        yield fill(told, 105, initial_indent=" " * 4, subsequent_indent=" " * 4, break_on_hyphens=False)

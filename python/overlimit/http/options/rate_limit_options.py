@@ -160,7 +160,7 @@ RATE_LIMIT_OPTIONS = options(
     ),
     headers=Option(
         kinds.HEADERS,
-        '``"draft"``, the default, sends the fields of the IETF draft, ``"legacy"`` X-RateLimit-*, '
+        '``"draft"``, the default, sends the fields of the IETF draft, ``"legacy"`` ``X-RateLimit-*``, '
         '``"both"`` both, None sends none.',
         "RATELIMIT_HEADERS",
         other_keys=("RATELIMIT_HEADERS_ENABLED",),

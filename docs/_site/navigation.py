@@ -1,0 +1,36 @@
+"""The navigation, which is kept out of the text of the first page for whoever reads that elsewhere."""
+
+from __future__ import annotations
+
+from sphinx.application import Sphinx
+
+CHAPTERS = {
+    "Start": "tutorial guides/choosing performance",
+    "How-to guides": "guides/limiter guides/recipes guides/flask guides/fastapi guides/django guides/asyncio "
+    "guides/clients guides/migrating guides/shared_memory guides/operations guides/simulation guides/testing",
+    "Notebooks": "gallery notebooks/first_look notebooks/which_algorithm notebooks/tune_from_a_log "
+    "notebooks/retry_storms notebooks/redis_live",
+    "Reference": "reference/api genindex reference/limits reference/limiter reference/stores reference/flask "
+    "reference/fastapi reference/django reference/wsgi reference/asgi reference/simulation "
+    "reference/command_line semantics",
+    "Explanation": "algorithms appendix/systems appendix/over_limit",
+    "Contributing": "architecture testing building adding_an_algorithm adding_a_store adding_a_framework "
+    "adding_a_question forks decisions",
+}
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Have Sphinx call what is here."""
+    app.connect("source-read", append_navigation)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def append_navigation(_: Sphinx, page: str, text: list[str]) -> None:
+    """Append the pages of each chapter to the first page."""
+    if page == "index":
+        text[0] += "".join(toctree(title, pages.split()) for title, pages in CHAPTERS.items())
+
+
+def toctree(title: str, pages: list[str]) -> str:
+    """Return the Markdown that gives pages a place in the navigation."""
+    return "\n".join(("\n```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```\n"))
