@@ -62,6 +62,14 @@ Object decided(std::span<LimiterState* const> limiters, const Charges& collected
   return deciding.answer(limiters, collected, rows, cost);
 }
 
+void count(const LimiterState& limiter, const Object& object) {
+  auto& decision = *reinterpret_cast<DecisionObject*>(object.get());
+  if (decision.row_count > 0) [[likely]]
+    return count_decision(decision);
+  const bool is_allowed = decision.answer.status == Status::ok;
+  counters_of_policy(limiter).add(is_allowed ? place::kErrorAllowed : place::kErrorOver);
+}
+
 // Python logs what the callback raises.
 void tell(const LimiterState& limiter, const Object& decision) {
   if (limiter.on_decision.get() == Py_None) return;
@@ -82,6 +90,7 @@ void collect(PyObject* policy, std::span<PyObject* const> identifiers, Cost unit
 template <Mode mode>
 void finish(const LimiterState& limiter, const Object& decision) {
   if constexpr (mode == Mode::consume) {
+    count(limiter, decision);
     tell(limiter, decision);
   } else {
     make_final(decision.get());
@@ -237,6 +246,7 @@ std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
 
 void finish(const ChargesOfLimiters& collected, Mode mode, const Object& decision) {
   if (mode == Mode::peek) return make_final(decision.get());
+  count(*collected.limiters.front(), decision);
   for (const LimiterState* limiter : collected.limiters) tell(*limiter, decision);
 }
 

@@ -15,6 +15,7 @@
 #include "object.hpp"
 #include "overlimit/decision.hpp"
 #include "overlimit/errors.hpp"
+#include "policy.hpp"
 
 namespace overlimit::python {
 
@@ -180,6 +181,17 @@ class RefundClaim : NonCopyable {
 
 /// Ends all rights to refund a decision, or to settle it.
 void make_final(PyObject* decision);
+
+/// Counts a decision for metrics, for the limit that binds; not that of on_error, which has none.
+inline void count_decision(DecisionObject& decision) {
+  std::size_t row = decision.answer.binding_row;
+  const Subject* subject = decision.subjects().data();
+  if (decision.subject_count > 1) {
+    for (std::size_t limits; row >= (limits = compiled(subject->policy).size()); ++subject) row -= limits;
+  }
+  const std::size_t source = decision.source == Source::local ? place::kLocal : place::kStore;
+  counters_of(subject->policy, row).add(source + std::size_t(decision.answer.status));
+}
 
 /// What a decision is made of; borrowed. Each subject has a row per limit, in canonical order.
 struct DecisionParts {

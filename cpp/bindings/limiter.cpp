@@ -1,5 +1,6 @@
 #include "limiter.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <optional>
@@ -252,6 +253,15 @@ void compare_with_namesakes(const LimiterState& limiter) {
   call_hook("compare_with_namesakes", limiter.object);
 }
 
+void find_counters_of_store(LimiterState& limiter) {
+  if (limiter.counters_of_store != nullptr || !(limiter.store->waits() || limiter.store->waits_seldom()))
+    return;
+  const Object endpoint = call_hook("endpoint_of", limiter.store_object.get());
+  const char* const text = PyUnicode_AsUTF8(endpoint.get());
+  if (text == nullptr) throw PythonError{};
+  limiter.counters_of_store = &slot_of(SlotKind::store, text);
+}
+
 // Memory is not shared with the parent: worth one warning, which Python gives.
 void warn_of_fork(const LimiterState& limiter) {
   if (limiter.store->waits()) return;
@@ -259,6 +269,10 @@ void warn_of_fork(const LimiterState& limiter) {
 }
 
 }  // namespace
+
+CounterSlot& counters_of_policy(const LimiterState& limiter) {
+  return slot_of(SlotKind::policy, limiter.identity.has_name() ? limiter.identity.name() : kUnnamed);
+}
 
 // Of the threads that come here one does each of these, before any of them counts a call.
 void notice_first_call(LimiterState& limiter, std::uint64_t now) {
@@ -273,6 +287,8 @@ void notice_first_call(LimiterState& limiter, std::uint64_t now) {
     is_compared = limiter.is_compared;
     limiter.is_compared = true;
   }
+  open_counters_file();
+  find_counters_of_store(limiter);
   if (!is_compared) compare_with_namesakes(limiter);
   if (is_forked) warn_of_fork(limiter);
 }
@@ -422,6 +438,23 @@ PyObject* get_tells_time_time(PyObject* self, void*) {
                  [&] { return PyBool_FromLong(state_of(self).clock.is_time_time()); });
 }
 
+PyObject* count_wait(PyObject* self, PyObject* microseconds) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    CounterSlot& counters = counters_of_policy(state_of(self));
+    if (microseconds == Py_None) {
+      open_counters_file();
+      counters.add(place::kWaitsBegun);
+      return Py_NewRef(Py_None);
+    }
+    const Duration wait(PyLong_AsLongLong(microseconds));
+    if (PyErr_Occurred() != nullptr) throw PythonError{};
+    const auto bound = std::ranges::lower_bound(kWaitBounds, wait);
+    counters.add(place::kWaits + std::size_t(bound - kWaitBounds.begin()));
+    counters.add(place::kWaitMicros, std::uint64_t(std::max<std::int64_t>(0, wait.micros())));
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef methods[] = {
     {"hit", as_c_function(hit), METH_FASTCALL | METH_KEYWORDS,
      "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and "
@@ -502,6 +535,9 @@ PyMethodDef methods[] = {
     {"_ping_later", ping_later, METH_O, "_ping_later($self, timeout, /)\n--\n\nStore.ping(), to be awaited."},
     {"_close_later", close_later, METH_NOARGS,
      "_close_later($self, /)\n--\n\nClose what the event loop has open for the store; to be awaited."},
+    {"_count_wait", count_wait, METH_O,
+     "_count_wait($self, microseconds, /)\n--\n\nCount for metrics that a caller has waited so long, or with "
+     "None that one begins to."},
     {"_unlike_limits", unlike_limits, METH_O,
      "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the other's, that are alike "
      "in all but their numbers."},

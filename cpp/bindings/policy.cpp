@@ -85,6 +85,7 @@ void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   delete of(self).compiled;
   delete of(self).succession.load();
+  delete[] of(self).counters.load();
   Py_XDECREF(of(self).name);
   Py_XDECREF(of(self).limits);
   Py_XDECREF(of(self).penalty);
@@ -128,6 +129,7 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
   policy->penalty = Py_NewRef(penalty);
   policy->local_policy = local_policy.release();
   new (&policy->succession) std::atomic<Succession*>(nullptr);
+  new (&policy->counters) std::atomic<CounterSlot**>(nullptr);
   return object;
 }
 
@@ -147,6 +149,20 @@ std::optional<CompiledPolicy> fastest_since(PyObject* policy) {
   const Succession* const succession = of(policy).succession;
   if (succession == nullptr) return std::nullopt;
   return succession->rates->fastest_since(succession->number, compiled(policy));
+}
+
+CounterSlot** new_counters(PyObject* policy) {
+  const CompiledPolicy& known = compiled(policy);
+  const PolicyIdentity& identity = known.identity();
+  auto made = std::make_unique<CounterSlot*[]>(known.size());
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    PyObject* const limit = PyTuple_GET_ITEM(limits_of(policy), Py_ssize_t(known.limits()[i].place));
+    const Object label = required(PyObject_GetAttrString(limit, "label"));
+    made[i] =
+        &slot_of(SlotKind::limit, identity.has_name() ? identity.name() : kUnnamed, text_of(label.get()));
+  }
+  CounterSlot** before = nullptr;  // of another thread that came first
+  return of(policy).counters.compare_exchange_strong(before, made.get()) ? made.release() : before;
 }
 
 PyObject* limits_of(PyObject* policy) { return of(policy).limits; }

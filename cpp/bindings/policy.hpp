@@ -6,6 +6,7 @@
 #include <atomic>
 #include <optional>
 
+#include "counters.hpp"
 #include "object.hpp"
 #include "overlimit/compiled_policy.hpp"
 
@@ -20,6 +21,8 @@ struct PolicyObject {
   PyObject* penalty;
   PyObject* local_policy;               ///< nullptr: the policy itself
   std::atomic<Succession*> succession;  ///< nullptr: of a limiter without updates; once set it stays
+  /// Where decisions count that a limit binds, in canonical order; nullptr before the first one.
+  std::atomic<CounterSlot**> counters;
 };
 
 /// Makes the type; false with a Python exception set.
@@ -45,6 +48,15 @@ void succeed(PyObject* past, PyObject* next);
 
 /// A policy with the fastest rates since this one decided; nothing if it has them.
 std::optional<CompiledPolicy> fastest_since(PyObject* policy);
+
+/// Where decisions of this policy count for metrics, by the limit that binds. Not on the path of a hit.
+CounterSlot** new_counters(PyObject* policy);
+inline CounterSlot& counters_of(PyObject* policy, std::size_t limit) {
+  CounterSlot** counters = reinterpret_cast<PolicyObject*>(policy)->counters.load(std::memory_order_acquire);
+  if (counters == nullptr) [[unlikely]]
+    counters = new_counters(policy);
+  return *counters[limit];
+}
 
 /// The policy that decides in its place while the store fails, with this process's share (borrowed).
 PyObject* local_policy_of(PyObject* policy);
