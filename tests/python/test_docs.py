@@ -26,6 +26,7 @@ import overlimit.fastapi
 import overlimit.flask
 import overlimit.http.fields
 import overlimit.httpx
+import overlimit.metrics
 import overlimit.recipes
 import overlimit.requests
 import overlimit.simulation
@@ -128,6 +129,7 @@ def documented() -> Iterator[tuple[str, object]]:
         overlimit.wsgi,
         overlimit.requests,
         overlimit.httpx,
+        overlimit.metrics,
         overlimit.http.fields,
         overlimit.simulation,
     ):
