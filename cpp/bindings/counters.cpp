@@ -13,15 +13,16 @@
 #include <unordered_map>
 
 #include "errors.hpp"
+#include "hooks.hpp"
 #include "object.hpp"
 #include "overlimit/forks.hpp"
+#include "overlimit/non_copyable.hpp"
 
 namespace overlimit::python {
 namespace {
 
 constexpr std::size_t kSlots = 2048;
 constexpr std::size_t kKinds = 3;
-constexpr std::string_view kOther = "(other)";
 constexpr std::size_t kLargestPage = 64 << 10;
 constexpr std::size_t kBytes = kSlots * sizeof(CounterSlot);
 static_assert(sizeof(CounterSlot) == 512 && kBytes % kLargestPage == 0);
@@ -30,10 +31,9 @@ ForkSafeMutex mutex;                // guards the next two
 std::size_t used = 0;               // slots
 CounterSlot* slots = nullptr;       // at an address that stays; nullptr: there are none yet
 std::atomic<bool> is_file = false;  // whether a file has taken the place of private memory
-CounterSlot lost;                   // counts of a process that has no memory for more
 
-std::atomic<PyObject*> opener = nullptr;
-std::atomic<std::uint64_t> opened_after = ~std::uint64_t{0};  // the number of forks before it was last called
+std::atomic<bool> wants_file = false;         // from the first file on, in forked children, too
+std::atomic<std::uint64_t> looked_after = 0;  // the number of forks before a file was last asked for
 
 std::unordered_map<std::string, std::size_t>& places() {
   static auto* const found = new std::unordered_map<std::string, std::size_t>();
@@ -125,25 +125,38 @@ bool take_file(int fd) {
   if (::mmap(slots, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
     return false;
   is_file = true;
+  wants_file = true;
+  looked_after = fork_generation();
   return true;
 }
 
-PyObject* count_in(PyObject*, PyObject* descriptor) {
+/// A descriptor that is closed again.
+class OwnDescriptor : NonCopyable {
+ public:
+  explicit OwnDescriptor(PyObject* path) {
+    PyObject* bytes = nullptr;
+    if (PyUnicode_FSConverter(path, &bytes) == 0) throw PythonError{};
+    const Object kept = Object::steal(bytes);
+    fd_ = ::open(PyBytes_AS_STRING(bytes), O_RDWR | O_CLOEXEC);
+  }
+  ~OwnDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+PyObject* count_in(PyObject*, PyObject* path) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const int fd = PyObject_AsFileDescriptor(descriptor);
-    if (fd < 0) throw PythonError{};
-    if (!has_room(fd) || !take_file(fd)) {
-      PyErr_SetFromErrno(PyExc_OSError);
+    const OwnDescriptor file(path);
+    if (file.get() < 0 || !has_room(file.get()) || !take_file(file.get())) {
+      PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
       throw PythonError{};
     }
     return Py_NewRef(Py_None);
   });
-}
-
-PyObject* open_counters_by(PyObject*, PyObject* function) {
-  opener = Py_NewRef(function);  // the one before may be running: it is kept
-  opened_after = ~std::uint64_t{0};
-  Py_RETURN_NONE;
 }
 
 PyMethodDef functions[] = {
@@ -151,27 +164,29 @@ PyMethodDef functions[] = {
      "_counters()\n--\n\nReturn what was counted for metrics in this process, as bytes of 512 for each slot: "
      "a key of\n256, padded with NULs, and 32 numbers."},
     {"_count_in", count_in, METH_O,
-     "_count_in(descriptor, /)\n--\n\nHave a file hold the counters of this process, as _counters() returns "
+     "_count_in(path, /)\n--\n\nHave a file that exists hold the counters of this process, as _counters() "
+     "returns "
      "them, from now on."},
-    {"_open_counters_by", open_counters_by, METH_O,
-     "_open_counters_by(function, /)\n--\n\nHave a function called before the first call of each process, "
-     "forked ones too, to open a file for its counters."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
+CounterSlot& lost_counters() {
+  static CounterSlot lost;
+  return lost;
+}
+
 CounterSlot& slot_of(SlotKind kind, std::string_view label, std::string_view limit) {
   const std::lock_guard lock(mutex);
-  if (!has_memory()) return lost;
+  if (!has_memory()) return lost_counters();
   if (CounterSlot* const own = slot_with(key_of(kind, label, limit), kSlots - kKinds)) return *own;
   return *slot_with(key_of(kind, kOther, kOther), kSlots);
 }
 
 void open_counters_file() {
-  PyObject* const open = opener.load(std::memory_order_acquire);
   const std::uint64_t now = fork_generation();
-  if (open == nullptr || opened_after.exchange(now) == now) return;
-  (void)required(PyObject_CallNoArgs(open));
+  if (!wants_file || looked_after.exchange(now) == now) return;
+  call_hook("open_counters_file");
 }
 
 bool add_counters(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

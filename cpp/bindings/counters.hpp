@@ -26,17 +26,15 @@ enum class SlotKind : char { limit = 'l', policy = 'p', store = 's' };
 
 /// The places of the numbers in a slot, by its kind; overlimit.metrics reads them by the same places.
 namespace place {
-// Of a limit: decisions by status, of the store and of the local fallback, and refusals in shadow.
-inline constexpr std::size_t kStore = 0;
-inline constexpr std::size_t kLocal = 4;
-inline constexpr std::size_t kShadow = 8;
+// Of a limit: decisions by source and status, and refusals in shadow. Those of on_error, which no limit
+// binds, are with the first one.
+inline constexpr std::size_t kStatuses = 4;
+inline constexpr std::size_t kShadow = 3 * kStatuses;
 // Of a policy.
-inline constexpr std::size_t kErrorAllowed = 0;
-inline constexpr std::size_t kErrorOver = 1;
-inline constexpr std::size_t kCrowded = 2;
-inline constexpr std::size_t kWaitsBegun = 3;
-inline constexpr std::size_t kWaitMicros = 4;
-inline constexpr std::size_t kWaits = 5;  // and those that follow
+inline constexpr std::size_t kCrowded = 0;
+inline constexpr std::size_t kWaitsBegun = 1;
+inline constexpr std::size_t kWaitMicros = 2;
+inline constexpr std::size_t kWaits = 3;  // and those that follow
 // Of a store.
 inline constexpr std::size_t kErrors = 0;  // and those that follow
 inline constexpr std::size_t kBreaker = 4;
@@ -69,11 +67,16 @@ struct CounterSlot {
 /// Not on the path of a hit. Thread-safe.
 CounterSlot& slot_of(SlotKind kind, std::string_view label, std::string_view limit = {});
 
+/// Where numbers go that nobody reads.
+CounterSlot& lost_counters();
+
+/// What shows in the place of labels for which there is no room.
+inline constexpr std::string_view kOther = "(other)";
 /// What shows as the policy of a limiter without a name.
 inline constexpr std::string_view kUnnamed = "(unnamed)";
 
-/// Has the function that was given for it open a file for the counters of this process, unless it has one: to
-/// be called before a limiter's first call, since forked children begin without. PythonError.
+/// Has Python open a file for the counters of a child whose parent has one: to be called before a limiter's
+/// first call. PythonError.
 void open_counters_file();
 
 /// Adds the functions to the module; false with a Python exception set.

@@ -48,6 +48,12 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
 }
 
 template <class Charges>
+Object counted(Object decision, const Charges& charges, Mode mode) {
+  if (mode == Mode::consume) count_decision(decision.get(), charges);
+  return decision;
+}
+
+template <class Charges>
 Object decided(std::span<LimiterState* const> limiters, const Charges& collected, Mode mode,
                Duration patience, PyObject* cost) {
   collected.check_cells();
@@ -57,17 +63,9 @@ Object decided(std::span<LimiterState* const> limiters, const Charges& collected
     ask_store(limiters,
               [&](Store& store, const Interrupted& interrupted) { deciding.ask(rows, store, interrupted); });
   } catch (const StoreError& error) {
-    return deciding.answer_without(error, limiters, collected, cost);
+    return counted(deciding.answer_without(error, limiters, collected, cost), collected, mode);
   }
-  return deciding.answer(limiters, collected, rows, cost);
-}
-
-void count(const LimiterState& limiter, const Object& object) {
-  auto& decision = *reinterpret_cast<DecisionObject*>(object.get());
-  if (decision.row_count > 0) [[likely]]
-    return count_decision(decision);
-  const bool is_allowed = decision.answer.status == Status::ok;
-  counters_of_policy(limiter).add(is_allowed ? place::kErrorAllowed : place::kErrorOver);
+  return counted(deciding.answer(limiters, collected, rows, cost), collected, mode);
 }
 
 // Python logs what the callback raises.
@@ -90,7 +88,6 @@ void collect(PyObject* policy, std::span<PyObject* const> identifiers, Cost unit
 template <Mode mode>
 void finish(const LimiterState& limiter, const Object& decision) {
   if constexpr (mode == Mode::consume) {
-    count(limiter, decision);
     tell(limiter, decision);
   } else {
     make_final(decision.get());
@@ -138,6 +135,7 @@ class DecidingTask : public StoreTask {
 
  private:
   Object finished(Object decision) const {
+    deciding_->count(decision.get());
     finish_with(decision);
     return decision;
   }
@@ -246,7 +244,6 @@ std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
 
 void finish(const ChargesOfLimiters& collected, Mode mode, const Object& decision) {
   if (mode == Mode::peek) return make_final(decision.get());
-  count(*collected.limiters.front(), decision);
   for (const LimiterState* limiter : collected.limiters) tell(*limiter, decision);
 }
 

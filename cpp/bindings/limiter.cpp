@@ -1,6 +1,5 @@
 #include "limiter.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "charges.hpp"
+#include "counting.hpp"
 #include "deciding.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
@@ -253,15 +253,6 @@ void compare_with_namesakes(const LimiterState& limiter) {
   call_hook("compare_with_namesakes", limiter.object);
 }
 
-void find_counters_of_store(LimiterState& limiter) {
-  if (limiter.counters_of_store != nullptr || !(limiter.store->waits() || limiter.store->waits_seldom()))
-    return;
-  const Object endpoint = call_hook("endpoint_of", limiter.store_object.get());
-  const char* const text = PyUnicode_AsUTF8(endpoint.get());
-  if (text == nullptr) throw PythonError{};
-  limiter.counters_of_store = &slot_of(SlotKind::store, text);
-}
-
 // Memory is not shared with the parent: worth one warning, which Python gives.
 void warn_of_fork(const LimiterState& limiter) {
   if (limiter.store->waits()) return;
@@ -269,10 +260,6 @@ void warn_of_fork(const LimiterState& limiter) {
 }
 
 }  // namespace
-
-CounterSlot& counters_of_policy(const LimiterState& limiter) {
-  return slot_of(SlotKind::policy, limiter.identity.has_name() ? limiter.identity.name() : kUnnamed);
-}
 
 // Of the threads that come here one does each of these, before any of them counts a call.
 void notice_first_call(LimiterState& limiter, std::uint64_t now) {
@@ -288,7 +275,7 @@ void notice_first_call(LimiterState& limiter, std::uint64_t now) {
     limiter.is_compared = true;
   }
   open_counters_file();
-  find_counters_of_store(limiter);
+  find_counters(limiter);
   if (!is_compared) compare_with_namesakes(limiter);
   if (is_forked) warn_of_fork(limiter);
 }
@@ -436,23 +423,6 @@ PyObject* get_on_error(PyObject* self, void*) {
 PyObject* get_tells_time_time(PyObject* self, void*) {
   return guarded(static_cast<PyObject*>(nullptr),
                  [&] { return PyBool_FromLong(state_of(self).clock.is_time_time()); });
-}
-
-PyObject* count_wait(PyObject* self, PyObject* microseconds) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    CounterSlot& counters = counters_of_policy(state_of(self));
-    if (microseconds == Py_None) {
-      open_counters_file();
-      counters.add(place::kWaitsBegun);
-      return Py_NewRef(Py_None);
-    }
-    const Duration wait(PyLong_AsLongLong(microseconds));
-    if (PyErr_Occurred() != nullptr) throw PythonError{};
-    const auto bound = std::ranges::lower_bound(kWaitBounds, wait);
-    counters.add(place::kWaits + std::size_t(bound - kWaitBounds.begin()));
-    counters.add(place::kWaitMicros, std::uint64_t(std::max<std::int64_t>(0, wait.micros())));
-    return Py_NewRef(Py_None);
-  });
 }
 
 PyMethodDef methods[] = {

@@ -76,9 +76,6 @@ LimiterState& state_of(PyObject* limiter);
 
 void notice_first_call(LimiterState& limiter, std::uint64_t forks);
 
-/// Where the limiter counts for metrics what is not about one limit. Not on the path of a hit.
-CounterSlot& counters_of_policy(const LimiterState& limiter);
-
 /// To be called before each call to the store. At a limiter's first call, and its first after an update, it
 /// warns of limiters that share its counts under other limits; after a fork its statistics start anew, and it
 /// warns, once per process, if its state is in memory.

@@ -322,27 +322,17 @@ void ManyDecisions::decide_here(const std::vector<std::size_t>& rows) {
 void ManyDecisions::count_decisions(std::size_t first, std::size_t last) const {
   if (mode_ == Mode::peek) return;
   for (std::size_t row = first; row < last; ++row) {
+    const Source source = source_of(row);
+    if (source == Source::nobody) continue;
     const auto [status, limit] = binding(row);
-    switch (source_of(row)) {
-      case Source::nobody:
-        break;
-      case Source::error:
-        counters_of_policy(limiter_).add(status == Status::ok ? place::kErrorAllowed : place::kErrorOver);
-        break;
-      case Source::local:
-        counters_of(policy_of(row), limit).add(place::kLocal + std::size_t(status));
-        break;
-      case Source::store:
-        counters_of(policy_.get(), limit).add(place::kStore + std::size_t(status));
-        break;
-    }
+    counters_of(policy_.get(), limit).add(std::size_t(source) * place::kStatuses + std::size_t(status));
   }
 }
 
 std::pair<Status, std::size_t> ManyDecisions::binding(std::size_t row) const {
   const Rows pairs = pairs_of_rows(row, row + 1);
   const Source source = source_of(row);
-  if (pairs.count == 1 || source == Source::error || source == Source::nobody) return {pairs.status[0], 0};
+  if (pairs.count == 1 || source == Source::error) return {pairs.status[0], 0};
   const Decision decision = folded(row);
   return {decision.status, decision.binding_row % compiled(policy_.get()).size()};
 }

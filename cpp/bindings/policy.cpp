@@ -1,5 +1,6 @@
 #include "policy.hpp"
 
+#include <array>
 #include <atomic>
 #include <mutex>
 
@@ -69,6 +70,15 @@ std::string text_of(PyObject* name) {
   PyErr_Clear();
   const Object shown = required(PyObject_ASCII(name));
   return PyUnicode_AsUTF8(shown.get());
+}
+
+// What has no label is no limit of the package.
+std::string label_of(PyObject* limit) {
+  const Object label = Object::steal(PyObject_GetAttrString(limit, "label"));
+  if (label && PyUnicode_Check(label.get())) return text_of(label.get());
+  if (!label && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
+  PyErr_Clear();
+  return std::string(kOther);
 }
 
 std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty) {
@@ -151,18 +161,29 @@ std::optional<CompiledPolicy> fastest_since(PyObject* policy) {
   return succession->rates->fastest_since(succession->number, compiled(policy));
 }
 
-CounterSlot** new_counters(PyObject* policy) {
+void find_counters(PyObject* policy) {
+  if (of(policy).counters != nullptr) return;
   const CompiledPolicy& known = compiled(policy);
-  const PolicyIdentity& identity = known.identity();
   auto made = std::make_unique<CounterSlot*[]>(known.size());
   for (std::size_t i = 0; i < known.size(); ++i) {
-    PyObject* const limit = PyTuple_GET_ITEM(limits_of(policy), Py_ssize_t(known.limits()[i].place));
-    const Object label = required(PyObject_GetAttrString(limit, "label"));
-    made[i] =
-        &slot_of(SlotKind::limit, identity.has_name() ? identity.name() : kUnnamed, text_of(label.get()));
+    const std::string label =
+        label_of(PyTuple_GET_ITEM(limits_of(policy), Py_ssize_t(known.limits()[i].place)));
+    made[i] = &slot_of(SlotKind::limit, shown_name(known.identity()), label);
   }
-  CounterSlot** before = nullptr;  // of another thread that came first
-  return of(policy).counters.compare_exchange_strong(before, made.get()) ? made.release() : before;
+  CounterSlot** none = nullptr;  // unless another thread was faster
+  if (of(policy).counters.compare_exchange_strong(none, made.get())) (void)made.release();
+}
+
+CounterSlot** counters_found_late(PyObject* policy) noexcept {
+  static std::array<CounterSlot*, CompiledPolicy::kMaxLimits> lost;
+  try {
+    find_counters(policy);
+    return of(policy).counters;
+  } catch (...) {
+    PyErr_Clear();  // the decision is made
+    lost.fill(&lost_counters());
+    return lost.data();
+  }
 }
 
 PyObject* limits_of(PyObject* policy) { return of(policy).limits; }

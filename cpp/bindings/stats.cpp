@@ -1,6 +1,7 @@
 #include "stats.hpp"
 
 #include "clock.hpp"
+#include "counting.hpp"
 #include "hooks.hpp"
 #include "limiter.hpp"
 #include "object.hpp"

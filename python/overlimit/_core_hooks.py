@@ -5,6 +5,7 @@ module for the first time would wait for ever for the end of that import.
 """
 
 from overlimit._display.notebooks import decision_html
+from overlimit._forks import open_counters_file
 from overlimit._logging.limiters import announce
 from overlimit._logging.limiters import compare as compare_with_namesakes
 from overlimit._logging.stores import answered as store_answered

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from overlimit import _core
+from overlimit._forks import openers_of_counters
 from overlimit.metrics.slots import Key, Slots, of_dead, parsed, summed
 
 _log = logging.getLogger("overlimit")
@@ -72,7 +73,7 @@ class DirectoryReader:
         self._totals = self.directory / f"{_VERSION}-totals.json"
         self._own: int | None = None
         self._open()
-        _core._open_counters_by(self._open_in_child)
+        openers_of_counters.append(self._open_in_child)
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
@@ -106,7 +107,7 @@ class DirectoryReader:
             fd, path = tempfile.mkstemp(".counters", f"{_VERSION}-{os.getpid()}-", self.directory)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX)
-                _core._count_in(fd)
+                _core._count_in(path)
             except OSError:
                 os.close(fd)
                 os.unlink(path)

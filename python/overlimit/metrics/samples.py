@@ -93,19 +93,16 @@ _Sample: TypeAlias = "tuple[d.Metric, Labels, Number]"
 
 
 def _of_limit(policy: str, limit: str, numbers: list[int]) -> Iterator[_Sample]:
-    for source, first in (("store", s.STORE), ("local", s.LOCAL)):
+    for source, first in (("store", s.STORE), ("local", s.LOCAL), ("error", s.ERROR)):
         for place, status in enumerate(s.STATUSES):
             count = numbers[first + place]
             if count or (source == "store" and status in ("allowed", "over")):
-                yield d.DECISIONS, (policy, limit, status, source), count
+                yield d.DECISIONS, (policy, "" if source == "error" else limit, status, source), count
     if numbers[s.SHADOW]:
         yield d.SHADOW_REFUSALS, (policy, limit), numbers[s.SHADOW]
 
 
 def _of_policy(policy: str, _: str, numbers: list[int]) -> Iterator[_Sample]:
-    for outcome, place in (("allowed", s.ERROR_ALLOWED), ("over", s.ERROR_OVER)):
-        if numbers[place]:
-            yield d.DECISIONS, (policy, "", outcome, "error"), numbers[place]
     if numbers[s.CROWDED]:
         yield d.CROWDED, (policy,), numbers[s.CROWDED]
     if numbers[s.WAITS_BEGUN]:
