@@ -48,6 +48,12 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
 }
 
 template <class Charges>
+Object counted(Object decision, const Charges& charges, Mode mode) {
+  if (mode == Mode::consume) count_decision(decision.get(), charges);
+  return decision;
+}
+
+template <class Charges>
 Object decided(std::span<LimiterState* const> limiters, const Charges& collected, Mode mode,
                Duration patience, PyObject* cost) {
   collected.check_cells();
@@ -57,9 +63,9 @@ Object decided(std::span<LimiterState* const> limiters, const Charges& collected
     ask_store(limiters,
               [&](Store& store, const Interrupted& interrupted) { deciding.ask(rows, store, interrupted); });
   } catch (const StoreError& error) {
-    return deciding.answer_without(error, limiters, collected, cost);
+    return counted(deciding.answer_without(error, limiters, collected, cost), collected, mode);
   }
-  return deciding.answer(limiters, collected, rows, cost);
+  return counted(deciding.answer(limiters, collected, rows, cost), collected, mode);
 }
 
 // Python logs what the callback raises.
@@ -129,6 +135,7 @@ class DecidingTask : public StoreTask {
 
  private:
   Object finished(Object decision) const {
+    deciding_->count(decision.get());
     finish_with(decision);
     return decision;
   }

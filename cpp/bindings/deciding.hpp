@@ -83,11 +83,15 @@ class DecidingLater {
       : limiters_(limiters),
         collected_((collected.check_cells(), collected.call())),
         cost_(cost),
+        mode_(mode),
         deciding_(*limiters.front(), collected_, mode, patience),
         rows_(deciding_.rows()) {}
   void show_present() { deciding_.show_present(); }
   void ask(Store& store, const Interrupted& interrupted) { deciding_.ask(rows_, store, interrupted); }
   Object answer() { return deciding_.answer(limiters_, collected_, rows_, cost_); }
+  void count(PyObject* decision) const {
+    if (mode_ == Mode::consume) count_decision(decision, collected_);
+  }
   Object answer_without(const StoreError& error) {
     return deciding_.answer_without(error, limiters_, collected_, cost_);
   }
@@ -96,6 +100,7 @@ class DecidingLater {
   std::span<LimiterState* const> limiters_;
   CallCharges collected_;
   PyObject* cost_;
+  Mode mode_;
   Deciding<CallCharges> deciding_;
   Rows rows_;
 };

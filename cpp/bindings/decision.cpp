@@ -228,8 +228,20 @@ PyGetSetDef properties[] = {
      "One Detail per (identifier, limit), in the order given; each is made when it is first read.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
+// For the limit that binds as it stands.
+PyObject* count_shadow_refusal(PyObject* self, PyObject*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (const std::optional<RowOwner> owner = binding_row_owner(of(self))) {
+      counters_of(owner->subject->policy, owner->limit).add(place::kShadow);
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, "__reduce__($self, /)\n--\n\nPickle by value, as bytes."},
+    {"_count_shadow_refusal", count_shadow_refusal, METH_NOARGS,
+     "_count_shadow_refusal($self, /)\n--\n\nCount it for metrics as a refusal that nobody is told of."},
     {"_with_shadows_enforced", with_shadows_enforced, METH_NOARGS,
      "_with_shadows_enforced($self, /)\n--\n\nWhat the answer would have been had its shadow limits been "
      "enforced; it can't be refunded."},

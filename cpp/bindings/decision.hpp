@@ -15,6 +15,7 @@
 #include "object.hpp"
 #include "overlimit/decision.hpp"
 #include "overlimit/errors.hpp"
+#include "policy.hpp"
 
 namespace overlimit::python {
 
@@ -180,6 +181,21 @@ class RefundClaim : NonCopyable {
 
 /// Ends all rights to refund a decision, or to settle it.
 void make_final(PyObject* decision);
+
+/// Counts a decision on these charges for metrics, for the limit that binds.
+template <class Charges>
+void count_decision(PyObject* object, const Charges& charges) {
+  const DecisionObject& decision = *reinterpret_cast<DecisionObject*>(object);
+  std::size_t row = decision.answer.binding_row;
+  std::size_t charge = 0;
+  if (charges.size() > 1) {
+    for (std::size_t limits; row >= (limits = charges.charges[charge].policy->size()); ++charge)
+      row -= limits;
+  }
+  const std::size_t place =
+      std::size_t(decision.source) * place::kStatuses + std::size_t(decision.answer.status);
+  counters_of(charges.subject(charge).policy, row).add(place);
+}
 
 /// What a decision is made of; borrowed. Each subject has a row per limit, in canonical order.
 struct DecisionParts {

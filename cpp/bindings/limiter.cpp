@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "charges.hpp"
+#include "counting.hpp"
 #include "deciding.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
@@ -273,6 +274,8 @@ void notice_first_call(LimiterState& limiter, std::uint64_t now) {
     is_compared = limiter.is_compared;
     limiter.is_compared = true;
   }
+  open_counters_file();
+  find_counters(limiter);
   if (!is_compared) compare_with_namesakes(limiter);
   if (is_forked) warn_of_fork(limiter);
 }
@@ -502,6 +505,9 @@ PyMethodDef methods[] = {
     {"_ping_later", ping_later, METH_O, "_ping_later($self, timeout, /)\n--\n\nStore.ping(), to be awaited."},
     {"_close_later", close_later, METH_NOARGS,
      "_close_later($self, /)\n--\n\nClose what the event loop has open for the store; to be awaited."},
+    {"_count_wait", count_wait, METH_O,
+     "_count_wait($self, microseconds, /)\n--\n\nCount for metrics that a caller has waited so long, or with "
+     "None that one begins to."},
     {"_unlike_limits", unlike_limits, METH_O,
      "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the other's, that are alike "
      "in all but their numbers."},

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "clock.hpp"
+#include "counters.hpp"
 #include "free_threading.hpp"
 #include "object.hpp"
 #include "on_error.hpp"
@@ -34,6 +35,7 @@ struct LimiterState {
   Shared<std::uint64_t> called_after = kNotCalled;  ///< the number of forks before its last call
   Shared<bool> is_compared = false;                 ///< with those of its name, since it has these limits
   Stats stats{};
+  Shared<CounterSlot*> counters_of_store = nullptr;  ///< for metrics; nullptr: of a store that cannot fail
   Shared<bool> is_cut_off = false;  ///< the last call to the store failed, and that was not raised
 
   /// The policy for a call, which keeps it whatever update() does meanwhile.

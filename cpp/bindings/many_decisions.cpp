@@ -215,6 +215,7 @@ class ManyDecisions::Step final : public StoreTask {
   }
 
   [[nodiscard]] Object finished() const {
+    many_.count_decisions(first_, first_ + calls_.size());
     if (many_.begun_ == many_.size()) many_.raise_if_nothing_was_decided();
     return Object::borrow(Py_None);
   }
@@ -318,6 +319,30 @@ void ManyDecisions::decide_here(const std::vector<std::size_t>& rows) {
   }
 }
 
+void ManyDecisions::count_decisions(std::size_t first, std::size_t last) const {
+  if (mode_ == Mode::peek) return;
+  for (std::size_t row = first; row < last; ++row) {
+    const Source source = source_of(row);
+    if (source == Source::nobody) continue;
+    const auto [status, limit] = binding(row);
+    counters_of(policy_.get(), limit).add(std::size_t(source) * place::kStatuses + std::size_t(status));
+  }
+}
+
+std::pair<Status, std::size_t> ManyDecisions::binding(std::size_t row) const {
+  const Rows pairs = pairs_of_rows(row, row + 1);
+  const Source source = source_of(row);
+  if (pairs.count == 1 || source == Source::error) return {pairs.status[0], 0};
+  const Decision decision = folded(row);
+  return {decision.status, decision.binding_row % compiled(policy_.get()).size()};
+}
+
+Decision ManyDecisions::folded(std::size_t row) const {
+  std::array<Charge, kMaxIdentifiers> charges;
+  charges.fill({&compiled(policy_of(row)), {}, 0});
+  return fold(std::span(charges).first(rows_.count(row)), pairs_of_rows(row, row + 1));
+}
+
 PyObject* ManyDecisions::policy_of(std::size_t row) const {
   return source_of(row) == Source::local ? local_policy_of(policy_.get()) : policy_.get();
 }
@@ -339,9 +364,7 @@ ManyDecisions::Answer ManyDecisions::answer(std::size_t row) const {
     return {{.status = pairs.status[0], .retry_after = pairs.retry_after[0]}, source};
   }
   const CompiledPolicy& policy = compiled(policy_of(row));
-  std::array<Charge, kMaxIdentifiers> charges;
-  charges.fill({&policy, {}, 0});
-  const Decision decision = fold(std::span(charges).first(rows_.count(row)), pairs);
+  const Decision decision = folded(row);
   const std::size_t limit = policy.limits()[decision.binding_row % policy.size()].place;
   return {decision, source, static_cast<std::int16_t>(limit),
           place_given(row, decision.binding_row / policy.size())};

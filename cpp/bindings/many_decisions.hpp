@@ -138,6 +138,11 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   void raise_if_nothing_was_decided() const;
   void follow_on_error(const std::vector<std::size_t>& rows, const StoreError& error);
   void decide_here(const std::vector<std::size_t>& rows);
+  /// What a decided row was answered, and by which limit in canonical order.
+  [[nodiscard]] std::pair<Status, std::size_t> binding(std::size_t row) const;
+  [[nodiscard]] Decision folded(std::size_t row) const;
+  /// Counts the decisions on these rows for metrics, unless they are peeks.
+  void count_decisions(std::size_t first, std::size_t last) const;
   [[nodiscard]] bool is_decided(std::size_t row) const { return times_[row] != kUndecided; }
   [[nodiscard]] Source source_of(std::size_t row) const {
     if (!is_decided(row)) return Source::nobody;

@@ -5,6 +5,7 @@
 
 #include "charges.hpp"
 #include "clock.hpp"
+#include "counters.hpp"
 #include "decision.hpp"
 #include "details.hpp"
 #include "errors.hpp"
@@ -58,7 +59,8 @@ void refuse_pickling(const pybind11::module_& module) {
 void bind_heap_types(const pybind11::module_& module) {
   if (add_clocks(module.ptr()) && add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) &&
       add_decision(module.ptr()) && add_details(module.ptr()) && add_limiter(module.ptr()) &&
-      add_http_fast_path(module.ptr()) && add_hooks(module.ptr()) && add_locked_calls(module.ptr()))
+      add_http_fast_path(module.ptr()) && add_hooks(module.ptr()) && add_counters(module.ptr()) &&
+      add_locked_calls(module.ptr()))
     return;
   throw pybind11::error_already_set();
 }

@@ -73,6 +73,7 @@ void PendingCall::ask(const Ask& ask) {
     ask();
   } catch (...) {
     failure_ = std::current_exception();
+    breaker_ = task_->store().breaker();
   }
   ended_ = Stopwatch::Clock::now();
 }
@@ -114,7 +115,7 @@ void PendingCall::note_end(const StoreTask& task) const {
   try {
     std::rethrow_exception(failure_);
   } catch (const StoreError& error) {
-    count_failure(limiters, error);
+    count_failure(limiters, error, breaker_);
     throw;
   } catch (TakenError& error) {
     error.set();

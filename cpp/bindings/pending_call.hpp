@@ -43,7 +43,8 @@ class PendingCall : NonCopyable {
   bool is_counted_ = false;
   std::unique_ptr<StoreTask> task_;
   std::exception_ptr failure_;
-  Fibers::Task* fiber_ = nullptr;  // valid while it is under way; set if it ever was
+  BreakerState breaker_ = BreakerState::closed;  // of the loop, after a failure
+  Fibers::Task* fiber_ = nullptr;                // valid while it is under way; set if it ever was
   Stopwatch::Clock::time_point began_{};
   Stopwatch::Clock::time_point ended_{};
 };

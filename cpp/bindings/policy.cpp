@@ -1,5 +1,6 @@
 #include "policy.hpp"
 
+#include <array>
 #include <atomic>
 #include <mutex>
 
@@ -71,6 +72,15 @@ std::string text_of(PyObject* name) {
   return PyUnicode_AsUTF8(shown.get());
 }
 
+// What has no label is no limit of the package.
+std::string label_of(PyObject* limit) {
+  const Object label = Object::steal(PyObject_GetAttrString(limit, "label"));
+  if (label && PyUnicode_Check(label.get())) return text_of(label.get());
+  if (!label && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
+  PyErr_Clear();
+  return std::string(kOther);
+}
+
 std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty) {
   std::vector<Limit> compiled;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits); ++i) {
@@ -85,6 +95,7 @@ void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   delete of(self).compiled;
   delete of(self).succession.load();
+  delete[] of(self).counters.load();
   Py_XDECREF(of(self).name);
   Py_XDECREF(of(self).limits);
   Py_XDECREF(of(self).penalty);
@@ -128,6 +139,7 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
   policy->penalty = Py_NewRef(penalty);
   policy->local_policy = local_policy.release();
   new (&policy->succession) std::atomic<Succession*>(nullptr);
+  new (&policy->counters) std::atomic<CounterSlot**>(nullptr);
   return object;
 }
 
@@ -147,6 +159,31 @@ std::optional<CompiledPolicy> fastest_since(PyObject* policy) {
   const Succession* const succession = of(policy).succession;
   if (succession == nullptr) return std::nullopt;
   return succession->rates->fastest_since(succession->number, compiled(policy));
+}
+
+void find_counters(PyObject* policy) {
+  if (of(policy).counters != nullptr) return;
+  const CompiledPolicy& known = compiled(policy);
+  auto made = std::make_unique<CounterSlot*[]>(known.size());
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const std::string label =
+        label_of(PyTuple_GET_ITEM(limits_of(policy), Py_ssize_t(known.limits()[i].place)));
+    made[i] = &slot_of(SlotKind::limit, shown_name(known.identity()), label);
+  }
+  CounterSlot** none = nullptr;  // unless another thread was faster
+  if (of(policy).counters.compare_exchange_strong(none, made.get())) (void)made.release();
+}
+
+CounterSlot** counters_found_late(PyObject* policy) noexcept {
+  static std::array<CounterSlot*, CompiledPolicy::kMaxLimits> lost;
+  try {
+    find_counters(policy);
+    return of(policy).counters;
+  } catch (...) {
+    PyErr_Clear();  // the decision is made
+    lost.fill(&lost_counters());
+    return lost.data();
+  }
 }
 
 PyObject* limits_of(PyObject* policy) { return of(policy).limits; }

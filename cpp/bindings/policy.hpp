@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <optional>
+#include <string_view>
 
+#include "counters.hpp"
 #include "object.hpp"
 #include "overlimit/compiled_policy.hpp"
 
@@ -20,6 +22,8 @@ struct PolicyObject {
   PyObject* penalty;
   PyObject* local_policy;               ///< nullptr: the policy itself
   std::atomic<Succession*> succession;  ///< nullptr: of a limiter without updates; once set it stays
+  /// Where decisions count that a limit binds, in canonical order; nullptr before the first one.
+  std::atomic<CounterSlot**> counters;
 };
 
 /// Makes the type; false with a Python exception set.
@@ -37,6 +41,10 @@ inline const CompiledPolicy& compiled(PyObject* policy) {
   return *reinterpret_cast<PolicyObject*>(policy)->compiled;
 }
 PyObject* limits_of(PyObject* policy);
+/// How metrics call the policies of an identity.
+inline std::string_view shown_name(const PolicyIdentity& identity) {
+  return identity.has_name() ? std::string_view(identity.name()) : kUnnamed;
+}
 PyObject* name_of(PyObject* policy);
 PyObject* penalty_of(PyObject* policy);
 
@@ -45,6 +53,18 @@ void succeed(PyObject* past, PyObject* next);
 
 /// A policy with the fastest rates since this one decided; nothing if it has them.
 std::optional<CompiledPolicy> fastest_since(PyObject* policy);
+
+/// Finds where decisions of this policy count for metrics: to be called before it decides. PythonError.
+void find_counters(PyObject* policy);
+/// The same where it was not, as an update came in between.
+CounterSlot** counters_found_late(PyObject* policy) noexcept;
+/// Where those decisions count that a limit binds.
+inline CounterSlot& counters_of(PyObject* policy, std::size_t limit) {
+  CounterSlot** counters = reinterpret_cast<PolicyObject*>(policy)->counters.load(std::memory_order_acquire);
+  if (counters == nullptr) [[unlikely]]
+    counters = counters_found_late(policy);
+  return *counters[limit];
+}
 
 /// The policy that decides in its place while the store fails, with this process's share (borrowed).
 PyObject* local_policy_of(PyObject* policy);

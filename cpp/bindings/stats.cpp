@@ -1,6 +1,7 @@
 #include "stats.hpp"
 
 #include "clock.hpp"
+#include "counting.hpp"
 #include "hooks.hpp"
 #include "limiter.hpp"
 #include "object.hpp"
@@ -51,10 +52,7 @@ bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, Ch
 
 const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t(failure)]; }
 
-void Stats::count_latency(Duration duration) {
-  const auto bound = std::ranges::lower_bound(kLatencyBounds, duration);
-  ++latencies[std::size_t(bound - kLatencyBounds.begin())];
-}
+void Stats::count_latency(Duration duration) { ++latencies[place_of_latency(duration)]; }
 
 void Stats::clear() {
   for (Count* const count : {&calls, &local, &crowded}) *count = 0;
@@ -80,6 +78,7 @@ void count_crowded(std::span<LimiterState* const> limiters, std::span<const Char
   for (LimiterState* const limiter : limiters) {
     if (!has_one_of(*limiter, charges, crowded)) continue;
     is_first = limiter->stats.crowded++ == 0 || is_first;
+    counters_of_policy(*limiter).add(place::kCrowded);
   }
   if (is_first) call_hook("warn_of_crowded_store", store);
 }

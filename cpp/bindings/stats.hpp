@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -24,6 +25,11 @@ inline constexpr std::array<Duration, 13> kLatencyBounds{
     Duration(100),     Duration(200),     Duration(500),      Duration(1'000),  Duration(2'000),
     Duration(5'000),   Duration(10'000),  Duration(20'000),   Duration(50'000), Duration(100'000),
     Duration(200'000), Duration(500'000), Duration(1'000'000)};
+
+/// Among the bounds, or behind the last.
+inline std::size_t place_of_latency(Duration duration) {
+  return std::size_t(std::ranges::lower_bound(kLatencyBounds, duration) - kLatencyBounds.begin());
+}
 
 struct Stats {
   using Count = Shared<std::uint64_t>;

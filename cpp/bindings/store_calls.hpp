@@ -20,6 +20,11 @@ namespace overlimit::python {
 inline void count_latency(std::span<LimiterState* const> limiters, std::chrono::steady_clock::duration took) {
   const auto micros = std::chrono::ceil<std::chrono::microseconds>(took).count();
   for (LimiterState* limiter : limiters) limiter->stats.count_latency(Duration(micros));
+  if (limiters.empty() || limiters.front()->counters_of_store == nullptr) return;
+  CounterSlot& counters = *limiters.front()->counters_of_store;
+  counters.add(place::kLatencies + place_of_latency(Duration(micros)));
+  counters.add(place::kLatencyMicros, std::uint64_t(micros));
+  counters.set(place::kBreaker, std::uint64_t(BreakerState::closed));  // unless a failure follows
 }
 
 /// How long a call took, for stores that wait: others answer in less time than reading a clock twice takes.
@@ -65,8 +70,14 @@ inline void count_call(std::span<LimiterState* const> limiters) {
   }
 }
 
-inline void count_failure(std::span<LimiterState* const> limiters, const StoreError& error) {
+/// With the breaker as the call left it.
+inline void count_failure(std::span<LimiterState* const> limiters, const StoreError& error,
+                          BreakerState breaker) {
   for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
+  if (limiters.empty() || limiters.front()->counters_of_store == nullptr) return;
+  CounterSlot& counters = *limiters.front()->counters_of_store;
+  counters.add(place::kErrors + std::size_t(error.kind()));
+  counters.set(place::kBreaker, std::uint64_t(breaker));
 }
 
 inline void count_answer(std::span<LimiterState* const> limiters) {
@@ -81,7 +92,7 @@ void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
   try {
     naming_full_store(*limiters.front(), [&] { ask(*limiters.front()->store); });
   } catch (const StoreError& error) {
-    count_failure(limiters, error);
+    count_failure(limiters, error, limiters.front()->store->breaker());
     throw;
   }
   count_answer(limiters);

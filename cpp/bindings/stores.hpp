@@ -40,6 +40,18 @@ inline std::size_t size_from(const pybind11::int_& number, const char* argument,
   return static_cast<std::size_t>(size);
 }
 
+inline pybind11::dict usage_dict(const MemoryUsage& usage) {
+  pybind11::dict dict;
+  dict["keys"] = usage.keys;
+  dict["max_keys"] = usage.max_keys;
+  dict["bytes"] = usage.bytes;
+  dict["max_bytes"] = usage.max_bytes;
+  return dict;
+}
+
+constexpr const char* kUsage =
+    "Return how many keys it has and how much memory they have taken, with the most of each.";
+
 inline void bind_memory_store(pybind11::module_& module) {
   namespace py = pybind11;
   using Pointer = std::shared_ptr<MemoryStore>;
@@ -71,6 +83,8 @@ inline void bind_memory_store(pybind11::module_& module) {
           "crowded: how many decisions used counts that identifiers share because the store had no room\n"
           "left for their own; peeks are not counted.")
       .def(
+          "_usage", [](const Pointer& store) { return usage_dict(given(store).usage()); }, kUsage)
+      .def(
           "_clear", [](const Pointer& store) { given(store).clear(); },
           "Forget everything of all policies, in one step.")
       .def("__bool__", [](const Pointer& store) { return (given(store), true); })
@@ -96,6 +110,12 @@ inline void warn_about_shared_memory(const std::string& message) {
       PyErr_WriteUnraisable(nullptr);
     }
   });
+}
+
+inline MemoryUsage used_without_gil(SharedMemoryStore& store) {
+  MemoryUsage usage;
+  with_python_errors([&] { without_gil([&](const Interrupted&) { usage = store.usage(); }); });
+  return usage;
 }
 
 inline pybind11::dict shared_memory_stats(SharedMemoryStore& store) {
@@ -135,6 +155,8 @@ inline void bind_shared_memory_store(pybind11::module_& module) {
       .def(
           "stats", [](const Pointer& store) { return shared_memory_stats(given(store)); },
           "Return what this store has counted, as a new dict.")
+      .def(
+          "_usage", [](const Pointer& store) { return usage_dict(used_without_gil(given(store))); }, kUsage)
       .def(
           "unlink", [](const Pointer& store) { given(store).unlink(); },
           "Remove the file, so that processes that open it from now on begin with an empty one.")

@@ -5,11 +5,17 @@ module for the first time would wait for ever for the end of that import.
 """
 
 from overlimit._display.notebooks import decision_html
+from overlimit._forks import open_counters_file
 from overlimit._logging.limiters import announce
 from overlimit._logging.limiters import compare as compare_with_namesakes
 from overlimit._logging.stores import answered as store_answered
+from overlimit._logging.stores import (
+    endpoint_of,
+    warn_about_shared_memory,
+    warn_of_crowded_store,
+    warn_of_fork,
+)
 from overlimit._logging.stores import failed as store_failed
-from overlimit._logging.stores import warn_about_shared_memory, warn_of_crowded_store, warn_of_fork
 from overlimit._messages.arguments import expected_limiter
 from overlimit._messages.migration_hints import missing_of_decision
 from overlimit._messages.texts import short_repr

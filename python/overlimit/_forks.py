@@ -26,3 +26,13 @@ class PerProcess(Generic[T]):
         generation = _fork_generation()
         made = self._made.get(generation)
         return self._made.setdefault(generation, self._make()) if made is None else made
+
+
+openers_of_counters: list[Callable[[], object]] = []
+"""What opens a file for the counters of a forked child; see ``overlimit.metrics``."""
+
+
+def open_counters_file() -> None:
+    """Have a child keep its counters in a file, as its parent does; the core calls this."""
+    for opener in openers_of_counters:
+        opener()

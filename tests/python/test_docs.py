@@ -25,6 +25,7 @@ import overlimit.fastapi
 import overlimit.flask
 import overlimit.http.fields
 import overlimit.httpx
+import overlimit.metrics
 import overlimit.recipes
 import overlimit.requests
 import overlimit.simulation
@@ -65,6 +66,7 @@ MODULES = (
     overlimit.wsgi,
     overlimit.requests,
     overlimit.httpx,
+    overlimit.metrics,
     overlimit.http.fields,
     overlimit.simulation,
 )

@@ -14,7 +14,8 @@ from overlimit.limits import ALGORITHMS
 from programs import output_of, run_without
 
 WEB = "django rest_framework flask flask_login httpx requests"
-OPTIONAL = f"{WEB} click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
+METRICS = "prometheus_client opentelemetry"
+OPTIONAL = f"{WEB} {METRICS} click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
 EVENTS = "from overlimit.simulation import Events, explore, read_log, traffic;"
 
 

@@ -34,6 +34,7 @@ class MemoryStore final : public TableStore {
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t max_keys() const;
   [[nodiscard]] std::size_t max_bytes() const;
+  [[nodiscard]] MemoryUsage usage();
   /// Calls, other than peeks, that had a charge decided by an overflow entry.
   [[nodiscard]] std::uint64_t crowded_calls() const;
 

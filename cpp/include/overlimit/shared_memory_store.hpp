@@ -54,6 +54,8 @@ class SharedMemoryStore : public TableStore {
 
   // These open a file that exists; without one that can be used, everything is 0.
   [[nodiscard]] std::size_t size();
+  /// Nothing before the file exists. Throws StoreError as a call.
+  [[nodiscard]] MemoryUsage usage();
   [[nodiscard]] std::uint64_t crowded_calls();
   [[nodiscard]] std::size_t damaged_shards();
   [[nodiscard]] Processes processes();

@@ -1,6 +1,8 @@
 // What the stores in memory have in common: their state is a table, which decides.
 #pragma once
 
+#include <cstddef>
+
 #include "overlimit/store.hpp"
 
 namespace overlimit {
@@ -8,6 +10,14 @@ namespace overlimit {
 namespace table {
 class Table;
 }
+
+/// How full a store in memory is.
+struct MemoryUsage {
+  std::size_t keys = 0;
+  std::size_t max_keys = 0;
+  std::size_t bytes = 0;  ///< that keys have taken; what they give back is used again
+  std::size_t max_bytes = 0;
+};
 
 /// Those that derive from it say where the table lies. As thread-safe as the table.
 class TableStore : public Store {

@@ -60,6 +60,12 @@ std::size_t MemoryStore::max_keys() const { return impl_->state.totals.max_keys;
 
 std::size_t MemoryStore::max_bytes() const { return impl_->max_bytes; }
 
+MemoryUsage MemoryStore::usage() {
+  const Interrupted never;
+  table::MutexWait wait(timeout(), never);
+  return {size(), max_keys(), impl_->table.touched_bytes(wait), max_bytes()};
+}
+
 std::uint64_t MemoryStore::crowded_calls() const {
   return impl_->state.crowded_calls.load(std::memory_order_relaxed);
 }

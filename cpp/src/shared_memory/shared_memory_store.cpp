@@ -205,6 +205,15 @@ std::size_t SharedMemoryStore::size() {
   return std::min(tracked, attachment->sizes().max_keys);  // more only if the file is damaged
 }
 
+MemoryUsage SharedMemoryStore::usage() {
+  Attachment* const attachment = impl_->attached_if_any();
+  if (attachment == nullptr) return {};
+  const Interrupted never;
+  table::MutexWait wait(timeout(), never);
+  const Sizes& sizes = attachment->sizes();
+  return {size(), sizes.max_keys, attachment->table().touched_bytes(wait), sizes.max_bytes};
+}
+
 std::uint64_t SharedMemoryStore::crowded_calls() {
   Attachment* const attachment = impl_->attached_if_any();
   return attachment == nullptr ? 0 : attachment->table().state().crowded_calls.load();

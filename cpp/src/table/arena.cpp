@@ -67,6 +67,12 @@ Offset Arena::take_fresh(std::size_t part, std::size_t granules) {
   return static_cast<Offset>(next);
 }
 
+std::size_t Arena::touched_bytes() const {
+  std::size_t granules = 0;
+  for (std::size_t part = 0; part < kParts; ++part) granules += state_.parts[part].next - begin_of(part);
+  return granules * kGranule;
+}
+
 Offset Arena::allocate(std::size_t bytes, Purpose purpose) {
   const std::size_t size_class = class_of((bytes + kGranule - 1) / kGranule);
   if (size_class >= kClasses) return 0;

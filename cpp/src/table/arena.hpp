@@ -64,6 +64,8 @@ class Arena {
   void end_call();
   /// Finds out again what is free, from the blocks that are in use.
   void rebuild(std::vector<Block> used);
+  /// What has ever been in use at once; what is released is used again.
+  [[nodiscard]] std::size_t touched_bytes() const;
   /// The block that was allocated with these `bytes`.
   [[nodiscard]] static Block block_at(Offset block, std::size_t bytes);
 

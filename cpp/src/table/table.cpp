@@ -463,6 +463,14 @@ void Table::clear(MutexWait& wait) {
   });
 }
 
+std::size_t Table::touched_bytes(MutexWait& wait) {
+  std::size_t bytes = 0;
+  for (const std::unique_ptr<Shard>& shard : shards_) {
+    with_shards(bit_of(*shard), wait, [&] { bytes += shard->arena().touched_bytes(); });
+  }
+  return bytes;
+}
+
 void Table::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                   MutexWait& wait) {
   std::vector<KeyHash> keys;

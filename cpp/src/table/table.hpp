@@ -57,6 +57,8 @@ class Table {
   void clear(MutexWait& wait);
   [[nodiscard]] TableState& state() const { return state_; }
   [[nodiscard]] std::span<const std::unique_ptr<Shard>> shards() const { return shards_; }
+  /// The memory that entries have taken, with what was given back.
+  [[nodiscard]] std::size_t touched_bytes(MutexWait& wait);
   /// How many shards have been found damaged.
   [[nodiscard]] std::size_t damaged_shards() const;
 

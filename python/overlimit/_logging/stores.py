@@ -66,14 +66,14 @@ class _Outages:
 _outages = _Outages()
 
 
-def _endpoint(store: Store) -> str:
+def endpoint_of(store: Store) -> str:
     """Return where a store is, whatever its options."""
     return str(getattr(store, "endpoint", repr(store)))
 
 
 def failed(store: Store, kind: str, on_error: str, message: str) -> None:
     """Log a failure that nobody raises, unless one of its kind was logged just now; the core calls this."""
-    suppressed = _outages.note_failure(_endpoint(store), kind)
+    suppressed = _outages.note_failure(endpoint_of(store), kind)
     if suppressed is not None:
         more = f" ({suppressed} more like it were not logged)" if suppressed else ""
         _log.warning("%r fails (%s), so on_error=%r decides: %s%s", store, kind, on_error, message, more)
@@ -81,7 +81,7 @@ def failed(store: Store, kind: str, on_error: str, message: str) -> None:
 
 def answered(store: Store) -> None:
     """Log that a store answers again, once per outage that was logged; the core calls this."""
-    calls = _outages.note_answer(_endpoint(store))
+    calls = _outages.note_answer(endpoint_of(store))
     if calls is not None:
         _log.warning("%r answers again, after %d failed calls", store, calls)
 

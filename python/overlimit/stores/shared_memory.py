@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import weakref
 from collections.abc import Hashable
 from functools import partial
 from typing import Any, ClassVar, SupportsIndex
@@ -81,6 +82,7 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         }
         defaults = (None, _DEFAULT_TIMEOUT)
         self._arguments = (name, {key: value for key, value in given.items() if value not in defaults})
+        _all_of_them[id(self)] = self
         self._state_key: Hashable = ("shm", self.path)
 
     @property
@@ -128,6 +130,15 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         options = known_options(query, _READ)
         read: dict[str, Any] = {name: _READ[name](name, text) for name, text in options.items()}
         return cls(unquote(rest), **read)
+
+
+_all_of_them: weakref.WeakValueDictionary[int, SharedMemoryStore] = weakref.WeakValueDictionary()
+
+
+def shared_memory_stores() -> list[SharedMemoryStore]:
+    """Return all shared memory stores of this process."""
+    stores = [reference() for reference in _all_of_them.valuerefs()]
+    return [store for store in stores if store is not None]
 
 
 def _name_of(given: object) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -182,17 +183,21 @@ def acquiring(
     waiter = Waiter([each[:2] for each in subjects], clock.now() + longest, caller.wake_up())
     in_vain = longest < math.inf or not all(each.may_pass for each in subjects)
     decision = attempt.decision if attempt is not None and attempt.decision else None
+    wait = _CountedWait(subjects)
     try:
         if decision is None:
-            acquisition = _Acquisition(waiter, caller, clock, attempt, may_wait_in_vain=in_vain)
+            acquisition = _Acquisition(waiter, caller, clock, attempt, wait, may_wait_in_vain=in_vain)
             decision = yield from acquisition.deciding()
         if decision.delay > 0:
+            wait.begin()
             until = clock.time_of(decision) + micros_of(decision.delay)
             yield from clock.waiting(caller.wake_up(), until)
     except BaseException as error:
         if decision is not None and not isinstance(error, GeneratorExit):
             yield from _giving_back(caller, decision)
         raise
+    finally:
+        wait.end()
     return decision
 
 
@@ -224,6 +229,26 @@ def _giving_back(caller: Caller, decision: Decision) -> Steps[None]:
         _log.warning("an interrupted acquire could not give back what it was charged", exc_info=True)
 
 
+class _CountedWait:
+    """Counts for metrics that a caller waits, if it does, and how long: for the first limiter it names."""
+
+    def __init__(self, subjects: list[Subject]) -> None:
+        self._subjects = subjects
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        """Note that it waits, perhaps again."""
+        if self._began is None:
+            self._began = time.monotonic()
+            self._subjects[0].limiter._count_wait(None)
+
+    def end(self) -> None:
+        """Note that it waits no longer."""
+        if self._began is not None:
+            self._subjects[0].limiter._count_wait(round((time.monotonic() - self._began) * 1e6))
+            self._began = None
+
+
 class _Acquisition:
     """One call of ``acquire`` or ``acquire_all``: how it comes to a decision."""
 
@@ -233,11 +258,12 @@ class _Acquisition:
         caller: Caller,
         clock: WaitingClock,
         attempt: Attempt | None,
+        wait: _CountedWait,
         *,
         may_wait_in_vain: bool,
     ) -> None:
         self._waiter, self._caller, self._clock = waiter, caller, clock
-        self._attempt = attempt
+        self._attempt, self._wait = attempt, wait
         self._may_wait_in_vain = may_wait_in_vain
         """Whether a caller that is not the first may have to be refused at once."""
 
@@ -297,11 +323,13 @@ class _Acquisition:
     def _waiting_as_told(self, refusal: Decision) -> Steps[None]:
         until = self._clock.time_of(refusal) + micros_of(refusal.retry_after)
         wait_queues().postpone(self._waiter, until)
+        self._wait.begin()
         yield from self._clock.waiting(self._waiter.wake_up, until)
 
     def _waiting_for_turn(self) -> Steps[bool]:
         """Wait behind others; False when the time is up before anything changes."""
         wake_up = self._waiter.wake_up
+        self._wait.begin()
         yield from self._clock.waiting(wake_up, self._waiter.deadline)
         return (yield from notified_within(wake_up, _LAST_MOMENT if self._clock.stands_still else 0))
 

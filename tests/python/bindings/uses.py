@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from array import array
 from collections.abc import Callable, Iterator
@@ -89,6 +90,7 @@ ENDPOINT = {
 }
 STORE = {"prefix": "t", "hash_tag": "none", "hash_identifiers": False, "timeout_us": 1000}
 IDENTIFIERS = ["user:42", b"user:43"]
+COUNTERS = tempfile.NamedTemporaryFile(suffix=".counters")  # noqa: SIM115  # as long as the tests
 FIXED_WINDOW = ["fixed_window", [5, 60, 0]]
 
 
@@ -173,6 +175,7 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "Limiter.unlock": ["banned"],
         "Limiter.reset": ["user:43"],
         "Limiter._ping_later": [None],
+        "Limiter._count_wait": [1000],
         "Limiter._unlike_limits": [world.new_limiter()],
         "Limiter._derive": [LIMITS, None],
         "Limiter._set_limits": [LIMITS, None],
@@ -208,6 +211,8 @@ def _functions(world: World) -> dict[str, Use]:
         "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),
         "_call_locked": Use(_core._call_locked, [threading.RLock(), str, "a"]),
         "_fork_generation": Use(_core._fork_generation),
+        "_counters": Use(_core._counters),
+        "_count_in": Use(_core._count_in, [COUNTERS.name]),
         "_follow_clock": Use(_core._follow_clock, [None]),
         "_steady_micros": Use(_core._steady_micros),
         "default_precision_us": Use(_core.default_precision_us, [60_000_000]),

@@ -135,6 +135,7 @@ class RequestLedger:
             self.refusal = answer
             return answer
         if answer.refuses_in_shadow:
+            answer.decision_with_shadows._count_shadow_refusal()
             self.report_shadow_refusal(answer)
         return None
 

@@ -1,0 +1,157 @@
+"""From counters to samples: what each metric says now, with its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from overlimit._options import whole_number
+from overlimit.errors import StoreError
+from overlimit.metrics import definitions as d
+from overlimit.metrics import slots as s
+from overlimit.metrics.readers import Reader, Reading
+from overlimit.stores.memory import memory_stores
+from overlimit.stores.shared_memory import shared_memory_stores
+
+OTHER = "(other)"
+_MOST_LIMITS = 32
+"""So many limits of a policy have series of their own."""
+
+
+class Histogram(NamedTuple):
+    """Durations in seconds."""
+
+    bounds: tuple[float, ...]
+    counts: list[int]
+    """By bound, each without those below the bound before; the last is above all bounds."""
+    total: float
+
+    def plus(self, other: Histogram) -> Histogram:
+        """Return both in one."""
+        counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        return Histogram(self.bounds, counts, self.total + other.total)
+
+
+Labels: TypeAlias = "tuple[str, ...]"
+Number: TypeAlias = "float | Histogram"
+Samples: TypeAlias = "dict[d.Metric, dict[Labels, Number]]"
+
+
+class Sampler:
+    """Makes samples of what a reader reads, with a bounded number of series."""
+
+    def __init__(self, reader: Reader, max_policies: int) -> None:
+        number = whole_number(max_policies)
+        if number is None:
+            raise TypeError(f"max_policies must be a whole number, not {max_policies!r}")
+        if number < 1:
+            raise ValueError(f"max_policies must be at least 1, not {number}")
+        self._reader, self._max_policies = reader, number
+
+    def __call__(self) -> Samples:
+        """Return the samples of all metrics, those without any included."""
+        samples: Samples = {metric: {} for metric in d.METRICS}
+        with self._reader.reading() as reading:
+            for key, numbers in s.summed([reading.dead, *reading.living]).items():
+                policy, limit = self._admitted(key, reading)
+                for metric, labels, number in _SAMPLES_OF[key.kind](policy, limit, numbers):
+                    _add(samples[metric], labels, number)
+            for labels, number in _breakers(reading):
+                _add(samples[d.BREAKER], labels, number)
+        for metric, labels, number in _of_stores(with_memory=not self._reader.is_shared):
+            _add(samples[metric], labels, number)
+        return samples
+
+    def _admitted(self, key: s.Key, reading: Reading) -> tuple[str, str]:
+        """Return the labels of a slot: its own, or those of all others."""
+        if key.kind == "s":
+            return key.label, ""
+        known = reading.admitted
+        if key.label not in known:
+            if len(known) >= self._max_policies:
+                return OTHER, OTHER
+            known[key.label] = []
+        limits = known[key.label]
+        if key.limit and key.limit not in limits:
+            if len(limits) >= _MOST_LIMITS:
+                return key.label, OTHER
+            limits.append(key.limit)
+        return key.label, key.limit
+
+
+def _add(series: dict[Labels, Number], labels: Labels, number: Number) -> None:
+    before = series.get(labels)
+    if isinstance(before, Histogram) and isinstance(number, Histogram):
+        series[labels] = before.plus(number)
+    elif before is None or isinstance(before, Histogram) or isinstance(number, Histogram):
+        series[labels] = number
+    else:
+        series[labels] = before + number
+
+
+_Sample: TypeAlias = "tuple[d.Metric, Labels, Number]"
+
+
+def _of_limit(policy: str, limit: str, numbers: list[int]) -> Iterator[_Sample]:
+    for source, first in (("store", s.STORE), ("local", s.LOCAL), ("error", s.ERROR)):
+        for place, status in enumerate(s.STATUSES):
+            count = numbers[first + place]
+            if count or (source == "store" and status in ("allowed", "over")):
+                yield d.DECISIONS, (policy, "" if source == "error" else limit, status, source), count
+    if numbers[s.SHADOW]:
+        yield d.SHADOW_REFUSALS, (policy, limit), numbers[s.SHADOW]
+
+
+def _of_policy(policy: str, _: str, numbers: list[int]) -> Iterator[_Sample]:
+    if numbers[s.CROWDED]:
+        yield d.CROWDED, (policy,), numbers[s.CROWDED]
+    if numbers[s.WAITS_BEGUN]:
+        waits = _histogram(s.WAIT_BOUNDS, numbers, s.WAITS, s.WAIT_MICROS)
+        yield d.WAITS, (policy,), waits
+        yield d.WAITING, (policy,), max(0, numbers[s.WAITS_BEGUN] - sum(waits.counts))
+
+
+def _of_store(store: str, _: str, numbers: list[int]) -> Iterator[_Sample]:
+    for place, kind in enumerate(s.FAILURES):
+        yield d.ERRORS, (store, kind), numbers[s.ERRORS + place]
+    latencies = _histogram(s.LATENCY_BOUNDS, numbers, s.LATENCIES, s.LATENCY_MICROS)
+    if any(latencies.counts):
+        yield d.LATENCY, (store,), latencies
+
+
+_SAMPLES_OF: dict[str, Callable[[str, str, list[int]], Iterator[_Sample]]] = {
+    "l": _of_limit,
+    "p": _of_policy,
+    "s": _of_store,
+}
+
+
+def _histogram(bounds: tuple[float, ...], numbers: list[int], first: int, micros: int) -> Histogram:
+    return Histogram(bounds, numbers[first : first + len(bounds) + 1], numbers[micros] / 1e6)
+
+
+def _breakers(reading: Reading) -> Iterator[tuple[Labels, Number]]:
+    """Yield one for the state of each process, and 0 for all others."""
+    for process in reading.living:
+        for key, numbers in process.items():
+            if key.kind == "s":
+                for place, state in enumerate(s.BREAKER_STATES):
+                    yield (key.label, state), int(numbers[s.BREAKER] == place)
+
+
+def _of_stores(*, with_memory: bool) -> Iterable[_Sample]:
+    """Yield what memory is in use: that of this process, unless others have their own, and that all share."""
+    for store in memory_stores() if with_memory else ():
+        yield from _of_memory("memory://", store._usage())
+    for endpoint, shared in {store.endpoint: store for store in shared_memory_stores()}.items():
+        try:
+            yield from _of_memory(endpoint, shared._usage())
+        except StoreError:
+            continue  # as its calls do, whose errors are counted
+
+
+def _of_memory(store: str, usage: dict[str, int]) -> Iterator[_Sample]:
+    yield d.KEYS, (store,), usage["keys"]
+    yield d.MAX_KEYS, (store,), usage["max_keys"]
+    yield d.BYTES, (store,), usage["bytes"]
+    yield d.MAX_BYTES, (store,), usage["max_bytes"]
