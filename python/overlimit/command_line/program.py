@@ -8,6 +8,8 @@ import sys
 import click
 
 from overlimit.command_line.failures import WrongUsage, as_written
+from overlimit.command_line.operating import COMMANDS
+from overlimit.command_line.operating.places import without_secrets
 from overlimit.command_line.replaying import replay
 from overlimit.command_line.suggesting import suggest
 
@@ -23,6 +25,8 @@ def program() -> None:
 
 program.add_command(replay)
 program.add_command(suggest)
+for _command in COMMANDS:
+    program.add_command(_command)
 
 
 def run() -> int:
@@ -45,5 +49,7 @@ def run() -> int:
 
 
 def _shown(error: click.ClickException) -> int:
-    error.show()
+    told = io.StringIO()
+    error.show(told)
+    click.echo(without_secrets(told.getvalue()), nl=False, err=True)
     return error.exit_code
