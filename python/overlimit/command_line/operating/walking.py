@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KEYS = 200_000
 """How many keys a walk looks at, unless it is told otherwise."""
 
-_KEYS_A_STEP = 100
+_KEYS_A_STEP = 200
 _PAUSE = 0.001
 _MOST_BYTES = 1 << 20
 _BUCKETS_A_STEP = 64
