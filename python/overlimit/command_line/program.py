@@ -20,7 +20,7 @@ _INTERRUPTED = 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="overlimit")
 def program() -> None:
-    """Find out from your own logs which limit to set, and whom it would have hit."""
+    """Find out from your own logs which limit to set, and look after the stores that count."""
 
 
 program.add_command(replay)

@@ -251,6 +251,16 @@ def test_foreign_keys_are_counted_and_left_alone(redis_server, redis_url, prefix
     assert "has not written" in told(2, "show", redis_url, "--policy", "login", "list")["message"]
 
 
+def test_keys_of_others_are_stepped_over_within_the_bound(start_redis):
+    server = start_redis()
+    with server.client() as client:
+        client.mset({f"other:{number}": "x" for number in range(5000)})
+    url = f"{server.unix_url()}&timeout={PATIENCE}"
+    assert not told(0, "top", url, "--keys", "200")["is_complete"]
+    answer = told(0, "top", url)
+    assert (answer["is_complete"], answer["looked_at"], answer["foreign"]) == (True, 0, 0)
+
+
 def test_top_on_many_keys_delays_nobody(start_redis):
     server = start_redis(options={"slowlog-log-slower-than": "5000", "slowlog-max-len": "100"})
     url = f"{server.unix_url()}&timeout={PATIENCE}"

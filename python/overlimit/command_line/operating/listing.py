@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import click
 
@@ -17,14 +17,22 @@ from overlimit.command_line.operating.walking import KEYS, Found, Walk
 from overlimit.command_line.output import print_json
 from overlimit.limits import Limit, as_limits
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 policy_option = click.option("--policy", metavar="P", help="Only this policy: the name of a limiter.")
-keys_option = click.option(
-    "--keys",
-    type=click.IntRange(min=1),
-    default=KEYS,
-    show_default=True,
-    help="Look at no more keys than about so many.",
-)
+
+
+def keys_option(default: int) -> Callable[[F], F]:
+    """Return the option that bounds a walk."""
+    return click.option(
+        "--keys",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        help="Look at no more keys than about so many.",
+    )
+
+
 limits_option = click.option(
     "--limits",
     multiple=True,
@@ -46,7 +54,7 @@ Examples:
 @policy_option
 @click.option("-n", "--rows", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @limits_option
-@keys_option
+@keys_option(KEYS)
 @asks_store
 def top(
     place: Place, policy: str | None, rows: int, limits: tuple[str, ...], keys: int, as_json: bool
@@ -139,7 +147,7 @@ Examples:
 @click.command(epilog=_LOCKED_EXAMPLES, short_help="List who is locked, and for how long.")
 @url_argument
 @policy_option
-@keys_option
+@keys_option(KEYS)
 @asks_store
 def locked(place: Place, policy: str | None, keys: int, as_json: bool) -> int:
     """List the identifiers of the store at URL that are locked, those that are locked longest first.

@@ -55,6 +55,13 @@ def server_of(servers: list[Server], key: bytes) -> Server:
     raise StoreUnavailable(f"no node of the cluster serves slot {slot}")
 
 
+def _no_retry() -> Any:
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    return Retry(NoBackoff(), 0)
+
+
 class _Connections:
     def __init__(self, place: Place, opened: ExitStack) -> None:
         self._where = RedisUrl.read(place.url, _OPTIONS)
@@ -82,8 +89,6 @@ class _Connections:
 
     def _client(self, **where: Any) -> Any:
         import redis
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
 
         client = redis.Redis(
             **where,
@@ -92,7 +97,7 @@ class _Connections:
             password=self._where.password or None,
             socket_timeout=_TIMEOUT,
             socket_connect_timeout=_TIMEOUT,
-            retry=Retry(NoBackoff(), 0),
+            retry=_no_retry(),
             protocol=2,
         )
         client.response_callbacks.clear()
@@ -104,7 +109,8 @@ class _Connections:
         from redis import sentinel
 
         make: Any = sentinel.Sentinel
-        sentinels = make(self._where.hosts, socket_timeout=_TIMEOUT, **self._tls)
+        options = {"socket_timeout": _TIMEOUT, "retry": _no_retry(), **self._tls}
+        sentinels = make(self._where.hosts, sentinel_kwargs=options)
         for client in sentinels.sentinels:
             self._opened.callback(client.close)
         host, port = sentinels.discover_master(self._where.service)

@@ -55,6 +55,7 @@ class Walk:
         self.looked_at = 0
         self.foreign = 0
         self.is_complete = True
+        self._steps_left = 0
 
     def __iter__(self) -> Iterator[Found]:
         self.looked_at, self.foreign, self.is_complete = 0, 0, True
@@ -82,6 +83,7 @@ class Walk:
     def _in_redis(self) -> Iterator[Found]:
         names = KeyNames(self._place)
         with servers_of(self._place) as servers:
+            self._steps_left = 2 * self._most // _KEYS_A_STEP + len(servers)
             for server in servers:
                 now = server.now()
                 for key, value in self._values(server, names.pattern(self._policy)):
@@ -96,12 +98,14 @@ class Walk:
         seen: set[bytes] = set()
         cursor = b"0"
         while True:
-            if self._is_over():
+            # Keys of others are stepped over, too, and a table may be half empty.
+            if self._is_over() or self._steps_left == 0:
+                self.is_complete = False
                 return
+            self._steps_left -= 1
             cursor, keys = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _KEYS_A_STEP)
             fresh = [key for key in keys if key not in seen]
             seen.update(fresh)
-            # Keys of others are stepped over too: a step costs about as much, whatever it finds.
             self.looked_at += len(fresh)
             yield from zip(fresh, values_of(server, fresh), strict=True)
             if cursor == b"0":

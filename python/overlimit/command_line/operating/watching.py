@@ -20,6 +20,7 @@ from overlimit.command_line.operating.tables import amount, print_rows
 from overlimit.command_line.operating.walking import Found, Walk
 from overlimit.command_line.output import print_json
 
+_KEYS = 20_000  # which are kept between two looks
 _EXAMPLES = """
 \b
 Examples:
@@ -58,7 +59,7 @@ class Sample:
     "--every", type=click.FloatRange(min=0.1), default=2.0, show_default=True, metavar="S", help="Seconds."
 )
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="How often; else until Ctrl-C.")
-@keys_option
+@keys_option(_KEYS)
 @asks_store
 def watch(place: Place, policy: str | None, every: float, count: int | None, keys: int, as_json: bool) -> int:
     """Watch what is charged under each policy of the store at URL, until Ctrl-C.
