@@ -15,7 +15,7 @@ namespace {
 
 class SharedMemoryStore::Impl {};
 
-SharedMemoryStore::SharedMemoryStore(Options /*options*/) { refuse(); }
+SharedMemoryStore::SharedMemoryStore(Options options) : TableStore(options.timeout) { refuse(); }
 SharedMemoryStore::~SharedMemoryStore() = default;
 
 // Of a store that cannot be made, nobody asks anything.
@@ -23,7 +23,6 @@ Duration SharedMemoryStore::ping(std::optional<Duration> /*timeout*/, const Inte
   refuse();
 }
 bool SharedMemoryStore::is_same_as(const Store& /*other*/) const { refuse(); }
-Duration SharedMemoryStore::timeout() const { refuse(); }
 void SharedMemoryStore::unlink() { refuse(); }
 std::size_t SharedMemoryStore::size() { refuse(); }
 std::uint64_t SharedMemoryStore::crowded_calls() { refuse(); }
