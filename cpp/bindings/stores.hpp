@@ -176,9 +176,9 @@ inline void bind_looking_after(
             return with_python_errors([&] { return key_of(given(self), policy, identifier); });
           },
           py::arg("policy"), py::arg("identifier"), "Return a key, or None.")
-      .def_static(
+      .def(
           "_policy_digest",
-          [](const std::string& policy) {
+          [](const Pointer&, const std::string& policy) {
             return with_python_errors([&] { return PolicyIdentity(policy).digest(); });
           },
           py::arg("policy"), "Return the hash by which a policy is known.");
