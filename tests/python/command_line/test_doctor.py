@@ -102,7 +102,11 @@ def test_tls_is_told_and_a_server_without_trust_is_broken(tls_server):
     assert examined(0, trusted) == {}
     blind = f"{tls_server.tls_url()}?ssl_cert_reqs=none&timeout={PATIENCE}"
     assert examined(1, blind) == {"TLS": "warning"}
-    assert examined(2, f"{tls_server.tls_url()}?timeout={PATIENCE}")["reach"] == "broken"
+    distrusted = f"{tls_server.tls_url()}?timeout={PATIENCE}"
+    assert examined(2, distrusted)["reach"] == "broken"
+    assert "ssl_ca_certs" in told(2, "top", distrusted)["message"]
+    missing = f"{tls_server.tls_url()}?ssl_ca_certs=/no/such.pem&timeout={PATIENCE}"
+    assert told(2, "top", missing)["status"] == "broken"
 
 
 def test_shared_memory_is_examined(shared_memory_url):  # noqa: F811

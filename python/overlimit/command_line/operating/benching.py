@@ -29,15 +29,29 @@ Examples:
 @click.command(epilog=_EXAMPLES, short_help="Measure how fast a store decides.")
 @url_argument
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), default=2.0, show_default=True, help="How long."
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="How long to measure.",
 )
 @click.option(
-    "--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="How many call at once."
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="How many threads call at once.",
 )
 @click.option(
-    "--identifiers", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Of how many."
+    "--identifiers",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    help="How many identifiers take turns.",
 )
-@click.option("--limits", default="100/minute", show_default=True, metavar="TEXT", help="Under which limits.")
+@click.option(
+    "--limits", default="100/minute", show_default=True, metavar="TEXT", help="The limits they are under."
+)
 @asks_store
 def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: str, as_json: bool) -> int:
     """Measure how long hits on the store at URL take from this machine, and how many there are in a second.

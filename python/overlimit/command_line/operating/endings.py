@@ -8,8 +8,8 @@ from typing import IO, Any, ParamSpec
 
 import click
 
-from overlimit.command_line.failures import WrongUsage
-from overlimit.command_line.operating.places import without_secrets
+from overlimit.command_line.failures import WrongUsage, as_written
+from overlimit.command_line.operating.places import Place, without_secrets
 from overlimit.command_line.output import print_json
 from overlimit.errors import InvalidLimit, StoreError, StoreTimeout, StoreUnavailable
 
@@ -40,7 +40,8 @@ def asks_store(run: Callable[P, int]) -> Callable[P, int]:
     def asking(*args: P.args, **options: P.kwargs) -> int:
         try:
             return run(*args, **options)
-        except Exception as error:
+        except Exception as caught:
+            error = _explained(caught, options.get("place"))
             status = status_of(error)
             if status is None:
                 raise usage_of(error) from None
@@ -50,6 +51,17 @@ def asks_store(run: Callable[P, int]) -> Callable[P, int]:
             raise NoAnswer(status, message) from None
 
     return asking
+
+
+def _explained(error: Exception, place: object) -> Exception:
+    """Return what the store says where a connection failed, since it says why and what to do."""
+    if status_of(error) != "unreachable" or isinstance(error, StoreError) or not isinstance(place, Place):
+        return error
+    try:
+        place.store.ping()
+    except StoreError as explained:
+        return explained
+    return error
 
 
 def status_of(error: Exception) -> str | None:
@@ -78,4 +90,6 @@ def usage_of(error: Exception) -> Exception:
         return WrongUsage(without_secrets(str(error)))
     if isinstance(error, ImportError) and error.name == "redis":
         return WrongUsage("the command line needs redis: pip install 'overlimit[cli]' brings it")
+    if isinstance(error, OSError) and error.filename:
+        return WrongUsage(as_written(error))
     return error

@@ -52,7 +52,9 @@ Examples:
 @click.command(epilog=_TOP_EXAMPLES, short_help="List the identifiers that were charged most.")
 @url_argument
 @policy_option
-@click.option("-n", "--rows", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
+@click.option(
+    "-n", "--rows", type=click.IntRange(min=1), default=20, show_default=True, help="How many to list."
+)
 @limits_option
 @keys_option(KEYS)
 @asks_store

@@ -87,7 +87,7 @@ def show_file(place: Place, as_json: bool) -> int:
         "damaged": stats["damaged"],
     }
     if as_json:
-        print_json({"status": "broken" if stats["damaged"] else "ok", **told})
+        print_json({"status": "ok", **told})
     else:
         print_rows(("what", "value"), told.items(), texts=2)
     return FINE

@@ -56,9 +56,16 @@ class Sample:
 @url_argument
 @policy_option
 @click.option(
-    "--every", type=click.FloatRange(min=0.1), default=2.0, show_default=True, metavar="S", help="Seconds."
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds between two looks.",
 )
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="How often; else until Ctrl-C.")
+@click.option(
+    "--count", type=click.IntRange(min=1), metavar="N", help="Look so many times; otherwise until Ctrl-C."
+)
 @keys_option(_KEYS)
 @asks_store
 def watch(place: Place, policy: str | None, every: float, count: int | None, keys: int, as_json: bool) -> int:
