@@ -54,8 +54,10 @@ def test_a_password_is_no_finding(start_redis):
 def test_a_replica_is_broken(start_redis):
     master = start_redis()
     replica = start_redis(replica_of=master)
-    found = examined(2, f"{replica.unix_url()}&timeout=0.3")
-    assert found == {"reach": "broken", "replication": "broken"}
+    url = f"{replica.unix_url()}&timeout=0.3"
+    assert examined(2, url) == {"reach": "broken", "replication": "broken"}
+    assert run("doctor", url).stderr.startswith("broken: ")
+    assert told(0, "top", url)["is_complete"]
 
 
 def test_eviction_of_locks_is_a_warning(start_redis):

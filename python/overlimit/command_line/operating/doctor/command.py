@@ -92,6 +92,7 @@ class _Examination:
         yield from _tls(self._place)
         try:
             yield from self._of_servers()
+            self.is_reachable = True  # whatever keeps it from serving calls
         except Exception as error:
             if kind_of(error) is None:
                 raise
