@@ -69,6 +69,14 @@ def test_eviction_of_locks_is_a_warning(start_redis):
     assert "Set maxmemory-policy to noeviction" in done.stdout
 
 
+def test_a_full_server_is_broken_and_not_unreachable(start_redis):
+    server = start_redis(options={"maxmemory": "1", "maxmemory-policy": "noeviction"})
+    assert examined(2, at(server)) == {"reach": "broken", "eviction": "warning"}
+    answer = told(2, "check", at(server), "--name", "login", "--limits", "1/minute", "--hit", "a")
+    assert answer["status"] == "broken"
+    assert "raise maxmemory" in answer["message"]
+
+
 def test_a_renamed_command_is_broken(start_redis):
     server = start_redis(options={"rename-command": ("EVALSHA", "")})
     found = examined(2, at(server))

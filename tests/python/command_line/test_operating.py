@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import subprocess
 import sys
@@ -290,8 +291,13 @@ def test_top_on_many_keys_delays_nobody(start_redis):
     assert answer["is_complete"]
     assert answer["top"][0]["identifier"] == "busy"
     assert len(late) > 50
-    assert server.ask("SLOWLOG", "GET", 10) == []
-    assert b"cmdstat_keys" not in server.ask("INFO", "commandstats")
+    # The machine may do something else in the middle of a command, but not in that of many.
+    assert len(server.ask("SLOWLOG", "GET", 100)) < 10
+    stats = server.ask("INFO", "commandstats").decode()
+    took = dict(re.findall(r"cmdstat_(\w+):.*usec_per_call=([\d.]+)", stats))
+    assert "keys" not in took
+    assert float(took["scan"]) < 2000
+    assert float(took["getrange"]) < 500
 
 
 def test_every_node_of_a_cluster_is_asked(start_cluster):

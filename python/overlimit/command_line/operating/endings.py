@@ -16,6 +16,7 @@ from overlimit.errors import InvalidLimit, StoreError, StoreTimeout, StoreUnavai
 P = ParamSpec("P")
 
 FINE, REFUSED = 0, 1
+_ANSWERED = ' answered "'
 
 
 class NoAnswer(click.ClickException):
@@ -66,10 +67,10 @@ def _explained(error: Exception, place: object) -> Exception:
 
 def status_of(error: Exception) -> str | None:
     """Return ``"unreachable"`` or ``"broken"`` for the error of a store; None: it is of something else."""
-    if isinstance(error, (StoreTimeout, StoreUnavailable)):
-        return "unreachable"
     if isinstance(error, StoreError):
-        return "broken"
+        # A server that says it cannot serve now, as when its memory is full, is there.
+        is_lost = isinstance(error, (StoreTimeout, StoreUnavailable)) and _ANSWERED not in str(error)
+        return "unreachable" if is_lost else "broken"
     if not type(error).__module__.startswith("redis."):
         return None
     from redis import exceptions
