@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import secrets
@@ -387,6 +388,15 @@ def test_shared_memories_are_listed_looked_at_and_removed(shared_memory_url):
     assert "is removed" in told(0, "shm", "remove", shared_memory_url, "--yes")["message"]
     assert told(2, "top", shared_memory_url)["status"] == "broken"
     assert told(2, "check", shared_memory_url, "--name", "a", "--limits", "1/s", "x")["status"] == "broken"
+
+
+def test_a_shared_memory_is_removed_only_on_a_yes(shared_memory_url, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    done = run("shm", "remove", shared_memory_url)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "Nothing is removed.")
+    assert told(0, "shm", "show", shared_memory_url)["keys"] == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert "is removed." in printed("shm", "remove", shared_memory_url)
 
 
 def test_help_of_every_command_has_an_example():

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from overlimit.command_line.operating.endings import FINE, asks_store
+from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
 from overlimit.command_line.operating.places import Place, SharedMemoryFile, shared_memory_files, url_argument
 from overlimit.command_line.operating.tables import print_rows, span
 from overlimit.command_line.output import print_json
@@ -108,9 +108,10 @@ def remove_file(place: Place, yes: bool, as_json: bool) -> int:
     if not yes:
         if as_json:
             raise click.UsageError("--json asks nothing, and so needs --yes")
-        click.confirm(
-            f"{store.path} has {len(store):,} keys, and {others} processes use it. Remove it?", abort=True
-        )
+        question = f"{store.path} has {len(store):,} keys, and {others} processes use it. Remove it?"
+        if not click.confirm(question):
+            click.echo("Nothing is removed.")
+            return REFUSED
     store.unlink()
     message = f"{store.path} is removed."
     if others:
