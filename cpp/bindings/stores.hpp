@@ -3,6 +3,8 @@
 
 #include <pybind11/stl.h>
 
+#include <array>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -132,11 +134,82 @@ inline pybind11::dict shared_memory_stats(SharedMemoryStore& store) {
   return stats;
 }
 
+/// A key as a tuple: its hash in hexadecimal digits, the digest of its policy, when it was created, whether
+/// it is shared, and its records.
+inline pybind11::tuple tuple_of(const KeptKey& key) {
+  namespace py = pybind11;
+  py::list records;
+  for (const KeptKey::Record& record : key.records) {
+    py::list cells;
+    for (const Cell& cell : record.cells) cells.append(py::make_tuple(cell.at, cell.count));
+    const auto& [first, second, third] = record.header;
+    records.append(py::make_tuple(record.tag, record.expires_at.micros(),
+                                  py::make_tuple(first, second, third), std::move(cells)));
+  }
+  std::array<char, 25> hash{};
+  std::snprintf(hash.data(), hash.size(), "%08x%016llx", unsigned{key.hash_high},
+                static_cast<unsigned long long>(key.hash_low));
+  return py::make_tuple(hash.data(), key.policy, key.created_at.micros(), key.is_overflow,
+                        std::move(records));
+}
+
+inline pybind11::tuple keys_of(SharedMemoryStore& store, std::size_t shard, std::size_t below,
+                               std::size_t buckets) {
+  std::vector<KeptKey> keys;
+  std::size_t next = 0;
+  without_gil([&](const Interrupted& interrupted) {
+    next = store.copy_keys(shard, below, buckets, keys, interrupted);
+  });
+  pybind11::list tuples;
+  for (const KeptKey& key : keys) tuples.append(tuple_of(key));
+  return pybind11::make_tuple(next, std::move(tuples));
+}
+
+inline pybind11::object key_of(SharedMemoryStore& store, const std::string& policy,
+                               const std::string& identifier) {
+  const PolicyIdentity identity(policy);
+  std::optional<KeptKey> key;
+  without_gil(
+      [&](const Interrupted& interrupted) { key = store.copy_key(identity, identifier, interrupted); });
+  if (!key) return pybind11::none();
+  return tuple_of(*key);
+}
+
+inline void bind_looking_after(
+    pybind11::class_<SharedMemoryStore, Store, std::shared_ptr<SharedMemoryStore>>& store) {
+  namespace py = pybind11;
+  using Pointer = std::shared_ptr<SharedMemoryStore>;
+  store
+      .def_property_readonly(
+          "_shards", [](const Pointer& self) { return given(self).shards(); },
+          "How many shards there are; 0 without a file.")
+      .def(
+          "_keys",
+          [](const Pointer& self, std::size_t shard, std::size_t below, std::size_t buckets) {
+            return with_python_errors([&] { return keys_of(given(self), shard, below, buckets); });
+          },
+          py::arg("shard"), py::arg("below"), py::arg("buckets"),
+          "Return the keys in so many buckets of a shard, and below which bucket to go on; 0: that was all.")
+      .def(
+          "_key",
+          [](const Pointer& self, const std::string& policy, const std::string& identifier) {
+            return with_python_errors([&] { return key_of(given(self), policy, identifier); });
+          },
+          py::arg("policy"), py::arg("identifier"), "Return a key, or None.")
+      .def(
+          "_policy_digest",
+          [](const Pointer&, const std::string& policy) {
+            return with_python_errors([&] { return PolicyIdentity(policy).digest(); });
+          },
+          py::arg("policy"), "Return the hash by which a policy is known.");
+}
+
 inline void bind_shared_memory_store(pybind11::module_& module) {
   namespace py = pybind11;
   using Pointer = std::shared_ptr<SharedMemoryStore>;
-  py::class_<SharedMemoryStore, Store, Pointer>(module, "SharedMemoryStore",
-                                                "The core of overlimit.SharedMemoryStore.")
+  py::class_<SharedMemoryStore, Store, Pointer> store(module, "SharedMemoryStore",
+                                                      "The core of overlimit.SharedMemoryStore.");
+  store
       .def(py::init([](std::string name_or_path, const std::optional<py::int_>& max_keys,
                        const std::optional<py::int_>& max_bytes, unsigned mode, std::int64_t timeout_us) {
              SharedMemoryStore::Options options{.name_or_path = std::move(name_or_path),
@@ -162,6 +235,7 @@ inline void bind_shared_memory_store(pybind11::module_& module) {
           "Remove the file, so that processes that open it from now on begin with an empty one.")
       .def_property_readonly(
           "path", [](const Pointer& store) { return given(store).path(); }, "Where the file is, or will be.");
+  bind_looking_after(store);
 }
 
 #ifdef OVERLIMIT_LINKS_REDIS

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, SupportsIndex, TypeVar, final, overload
+from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
 
@@ -21,6 +21,10 @@ MAX_CHARGES: int
 
 _T = TypeVar("_T")
 _LimiterT = TypeVar("_LimiterT", bound="Limiter")
+_Record: TypeAlias = tuple[int, int, tuple[int, int, int], list[tuple[int, int]]]
+"""The tag, when it expires in microseconds, the state and its cells."""
+_Key: TypeAlias = tuple[str, int, int, bool, list[_Record]]
+"""The hash, the policy's digest, when it was created, whether identifiers share it, and the records."""
 
 class _Clock(Protocol):
     def now(self) -> float: ...
@@ -116,6 +120,13 @@ class SharedMemoryStore(Store):
     def path(self) -> str:
         """Where the file is, or will be."""
 
+    @property
+    def _shards(self) -> int: ...
+    def _keys(
+        self, shard: SupportsIndex, below: SupportsIndex, buckets: SupportsIndex
+    ) -> tuple[int, list[_Key]]: ...
+    def _key(self, policy: str, identifier: str | bytes) -> _Key | None: ...
+    def _policy_digest(self, policy: str) -> int: ...
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
 

@@ -12,7 +12,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "overlimit/kept_key.hpp"
 #include "overlimit/table_store.hpp"
 
 namespace overlimit {
@@ -60,6 +63,15 @@ class SharedMemoryStore : public TableStore {
   [[nodiscard]] std::size_t damaged_shards();
   [[nodiscard]] Processes processes();
   [[nodiscard]] bool is_unlinked();
+  [[nodiscard]] std::size_t shards();
+
+  // These open a file that exists, too, and read what is kept in it without changing it.
+  /// Copies the keys in so many buckets of a shard, from the last one below `below` on. Returns below which
+  /// bucket to go on; 0: that was all. Keys that come, or move, meanwhile may be missed.
+  std::size_t copy_keys(std::size_t shard, std::size_t below, std::size_t buckets, std::vector<KeptKey>& keys,
+                        const Interrupted& interrupted);
+  std::optional<KeptKey> copy_key(const PolicyIdentity& policy, std::string_view identifier,
+                                  const Interrupted& interrupted);
   [[nodiscard]] const Options& options() const;
   /// Where the file is, or will be, for the user that this process runs as.
   [[nodiscard]] std::string path() const;

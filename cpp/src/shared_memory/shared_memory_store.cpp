@@ -230,6 +230,27 @@ SharedMemoryStore::Processes SharedMemoryStore::processes() {
   return {attachment->processes().attached(), attachment->processes().alive()};
 }
 
+std::size_t SharedMemoryStore::shards() {
+  Attachment* const attachment = impl_->attached_if_any();
+  return attachment == nullptr ? 0 : attachment->table().shards().size();
+}
+
+std::size_t SharedMemoryStore::copy_keys(std::size_t shard, std::size_t below, std::size_t buckets,
+                                         std::vector<KeptKey>& keys, const Interrupted& interrupted) {
+  Attachment* const attachment = impl_->attached_if_any();
+  if (attachment == nullptr) return 0;
+  table::MutexWait wait(timeout(), interrupted);
+  return attachment->table().copy_keys(shard, below, buckets, keys, wait);
+}
+
+std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& policy, std::string_view identifier,
+                                                   const Interrupted& interrupted) {
+  Attachment* const attachment = impl_->attached_if_any();
+  if (attachment == nullptr) return std::nullopt;
+  table::MutexWait wait(timeout(), interrupted);
+  return attachment->table().copy_key(policy, identifier, wait);
+}
+
 bool SharedMemoryStore::is_unlinked() { return impl_->is_unlinked(); }
 
 }  // namespace overlimit

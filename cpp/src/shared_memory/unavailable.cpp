@@ -15,7 +15,7 @@ namespace {
 
 class SharedMemoryStore::Impl {};
 
-SharedMemoryStore::SharedMemoryStore(Options /*options*/) { refuse(); }
+SharedMemoryStore::SharedMemoryStore(Options options) : TableStore(options.timeout) { refuse(); }
 SharedMemoryStore::~SharedMemoryStore() = default;
 
 // Of a store that cannot be made, nobody asks anything.
@@ -23,13 +23,23 @@ Duration SharedMemoryStore::ping(std::optional<Duration> /*timeout*/, const Inte
   refuse();
 }
 bool SharedMemoryStore::is_same_as(const Store& /*other*/) const { refuse(); }
-Duration SharedMemoryStore::timeout() const { refuse(); }
 void SharedMemoryStore::unlink() { refuse(); }
 std::size_t SharedMemoryStore::size() { refuse(); }
 std::uint64_t SharedMemoryStore::crowded_calls() { refuse(); }
 std::size_t SharedMemoryStore::damaged_shards() { refuse(); }
 SharedMemoryStore::Processes SharedMemoryStore::processes() { refuse(); }
 bool SharedMemoryStore::is_unlinked() { refuse(); }
+std::size_t SharedMemoryStore::shards() { refuse(); }
+std::size_t SharedMemoryStore::copy_keys(std::size_t /*shard*/, std::size_t /*below*/,
+                                         std::size_t /*buckets*/, std::vector<KeptKey>& /*keys*/,
+                                         const Interrupted& /*interrupted*/) {
+  refuse();
+}
+std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& /*policy*/,
+                                                   std::string_view /*identifier*/,
+                                                   const Interrupted& /*interrupted*/) {
+  refuse();
+}
 const SharedMemoryStore::Options& SharedMemoryStore::options() const { refuse(); }
 std::string SharedMemoryStore::path() const { refuse(); }
 table::Table& SharedMemoryStore::table() { refuse(); }

@@ -264,6 +264,31 @@ void Shard::abandon() noexcept {
   }
 }
 
+KeptKey kept_key(const Arena& arena, Entry& entry) {
+  KeptKey kept{entry.key().low,    entry.key().high,    entry.policy(),
+               entry.created_at(), entry.is_overflow(), {}};
+  for (const Record& record : entry) {
+    const Cells cells = cells_of(arena, record);
+    kept.records.push_back({record.tag, record.expires_at, record.header, {}});
+    for (std::size_t i = 0; i < cells.size(); ++i) kept.records.back().cells.push_back(cells[i]);
+  }
+  return kept;
+}
+
+std::size_t Shard::copy_keys(std::size_t below, std::size_t buckets, std::vector<KeptKey>& keys) {
+  constexpr std::size_t kManyCells = 4096;
+  std::size_t cells = 0;
+  std::size_t bucket = std::min(below, index_.buckets());
+  for (; bucket > 0 && buckets > 0 && cells < kManyCells; --buckets) {
+    index_.visit(--bucket, [&](Entry* entry) {
+      check_seal(arena_, log_, *entry);
+      keys.push_back(kept_key(arena_, *entry));
+      for (const KeptKey::Record& record : keys.back().records) cells += record.cells.size();
+    });
+  }
+  return bucket;
+}
+
 void Shard::end_changes() noexcept {
   try {
     arena_.end_call();

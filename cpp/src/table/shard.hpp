@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "overlimit/kept_key.hpp"
 #include "platform/processor.hpp"
 #include "table/arena.hpp"
 #include "table/entry.hpp"
@@ -13,6 +14,9 @@
 #include "table/undo_log.hpp"
 
 namespace overlimit::table {
+
+/// Copies what is kept under a key.
+KeptKey kept_key(const Arena& arena, Entry& entry);
 
 /// What the shards of a table share.
 struct Totals {
@@ -154,6 +158,9 @@ class alignas(64) Shard {
   void rebuild();
   /// Throws Damaged for what would lead a call astray before it has looked at any entry.
   void check() const { index_.check(); }
+  /// Copies the keys in so many buckets below this one, the last first, or fewer once there are many cells.
+  /// Returns the bucket below which to go on; 0: there is none. What is added meanwhile may be missed.
+  std::size_t copy_keys(std::size_t below, std::size_t buckets, std::vector<KeptKey>& keys);
   /// Whether a call can begin: nothing is to be recovered, and nothing known to be damaged.
   [[nodiscard]] bool is_ready() const { return !needs_recovery() && index_.is_sound(); }
 

@@ -471,6 +471,25 @@ std::size_t Table::touched_bytes(MutexWait& wait) {
   return bytes;
 }
 
+std::size_t Table::copy_keys(std::size_t shard, std::size_t below, std::size_t buckets,
+                             std::vector<KeptKey>& keys, MutexWait& wait) {
+  if (shard >= shards_.size()) return 0;
+  std::size_t next = 0;
+  with_shards(bit_of(*shards_[shard]), wait, [&] { next = shards_[shard]->copy_keys(below, buckets, keys); });
+  return next;
+}
+
+std::optional<KeptKey> Table::copy_key(const PolicyIdentity& policy, std::string_view identifier,
+                                       MutexWait& wait) {
+  const KeyHash key = state_.hash(policy.digest(), identifier);
+  Shard& shard = *shards_[shard_index(key)];
+  std::optional<KeptKey> kept;
+  with_shards(bit_of(shard), wait, [&] {
+    if (Entry* const entry = shard.find(key)) kept = kept_key(shard.arena(), *entry);
+  });
+  return kept;
+}
+
 void Table::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                   MutexWait& wait) {
   std::vector<KeyHash> keys;

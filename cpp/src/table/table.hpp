@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,11 @@ class Table {
   void reset_all(const PolicyIdentity& policy, MutexWait& wait);
   /// Removes everything that is stored, in one step.
   void clear(MutexWait& wait);
+  /// See Shard::copy_keys; copies none of a shard that there is not.
+  std::size_t copy_keys(std::size_t shard, std::size_t below, std::size_t buckets, std::vector<KeptKey>& keys,
+                        MutexWait& wait);
+  /// Copies one key; nothing if it is not kept.
+  std::optional<KeptKey> copy_key(const PolicyIdentity& policy, std::string_view identifier, MutexWait& wait);
   [[nodiscard]] TableState& state() const { return state_; }
   [[nodiscard]] std::span<const std::unique_ptr<Shard>> shards() const { return shards_; }
   /// The memory that entries have taken, with what was given back.

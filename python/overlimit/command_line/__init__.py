@@ -1,4 +1,4 @@
-"""The command ``overlimit``: what limits would have done to a log, and which to set."""
+"""The command ``overlimit``: which limits to set, by a log, and how the stores are in which they count."""
 
 from __future__ import annotations
 

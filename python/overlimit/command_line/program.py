@@ -9,6 +9,8 @@ import click
 
 from overlimit.command_line.comparing import compare
 from overlimit.command_line.failures import WrongUsage, as_written
+from overlimit.command_line.operating import COMMANDS
+from overlimit.command_line.operating.places import without_secrets
 from overlimit.command_line.reading import read
 from overlimit.command_line.replaying import replay
 from overlimit.command_line.suggesting import suggest
@@ -20,13 +22,15 @@ _INTERRUPTED = 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="overlimit")
 def program() -> None:
-    """Find out from your own logs which limit to set, and whom it would have hit."""
+    """Find out from your own logs which limit to set, and look after the stores that count."""
 
 
 program.add_command(compare)
 program.add_command(read)
 program.add_command(replay)
 program.add_command(suggest)
+for _command in COMMANDS:
+    program.add_command(_command)
 
 
 def run() -> int:
@@ -49,5 +53,7 @@ def run() -> int:
 
 
 def _shown(error: click.ClickException) -> int:
-    error.show()
+    told = io.StringIO()
+    error.show(told)
+    click.echo(without_secrets(told.getvalue()), nl=False, err=True)
     return error.exit_code

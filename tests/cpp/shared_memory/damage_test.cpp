@@ -95,6 +95,18 @@ class Damage : public ::testing::Test {
     });
   }
 
+  /// Whether all keys can be copied, some in each step.
+  static bool can_be_looked_at(SharedMemoryStore& store) {
+    std::vector<KeptKey> keys;
+    try {
+      for (std::size_t below = ~std::size_t{0}; below > 0;) below = store.copy_keys(0, below, 10, keys, {});
+      (void)store.copy_key(PolicyIdentity("p"), name_of(1), {});
+    } catch (const StoreError&) {
+      return false;
+    }
+    return true;
+  }
+
   /// Asks for everything in a copy with these bytes changed. Returns how many calls failed.
   int try_all(const std::vector<std::size_t>& places, std::mt19937& random) {
     std::vector<std::byte> changed = bytes;
@@ -106,7 +118,7 @@ class Damage : public ::testing::Test {
     auto options = copy.options();
     options.timeout = For(10'000);
     SharedMemoryStore damaged(options);
-    int failures = 0;
+    int failures = can_be_looked_at(damaged) ? 0 : 1;
     std::vector<int> order(kKeys);
     for (int i = 0; i < kKeys; ++i) order[std::size_t(i)] = i;
     std::ranges::shuffle(order, random);

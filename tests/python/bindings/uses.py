@@ -148,6 +148,9 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
     first = world.decision.details[0]
     positional = {
         "MemoryStore.__deepcopy__": [{}],
+        "SharedMemoryStore._key": ["core", "user:42"],
+        "SharedMemoryStore._keys": [0, 2**40, 10],
+        "SharedMemoryStore._policy_digest": ["core"],
         "CallsOfLoop.begin": [_pending_call(world)],
         "CallsOfLoop.cancel": [_done_call(world)],
         "ManyDecisions.decision": [1],

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from overlimit.command_line.program import program
+from servers.patience import PATIENCE
 
 from .test_commands import printed
 
@@ -22,14 +25,18 @@ def test_no_example_is_overlooked():
 
 
 @pytest.mark.parametrize(("command", "output"), EXAMPLES)
-def test_an_example_prints_what_the_page_says(monkeypatch, command, output):
+def test_an_example_prints_what_the_page_says(monkeypatch, redis_server, prefix, command, output):
     monkeypatch.chdir(ROOT / "examples")
-    assert printed(*shlex.split(command)) == output
+    url = f"{redis_server.tcp_url()}?prefix={prefix}&timeout={PATIENCE}"
+    assert printed(*shlex.split(command.replace("redis://localhost:6379/0", url))) == output
+
+
+def all_of(group: click.Group) -> Iterator[click.Command]:
+    for command in group.commands.values():
+        yield from all_of(command) if isinstance(command, click.Group) else [command]
 
 
 def test_the_page_has_every_option():
-    options = {
-        option for command in program.commands.values() for each in command.params for option in each.opts
-    }
+    options = {option for command in all_of(program) for each in command.params for option in each.opts}
     named = set(re.findall(r"`(--[a-z0-9-]+)", PAGE))
     assert named == {option for option in options if option.startswith("--")}

@@ -1,0 +1,114 @@
+"""``overlimit bench``: how fast a store decides, from this machine."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from overlimit import Limiter
+from overlimit.command_line.operating.endings import FINE, asks_store
+from overlimit.command_line.operating.places import Place, url_argument
+from overlimit.command_line.operating.tables import print_rows
+from overlimit.command_line.output import print_json
+
+_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+_AT_ONCE = 16
+_EXAMPLES = """
+\b
+Examples:
+  overlimit bench redis://localhost:6379/0
+  overlimit bench env:REDIS_URL --seconds 10 --threads 8 --limits "10/second; 100/minute" --json
+"""
+
+
+@click.command(epilog=_EXAMPLES, short_help="Measure how fast a store decides.")
+@url_argument
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="How long to measure.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="How many threads call at once.",
+)
+@click.option(
+    "--identifiers",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    help="How many identifiers take turns.",
+)
+@click.option(
+    "--limits", default="100/minute", show_default=True, metavar="TEXT", help="The limits they are under."
+)
+@asks_store
+def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: str, as_json: bool) -> int:
+    """Measure how long hits on the store at URL take from this machine, and how many there are in a second.
+
+    This loads the server. The hits count in a policy of their own, whose name begins with overlimit-bench,
+    and are forgotten afterwards; if the command is killed, they expire with the limits.
+    """
+    limiter = Limiter(limits, name=f"overlimit-bench-{secrets.token_hex(6)}", store=place.store)
+    place.require()
+    with _forgetting(limiter, [f"id:{number}" for number in range(identifiers)]) as names:
+        limiter.hit(names[0])
+        began = time.perf_counter()
+        took = sorted(_taken(limiter, names, seconds, threads))
+        rate = len(took) / (time.perf_counter() - began)
+    percentiles = {name: took[min(len(took) - 1, int(share * len(took)))] for name, share in _SHARES.items()}
+    percentiles["max"] = took[-1]
+    if as_json:
+        print_json({"status": "ok", "decisions": len(took), "per_second": rate, "seconds": percentiles})
+        return FINE
+    noun = "thread" if threads == 1 else "threads"
+    click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}\n")
+    print_rows(
+        ("latency", "microseconds"), ((name, f"{value * 1e6:,.1f}") for name, value in percentiles.items())
+    )
+    return FINE
+
+
+@contextmanager
+def _forgetting(limiter: Limiter, names: list[str]) -> Iterator[list[str]]:
+    try:
+        yield names
+    finally:
+        for first in range(0, len(names), _AT_ONCE):
+            limiter.reset(*names[first : first + _AT_ONCE])
+
+
+def _taken(limiter: Limiter, names: list[str], seconds: float, count: int) -> list[float]:
+    """Return how long each hit took, of so many threads; raise the first error."""
+    took: list[float] = []
+    failed: list[Exception] = []
+
+    def call(first: int) -> None:
+        own, until, number = [], time.perf_counter() + seconds, first
+        try:
+            while (began := time.perf_counter()) < until:
+                limiter.hit(names[number % len(names)])
+                own.append(time.perf_counter() - began)
+                number += count
+        except Exception as error:
+            failed.append(error)
+        took.extend(own)
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return took

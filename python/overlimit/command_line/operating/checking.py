@@ -1,0 +1,113 @@
+"""``overlimit check``: what a call would be answered now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from overlimit import Decision, Limiter
+from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
+from overlimit.command_line.operating.key_names import from_terminal
+from overlimit.command_line.operating.listing import limits_of
+from overlimit.command_line.operating.places import Place, url_argument
+from overlimit.command_line.operating.tables import print_rows
+from overlimit.command_line.output import duration, print_json
+from overlimit.decisions import Detail
+
+_EXAMPLES = """
+\b
+Examples:
+  overlimit check redis://localhost:6379/0 --name login --limits "5/minute; 100/day" user:42
+  overlimit check shm://myapp --name api --limits 100/minute --cost 0 ip:203.0.113.7 user:42
+  overlimit check env:REDIS_URL --name jobs --limits 1/hour --hit nightly && run-the-job
+"""
+
+
+@click.command(epilog=_EXAMPLES, short_help="Say whether a call would pass now.")
+@url_argument
+@click.argument("identifiers", metavar="ID...", nargs=-1, required=True)
+@click.option("--name", metavar="POLICY", required=True, help="The policy: the name of the limiter.")
+@click.option("--limits", multiple=True, required=True, metavar="TEXT", help="Its limits. May be repeated.")
+@click.option(
+    "--cost", type=click.IntRange(min=0), default=1, show_default=True, help="What the call spends."
+)
+@click.option("--hit", is_flag=True, help="Make the call: charge it if it passes.")
+@asks_store
+def check(
+    place: Place,
+    identifiers: tuple[str, ...],
+    name: str,
+    limits: tuple[str, ...],
+    cost: int,
+    hit: bool,
+    as_json: bool,
+) -> int:
+    """Say whether a call of these identifiers would pass now, and what each limit has left.
+
+    Nothing is charged, unless --hit is given. The name and the limits must be those of the limiter, or others
+    are asked. The exit code is 0 if the call passes and 1 if it is refused.
+    """
+    limiter = Limiter(limits_of(limits), name=name, store=place.store)
+    place.require()
+    ask = limiter.hit if hit else limiter.peek
+    decision = ask(*map(from_terminal, identifiers), cost=cost)
+    if as_json:
+        print_json(_told(decision, hit))
+    else:
+        _print(decision, hit)
+    return FINE if decision else REFUSED
+
+
+def _print(decision: Decision, hit: bool) -> None:
+    click.echo(_sentence(decision, hit) + "\n")
+    columns = ("identifier", "limit", "allowed", "remaining", "retry after", "unused again after")
+    print_rows(columns, map(_row, decision.details), texts=2)
+
+
+def _sentence(decision: Decision, hit: bool) -> str:
+    if decision:
+        return "The call passed and was charged." if hit and decision.cost else "The call would pass."
+    if decision.status == "never":
+        return "Refused for ever: the call costs more than a limit can grant."
+    reason = "the identifier is locked" if decision.status == "locked" else f"over {decision.limit}"
+    return f"Refused, {reason}: it would pass in {duration(decision.retry_after)}."
+
+
+def _row(detail: Detail) -> tuple[object, ...]:
+    return (
+        detail.identifier,
+        detail.limit,
+        "yes" if detail.allowed else "no",
+        f"{detail.remaining:,}",
+        duration(detail.retry_after),
+        duration(detail.reset_after),
+    )
+
+
+def _told(decision: Decision, hit: bool) -> dict[str, Any]:
+    return {
+        "status": decision.status,
+        "allowed": decision.allowed,
+        "charged": bool(hit and decision and decision.cost),
+        "remaining": decision.remaining,
+        "retry_after": decision.retry_after,
+        "reset_after": decision.reset_after,
+        "identifier": _text(decision.identifier),
+        "limit": str(decision.limit),
+        "details": [
+            {
+                "identifier": _text(each.identifier),
+                "limit": str(each.limit),
+                "allowed": each.allowed,
+                "remaining": each.remaining,
+                "retry_after": each.retry_after,
+                "reset_after": each.reset_after,
+            }
+            for each in decision.details
+        ],
+    }
+
+
+def _text(identifier: str | bytes | None) -> str | None:
+    return identifier.decode("utf-8", "backslashreplace") if isinstance(identifier, bytes) else identifier

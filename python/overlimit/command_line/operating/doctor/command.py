@@ -1,0 +1,175 @@
+"""``overlimit doctor``: examines a store, and prints what it finds."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+import click
+
+from overlimit.command_line.operating.doctor import golden, redis_checks, shared_memory_checks
+from overlimit.command_line.operating.doctor.findings import Finding, status_of
+from overlimit.command_line.operating.endings import FINE, REFUSED, NoAnswer, asks_store, message_of
+from overlimit.command_line.operating.endings import status_of as kind_of
+from overlimit.command_line.operating.places import Place, url_argument
+from overlimit.command_line.operating.servers import servers_of
+from overlimit.command_line.operating.tables import print_rows
+from overlimit.command_line.output import print_json
+from overlimit.errors import StoreError
+from overlimit.stores.redis import _OPTIONS
+from overlimit.stores.redis_url import RedisUrl
+
+_PINGS = 100
+_EXAMPLES = """
+\b
+Examples:
+  overlimit doctor redis://localhost:6379/0
+  overlimit doctor env:REDIS_URL --json | jq .status
+"""
+
+
+@click.command(epilog=_EXAMPLES, short_help="Find out whether a store is well, and what to do.")
+@url_argument
+@asks_store
+def doctor(place: Place, as_json: bool) -> int:
+    """Find out whether the store at URL is well, and what to do where it is not.
+
+    It looks at reach, latency, TLS, permissions, version, clock, replication, eviction, persistence, the
+    slots of a cluster and the memory of a key, or at the file of shared memory. Then it makes calls with
+    known answers, under policies whose names begin with overlimit-doctor, and forgets them; beside shared
+    memory, they are made in a file of their own, as their times lie ahead.
+
+    The exit code is 0 if the store is healthy, 1 if there are warnings, and 2 if it is broken or unreachable.
+    """
+    examination = _Examination(place)
+    findings = list(examination.findings())
+    status = status_of(findings)
+    if as_json:
+        told = [each.told() for each in findings]
+        print_json({"status": status, "reachable": examination.is_reachable, "findings": told})
+    else:
+        rows = [(each.severity, each.check, each.message) for each in findings]
+        print_rows(("severity", "check", "finding"), rows, texts=3)
+        for each in findings:
+            if each.severity in {"warning", "broken"}:
+                click.echo(f"\n{each.check}: {each.advice}")
+        click.echo(f"\n{place.store.endpoint}: {status}")
+    if status == "broken":
+        first = next(each for each in findings if each.severity == "broken")
+        raise NoAnswer("broken" if examination.is_reachable else "unreachable", first.message)
+    return REFUSED if status == "warnings" else FINE
+
+
+class _Examination:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.is_reachable = True
+
+    def findings(self) -> Iterator[Finding]:
+        yield from (self._of_redis() if self._place.shared_memory is None else self._of_shared_memory())
+
+    def _of_shared_memory(self) -> Iterator[Finding]:
+        store = self._place.shared_memory
+        assert store is not None
+        try:
+            self._place.require()
+            store.ping()
+            yield Finding("ok", "reach", f"{store.path} can be used.")
+            yield from shared_memory_checks.findings_in(store)
+            yield shared_memory_checks.live_call(store)
+            with shared_memory_checks.beside(store) as own:
+                yield golden.play(own)
+        except StoreError as error:
+            yield Finding("broken", "reach", f"{message_of(error)}.", "See the page on shared memory.")
+
+    def _of_redis(self) -> Iterator[Finding]:
+        serves = True
+        try:
+            yield _latency(self._place)
+        except StoreError as error:
+            serves = False
+            yield self._unserved(error)
+        yield from _tls(self._place)
+        try:
+            yield from self._of_servers()
+            self.is_reachable = True  # whatever keeps it from serving calls
+        except Exception as error:
+            if kind_of(error) is None:
+                raise
+            if serves:
+                yield self._unserved(error)
+            return
+        if serves:
+            yield self._played()
+
+    def _of_servers(self) -> Iterator[Finding]:
+        with servers_of(self._place) as servers:
+            for server in servers:
+                for finding in redis_checks.findings_at(server, self._place):
+                    yield finding.at(server.name) if len(servers) > 1 else finding
+            if len(servers) > 1 and self._place.hash_tag == "none":
+                yield Finding(
+                    "ok",
+                    "hash tags",
+                    "Keys have no hash tag: a call can have one identifier, and one policy.",
+                    'Set hash_tag="policy" for several identifiers in a call, "prefix" for several policies.',
+                )
+
+    def _unserved(self, error: Exception) -> Finding:
+        self.is_reachable = kind_of(error) != "unreachable"
+        advice = "Look the error up in the table of failures, on the page on operating overlimit."
+        return Finding("broken", "reach", f"{message_of(error)}.", advice)
+
+    def _played(self) -> Finding:
+        try:
+            return golden.play(self._place.store)
+        except StoreError as error:
+            return Finding(
+                "broken", "vectors", f"A call failed: {message_of(error)}.", "See the other findings."
+            )
+
+
+def _latency(place: Place) -> Finding:
+    first = place.store.ping()
+    took = sorted(place.store.ping() for _ in range(_PINGS))
+    half, most = took[_PINGS // 2], took[-1]
+    late = took[int(0.99 * _PINGS) - 1]
+    timeout = float(place.redis._shown["timeout"])
+    told = (
+        f"A write takes {half * 1e3:.2f} ms in the median, {late * 1e3:.2f} ms at the 99th percentile, "
+        f"{most * 1e3:.2f} ms at most; the first answer took {first * 1e3:.2f} ms with connecting."
+    )
+    if late < timeout / 4:
+        return Finding("ok", "reach", told)
+    return Finding(
+        "warning",
+        "reach",
+        f"{told} Calls have {timeout * 1e3:.0f} ms.",
+        "Find what blocks the server or the network, or raise the timeout: late calls are charged, too.",
+    )
+
+
+def _tls(place: Place) -> Iterator[Finding]:
+    where = RedisUrl.read(place.url, _OPTIONS)
+    if where.has_tls and where.options.get("ssl_cert_reqs") == "none":
+        yield Finding(
+            "warning", "TLS", "Any certificate is trusted, for any host.", "Take ssl_cert_reqs=none out."
+        )
+    elif where.has_tls:
+        yield Finding("ok", "TLS", "The connection has TLS, and the certificate is verified.")
+    elif where.layout == "unix" or all(_is_own(host) for host, _ in where.hosts):
+        yield Finding("ok", "TLS", "The connection has no TLS and does not leave this machine.")
+    else:
+        yield Finding(
+            "warning",
+            "TLS",
+            "The connection has no TLS and leaves this machine: the password can be read on the way.",
+            "Use rediss://, unless the network is trusted.",
+        )
+
+
+def _is_own(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,36 @@
+"""What the doctor finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+Severity: TypeAlias = Literal["ok", "unknown", "warning", "broken"]
+Status: TypeAlias = Literal["healthy", "warnings", "broken"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: how bad it is, a sentence, and what to do."""
+
+    severity: Severity
+    check: str
+    message: str
+    advice: str = ""
+
+    def told(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+    def at(self, place: str) -> Finding:
+        """Return the same of one of several servers."""
+        return Finding(self.severity, self.check, f"{place}: {self.message}", self.advice)
+
+
+def status_of(findings: Iterable[Finding]) -> Status:
+    """Return what all findings come to."""
+    severities = {each.severity for each in findings}
+    if "broken" in severities:
+        return "broken"
+    return "warnings" if "warning" in severities else "healthy"

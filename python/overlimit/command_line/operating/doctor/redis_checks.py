@@ -1,0 +1,311 @@
+"""What the doctor looks at on a server of Redis or Valkey."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from overlimit.command_line.operating.doctor.findings import Finding
+from overlimit.command_line.operating.key_names import KeyNames
+from overlimit.command_line.operating.places import Place
+from overlimit.command_line.operating.servers import Server
+
+_OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
+_SLOTS = 16_384
+_FAR_APART = 1_000_000
+_NEARLY_FULL = 0.9
+_LATE_REPLICA = 10
+_HARMLESS_POLICIES = {"noeviction", "volatile-ttl"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A server, and what it says of itself; nothing where the user may not ask."""
+
+    server: Server
+    info: Mapping[str, str]
+
+    def number(self, name: str) -> int:
+        """Return a number of INFO; 0 if there is none."""
+        text = self.info.get(name, "")
+        return int(text) if text.lstrip("-").isdigit() else 0
+
+
+def findings_at(server: Server, place: Place) -> Iterator[Finding]:
+    """Examine a server."""
+    yield from permissions(server, place)
+    yield from clock(server)
+    info = _asked(server, "INFO")
+    if isinstance(info, Exception):
+        yield Finding(
+            "unknown",
+            "server",
+            f"INFO cannot be asked ({info}): version, memory, persistence and replication are unknown.",
+            "Examine the server as a user who may run INFO.",
+        )
+    else:
+        seen = Seen(server, read_info(info))
+        for look in (version, role, eviction, persistence, clients):
+            yield from look(seen)
+    yield from cluster(server, place)
+    yield from memory_per_key(server, place)
+
+
+def read_info(text: bytes) -> dict[str, str]:
+    """Read the reply to INFO."""
+    pairs = (line.partition(":") for line in text.decode("utf-8", "replace").splitlines())
+    return {name: value for name, colon, value in pairs if colon}
+
+
+def _asked(server: Server, *words: str | bytes | int) -> Any:
+    """Return the reply to a command, or the error that was it."""
+    from redis.exceptions import ResponseError
+
+    try:
+        return server.ask(*words)
+    except ResponseError as error:
+        return error
+
+
+def permissions(server: Server, place: Place) -> Iterator[Finding]:
+    """Try every command that a store sends."""
+    needed, seldom = _commands(place)
+    lacking = {" ".join(map(str, words[: _words(words)])) for words in needed if _is_refused(server, *words)}
+    lacking_seldom = {str(words[0]) for words in seldom if _is_refused(server, *words)}
+    who = _asked(server, "ACL", "WHOAMI")
+    user = who.decode("utf-8", "replace") if isinstance(who, bytes) else "of unknown name"
+    if lacking:
+        yield Finding(
+            "broken",
+            "permissions",
+            f"The user {user} may not run {', '.join(sorted(lacking))} on the keys of this store, or the "
+            "server does not know these commands.",
+            "Grant them, as the page on operating overlimit lists them, and undo rename-command.",
+        )
+    elif lacking_seldom:
+        yield Finding(
+            "warning",
+            "permissions",
+            f"The user {user} may run what a decision takes, but not {', '.join(sorted(lacking_seldom))}.",
+            "Grant SCAN and UNLINK for reset_all, SCAN for `overlimit top`, and PING for the probes.",
+        )
+    else:
+        yield Finding("ok", "permissions", f"The user {user} may run all commands that a store sends.")
+
+
+def _words(command: tuple[str | bytes | int, ...]) -> int:
+    return 2 if command[0] == "CLUSTER" else 1
+
+
+def _commands(
+    place: Place,
+) -> tuple[list[tuple[str | bytes | int, ...]], list[tuple[str | bytes | int, ...]]]:
+    """Return commands that change nothing: those of decisions, and those of some calls or of probes."""
+    key = KeyNames(place).key("overlimit-doctor", "nobody")
+    needed: list[tuple[str | bytes | int, ...]] = [
+        ("TIME",),
+        ("GET", key),
+        ("SET", key, "", "XX", "PX", 1),
+        ("DEL", key),
+        ("EVALSHA", "0" * 40, 1, key),
+        ("EVAL", "return 1", 1, key),
+    ]
+    if "+sentinel" in place.url.partition("://")[0]:
+        needed.append(("ROLE",))
+    if "+cluster" in place.url.partition("://")[0]:
+        needed += [("CLUSTER", "SLOTS"), ("ASKING",)]
+    seldom: list[tuple[str | bytes | int, ...]] = [
+        ("PING",),
+        ("SCAN", 0, "MATCH", key, "COUNT", 1),
+        ("UNLINK", key),
+    ]
+    return needed, seldom
+
+
+def _is_refused(server: Server, *words: str | bytes | int) -> bool:
+    """Whether a command is not permitted, or not known."""
+    answer = _asked(server, *words)
+    if not isinstance(answer, Exception):
+        return False
+    is_unknown = "unknown command" in str(answer).lower()
+    return is_unknown or type(answer).__name__ == "NoPermissionError" or "NOPERM" in str(answer)
+
+
+def clock(server: Server) -> Iterator[Finding]:
+    """Compare the server's clock with that of this machine."""
+    before = time.time_ns() // 1000
+    answer = _asked(server, "TIME")
+    if isinstance(answer, Exception):
+        return
+    after = time.time_ns() // 1000
+    apart = int(answer[0]) * 1_000_000 + int(answer[1]) - (before + after) // 2
+    side = "ahead of" if apart > 0 else "behind"
+    told = f"The server's clock is {abs(apart) / 1e6:.3f} s {side} this machine's"
+    if abs(apart) - (after - before) <= _FAR_APART:
+        yield Finding("ok", "clock", f"{told}.")
+        return
+    yield Finding(
+        "warning",
+        "clock",
+        f"{told}; the server's decides.",
+        "Have both follow NTP. Slew the server's clock, do not set it: what was counted would lie ahead.",
+    )
+
+
+def version(seen: Seen) -> Iterator[Finding]:
+    """Compare the version with the oldest that is supported."""
+    kind = "valkey" if "valkey_version" in seen.info else "redis"
+    text = seen.info.get(f"{kind}_version", "")
+    oldest = _OLDEST[kind]
+    numbers = tuple(map(int, re.findall(r"\d+", text)[:2]))
+    needed = ".".join(map(str, oldest))
+    if numbers >= oldest:
+        yield Finding("ok", "version", f"It is {kind.title()} {text}.")
+    else:
+        yield Finding(
+            "broken",
+            "version",
+            f"It is {kind.title()} {text or 'of an unknown version'}, and overlimit needs {needed}.",
+            f"Upgrade it to {kind.title()} {needed} or newer.",
+        )
+
+
+def role(seen: Seen) -> Iterator[Finding]:
+    """Look whether it is a master, and how far its replicas are behind."""
+    if seen.info.get("role") == "slave":
+        yield Finding(
+            "broken",
+            "replication",
+            "It is a replica, which refuses every charge.",
+            "Point the URL at the master, or use redis+sentinel://.",
+        )
+        return
+    replicas = {name: text for name, text in seen.info.items() if re.fullmatch(r"slave\d+", name)}
+    late = [text for text in replicas.values() if _lag(text) > _LATE_REPLICA or "state=online" not in text]
+    if late:
+        yield Finding(
+            "warning",
+            "replication",
+            f"{len(late)} of {len(replicas)} replicas are more than {_LATE_REPLICA} s behind, or not online.",
+            "Look at the replicas and the network: a failover to one of them would lose the last counts.",
+        )
+    else:
+        noun = "replica" if len(replicas) == 1 else "replicas"
+        yield Finding("ok", "replication", f"It is a master with {len(replicas)} {noun}.")
+
+
+def _lag(replica: str) -> int:
+    found = re.search(r"lag=(\d+)", replica)
+    return int(found[1]) if found else 0
+
+
+def eviction(seen: Seen) -> Iterator[Finding]:
+    """Look whether counts may be evicted, and whether memory is running out."""
+    most, used = seen.number("maxmemory"), seen.number("used_memory")
+    policy, evicted = seen.info.get("maxmemory_policy", "noeviction"), seen.number("evicted_keys")
+    if most and policy not in _HARMLESS_POLICIES:
+        yield Finding(
+            "warning",
+            "eviction",
+            f"maxmemory-policy is {policy}: once {most:,} bytes are full, counts and locks are evicted, and "
+            f"those identifiers begin anew ({evicted:,} keys were evicted so far).",
+            "Set maxmemory-policy to noeviction on a server of its own, or to volatile-ttl.",
+        )
+    elif most and used > _NEARLY_FULL * most:
+        yield Finding(
+            "warning",
+            "eviction",
+            f"{used:,} of {most:,} bytes are in use, and maxmemory-policy is {policy}.",
+            "Raise maxmemory: once it is full, calls fail or counts are evicted.",
+        )
+    else:
+        bound = f"{most:,} bytes" if most else "no maxmemory"
+        yield Finding(
+            "ok", "eviction", f"{used:,} bytes are in use of {bound}; maxmemory-policy is {policy}."
+        )
+
+
+def persistence(seen: Seen) -> Iterator[Finding]:
+    """Look whether the server can save, and what a restart would lose."""
+    failing = [
+        name for name in ("rdb_last_bgsave_status", "aof_last_write_status") if seen.info.get(name) == "err"
+    ]
+    if seen.info.get("loading", "0") != "0":
+        yield Finding("broken", "persistence", "It is loading its data.", "Wait until it has.")
+    elif failing:
+        yield Finding(
+            "warning",
+            "persistence",
+            f"It could not save ({', '.join(failing)}): it may refuse writes with MISCONF.",
+            "Look for a full disk, or for permissions, and at the log of the server.",
+        )
+    elif seen.info.get("aof_enabled") == "1":
+        yield Finding("ok", "persistence", "It appends to a file: a crash loses about a second of counts.")
+    else:
+        yield Finding(
+            "ok",
+            "persistence",
+            "It has no append-only file: a restart loses counts, which suits limits of seconds and minutes, "
+            "but not daily quotas and long locks.",
+        )
+
+
+def clients(seen: Seen) -> Iterator[Finding]:
+    """Look whether connections are running out."""
+    most, connected = seen.number("maxclients"), seen.number("connected_clients")
+    rejected = seen.number("rejected_connections")
+    if most and (connected > _NEARLY_FULL * most or rejected):
+        yield Finding(
+            "warning",
+            "connections",
+            f"{connected:,} of {most:,} connections are open, and {rejected:,} were rejected so far.",
+            "Raise maxclients: each process opens up to three.",
+        )
+
+
+def cluster(server: Server, place: Place) -> Iterator[Finding]:
+    """Look whether all slots are served, and what may be in one call."""
+    if "+cluster" not in place.url.partition("://")[0]:
+        return
+    answer = _asked(server, "CLUSTER", "INFO")
+    if isinstance(answer, Exception):
+        yield Finding("unknown", "cluster", f"This user may not ask CLUSTER INFO ({answer}).", "")
+        return
+    told = read_info(answer)
+    served = int(told.get("cluster_slots_ok", "0"))
+    if told.get("cluster_state") != "ok" or served < _SLOTS:
+        yield Finding(
+            "broken",
+            "cluster",
+            f"The cluster's state is {told.get('cluster_state')}; {served:,} of {_SLOTS:,} slots are served.",
+            "Bring the missing nodes back, or assign their slots.",
+        )
+    else:
+        yield Finding("ok", "cluster", f"All {_SLOTS:,} slots are served.")
+
+
+def memory_per_key(server: Server, place: Place) -> Iterator[Finding]:
+    """Measure some keys of the store."""
+    pattern, keys, cursor = KeyNames(place).pattern(None), [], b"0"
+    for _ in range(10):
+        answer = _asked(server, "SCAN", cursor, "MATCH", pattern, "COUNT", 100)
+        if isinstance(answer, Exception):
+            yield Finding("unknown", "memory", "This user may not run SCAN, so no key was measured.")
+            return
+        cursor, found = answer
+        keys += found
+        if cursor == b"0" or len(keys) >= 20:
+            break
+    sizes = [_asked(server, "MEMORY", "USAGE", key) for key in keys[:20]]
+    measured = [size for size in sizes if isinstance(size, int)]
+    if measured:
+        mean = sum(measured) / len(measured)
+        yield Finding(
+            "ok", "memory", f"A key takes {mean:,.0f} bytes, as the mean of {len(measured)} of them."
+        )
+    else:
+        why = "there is none" if not keys else "this user may not run MEMORY USAGE"
+        yield Finding("ok" if not keys else "unknown", "memory", f"No key was measured: {why}.")

@@ -1,0 +1,101 @@
+"""What the doctor looks at in shared memory."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from overlimit import Limiter
+from overlimit.command_line.operating.doctor.findings import Finding
+from overlimit.stores import SharedMemoryStore
+
+_LITTLE_ROOM = 0.05
+
+
+def findings_in(store: SharedMemoryStore) -> Iterator[Finding]:
+    """Examine a file that exists and can be used."""
+    stats = store.stats()
+    yield from _damage(stats["damaged"])
+    yield from _crowd(stats["crowded"])
+    alive, attached = stats["processes"]["alive"], stats["processes"]["attached"]
+    told = f"{len(store):,} keys are kept; {alive} processes use it, this one included"
+    yield Finding(
+        "ok", "processes", f"{told}." if alive == attached else f"{told}, and {attached - alive} died."
+    )
+    yield from _room(Path(store.path).parent)
+    yield from _mode(store)
+
+
+def live_call(store: SharedMemoryStore) -> Finding:
+    """Make a call that counts, and forget it."""
+    limiter = Limiter("1/hour", name=f"overlimit-doctor-{secrets.token_hex(6)}", store=store)
+    answers = [limiter.hit("x").allowed, limiter.hit("x").allowed]
+    limiter.reset("x")
+    if answers == [True, False]:
+        return Finding("ok", "call", "A call was counted, the next one refused, and both are forgotten.")
+    return Finding(
+        "broken", "call", f"Two calls under 1/hour were admitted as {answers}.", "Report this as a bug."
+    )
+
+
+@contextmanager
+def beside(store: SharedMemoryStore) -> Iterator[SharedMemoryStore]:
+    """Make a small shared memory in the same directory, and remove it in the end."""
+    path = Path(store.path).parent / f"overlimit-doctor-{secrets.token_hex(6)}"
+    own = SharedMemoryStore(path, max_keys=1000, max_bytes=1 << 18)
+    try:
+        yield own
+    finally:
+        own.unlink()
+
+
+def _damage(damaged: int) -> Iterator[Finding]:
+    if damaged:
+        yield Finding(
+            "broken",
+            "damage",
+            f"{damaged} parts of it are damaged, and grant nothing any more.",
+            "Remove it with `overlimit shm remove`, and restart all processes that use it.",
+        )
+    else:
+        yield Finding("ok", "damage", "No part of it is known to be damaged.")
+
+
+def _crowd(crowded: int) -> Iterator[Finding]:
+    if crowded:
+        yield Finding(
+            "warning",
+            "room",
+            f"It was full: in {crowded:,} decisions identifiers shared counts, and some were refused early.",
+            "Make it anew with a larger max_keys or max_bytes.",
+        )
+    else:
+        yield Finding("ok", "room", "It was never full.")
+
+
+def _room(directory: Path) -> Iterator[Finding]:
+    room = os.statvfs(directory)
+    share = room.f_bavail / room.f_blocks if room.f_blocks else 1.0
+    if share < _LITTLE_ROOM:
+        yield Finding(
+            "warning",
+            "file system",
+            f"{share:.1%} of {directory} is free.",
+            "Give it more room, or remove what is not used: `overlimit shm list` shows what there is.",
+        )
+
+
+def _mode(store: SharedMemoryStore) -> Iterator[Finding]:
+    mode = os.stat(store.path).st_mode & 0o777
+    if mode & 0o002:
+        yield Finding(
+            "warning",
+            "permissions",
+            f"Everybody may change counts: its mode is {mode:o}.",
+            "Make it 600 or 660.",
+        )
+    else:
+        yield Finding("ok", "permissions", f"Its mode is {mode:o}.")

@@ -1,0 +1,96 @@
+"""How a command ends that asks a server: what went wrong, in a line for people and in JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import IO, Any, ParamSpec
+
+import click
+
+from overlimit.command_line.failures import WrongUsage, as_written
+from overlimit.command_line.operating.places import Place, without_secrets
+from overlimit.command_line.output import print_json
+from overlimit.errors import InvalidLimit, StoreError, StoreTimeout, StoreUnavailable
+
+P = ParamSpec("P")
+
+FINE, REFUSED = 0, 1
+_ANSWERED = ' answered "'
+
+
+class NoAnswer(click.ClickException):
+    """The server is ``"unreachable"``, or it is ``"broken"``: it answers, and cannot be used. Exit code 2."""
+
+    exit_code = 2
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print what went wrong, to the standard error unless a file is given."""
+        click.echo(f"{self.status}: {self.message}", file=file, err=file is None)
+
+
+def asks_store(run: Callable[P, int]) -> Callable[P, int]:
+    """Add ``--json`` to a command, and say what went wrong, without a traceback."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one object of JSON.")
+    @wraps(run)
+    def asking(*args: P.args, **options: P.kwargs) -> int:
+        try:
+            return run(*args, **options)
+        except Exception as caught:
+            error = _explained(caught, options.get("place"))
+            status = status_of(error)
+            if status is None:
+                raise usage_of(error) from None
+            message = message_of(error)
+            if options["as_json"]:
+                print_json({"status": status, "message": message})
+            raise NoAnswer(status, message) from None
+
+    return asking
+
+
+def _explained(error: Exception, place: object) -> Exception:
+    """Return what the store says where a connection failed, since it says why and what to do."""
+    if status_of(error) != "unreachable" or isinstance(error, StoreError) or not isinstance(place, Place):
+        return error
+    try:
+        place.store.ping()
+    except StoreError as explained:
+        return explained
+    return error
+
+
+def status_of(error: Exception) -> str | None:
+    """Return ``"unreachable"`` or ``"broken"`` for the error of a store; None: it is of something else."""
+    if isinstance(error, StoreError):
+        # A server that says it cannot serve now, as when its memory is full, is there.
+        is_lost = isinstance(error, (StoreTimeout, StoreUnavailable)) and _ANSWERED not in str(error)
+        return "unreachable" if is_lost else "broken"
+    if not type(error).__module__.startswith("redis."):
+        return None
+    from redis import exceptions
+
+    is_refused = isinstance(error, exceptions.AuthenticationError)
+    is_lost = isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError))
+    return "unreachable" if is_lost and not is_refused else "broken"
+
+
+def message_of(error: Exception) -> str:
+    """Return what an error says, in one line and without secrets."""
+    return without_secrets(" ".join(str(error).split())) or type(error).__name__
+
+
+def usage_of(error: Exception) -> Exception:
+    """Return the error of a wrong argument as the command line reports it; others as they are."""
+    if isinstance(error, (InvalidLimit, ValueError, TypeError)):
+        return WrongUsage(without_secrets(str(error)))
+    if isinstance(error, ImportError) and error.name == "redis":
+        return WrongUsage("the command line needs redis: pip install 'overlimit[cli]' brings it")
+    if isinstance(error, OSError) and error.filename:
+        return WrongUsage(as_written(error))
+    return error

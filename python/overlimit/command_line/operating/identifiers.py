@@ -1,0 +1,189 @@
+"""``overlimit show``, ``reset``, ``lock`` and ``unlock``: one identifier in one policy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from overlimit import Limiter, _core
+from overlimit._messages.texts import printable
+from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
+from overlimit.command_line.operating.key_names import KeyNames, as_bytes, from_terminal
+from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
+from overlimit.command_line.operating.places import Place, url_argument
+from overlimit.command_line.operating.servers import server_of, servers_of
+from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
+from overlimit.command_line.operating.tables import print_rows, span
+from overlimit.command_line.operating.values import Value, decoded
+from overlimit.command_line.operating.walking import found_in, values_of
+from overlimit.command_line.output import print_json
+from overlimit.errors import StoreConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ANY_LIMIT = "1/second"
+"""A lock and a reset concern all limits of an identifier, whichever the limiter has."""
+
+
+def _about_one(run: F) -> F:
+    """Add the arguments that say whom a command is about."""
+    run = click.option("--policy", metavar="P", required=True, help="The name of the limiter.")(run)
+    return url_argument(click.argument("identifier", metavar="ID")(run))
+
+
+_SHOW_EXAMPLES = """
+\b
+Examples:
+  overlimit show redis://localhost:6379/0 --policy login user:42
+  overlimit show shm://myapp --policy login --limits "5/minute; 100/day" user:42 --json
+"""
+
+
+@click.command(epilog=_SHOW_EXAMPLES, short_help="Show all that is kept of an identifier.")
+@_about_one
+@limits_option
+@asks_store
+def show(place: Place, identifier: str, policy: str, limits: tuple[str, ...], as_json: bool) -> int:
+    """Show every record that the store at URL keeps of an identifier in a policy, by tag and in words.
+
+    A record says which limit it is of only by a hash, the tag. So without --limits, what the limit is is told
+    by the shape of the record, and marked with a question mark. Nothing is charged. The exit code is 1 if
+    nothing is kept.
+    """
+    known = by_tag(limits_of(limits))
+    place.require()
+    key, value, now = _kept(place, policy, identifier)
+    if value is None:
+        if as_json:
+            print_json({"status": "unknown", "key": key, "records": [], "lock": None})
+        else:
+            click.echo(f"Nothing is kept of {printable(identifier)} in {policy}.")
+        return REFUSED
+    read = readings_of(value, known, now)
+    if as_json:
+        print_json(_told(key, value, read, now))
+    else:
+        _print(key, value, read, now)
+    return FINE
+
+
+def _kept(place: Place, policy: str, identifier: str) -> tuple[str, Value | None, int]:
+    """Return the name of a key, what is kept under it, and the time."""
+    if not _core.is_key_name(policy):
+        raise ValueError(f"the name of a policy has {_core.KEY_NAME_RULE}, and {policy!r} is none")
+    store = place.shared_memory
+    if store is not None:
+        now = time.time_ns() // 1000
+        kept = store._key(policy, as_bytes(identifier))
+        found = None if kept is None else found_in(kept, policy, now)
+        return (found.identifier, found.value, now) if found else ("", None, now)
+    key = KeyNames(place).key(policy, identifier)
+    with servers_of(place) as servers:
+        server = server_of(servers, key)
+        (held,) = values_of(server, [key])
+        name = key.decode("utf-8", "backslashreplace")
+        if held is None:
+            return name, None, server.now()
+        value = decoded(held) if isinstance(held, bytes) else None
+        if value is None:
+            raise StoreConfigError(f"the key {name} holds what overlimit has not written; a hit replaces it")
+        return name, value, server.now()
+
+
+def _print(key: str, value: Value, read: list[Reading], now: int) -> None:
+    click.echo(f"{printable(key)}, kept since {span(now - value.created_at)} ago\n")
+    rows = (
+        (each.name, each.record.tag_shown, span(each.record.expires_at - now), each.words) for each in read
+    )
+    print_rows(("limit", "tag", "expires in", "state"), rows, texts=4)
+    lock = value.lock(now)
+    if lock is None:
+        return
+    left = lock.left(now)
+    held = f"Locked for another {span(left)}" if left else "Not locked any more"
+    click.echo(f"\n{held}; {'set by hand' if lock.is_by_hand else 'set by a penalty'}, level {lock.level}.")
+
+
+def _told(key: str, value: Value, read: list[Reading], now: int) -> dict[str, Any]:
+    lock = value.lock(now)
+    states = [
+        told_reading(each, now) | {"state": each.record.state, "cells": each.record.cells} for each in read
+    ]
+    return {
+        "status": "locked" if value.locked_for(now) else "ok",
+        "key": key,
+        "kept_for": (now - value.created_at) / 1e6,
+        "records": states,
+        "lock": None
+        if lock is None
+        else {
+            "left": lock.left(now) / 1e6,
+            "by": "hand" if lock.is_by_hand else "penalty",
+            "level": lock.level,
+        },
+    }
+
+
+_RESET_EXAMPLES = """
+\b
+Example:
+  overlimit reset redis://localhost:6379/0 --policy login user:42
+"""
+
+
+@click.command(epilog=_RESET_EXAMPLES, short_help="Forget an identifier, and lift its lock.")
+@_about_one
+@asks_store
+def reset(place: Place, identifier: str, policy: str, as_json: bool) -> int:
+    """Forget all that the store at URL keeps of an identifier in a policy: counts, lock and level."""
+    place.require()
+    _core._reset(place.store, policy, (from_terminal(identifier),))
+    return _done(f"{printable(identifier)} begins anew in {policy}.", as_json)
+
+
+_LOCK_EXAMPLES = """
+\b
+Example:
+  overlimit lock redis://localhost:6379/0 --policy login user:42 3600
+"""
+
+
+@click.command(epilog=_LOCK_EXAMPLES, short_help="Refuse an identifier for some time.")
+@_about_one
+@click.argument("seconds", type=click.FloatRange(min=0, min_open=True))
+@asks_store
+def lock(place: Place, identifier: str, seconds: float, policy: str, as_json: bool) -> int:
+    """Refuse all calls of an identifier in a policy for so many seconds, from now on."""
+    limiter = Limiter(_ANY_LIMIT, name=policy, store=place.store)
+    place.require()
+    limiter.lock(from_terminal(identifier), seconds)
+    return _done(f"{printable(identifier)} is locked in {policy} for {span(seconds * 1e6)}.", as_json)
+
+
+_UNLOCK_EXAMPLES = """
+\b
+Example:
+  overlimit unlock redis://localhost:6379/0 --policy login user:42
+"""
+
+
+@click.command(epilog=_UNLOCK_EXAMPLES, short_help="Lift the lock of an identifier.")
+@_about_one
+@asks_store
+def unlock(place: Place, identifier: str, policy: str, as_json: bool) -> int:
+    """Lift the lock of an identifier in a policy. Its counts, and the level of its penalty, stay."""
+    limiter = Limiter(_ANY_LIMIT, name=policy, store=place.store)
+    place.require()
+    limiter.unlock(from_terminal(identifier))
+    return _done(f"{printable(identifier)} is not locked in {policy}.", as_json)
+
+
+def _done(sentence: str, as_json: bool) -> int:
+    if as_json:
+        print_json({"status": "ok", "message": sentence})
+    else:
+        click.echo(sentence)
+    return FINE

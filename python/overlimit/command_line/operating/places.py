@@ -1,0 +1,144 @@
+"""The store that a command asks, by its URL, which is never printed with what is secret in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from overlimit._options import hash_tag_of, truth_of
+from overlimit.errors import StoreConfigError
+from overlimit.stores import RedisStore, SharedMemoryStore
+
+_OF_PROCESS = (
+    "memory:// is the memory of one process, into which no other can look: ask a store that processes share, "
+    "such as shm://myapp or redis://localhost:6379/0"
+)
+_IN_SHARED_MEMORY = re.compile(r"overlimit-(?P<user>[0-9]+)-(?P<name>.+)-v(?P<version>[0-9]+)")
+_DIRECTORY = Path("/dev/shm")
+_BEGINNINGS = ("redis://localhost:6379/0", "rediss://", "redis+sentinel://", "redis+cluster://", "unix:///")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where limits are counted: a store, and the URL by which it was named."""
+
+    url: str
+    store: RedisStore | SharedMemoryStore
+
+    def __repr__(self) -> str:
+        return f"Place({self.store.endpoint!r})"
+
+    @property
+    def shared_memory(self) -> SharedMemoryStore | None:
+        """The store, if it is shared memory."""
+        return self.store if isinstance(self.store, SharedMemoryStore) else None
+
+    @property
+    def redis(self) -> RedisStore:
+        """The store, if it is not."""
+        assert isinstance(self.store, RedisStore)
+        return self.store
+
+    @property
+    def prefix(self) -> str:
+        """What keys on Redis begin with."""
+        return str(self.redis._shown["prefix"])
+
+    @property
+    def hash_tag(self) -> str:
+        """What keys share: ``"none"``, ``"policy"`` or ``"prefix"``."""
+        return hash_tag_of(self.redis._shown["hash_tag"])
+
+    @property
+    def hashes_identifiers(self) -> bool:
+        """Whether keys hold the hashes of all identifiers."""
+        return truth_of("hash_identifiers", self.redis._shown["hash_identifiers"])
+
+    def require(self) -> None:
+        """Raise StoreConfigError for shared memory that does not exist, which a call would make."""
+        store = self.shared_memory
+        if store is None or store.is_created:
+            return
+        others = store.paths_of_others()
+        hint = f"; another user has {', '.join(others)}" if others else ""
+        raise StoreConfigError(f"there is no shared memory {store.path}{hint}")
+
+
+if TYPE_CHECKING:
+    _UrlType = click.ParamType[Place]
+else:
+    _UrlType = click.ParamType
+
+
+class StoreUrl(_UrlType):
+    """The URL of a store, or ``env:NAME`` for the one in an environment variable."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        """Return the place of a URL."""
+        if isinstance(value, Place):
+            return value
+        url = self._from_environment(value, param, ctx) if value.startswith("env:") else value
+        if url.startswith("memory:"):
+            self.fail(_OF_PROCESS, param, ctx)
+        try:
+            store = SharedMemoryStore.from_url(url) if url.startswith("shm://") else RedisStore(url)
+        except (ValueError, TypeError, StoreConfigError) as error:
+            self.fail(without_secrets(str(error)), param, ctx)
+        return Place(url, store)
+
+    def _from_environment(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        name = value.removeprefix("env:")
+        if name not in os.environ:
+            self.fail(f"there is no environment variable {name}", param, ctx)
+        return os.environ[name]
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the shared memories of this user, and how other URLs begin."""
+        own = [f"shm://{each.name}" for each in shared_memory_files() if each.is_current]
+        return [CompletionItem(each) for each in (*own, *_BEGINNINGS) if each.startswith(incomplete)]
+
+
+@dataclass(frozen=True)
+class SharedMemoryFile:
+    """A file in which limits are counted, by its name in the directory of shared memory."""
+
+    path: Path
+    user: int
+    name: str
+    version: int
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this user and this version of overlimit can open it by its name."""
+        return self.path == Path(SharedMemoryStore(self.name).path)
+
+
+def shared_memory_files() -> list[SharedMemoryFile]:
+    """Return the files that were made by name, of all users."""
+    if not _DIRECTORY.is_dir():
+        return []
+    found = ((path, _IN_SHARED_MEMORY.fullmatch(path.name)) for path in sorted(_DIRECTORY.iterdir()))
+    return [
+        SharedMemoryFile(path, int(parts["user"]), parts["name"], int(parts["version"]))
+        for path, parts in found
+        if parts is not None
+    ]
+
+
+def without_secrets(text: str) -> str:
+    """Return a text without the user, password and key of a URL in it."""
+    text = re.sub(r"://.*@", "://", text)
+    return re.sub(r"(ssl_(?:password|keyfile|ca_data)=)[^&\s'\"]*", r"\1...", text)
+
+
+url_argument = click.argument("place", metavar="URL", type=StoreUrl())

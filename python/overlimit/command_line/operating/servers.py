@@ -1,0 +1,137 @@
+"""Connections to the servers of a store on Redis, to ask what no limiter asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from overlimit.command_line.operating.places import Place
+from overlimit.errors import StoreUnavailable
+from overlimit.stores.redis import _OPTIONS
+from overlimit.stores.redis_url import RedisUrl
+from overlimit.stores.tls import TLS_DEFAULTS
+
+_TIMEOUT = 2.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server, and the slots that are its own in a cluster."""
+
+    name: str
+    client: Any  # of redis-py, whose commands have no types
+    slots: tuple[tuple[int, int], ...] = ()
+
+    def ask(self, *words: str | bytes | int) -> Any:
+        """Send a command, and return the reply as it comes."""
+        return self.client.execute_command(*words)
+
+    def now(self) -> int:
+        """Return the server's time in microseconds."""
+        seconds, microseconds = map(int, self.ask("TIME"))
+        return seconds * 1_000_000 + microseconds
+
+
+@contextmanager
+def servers_of(place: Place) -> Iterator[list[Server]]:
+    """Connect to the server of a store, or to each master of its cluster."""
+    with ExitStack() as opened:
+        connections = _Connections(place, opened)
+        yield list(connections.masters())
+
+
+def server_of(servers: list[Server], key: bytes) -> Server:
+    """Return the server on which a key is."""
+    if len(servers) == 1:
+        return servers[0]
+    from redis.crc import key_slot
+
+    slot = key_slot(key)
+    for server in servers:
+        if any(first <= slot <= last for first, last in server.slots):
+            return server
+    raise StoreUnavailable(f"no node of the cluster serves slot {slot}")
+
+
+def _no_retry() -> Any:
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    return Retry(NoBackoff(), 0)
+
+
+class _Connections:
+    def __init__(self, place: Place, opened: ExitStack) -> None:
+        self._where = RedisUrl.read(place.url, _OPTIONS)
+        self._opened = opened
+        given = {name: self._where.options.get(name, value) for name, value in TLS_DEFAULTS.items()}
+        if isinstance(given["ssl_check_hostname"], str):
+            given["ssl_check_hostname"] = given["ssl_check_hostname"].lower() in ("true", "1", "yes")
+        if given["ssl_cert_reqs"] == "none":
+            given["ssl_check_hostname"] = False
+        self._tls = {"ssl": True, **given} if self._where.has_tls else {}
+
+    def masters(self) -> Iterator[Server]:
+        if self._where.layout == "cluster":
+            yield from self._of_cluster()
+        elif self._where.layout == "unix":
+            client = self._client(unix_socket_path=self._where.unix_path)
+            yield Server(self._where.unix_path, client)
+        elif self._where.layout == "sentinel":
+            yield self._server(*self._announced())
+        else:
+            yield self._server(*self._where.hosts[0])
+
+    def _server(self, host: str, port: int, slots: tuple[tuple[int, int], ...] = ()) -> Server:
+        return Server(f"{host}:{port}", self._client(host=host, port=port, **self._tls), slots)
+
+    def _client(self, **where: Any) -> Any:
+        import redis
+
+        client = redis.Redis(
+            **where,
+            db=self._where.database,
+            username=self._where.username or None,
+            password=self._where.password or None,
+            socket_timeout=_TIMEOUT,
+            socket_connect_timeout=_TIMEOUT,
+            retry=_no_retry(),
+            protocol=2,
+        )
+        client.response_callbacks.clear()
+        self._opened.callback(client.close)
+        return client
+
+    def _announced(self) -> tuple[str, int]:
+        """Return where the sentinels say that the master is."""
+        from redis import sentinel
+
+        make: Any = sentinel.Sentinel
+        options = {"socket_timeout": _TIMEOUT, "retry": _no_retry(), **self._tls}
+        sentinels = make(self._where.hosts, sentinel_kwargs=options)
+        for client in sentinels.sentinels:
+            self._opened.callback(client.close)
+        host, port = sentinels.discover_master(self._where.service)
+        return str(host), int(port)
+
+    def _of_cluster(self) -> Iterator[Server]:
+        owned: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        for first, last, (host, port, *_), *_ in self._slots():
+            owned.setdefault((host.decode(), port), []).append((first, last))
+        for (host, port), slots in sorted(owned.items()):
+            yield self._server(host, port, tuple(slots))
+
+    def _slots(self) -> list[Any]:
+        """Return the slots as the first node says that answers."""
+        from redis.exceptions import ConnectionError, TimeoutError
+
+        for number, (host, port) in enumerate(self._where.hosts, 1):
+            try:
+                slots: list[Any] = self._server(host, port).ask("CLUSTER", "SLOTS")
+                return slots
+            except (ConnectionError, TimeoutError):
+                if number == len(self._where.hosts):
+                    raise
+        return []

@@ -1,0 +1,131 @@
+"""``overlimit shm``: the shared memories of this host."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from typing import Any
+
+import click
+
+from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
+from overlimit.command_line.operating.places import Place, SharedMemoryFile, shared_memory_files, url_argument
+from overlimit.command_line.operating.tables import print_rows, span
+from overlimit.command_line.output import print_json
+from overlimit.stores import SharedMemoryStore
+
+
+@click.group(short_help="List, look at and remove the shared memories of this host.")
+def shm() -> None:
+    """List, look at and remove the shared memories of this host, which shm:// URLs name."""
+
+
+@shm.command("list", short_help="List the shared memories of all users.")
+@asks_store
+def list_files(as_json: bool) -> int:
+    """List the shared memories in /dev/shm, of all users and versions.
+
+    Those at paths of their own, such as shm:///run/limits/myapp, are not listed.
+    """
+    files = [_told(each) for each in shared_memory_files() if each.path.exists()]
+    if as_json:
+        print_json({"status": "ok", "files": files})
+        return FINE
+    columns = ("url", "user", "version", "bytes", "mode", "changed", "keys", "processes")
+    print_rows(columns, map(_row, files))
+    return FINE
+
+
+def _told(file: SharedMemoryFile) -> dict[str, Any]:
+    status = file.path.stat()
+    opened = _opened(file) if file.is_current and status.st_uid == os.geteuid() else None
+    return {
+        "url": f"shm://{file.name}",
+        "path": str(file.path),
+        "user": file.user,
+        "version": file.version,
+        "bytes": status.st_size,
+        "mode": f"{stat.S_IMODE(status.st_mode):o}",
+        "age": time.time() - status.st_mtime,
+        "keys": None if opened is None else len(opened),
+        "processes": None if opened is None else _others(opened),
+    }
+
+
+def _opened(file: SharedMemoryFile) -> SharedMemoryStore:
+    return SharedMemoryStore(file.name)
+
+
+def _others(store: SharedMemoryStore) -> int:
+    """Return how many processes use the file, besides this one."""
+    return max(0, store.stats()["processes"]["alive"] - 1)
+
+
+def _row(file: dict[str, Any]) -> tuple[object, ...]:
+    known = ("-" if file[name] is None else f"{file[name]:,}" for name in ("keys", "processes"))
+    return (
+        *(file["url"], file["user"], file["version"], f"{file['bytes']:,}", file["mode"]),
+        *(f"{span(file['age'] * 1e6)} ago", *known),
+    )
+
+
+@shm.command("show", short_help="Look at one of them.")
+@url_argument
+@asks_store
+def show_file(place: Place, as_json: bool) -> int:
+    """Show how a shared memory is doing: its size, keys and processes, and whether it is damaged."""
+    store = _shared_memory(place)
+    stats = store.stats()
+    told = {
+        "path": store.path,
+        "bytes": os.stat(store.path).st_size,
+        "keys": len(store),
+        "processes": _others(store),
+        "died": stats["processes"]["attached"] - stats["processes"]["alive"],
+        "crowded": stats["crowded"],
+        "damaged": stats["damaged"],
+    }
+    if as_json:
+        print_json({"status": "ok", **told})
+    else:
+        print_rows(("what", "value"), told.items(), texts=2)
+    return FINE
+
+
+@shm.command("remove", short_help="Remove one of them.")
+@url_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@asks_store
+def remove_file(place: Place, yes: bool, as_json: bool) -> int:
+    """Remove a shared memory, with all counts and locks in it.
+
+    Processes that use it keep it, while new ones make another, so that together they admit more: restart all
+    of them.
+    """
+    store = _shared_memory(place)
+    others = _others(store)
+    if not yes:
+        if as_json:
+            raise click.UsageError("--json asks nothing, and so needs --yes")
+        question = f"{store.path} has {len(store):,} keys, and {others} processes use it. Remove it?"
+        if not click.confirm(question):
+            click.echo("Nothing is removed.")
+            return REFUSED
+    store.unlink()
+    message = f"{store.path} is removed."
+    if others:
+        message += f" Restart the {others} processes that use it: until then, limits do not hold."
+    if as_json:
+        print_json({"status": "ok", "message": message, "processes": others})
+    else:
+        click.echo(message)
+    return FINE
+
+
+def _shared_memory(place: Place) -> SharedMemoryStore:
+    store = place.shared_memory
+    if store is None:
+        raise click.UsageError("this command is about shared memory, whose URL begins with shm://")
+    place.require()
+    return store

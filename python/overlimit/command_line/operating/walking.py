@@ -1,0 +1,155 @@
+"""A bounded walk over what a store keeps, in small steps with pauses, so that calls are hardly delayed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from overlimit.command_line.operating.key_names import KeyNames
+from overlimit.command_line.operating.places import Place
+from overlimit.command_line.operating.servers import Server, servers_of
+from overlimit.command_line.operating.values import Record, Value, decoded
+from overlimit.stores import SharedMemoryStore
+
+if TYPE_CHECKING:
+    from overlimit._core import _Key
+
+KEYS = 200_000
+"""How many keys a walk looks at, unless it is told otherwise."""
+
+_KEYS_A_STEP = 200
+_PAUSE = 0.001
+_MOST_BYTES = 1 << 20
+_BUCKETS_A_STEP = 64
+_FIRST_BUCKET = 2**62
+_HASHED = (
+    "Shared memory keeps no identifiers, only hashes of them: `overlimit show URL --policy P ID` prints the "
+    "hash of an identifier."
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A key that was found, as it was at that moment."""
+
+    policy: str
+    identifier: str
+    value: Value
+    now: int
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What tells it from other keys."""
+        return self.policy, self.identifier
+
+
+class Walk:
+    """A walk, and how far it came."""
+
+    def __init__(self, place: Place, policy: str | None = None, most: int = KEYS) -> None:
+        self._place = place
+        self._policy = policy
+        self._most = most
+        self.looked_at = 0
+        self.foreign = 0
+        self.is_complete = True
+        self._steps_left = 0
+
+    def __iter__(self) -> Iterator[Found]:
+        self.looked_at, self.foreign, self.is_complete = 0, 0, True
+        store = self._place.shared_memory
+        return self._in_redis() if store is None else self._in_shared_memory(store)
+
+    @property
+    def summary(self) -> str:
+        """How far it came, in a sentence or a few."""
+        told = f"{self.looked_at:,} keys were looked at"
+        told += "." if self.is_complete else ", which is not all: --keys raises the bound."
+        if self.foreign:
+            told += f" {self.foreign:,} of them are not overlimit's."
+        return f"{told} {_HASHED}" if self._place.shared_memory is not None else told
+
+    def told(self) -> dict[str, object]:
+        """Return the same for JSON."""
+        told: dict[str, object] = {
+            "looked_at": self.looked_at,
+            "is_complete": self.is_complete,
+            "foreign": self.foreign,
+        }
+        return told | {"identifiers_are_hashes": self._place.shared_memory is not None}
+
+    def _in_redis(self) -> Iterator[Found]:
+        names = KeyNames(self._place)
+        with servers_of(self._place) as servers:
+            self._steps_left = 2 * self._most // _KEYS_A_STEP + len(servers)
+            for server in servers:
+                now = server.now()
+                for key, value in self._values(server, names.pattern(self._policy)):
+                    name = names.read(key)
+                    read = decoded(value) if isinstance(value, bytes) else None
+                    if name is None or read is None:
+                        self.foreign += value is not None
+                        continue
+                    yield Found(name.policy, name.shown, read, now)
+
+    def _values(self, server: Server, pattern: str) -> Iterator[tuple[bytes, object]]:
+        seen: set[bytes] = set()
+        cursor = b"0"
+        while True:
+            # Keys of others are stepped over, too, and a table may be half empty.
+            if self._is_over() or self._steps_left == 0:
+                self.is_complete = False
+                return
+            self._steps_left -= 1
+            cursor, keys = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _KEYS_A_STEP)
+            fresh = [key for key in keys if key not in seen]
+            seen.update(fresh)
+            self.looked_at += len(fresh)
+            yield from zip(fresh, values_of(server, fresh), strict=True)
+            if cursor == b"0":
+                return
+            time.sleep(_PAUSE)
+
+    def _is_over(self) -> bool:
+        if self.looked_at >= self._most:
+            self.is_complete = False
+        return not self.is_complete
+
+    def _in_shared_memory(self, store: SharedMemoryStore) -> Iterator[Found]:
+        wanted = None if self._policy is None else store._policy_digest(self._policy)
+        for shard in range(store._shards):
+            below = _FIRST_BUCKET
+            while below > 0 and not self._is_over():
+                below, keys = store._keys(shard, below, _BUCKETS_A_STEP)
+                self.looked_at += len(keys)
+                now = time.time_ns() // 1000
+                for key in keys:
+                    if wanted in {None, key[1]}:
+                        yield found_in(key, self._policy, now)
+                time.sleep(_PAUSE / 4)
+
+
+def found_in(key: _Key, policy: str | None, now: int) -> Found:
+    """Return a key of shared memory, whose policy is known by a hash unless it was asked for."""
+    hashed, digest, created_at, is_shared, records = key
+    value = Value(created_at, [Record(*record) for record in records])
+    shown = "(shared by identifiers without room of their own)" if is_shared else f"#{hashed}"
+    return Found(policy or f"#{digest:016x}", shown, value, now)
+
+
+def values_of(server: Server, keys: list[bytes]) -> list[object]:
+    """Return what keys hold, or the error of each of which nothing can be read; None: it is gone."""
+    values = _pipelined(server, [("GETRANGE", key, 0, _MOST_BYTES - 1) for key in keys])
+    if any(type(each).__name__ == "NoPermissionError" for each in values):
+        values = _pipelined(server, [("GET", key) for key in keys])
+    return [each or None for each in values]
+
+
+def _pipelined(server: Server, commands: list[tuple[str | bytes | int, ...]]) -> list[object]:
+    pipeline = server.client.pipeline(transaction=False)
+    for command in commands:
+        pipeline.execute_command(*command)
+    answers: list[object] = pipeline.execute(raise_on_error=False)
+    return answers

@@ -1,0 +1,178 @@
+"""``overlimit watch``: what is charged under each policy, by looking at the states again and again."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+
+import click
+
+from overlimit.command_line.operating.doctor.redis_checks import read_info
+from overlimit.command_line.operating.endings import FINE, asks_store
+from overlimit.command_line.operating.listing import keys_option, policy_option
+from overlimit.command_line.operating.places import Place, url_argument
+from overlimit.command_line.operating.servers import servers_of
+from overlimit.command_line.operating.shapes import algorithm_of, growth
+from overlimit.command_line.operating.tables import amount, print_rows
+from overlimit.command_line.operating.walking import Found, Walk
+from overlimit.command_line.output import print_json
+
+_KEYS = 20_000  # which are kept between two looks
+_EXAMPLES = """
+\b
+Examples:
+  overlimit watch redis://localhost:6379/0
+  overlimit watch shm://myapp --policy login --every 5
+  overlimit watch env:REDIS_URL --count 12 --json
+"""
+
+
+@dataclass
+class Row:
+    """What became of a policy since the look before."""
+
+    policy: str
+    identifiers: int = 0
+    charged: float = 0.0
+    locked: int = 0
+    newly_locked: int = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A look at all policies; of Redis also what the server counted since the look before."""
+
+    time: str
+    seconds: float
+    calls: int | None
+    writes: int | None
+    policies: list[Row]
+
+
+@click.command(epilog=_EXAMPLES, short_help="Watch what is charged under each policy.")
+@url_argument
+@policy_option
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds between two looks.",
+)
+@click.option(
+    "--count", type=click.IntRange(min=1), metavar="N", help="Look so many times; otherwise until Ctrl-C."
+)
+@keys_option(_KEYS)
+@asks_store
+def watch(place: Place, policy: str | None, every: float, count: int | None, keys: int, as_json: bool) -> int:
+    """Watch what is charged under each policy of the store at URL, until Ctrl-C.
+
+    It looks at the states of all identifiers, and tells from them what was charged since the look before: at
+    least so much, since what drains from a bucket meanwhile is not seen. A refused call writes nothing, so
+    states do not show refusals, except by the locks that penalties set. Redis also counts the calls and the
+    writes of all its clients: calls that wrote nothing were refused, or peeks.
+    """
+    if as_json and count is None:
+        raise click.UsageError("--json prints one object at the end, and so needs --count")
+    place.require()
+    walk = Walk(place, policy, keys)
+    samples = []
+    for sample in _samples(place, walk, every, count):
+        if as_json:
+            samples.append(asdict(sample))
+        else:
+            _print(sample)
+    if as_json:
+        print_json({"status": "ok", **walk.told(), "samples": samples})
+    else:
+        click.echo(f"\n{walk.summary}")
+    return FINE
+
+
+def _samples(place: Place, walk: Walk, every: float, count: int | None) -> Iterator[Sample]:
+    before, counted, began = {each.name: each for each in walk}, _server_counts(place), time.monotonic()
+    while count is None or count > 0:
+        time.sleep(every)
+        after, counts, now = {each.name: each for each in walk}, _server_counts(place), time.monotonic()
+        calls, writes = _difference(counted, counts)
+        when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        yield Sample(when, now - began, calls, writes, _rows(before, after))
+        before, counted, began = after, counts, now
+        count = None if count is None else count - 1
+
+
+def _difference(
+    before: tuple[int, int] | None, after: tuple[int, int] | None
+) -> tuple[int, int] | tuple[None, None]:
+    if before is None or after is None:
+        return None, None
+    return after[0] - before[0], after[1] - before[1]
+
+
+def _rows(before: dict[tuple[str, str], Found], after: dict[tuple[str, str], Found]) -> list[Row]:
+    rows: dict[str, Row] = {}
+    looked_at = max((each.now for each in before.values()), default=0)
+    for name, found in after.items():
+        row = rows.setdefault(found.policy, Row(found.policy))
+        row.identifiers += 1
+        row.charged += _charged(before.get(name), found, looked_at)
+        if found.value.locked_for(found.now):
+            row.locked += 1
+            row.newly_locked += name not in before or not before[name].value.locked_for(before[name].now)
+    return sorted(rows.values(), key=lambda row: (-row.charged, row.policy))
+
+
+def _charged(before: Found | None, after: Found, looked_at: int) -> float:
+    """Return what was charged to a key: all its limits were charged the same, so the largest growth."""
+    if before is None and after.value.created_at < looked_at:
+        return 0.0  # a bounded walk did not come there before
+    same = before is not None and before.value.created_at == after.value.created_at
+    old = {each.tag: each for each in before.value.records} if before is not None and same else {}
+    records = after.value.limits(after.now)
+    return max((growth(old.get(each.tag), each, algorithm_of(each)) for each in records), default=0.0)
+
+
+def _server_counts(place: Place) -> tuple[int, int] | None:
+    """Return how many scripts and writes of scripts the servers have run; None if that is not known."""
+    if place.shared_memory is not None:
+        return None
+    from redis.exceptions import ResponseError
+
+    totals: defaultdict[str, int] = defaultdict(int)
+    with servers_of(place) as servers:
+        for server in servers:
+            try:
+                told = read_info(server.ask("INFO", "commandstats"))
+            except ResponseError:
+                return None
+            for name, text in told.items():
+                totals[name.removeprefix("cmdstat_")] += int(
+                    text.partition("calls=")[2].partition(",")[0] or 0
+                )
+    return totals["evalsha"], totals["set"]
+
+
+def _print(sample: Sample) -> None:
+    click.echo(f"\n{sample.time}, in {sample.seconds:.1f} s")
+    if sample.calls is not None:
+        click.echo(f"{sample.calls:,} calls of scripts and {sample.writes:,} writes, of all clients")
+    rows = (
+        (
+            each.policy,
+            f"{each.identifiers:,}",
+            amount(each.charged),
+            _rate(each, sample),
+            each.locked,
+            each.newly_locked,
+        )
+        for each in sample.policies
+    )
+    print_rows(("policy", "identifiers", "charged", "per second", "locked", "newly"), rows)
+
+
+def _rate(row: Row, sample: Sample) -> str:
+    return f"{row.charged / sample.seconds:,.1f}"

@@ -1,0 +1,435 @@
+"""The commands for operators, on real servers and in shared memory: what they print, and how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    Limiter,
+    Penalty,
+    RedisStore,
+    SharedMemoryStore,
+    SlidingLog,
+    SlidingWindowCounter,
+    TokenBucket,
+)
+from overlimit.command_line.operating import COMMANDS
+from overlimit.command_line.operating.key_names import KeyNames
+from overlimit.command_line.operating.places import Place, StoreUrl, without_secrets
+from overlimit.command_line.operating.shapes import algorithm_of, by_tag, growth, readings_of
+from overlimit.command_line.operating.values import Record, decoded
+from servers.patience import PATIENCE
+
+from .test_commands import printed, refused, run
+
+ALL_LIMITS = [
+    FixedWindow(5, per=60),
+    SlidingLog(7, per=60),
+    SlidingWindowCounter(9, per=60),
+    TokenBucket(1, per=60, burst=11),
+    LeakyBucket(1, per=60, capacity=12),
+]
+
+
+def told(code: int, *arguments: str) -> dict[str, Any]:
+    """Run a command for JSON, which must be all that it prints to the standard output."""
+    done = run(*arguments, "--json")
+    assert done.returncode == code, done.stderr
+    assert bool(done.stderr) == (code == 2)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def redis_url(redis_server, prefix):
+    return f"{redis_server.unix_url()}&prefix={prefix}&timeout={PATIENCE}"
+
+
+@pytest.fixture
+def shared_memory_url(shared_memory):
+    name = f"test-{secrets.token_hex(6)}"
+    store = SharedMemoryStore(name, max_bytes=1 << 20, max_keys=1000)
+    store.ping()
+    yield f"shm://{name}?timeout={PATIENCE}"
+    store.unlink()
+
+
+@pytest.fixture(params=["redis", "shared_memory"])
+def url(request):
+    return request.getfixturevalue(f"{request.param}_url")
+
+
+def limiter_at(url: str, limits: Any = "3/minute", name: str = "login", **options: Any) -> Limiter:
+    return Limiter(limits, name=name, store=url, **options)
+
+
+def test_check_peeks_and_charges_only_if_asked_to(url):
+    check = ["check", url, "--name", "login", "--limits", "3/minute", "user:42"]
+    for _ in range(2):
+        assert told(0, *check)["remaining"] == 2
+    for left in (2, 1, 0):
+        answer = told(0, *check, "--hit")
+        assert (answer["remaining"], answer["charged"]) == (left, True)
+    answer = told(1, *check)
+    assert (answer["status"], answer["allowed"], answer["limit"]) == ("over", False, "3 per 1 minute")
+    assert 0 < answer["retry_after"] <= 62
+    assert answer["details"][0]["identifier"] == "user:42"
+    done = run(*check)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("Refused, over 3 per 1 minute: it would pass in ")
+    assert told(1, *check, "--cost", "9")["status"] == "never"
+
+
+def test_show_tells_every_record_and_the_lock(url):
+    limiter = limiter_at(url, ["5/minute", *ALL_LIMITS], penalty=Penalty([30, 60]))
+    limiter.hit("a", cost=3)
+    limiter.hit("a", cost=3)
+    answer = told(0, "show", url, "--policy", "login", "a")
+    assert answer["status"] == "locked"
+    assert {each["algorithm"]: each["charged"] for each in answer["records"]} == {
+        "fixed_window": 3,
+        "sliding_window": 3,
+        "sliding_log": 3,
+        "sliding_window_counter": 3,
+        "token_bucket": 3,
+        "leaky_bucket": 3,
+    }
+    assert {each["known_by"] for each in answer["records"]} == {"shape"}
+    assert answer["lock"] == {"left": pytest.approx(30, abs=5), "by": "penalty", "level": 1}
+    named = told(0, "show", url, "--policy", "login", "a", "--limits", "5/minute")["records"]
+    assert [each["limit"] for each in named if each["known_by"] == "tag"] == ["5 per 1 minute"]
+    text = printed("show", url, "--policy", "login", "a")
+    assert "fixed window?" in text
+    assert "set by a penalty, level 1." in text
+
+
+def test_show_of_nobody_says_so(url):
+    assert told(1, "show", url, "--policy", "login", "nobody")["status"] == "unknown"
+    assert run("show", url, "--policy", "login", "nobody").stdout == "Nothing is kept of nobody in login.\n"
+
+
+def test_reset_lock_and_unlock_do_what_a_limiter_does(url):
+    limiter = limiter_at(url)
+    limiter.hit("a", cost=3)
+    assert printed("reset", url, "--policy", "login", "a") == "a begins anew in login.\n"
+    assert limiter.hit("a").remaining == 2
+    assert printed("lock", url, "--policy", "login", "a", "60") == "a is locked in login for 60 s.\n"
+    assert limiter.hit("a").status == "locked"
+    assert told(0, "lock", url, "--policy", "login", "b", "600")["status"] == "ok"
+    rows = told(0, "locked", url, "--policy", "login")["locked"]
+    assert [row["by"] for row in rows] == ["hand", "hand"]
+    assert 60 < rows[0]["locked_for"] <= 600
+    assert rows[1]["locked_for"] <= 60
+    assert printed("unlock", url, "--policy", "login", "a") == "a is not locked in login.\n"
+    assert limiter.peek("a", cost=0).remaining == 2
+    assert len(told(0, "locked", url)["locked"]) == 1
+
+
+def test_top_lists_whom_most_was_charged_to(url):
+    for number in range(20):
+        limiter_at(url, "100/minute").hit(f"user:{number}", cost=number + 1)
+    limiter_at(url, "1000/minute", name="api").hit("user:1", cost=50)
+    answer = told(0, "top", url, "-n", "3")
+    assert [row["charged"] for row in answer["top"]] == [50, 20, 19]
+    assert (answer["looked_at"], answer["is_complete"]) == (21, True)
+    named = told(0, "top", url, "--policy", "login", "-n", "1", "--limits", "100/minute")["top"]
+    assert named[0]["policy"] == "login"
+    assert named[0]["limits"][0]["limit"] == "100 per 1 minute"
+    text = printed("top", url)
+    assert "21 keys were looked at." in text
+    assert ("keeps no identifiers, only hashes" in text) == answer["identifiers_are_hashes"]
+
+
+def test_identifiers_in_shared_memory_are_hashes_that_show_prints(shared_memory_url):
+    limiter_at(shared_memory_url).hit("user:42")
+    (row,) = told(0, "top", shared_memory_url, "--policy", "login")["top"]
+    assert row["identifier"] == told(0, "show", shared_memory_url, "--policy", "login", "user:42")["key"]
+
+
+def test_a_walk_that_is_bounded_says_so(url):
+    for number in range(400):
+        limiter_at(url).hit(f"user:{number}")
+    answer = told(0, "top", url, "--keys", "10")
+    assert not answer["is_complete"]
+    assert 10 <= answer["looked_at"] < 400
+    assert "which is not all: --keys raises the bound." in printed("top", url, "--keys", "10")
+
+
+@pytest.mark.parametrize("options", ["", "hash_tag=policy", "hash_tag=prefix", "hash_identifiers=true"])
+def test_keys_are_named_as_the_store_names_them(redis_server, redis_url, prefix, options):
+    place: Place = StoreUrl().convert(f"{redis_url}&{options}".rstrip("&"), None, None)
+    for identifier in ("user:42", "ü#:1", "x" * 300):
+        Limiter("3/minute", name="a.b-c", store=place.store).hit(identifier)
+        key = KeyNames(place).key("a.b-c", identifier)
+        assert redis_server.ask("EXISTS", key) == 1
+        assert KeyNames(place).read(key).policy == "a.b-c"
+        assert told(0, "show", place.url, "--policy", "a.b-c", identifier)["status"] == "ok"
+    assert told(0, "top", place.url, "--policy", "a.b-c")["looked_at"] == 3
+    assert KeyNames(place).read(b"other") is None
+
+
+def test_shapes_of_charged_records_tell_the_algorithm(redis_server, redis_url, prefix):
+    for limit in ALL_LIMITS:
+        limiter = Limiter(limit, name="shape", store=redis_url)
+        for _ in range(3):
+            limiter.hit("x")
+        value = decoded(redis_server.ask("GET", f"{prefix}1:shape:x"))
+        assert value is not None
+        assert [algorithm_of(record) for record in value.records] == [limit.algorithm]
+        (reading,) = readings_of(value, by_tag([limit]), 0)
+        assert (reading.limit, round(reading.charged or 0)) == (limit, 3)
+        limiter.reset("x")
+
+
+@pytest.mark.parametrize("value", [b"", b"1234567", b"x" * 9, b"x" * 28, bytes(8) + b"\xff" * 20])
+def test_what_no_limiter_wrote_is_not_read(value):
+    assert decoded(value) is None
+
+
+def test_growth_is_what_was_charged_since():
+    log = Record(1, 0, (300, 2, 5), [(100, 1), (200, 2)])
+    later = Record(1, 0, (400, 1, 7), [(200, 2), (300, 4)])
+    assert growth(log, later, "sliding_log") == 3
+    window, next_window = Record(1, 60, (0, 60, 4), []), Record(1, 120, (60, 120, 2), [])
+    assert growth(window, Record(1, 60, (0, 60, 5), []), "fixed_window") == 1
+    assert growth(window, next_window, "fixed_window") == 2
+    before, after = Record(1, 120, (0, 7, 4), []), Record(1, 180, (60, 6, 1), [])
+    assert growth(before, after, "sliding_window_counter") == 3
+    assert growth(None, window, "fixed_window") == 4
+
+
+def test_watch_counts_what_is_charged(url):
+    limiter = limiter_at(url, "100000/minute", name="api")
+    limiter.hit("a")
+    stop = threading.Event()
+
+    def hit() -> None:
+        while not stop.wait(0.01):
+            limiter.hit("a", cost=2)
+
+    thread = threading.Thread(target=hit)
+    thread.start()
+    try:
+        answer = told(0, "watch", url, "--policy", "api", "--every", "0.2", "--count", "2")
+    finally:
+        stop.set()
+        thread.join()
+    charged = sum(row["charged"] for each in answer["samples"] for row in each["policies"])
+    assert 2 <= charged <= limiter.peek("a", cost=0).limit.limit
+    assert charged % 2 == 0
+    assert (answer["samples"][0]["calls"] is None) == url.startswith("shm")
+
+
+def test_watch_for_json_needs_a_count(redis_url):
+    assert "--count" in refused(2, "watch", redis_url, "--json")
+
+
+def test_bench_cleans_up(url, redis_server, prefix):
+    answer = told(0, "bench", url, "--seconds", "0.1", "--threads", "2", "--identifiers", "40")
+    assert answer["decisions"] > 40
+    assert 0 < answer["seconds"]["p50"] <= answer["seconds"]["max"]
+    assert told(0, "top", url)["looked_at"] == 0
+
+
+def test_foreign_keys_are_counted_and_left_alone(redis_server, redis_url, prefix):
+    redis_server.ask("SET", f"{prefix}1:login:text", "what another program wrote")
+    redis_server.ask("RPUSH", f"{prefix}1:login:list", "a")
+    redis_server.ask("SET", f"{prefix}1::", "x")
+    limiter_at(redis_url).hit("user:42")
+    answer = told(0, "top", redis_url)
+    assert (answer["foreign"], len(answer["top"]), answer["looked_at"]) == (3, 1, 4)
+    assert redis_server.ask("LRANGE", f"{prefix}1:login:list", 0, -1) == [b"a"]
+    assert "has not written" in told(2, "show", redis_url, "--policy", "login", "list")["message"]
+
+
+def test_keys_of_others_are_stepped_over_within_the_bound(start_redis):
+    server = start_redis()
+    with server.client() as client:
+        client.mset({f"other:{number}": "x" for number in range(5000)})
+    url = f"{server.unix_url()}&timeout={PATIENCE}"
+    assert not told(0, "top", url, "--keys", "200")["is_complete"]
+    answer = told(0, "top", url)
+    assert (answer["is_complete"], answer["looked_at"], answer["foreign"]) == (True, 0, 0)
+
+
+def test_top_on_many_keys_delays_nobody(start_redis):
+    server = start_redis(options={"slowlog-log-slower-than": "5000", "slowlog-max-len": "100"})
+    url = f"{server.unix_url()}&timeout={PATIENCE}"
+    limiter = Limiter("1000/hour", name="api", store=url)
+    limiter.hit("model")
+    value = server.ask("GET", "ol1:api:model")
+    with server.client() as client:
+        for first in range(0, 100_000, 10_000):
+            client.mset({f"ol1:api:user:{number}": value for number in range(first, first + 10_000)})
+    server.ask("SLOWLOG", "RESET")
+    stop, late = threading.Event(), []
+
+    def hit() -> None:
+        while not stop.wait(0.001):
+            began = time.perf_counter()
+            limiter.hit("busy")
+            late.append(time.perf_counter() - began)
+
+    thread = threading.Thread(target=hit)
+    thread.start()
+    try:
+        answer = told(0, "top", url, "-n", "5")
+    finally:
+        stop.set()
+        thread.join()
+    assert answer["looked_at"] >= 100_000
+    assert answer["is_complete"]
+    assert answer["top"][0]["identifier"] == "busy"
+    assert len(late) > 50
+    # The machine may do something else in the middle of a command, but not in that of many.
+    assert len(server.ask("SLOWLOG", "GET", 100)) < 10
+    stats = server.ask("INFO", "commandstats").decode()
+    took = dict(re.findall(r"cmdstat_(\w+):.*usec_per_call=([\d.]+)", stats))
+    assert "keys" not in took
+    assert float(took["scan"]) < 2000
+    assert float(took["getrange"]) < 500
+
+
+def test_every_node_of_a_cluster_is_asked(start_cluster):
+    cluster = start_cluster(masters=3)
+    url = f"{cluster.url()}?timeout={PATIENCE}"
+    limiter = limiter_at(url)
+    for number in range(30):
+        limiter.hit(f"user:{number}")
+    assert told(0, "top", url)["looked_at"] == 30
+    assert told(0, "show", url, "--policy", "login", "user:7")["records"][0]["charged"] == 1
+    assert told(0, "lock", url, "--policy", "login", "user:7", "9")["status"] == "ok"
+    assert len(told(0, "locked", url)["locked"]) == 1
+    answer = told(0, "doctor", url)
+    assert {each["check"] for each in answer["findings"]} >= {"cluster", "hash tags", "vectors"}
+    assert told(0, "top", url)["looked_at"] == 30
+
+
+def test_sentinels_lead_to_the_master(start_sentinels):
+    url = f"{start_sentinels().url}?timeout={PATIENCE}"
+    limiter_at(url).hit("user:42")
+    assert told(0, "top", url)["looked_at"] == 1
+
+
+@pytest.mark.parametrize("command", ["top", "locked", "bench", "doctor"])
+def test_a_server_that_is_not_there_is_unreachable(command):
+    done = run(command, "redis://user:secret@127.0.0.1:1/0", "--json")
+    assert done.returncode == 2
+    answer = json.loads(done.stdout)
+    assert answer["status"] == ("broken" if command == "doctor" else "unreachable")
+    assert answer.get("reachable", False) is False
+    assert done.stderr.startswith("unreachable: ")
+    assert "secret" not in done.stdout + done.stderr
+
+
+def test_a_wrong_password_is_broken_and_is_not_printed(start_redis):
+    server = start_redis(password="right-secret")
+    url = f"unix://:wrong-secret@{server.socket_path}?timeout={PATIENCE}"
+    for command in (["top"], ["show", "--policy", "p", "x"], ["doctor"], ["bench"]):
+        done = run(command[0], url, *command[1:], "--json")
+        assert (done.returncode, json.loads(done.stdout)["status"]) == (2, "broken")
+        assert done.stderr.startswith("broken: ")
+        assert "-secret" not in done.stdout + done.stderr
+    assert told(0, "top", f"{server.unix_url()}&timeout={PATIENCE}")["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["redis://:hidden@localhost"],
+        ["top", "redis://:hidden@localhost", "redis://:hidden@localhost"],
+        ["top", "redis://:hidden@localhost/x"],
+        ["top", "redis://:hidden@localhost:0"],
+        ["top", "rediss://localhost?ssl_password=hidden&ssl_keyfile=hidden"],
+        ["top", "redis://localhost?ssl_password=hidden"],
+        ["check", "redis://:hidden@localhost", "--name", "a b", "--limits", "1/second", "x"],
+        ["check", "redis://:hidden@localhost", "--name", "a", "--limits", "1/second"],
+        ["lock", "redis://:hidden@localhost", "--policy", "a", "x", "-5"],
+        ["top", "memory://"],
+        ["top", "env:NO_SUCH_VARIABLE"],
+        ["shm", "show", "redis://:hidden@localhost"],
+    ],
+)
+def test_wrong_usage_is_told_without_secrets(arguments):
+    message = refused(2, *arguments)
+    assert "Error: " in message
+    assert "hidden" not in message
+
+
+def test_a_url_may_come_from_the_environment(redis_url, monkeypatch):
+    monkeypatch.setenv("LIMITS_URL", redis_url)
+    assert told(0, "top", "env:LIMITS_URL")["status"] == "ok"
+
+
+def test_texts_lose_their_secrets():
+    assert without_secrets("to redis://user:pass@host:1/0 and") == "to redis://host:1/0 and"
+    assert without_secrets("?ssl_password=abc&x=1") == "?ssl_password=...&x=1"
+
+
+def test_shared_memories_are_listed_looked_at_and_removed(shared_memory_url):
+    base = shared_memory_url.partition("?")[0]
+    limiter_at(shared_memory_url).hit("a")
+    files = told(0, "shm", "list")["files"]
+    assert [each["keys"] for each in files if each["url"] == base] == [1]
+    assert base in printed("shm", "list")
+    assert told(0, "shm", "show", shared_memory_url)["keys"] == 1
+    assert "--yes" in refused(2, "shm", "remove", shared_memory_url, "--json")
+    assert "is removed" in told(0, "shm", "remove", shared_memory_url, "--yes")["message"]
+    assert told(2, "top", shared_memory_url)["status"] == "broken"
+    assert told(2, "check", shared_memory_url, "--name", "a", "--limits", "1/s", "x")["status"] == "broken"
+
+
+def test_a_shared_memory_is_removed_only_on_a_yes(shared_memory_url, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    done = run("shm", "remove", shared_memory_url)
+    assert done.returncode == 1
+    assert done.stdout.endswith("Nothing is removed.\n")
+    assert told(0, "shm", "show", shared_memory_url)["keys"] == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert "is removed." in printed("shm", "remove", shared_memory_url)
+
+
+def test_help_of_every_command_has_an_example():
+    for command in COMMANDS:
+        text = printed(command.name, "--help")
+        assert "--json" in text or command.name == "shm"
+        assert "Example" in text or command.name == "shm"
+
+
+def test_shells_complete_commands_and_urls():
+    program = "from overlimit.command_line import main; main()"
+    environment = {
+        "_OVERLIMIT_COMPLETE": "zsh_complete",
+        "COMP_WORDS": "overlimit top redis:",
+        "COMP_CWORD": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "redis://localhost:6379/0" in done.stdout.replace("\\", "")
+
+
+def test_redis_is_named_where_it_is_missing():
+    from programs import run_without
+
+    program = "import sys; sys.argv = ['overlimit', 'top', 'redis://localhost']\n"
+    done = run_without("redis", program + "from overlimit.command_line import main; main()")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the command line needs redis: pip install 'overlimit[cli]' brings it" in done.stderr
+
+
+def test_a_store_pickles_no_secret_into_its_place(redis_url):
+    place = StoreUrl().convert("redis://:hidden@localhost/0", None, None)
+    assert "hidden" not in repr(place)
+    assert isinstance(place.store, RedisStore)
