@@ -105,9 +105,10 @@ def written(folder: Path, made: list[Row]) -> dict[str, Path]:
     values = [(f"{r.time:%Y-%m-%dT%H:%M:%S.%fZ}", r.ip, r.user, "GET", *r[3:]) for r in made]
     objects = (json.dumps(dict(zip(NAMES, row, strict=True))) + "\n" for row in values)
     files["json"].write_text("".join(objects), encoding="utf-8")
-    for name, quoting in (("csv", csv.QUOTE_MINIMAL), ("quoted", csv.QUOTE_NONNUMERIC)):
-        with files[name].open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, quoting=quoting).writerows([NAMES, *values])
+    with files["csv"].open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([NAMES, *values])
+    with files["quoted"].open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, quoting=csv.QUOTE_NONNUMERIC).writerows([NAMES, *values])
     read_log(files["plain"]).save(files["saved"])
     return files
 

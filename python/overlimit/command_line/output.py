@@ -36,9 +36,9 @@ def chosen_format(as_json: bool, as_csv: bool) -> Form:
 def print_table(frame: pd.DataFrame, shown: Mapping[str, Callable[[Any], str]]) -> None:
     """Print a table with the index first; each column as its function shows it, or as it is."""
     table = Table(box=None, pad_edge=False)
-    table.add_column(str(frame.index.name), overflow="fold")
+    table.add_column(Text(str(frame.index.name)), overflow="fold")
     for name in frame.columns:
-        table.add_column(str(name).replace("_", " "), justify="right")
+        table.add_column(Text(str(name).replace("_", " ")), justify="right")
     for index, *cells in frame.itertuples():
         texts = [shown.get(name, _plain)(cell) for name, cell in zip(frame.columns, cells, strict=True)]
         table.add_row(Text(printable(index)), *map(Text, texts))

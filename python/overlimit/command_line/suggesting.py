@@ -118,7 +118,11 @@ def suggest(
         text = partial(percent, bound=refuse_at_most)
         print_table(tried, {"refused_events": text, "refused_identifiers": text})
     if found.value is None:
-        raise NothingFound(found.message)
+        raise NothingFound(_naming_options(found.message))
+
+
+def _naming_options(message: str) -> str:
+    return message.replace("between=", "--between").replace("refuse_at_most=", "--refuse-at-most")
 
 
 def _checked(made: str, between: tuple[int, int], rules: Rules) -> str:

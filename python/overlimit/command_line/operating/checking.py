@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from overlimit import Decision, Limiter
+from overlimit._messages.texts import seconds_text
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
 from overlimit.command_line.operating.key_names import from_terminal
 from overlimit.command_line.operating.listing import limits_of
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.tables import print_rows
-from overlimit.command_line.output import duration, print_json
+from overlimit.command_line.output import print_json
 from overlimit.decisions import Detail
 
 _EXAMPLES = """
@@ -71,7 +72,7 @@ def _sentence(decision: Decision, hit: bool) -> str:
     if decision.status == "never":
         return "Refused for ever: the call costs more than a limit can grant."
     reason = "the identifier is locked" if decision.status == "locked" else f"over {decision.limit}"
-    return f"Refused, {reason}: it would pass in {duration(decision.retry_after)}."
+    return f"Refused, {reason}: it would pass in {seconds_text(decision.retry_after)}."
 
 
 def _row(detail: Detail) -> tuple[object, ...]:
@@ -80,8 +81,8 @@ def _row(detail: Detail) -> tuple[object, ...]:
         detail.limit,
         "yes" if detail.allowed else "no",
         f"{detail.remaining:,}",
-        duration(detail.retry_after),
-        duration(detail.reset_after),
+        seconds_text(detail.retry_after),
+        seconds_text(detail.reset_after),
     )
 
 

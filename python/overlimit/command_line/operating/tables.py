@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from overlimit._messages.texts import printable
-from overlimit.command_line.output import duration
+from overlimit._messages.texts import printable, seconds_text
 
 _WIDE = 10_000  # what is not a terminal gets lines as long as they come
 
@@ -31,7 +30,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, text
 
 def span(microseconds: float) -> str:
     """Return a length of time as people read it."""
-    return duration(round(microseconds / 1e6, 3))
+    return seconds_text(round(microseconds / 1e6, 3))
 
 
 def amount(charged: float | None) -> str:

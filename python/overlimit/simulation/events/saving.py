@@ -25,6 +25,7 @@ _VERSION = 1
 _MAGIC = b"PAR1"
 _ROWS = 1 << 20
 _PURPOSE = "a file of events"
+_OTHER_FORMATS = frozenset({".csv", ".json", ".jsonl", ".log", ".ndjson", ".tsv", ".txt"})
 
 
 class SavedColumns(NamedTuple):
@@ -45,6 +46,13 @@ def save(events: Events, path: str | os.PathLike[str]) -> None:
     fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
     schema = arrow.schema(fields, metadata={_KEY: _told(events)})
     whole = Path(path)
+    if whole.suffix.lower() in _OTHER_FORMATS:
+        raise ValueError(
+            f"events are saved as Parquet, so a name that ends in {whole.suffix} would mislead: write "
+            f"{os.fspath(whole.with_suffix('.parquet'))!r}"
+        )
+    if not whole.absolute().parent.is_dir():
+        raise FileNotFoundError(f"the folder {os.fspath(whole.parent)!r} does not exist")
     partial = whole.with_name(f"{whole.name}.{os.getpid()}.part")
     try:
         with parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
