@@ -383,7 +383,7 @@ def test_no_readable_line_is_exit_code_1(write_log, lines):
         ("replay --limits 1/minute", "Missing argument 'LOG...'"),
         ("replay {log} --limits 1/minut", "'minut' is not a unit: write 'minute'"),
         ("replay {log} --limits 1/minute --by nobody", "there is no column 'nobody'"),
-        ("read {log} --save /no/such/folder/x.parquet", "the folder .* does not exist"),
+        ("read {log} --save /no/such/folder/x.parquet", "the folder '/no/such/folder' does not exist"),
         ("replay {log} --limits 1/minute --pattern (", "'--pattern': this is no"),
         ("replay {log} --limits 1/minute --where 'status >'", "invalid syntax"),
         ("replay {log} --limits 1/minute --where 'status + 1'", "as in 'status == 404'"),
