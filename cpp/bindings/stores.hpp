@@ -207,9 +207,9 @@ inline void bind_looking_after(
 inline void bind_shared_memory_store(pybind11::module_& module) {
   namespace py = pybind11;
   using Pointer = std::shared_ptr<SharedMemoryStore>;
-  py::class_<SharedMemoryStore, Store, Pointer> store(module, "SharedMemoryStore",
+  py::class_<SharedMemoryStore, Store, Pointer> bound(module, "SharedMemoryStore",
                                                       "The core of overlimit.SharedMemoryStore.");
-  store
+  bound
       .def(py::init([](std::string name_or_path, const std::optional<py::int_>& max_keys,
                        const std::optional<py::int_>& max_bytes, unsigned mode, std::int64_t timeout_us) {
              SharedMemoryStore::Options options{.name_or_path = std::move(name_or_path),
@@ -235,7 +235,7 @@ inline void bind_shared_memory_store(pybind11::module_& module) {
           "Remove the file, so that processes that open it from now on begin with an empty one.")
       .def_property_readonly(
           "path", [](const Pointer& store) { return given(store).path(); }, "Where the file is, or will be.");
-  bind_looking_after(store);
+  bind_looking_after(bound);
 }
 
 #ifdef OVERLIMIT_LINKS_REDIS

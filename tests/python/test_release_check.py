@@ -19,16 +19,19 @@ INSIDE = ("overlimit/py.typed", "overlimit/_core.pyi", "overlimit-1.2.3.dist-inf
 LICENCES = tuple(
     f"overlimit-1.2.3.dist-info/licenses/{name}" for name in ("LICENSE", "hiredis.txt", "pybind11.txt")
 )
-METADATA = "".join(
-    f"{line}\n"
-    for line in (
-        "Name: overlimit",
-        *(
-            f"Provides-Extra: {e}"
-            for e in ("fastapi", "flask", "django", "drf", "requests", "httpx", "cli", "notebook")
-        ),
-    )
-)
+EXTRAS = [
+    "fastapi",
+    "flask",
+    "django",
+    "drf",
+    "requests",
+    "httpx",
+    "prometheus",
+    "opentelemetry",
+    "cli",
+    "notebook",
+]
+METADATA = "\n".join(["Name: overlimit", *(f"Provides-Extra: {extra}" for extra in EXTRAS), ""])
 
 
 @pytest.fixture
