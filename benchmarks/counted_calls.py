@@ -103,6 +103,9 @@ def shared_memory_cases(directory: str) -> Iterator[tuple[str, Case]]:
     yield "a hit on shared memory: three limits, two identifiers", hit_three_limits
 
 
+THREE_LONG_LIMITS = "1000000/day; 5000000/week; 20000000/30 days"
+"""Whose blocks hardly ever end during a run, by the server's clock: an older block would be unpacked, too."""
+
 SMALLEST_SCRIPT = """redis.call('TIME')
 local value = redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', 61000)
@@ -149,10 +152,11 @@ def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
 
     yield "the smallest script in Redis", smallest_script(url)
     yield "a script in Redis: one limit", hits(limited("one", ONE_LIMIT), "user:1")
-    bucket = TokenBucket(1_000_000, per=1_000)
+    # Each hit moves its expiry by more than half a second, so that each sets one, however fast calls come.
+    bucket = TokenBucket(1_000_000, per=30 * 86_400)
     yield "a script in Redis: one token bucket", hits(limited("bucket", bucket), "user:1")
-    yield "a script in Redis: three limits", hits(limited("three", THREE_LIMITS), "user:1")
-    two = hits(limited("two", THREE_LIMITS), "user:1", "ip:203.0.113.7")
+    yield "a script in Redis: three limits", hits(limited("three", THREE_LONG_LIMITS), "user:1")
+    two = hits(limited("two", THREE_LONG_LIMITS), "user:1", "ip:203.0.113.7")
     yield "a script in Redis: three limits, two identifiers", two
     yield "a script in Redis: a refusal, one limit", hits(limited("refusing", "1/day"), "user:1")
     yield "a script in Redis: a log of twenty entries", hit_full_log

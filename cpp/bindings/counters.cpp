@@ -131,16 +131,16 @@ bool take_file(int fd) {
   return true;
 }
 
-/// A descriptor that is closed again.
-class OwnDescriptor : NonCopyable {
+/// A file that is open for as long as this lives.
+class OpenedFile : NonCopyable {
  public:
-  explicit OwnDescriptor(PyObject* path) {
+  explicit OpenedFile(PyObject* path) {
     PyObject* bytes = nullptr;
     if (PyUnicode_FSConverter(path, &bytes) == 0) throw PythonError{};
     const Object kept = Object::steal(bytes);
     fd_ = ::open(PyBytes_AS_STRING(bytes), O_RDWR | O_CLOEXEC);
   }
-  ~OwnDescriptor() {
+  ~OpenedFile() {
     if (fd_ >= 0) ::close(fd_);
   }
   [[nodiscard]] int get() const { return fd_; }
@@ -151,7 +151,7 @@ class OwnDescriptor : NonCopyable {
 
 PyObject* count_in(PyObject*, PyObject* path) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const OwnDescriptor file(path);
+    const OpenedFile file(path);
     if (file.get() < 0 || !has_room(file.get()) || !take_file(file.get())) {
       PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
       throw PythonError{};
