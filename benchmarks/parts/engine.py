@@ -24,6 +24,7 @@ CALLS = {
     "one_limit_random_keys<SharedMemoryStore>/1000000": "shared memory, 1,000,000 keys at random",
     "three_limits_two_identifiers": "2 identifiers x 3 windows",
 }
+CACHE_LINE = {"cache_line_between_threads/real_time/threads:2": "from one thread to the other"}
 THREADS = {
     "one_limit_from_threads/real_time/threads:1": "one thread",
     "one_limit_from_threads/real_time/threads:2": "two threads, keys of their own",
@@ -40,6 +41,7 @@ def contests(effort: Effort) -> Found:
     results = repeated(rounds + 1, 0.1 if not effort.quick else 0.001)
     for title, unit, names, field in (
         ("A call from C++", "ns", CALLS, "cpu_time"),
+        ("A cache line between two threads of C++", "ns", CACHE_LINE, "real_time"),
         ("Threads of C++ on a thousand keys, all together", "calls/s", THREADS, "items_per_second"),
         ("Threads of C++ on one key, all together", "calls/s", ON_ONE_KEY, "items_per_second"),
     ):

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <random>
@@ -166,6 +167,17 @@ void one_limit_same_key_from_threads(benchmark::State& state) {
   decide_repeatedly(state, store, one_window(60 * kMinute), 1, names_of(1));
 }
 
+/// The floor of threads that share a lock: what a cache line takes from one to the other.
+void cache_line_between_threads(benchmark::State& state) {
+  alignas(64) static std::atomic<int> whose_turn{0};
+  const int own = state.thread_index();
+  for (auto _ : state) {
+    while (whose_turn.load(std::memory_order_acquire) != own) {
+    }
+    whose_turn.store(1 - own, std::memory_order_release);
+  }
+}
+
 BENCHMARK(one_limit);
 BENCHMARK(one_limit_many_keys);
 BENCHMARK(one_limit_random_keys<MemoryStore>)->Arg(1'000)->Arg(30'000)->Arg(300'000)->Arg(1'000'000);
@@ -173,6 +185,7 @@ BENCHMARK(one_limit_random_keys<SharedMemoryStore>)->Arg(1)->Arg(1'000)->Arg(1'0
 BENCHMARK(one_limit_from_threads)->ThreadRange(1, 2)->UseRealTime();
 BENCHMARK(one_limit_same_keys_from_threads)->Threads(2)->UseRealTime();
 BENCHMARK(one_limit_same_key_from_threads)->ThreadRange(1, 2)->UseRealTime();
+BENCHMARK(cache_line_between_threads)->Threads(2)->UseRealTime();
 BENCHMARK(three_limits_two_identifiers);
 
 }  // namespace

@@ -43,7 +43,6 @@ struct alignas(64) ShardState {
   std::atomic<std::uint32_t> is_damaged;  ///< also read without the lock
   Arena::State arena;                     ///< whose first word every call reads
   alignas(64) std::atomic<std::uint32_t> mutex_word;
-  std::uint32_t calls;
   UndoLog::State log;
   std::uint64_t cursor;                    ///< buckets below it are still to be swept
   std::array<std::byte, 24> start_of_log;  ///< which goes on behind the state
@@ -90,7 +89,7 @@ class alignas(64) Shard {
 
   /// Loads what every call needs, which others may have written last, before the lock is taken.
   void prefetch() const {
-    platform::prefetch_for_writing(&state_.mutex_word);
+    mutex.prefetch();
     log_.prefetch();
     __builtin_prefetch(&state_);
   }
@@ -133,7 +132,7 @@ class alignas(64) Shard {
   }
 
   /// Counts a call. True for one in so many, a power of two.
-  [[nodiscard]] bool count_call(unsigned one_in) { return (++state_.calls & (one_in - 1)) == 0; }
+  [[nodiscard]] bool count_call(unsigned one_in) { return (++calls_ & (one_in - 1)) == 0; }
   [[nodiscard]] bool has_overflow_entries() const { return state_.overflow_entries > 0; }
   /// Erases the expired entries in the next few buckets. False if there were none.
   bool sweep(Instant real_now, std::size_t buckets);
@@ -181,7 +180,9 @@ class alignas(64) Shard {
   void mark_occupied();
   [[nodiscard]] std::vector<Arena::Block> blocks_in_use();
 
-  // What every call reads lies in two cache lines: the mutex and these, the index and the start of the arena.
+  // What every call reads lies in two cache lines, of which it writes the first: the mutex and these, the
+  // index and the start of the arena.
+  std::uint32_t calls_ = 0;  // of this process
   ShardState& state_;
   Totals& totals_;
   Index index_;

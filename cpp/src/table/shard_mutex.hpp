@@ -7,6 +7,7 @@
 
 #include "overlimit/forks.hpp"
 #include "overlimit/store.hpp"
+#include "platform/processor.hpp"
 
 namespace overlimit::table {
 
@@ -55,6 +56,10 @@ class ShardMutex {
   void lock(MutexWait& wait) {
     if (mutex_) return mutex_->lock();
     if (!try_word()) wait_for_word(wait);
+  }
+  void prefetch() const {
+    if (mutex_) return platform::prefetch_for_writing(&mutex_);
+    platform::prefetch_for_writing(word_);
   }
   [[nodiscard]] bool try_lock() { return mutex_ ? mutex_->try_lock() : try_word(); }
   void unlock() {
