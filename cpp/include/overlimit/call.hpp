@@ -95,21 +95,29 @@ class DatedCall {
   }
   /// Takes the policies as they are at another instant.
   void move_to(Instant now) {
-    if (!have_calendar(given_)) return;
-    charges_.assign(given_.begin(), given_.end());
-    std::vector<std::shared_ptr<const CompiledPolicy>> policies;
-    for (Charge& charge : charges_) {
-      if (!charge.policy->has_calendar()) continue;
-      policies.push_back(charge.policy->dated(now));
-      charge.policy = policies.back().get();
-    }
-    policies_ = std::move(policies);
-    call_.charges = charges_;
+    date_each([now](const CompiledPolicy& policy) { return policy.dated(now); });
+  }
+  /// Takes the policies as they were last, which is mostly how they are.
+  void move_to_latest() {
+    date_each([](const CompiledPolicy& policy) { return policy.latest(); });
   }
 
   const Call& operator*() const { return call_; }
 
  private:
+  template <class Dating>
+  void date_each(const Dating& dating) {
+    if (!have_calendar(given_)) return;
+    charges_.assign(given_.begin(), given_.end());
+    policies_.clear();
+    for (Charge& charge : charges_) {
+      if (!charge.policy->has_calendar()) continue;
+      policies_.push_back(dating(*charge.policy));
+      charge.policy = policies_.back().get();
+    }
+    call_.charges = charges_;
+  }
+
   std::span<const Charge> given_;
   Call call_;
   std::vector<Charge> charges_;

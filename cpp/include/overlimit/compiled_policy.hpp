@@ -56,6 +56,8 @@ class CompiledPolicy {
   /// The policy that decides at this instant, the same one while its numbers hold. May ask the calendar, so
   /// no lock that others need may be held.
   [[nodiscard]] std::shared_ptr<const CompiledPolicy> dated(Instant now) const;
+  /// The one that dated() made last, or one of today.
+  [[nodiscard]] std::shared_ptr<const CompiledPolicy> latest() const;
 
  private:
   /// The last one that `dated` has made.
@@ -63,7 +65,7 @@ class CompiledPolicy {
     std::shared_ptr<const CompiledPolicy> latest;  // guarded by the one mutex of all of them
   };
 
-  [[nodiscard]] std::shared_ptr<const CompiledPolicy> latest() const;
+  [[nodiscard]] std::shared_ptr<const CompiledPolicy> known() const;
   void compile();
 
   PolicyIdentity identity_;

@@ -198,4 +198,22 @@ bool decide_plain(const Call& call, std::span<const KnownKey> keys, const Readin
   return pairs_of(call.charges) <= kMostPairs && plain.decide_pairs();
 }
 
+bool refuse_locked(const Charge& charge, const Shard& shard, Entry* entry, const Readings& readings,
+                   Duration patience, const Rows& rows) {
+  const CompiledPolicy& policy = *charge.policy;
+  if (entry == nullptr || charge.role != Role::enforce || charge.cost == 0) return false;
+  if (!starts_with(*entry, policy.tags())) return false;
+  const std::optional<Lock> lock = lock_of(*entry, policy.size(), readings.now);
+  if (!lock || !lock->holds(readings.now)) return false;
+  if (policy.penalty() != nullptr && extends(*policy.penalty(), *lock)) return false;
+  const Record* record = entry->begin();
+  for (std::size_t row = 0; row < policy.size(); ++row, ++record) {
+    const Limit& limit = policy.limits()[row].limit;
+    const FoundRecord found = found_record(shard.arena(), *record);
+    const ExaminedPair examined = examine(limit, &found, readings.now, charge.cost, patience);
+    fill_refused(limit, examined, Status::locked, lock, readings.now, rows, row);
+  }
+  return true;
+}
+
 }  // namespace overlimit::table

@@ -32,4 +32,9 @@ inline bool is_plain(const Charge& charge, Entry* entry, Instant now) {
 bool decide_plain(const Call& call, std::span<const KnownKey> keys, const Readings& readings,
                   std::atomic<Instant>& newest_creation, const Rows& rows);
 
+/// Refuses a call on a key that is locked, and fills its rows. False, with nothing done, if it is another one
+/// or may extend the lock.
+bool refuse_locked(const Charge& charge, const Shard& shard, Entry* entry, const Readings& readings,
+                   Duration patience, const Rows& rows);
+
 }  // namespace overlimit::table

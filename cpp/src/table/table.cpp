@@ -67,6 +67,49 @@ bool have_same_time(const Call& one, const Call& other) {
   charge.shard->prefetch_entry(charge.key);
 }
 
+/// For a call whose policies are the same at all instants.
+constexpr auto kAlways = [](Instant) { return true; };
+
+/// A DatedCall of one charge, which allocates nothing.
+class DatedCharge {
+ public:
+  explicit DatedCharge(const Call& call) : given_(call.charges.front()), charge_(given_), call_(call) {
+    call_.charges = {&charge_, 1};
+  }
+  DatedCharge(const DatedCharge&) = delete;
+  DatedCharge& operator=(const DatedCharge&) = delete;
+
+  [[nodiscard]] bool holds_at(Instant now) const { return policy_->holds_at(now); }
+  void move_to(Instant now) { take(given_.policy->dated(now)); }
+  void move_to_latest() { take(given_.policy->latest()); }
+  const Call& operator*() const { return call_; }
+
+ private:
+  void take(std::shared_ptr<const CompiledPolicy> policy) {
+    policy_ = std::move(policy);
+    charge_.policy = policy_.get();
+  }
+
+  const Charge& given_;
+  Charge charge_;
+  Call call_;
+  std::shared_ptr<const CompiledPolicy> policy_;
+};
+
+/// Calls decide(call, holds) until holds(the instant it returns), and dates the policies in between: no
+/// calendar is asked under the locks.
+template <class Dated, class Decide>
+[[gnu::always_inline]] inline Instant with_dates(const Call& call, const Decide& decide) {
+  Dated dated(call);
+  dated.move_to_latest();
+  for (;;) {
+    bool is_held = false;
+    const Instant now = decide(*dated, [&](Instant at) { return is_held = dated.holds_at(at); });
+    if (is_held) return now;
+    dated.move_to(now);
+  }
+}
+
 /// Has the entries of charges loaded, whose buckets are, while those before them are decided.
 class Prefetching {
  public:
@@ -270,31 +313,27 @@ template <class Keyed, class Prefetch>
   return shards;
 }
 
-// No calendar is asked under the locks: if the clock shows another period by then, the call is dated anew.
 template <class Action>
-Instant Table::transact(const Call& asked, MutexWait& wait, const Action& action) {
-  if (asked.charges.size() > kMaxCharges) {
+Instant Table::transact(const Call& call, MutexWait& wait, const Action& action) {
+  if (call.charges.size() > kMaxCharges) {
     throw std::invalid_argument("a call must have at most 64 charges, not " +
-                                std::to_string(asked.charges.size()));
+                                std::to_string(call.charges.size()));
   }
-  if (!have_calendar(asked.charges)) [[likely]]
-    return transact(asked, nullptr, wait, action);
-  DatedCall dated(asked, readings_of(asked).now);
-  for (;;) {
-    const Instant now = transact(*dated, &dated, wait, action);
-    if (dated.holds_at(now)) return now;
-    dated.move_to(now);
-  }
+  if (!have_calendar(call.charges)) [[likely]]
+    return transact_once(call, kAlways, wait, action);
+  return with_dates<DatedCall>(call, [&](const Call& dated, const auto& holds) {
+    return transact_once(dated, holds, wait, action);
+  });
 }
 
-template <class Action>
-[[gnu::always_inline]] inline Instant Table::transact(const Call& call, const DatedCall* dated,
-                                                      MutexWait& wait, const Action& action) {
+template <class Holds, class Action>
+[[gnu::always_inline]] inline Instant Table::transact_once(const Call& call, const Holds& holds,
+                                                           MutexWait& wait, const Action& action) {
   UninitialisedArray<KeyedCharge, kMaxCharges> keyed_charges;
   const std::uint64_t chosen = find_keys(call, keyed_charges, 0, prefetch_all);
   const std::span<const KeyedCharge> own(keyed_charges.data(), call.charges.size());
   return under_lock<HeldShards>(chosen, own, call, wait, [&](const Readings& readings) {
-    if (dated == nullptr || dated->holds_at(readings.now)) action(call, own, readings);
+    if (holds(readings.now)) action(call, own, readings);
   });
 }
 
@@ -332,6 +371,10 @@ Instant Table::with_transaction(const Call& call, MutexWait& wait, const Action&
 
 [[gnu::noinline]] ChargeBits Table::decide_any(const Call& call, std::span<const KeyedCharge> charges,
                                                const Readings& readings, const Rows& rows) {
+  if (charges.size() == 1) {
+    const auto& [charge, key, shard] = charges.front();
+    if (refuse_locked(*charge, *shard, shard->find(key), readings, call.patience, rows)) return 0;
+  }
   const ChargeBits crowded = Transaction(call, charges, readings, state_.newest_creation).decide(rows);
   if (crowded != 0) state_.crowded_calls.fetch_add(1, std::memory_order_relaxed);
   return crowded;
@@ -352,11 +395,9 @@ Instant Table::with_transaction(const Call& call, MutexWait& wait, const Action&
 
 [[gnu::flatten]] void Table::decide_one(const Call& call, const Rows& rows, Instant& time,
                                         ChargeBits& crowded, MutexWait& wait) {
-  if (call.charges.size() == 1 && !call.charges.front().policy->has_calendar()) [[likely]] {
-    time = decide_charge(call, rows, crowded, wait);
-  } else {
-    decide_several(call, rows, time, crowded, wait);
-  }
+  if (call.charges.size() != 1) return decide_several(call, rows, time, crowded, wait);
+  if (call.charges.front().policy->has_calendar()) return decide_dated(call, rows, time, crowded, wait);
+  time = decide_charge(call, kAlways, rows, crowded, wait);
 }
 
 [[gnu::noinline]] void Table::decide_several(const Call& call, const Rows& rows, Instant& time,
@@ -367,13 +408,23 @@ Instant Table::with_transaction(const Call& call, MutexWait& wait, const Action&
                   });
 }
 
-// What transact() does, for the one charge that most calls have: there is one shard to lock.
-Instant Table::decide_charge(const Call& call, const Rows& rows, ChargeBits& crowded, MutexWait& wait) {
+[[gnu::noinline]] void Table::decide_dated(const Call& call, const Rows& rows, Instant& time,
+                                           ChargeBits& crowded, MutexWait& wait) {
+  time = with_dates<DatedCharge>(call, [&](const Call& dated, const auto& holds) {
+    return decide_charge(dated, holds, rows, crowded, wait);
+  });
+}
+
+// What transact_once() does, for the one charge that most calls have: there is one shard to lock.
+template <class Holds>
+[[gnu::always_inline]] inline Instant Table::decide_charge(const Call& call, const Holds& holds,
+                                                           const Rows& rows, ChargeBits& crowded,
+                                                           MutexWait& wait) {
   const KeyedCharge charge = keyed(call.charges.front());
   prefetch_all(charge);
   const std::span<const KeyedCharge> own(&charge, 1);
   return under_lock<HeldShard>(*charge.shard, own, call, wait, [&](const Readings& readings) {
-    crowded = decide(call, own, readings, rows);
+    if (holds(readings.now)) crowded = decide(call, own, readings, rows);
   });
 }
 

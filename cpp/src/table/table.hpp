@@ -83,7 +83,10 @@ class Table {
                        std::span<ChargeBits> crowded, MutexWait& wait);
   void decide_several(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
                       MutexWait& wait);
-  Instant decide_charge(const Call& call, const Rows& rows, ChargeBits& crowded, MutexWait& wait);
+  void decide_dated(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded, MutexWait& wait);
+  template <class Holds>
+  Instant decide_charge(const Call& call, const Holds& holds, const Rows& rows, ChargeBits& crowded,
+                        MutexWait& wait);
   /// Decides a call while its shards are locked.
   ChargeBits decide(const Call& call, std::span<const KeyedCharge> charges, const Readings& readings,
                     const Rows& rows);
@@ -96,10 +99,10 @@ class Table {
   /// Calls action(call, charges, readings), with the call as it was dated, while its shards are locked, and
   /// returns its instant.
   template <class Action>
-  Instant transact(const Call& asked, MutexWait& wait, const Action& action);
-  /// The same for a call as it was dated, if it had to be; does nothing if that is for another instant.
-  template <class Action>
-  Instant transact(const Call& call, const DatedCall* dated, MutexWait& wait, const Action& action);
+  Instant transact(const Call& call, MutexWait& wait, const Action& action);
+  /// The same for a call as it is, and only if holds(its instant).
+  template <class Holds, class Action>
+  Instant transact_once(const Call& call, const Holds& holds, MutexWait& wait, const Action& action);
   /// Calls action(readings) while Held(table, chosen, wait) lives, which locks the shards of these charges.
   template <class Held, class Chosen, class Action>
   Instant under_lock(Chosen& chosen, std::span<const KeyedCharge> charges, const Call& call, MutexWait& wait,

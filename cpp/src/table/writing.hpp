@@ -56,11 +56,16 @@ inline FoundRecord found_record(const Arena& arena, const Record& record) {
   return {record.expires_at, {first, second, third}, cells_of(arena, record)};
 }
 
-/// Whether a lock holds on the key of an entry, whose records from this one on are not those of limits.
-[[gnu::noinline]] inline bool is_locked(Entry& entry, std::size_t first_record, Instant now) {
+/// The lock, held or remembered, on the key of an entry, whose records from this one on are not those of
+/// limits.
+inline std::optional<Lock> lock_of(Entry& entry, std::size_t first_record, Instant now) {
   const Record* const record = entry.find(kLockTag, first_record);
-  if (record == nullptr) return false;
-  const std::optional<Lock> lock = remembered_lock(record->expires_at, record->header, now);
+  if (record == nullptr) return std::nullopt;
+  return remembered_lock(record->expires_at, record->header, now);
+}
+
+[[gnu::noinline]] inline bool is_locked(Entry& entry, std::size_t first_record, Instant now) {
+  const std::optional<Lock> lock = lock_of(entry, first_record, now);
   return lock && lock->holds(now);
 }
 
