@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 
 from overlimit import (
+    FixedWindow,
     Limiter,
     ManualClock,
     MemoryStore,
@@ -35,7 +36,12 @@ def nothing(times: int) -> None:
 def memory_cases() -> Iterator[tuple[str, Case]]:
     one, three = (Limiter(limits, store=MemoryStore()) for limits in (ONE_LIMIT, THREE_LIMITS))
     bucket = Limiter(TokenBucket(1_000_000, per=30 * 86_400), store=MemoryStore())
+    calendar = Limiter(
+        FixedWindow(1_000_000, per="month", start="calendar", timezone="Europe/Berlin"), store=MemoryStore()
+    )
     refusing = Limiter("1/day", store=MemoryStore())
+    locked = Limiter(ONE_LIMIT, store=MemoryStore())
+    locked.lock("user:1", seconds=86_400)
     # What remains is an int that Python keeps anyway: how it would find room for another depends on the heap.
     decision = Limiter("100/day", store=MemoryStore()).hit("user:1")
 
@@ -54,6 +60,14 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
     def hit_in_vain(times: int) -> None:
         for _ in repeat(None, times):
             refusing.hit("user:1")
+
+    def hit_while_locked(times: int) -> None:
+        for _ in repeat(None, times):
+            locked.hit("user:1")
+
+    def hit_calendar(times: int) -> None:
+        for _ in repeat(None, times):
+            calendar.hit("user:1")
 
     def peek(times: int) -> None:
         for _ in repeat(None, times):
@@ -83,7 +97,9 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
     yield "a hit in memory: one limit", hit_one_limit
     yield "a hit in memory: three limits, two identifiers", hit_three_limits
     yield "a hit in memory: one token bucket", hit_bucket
+    yield "a hit in memory: one window of the calendar", hit_calendar
     yield "a refusal in memory: one limit", hit_in_vain
+    yield "a refusal in memory: a locked identifier", hit_while_locked
     yield "a peek in memory: one limit", peek
     yield "a hit in memory: limits of the call", hit_under_limits_of_the_call
     yield "five fields of a Decision", read_fields

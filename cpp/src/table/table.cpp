@@ -99,7 +99,7 @@ class DatedCharge {
 /// Calls decide(call, holds) until holds(the instant it returns), and dates the policies in between: no
 /// calendar is asked under the locks.
 template <class Dated, class Decide>
-[[gnu::always_inline]] inline Instant with_dates(const Call& call, const Decide& decide) {
+[[gnu::noinline]] Instant with_dates(const Call& call, const Decide& decide) {
   Dated dated(call);
   dated.move_to_latest();
   for (;;) {
