@@ -245,7 +245,6 @@ ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, 
   (**timed_).mode = mode;
   (**timed_).timeout = timeout;
   std::fill_n(times_.get(), size(), kUndecided);
-  if (limiter_.store->waits()) check_calls(*limiter_.store);
 }
 
 std::unique_ptr<StoreTask> ManyDecisions::next_step() {
@@ -261,19 +260,6 @@ void ManyDecisions::decide() {
   while (const std::unique_ptr<StoreTask> step = next_step()) {
     perform(*step);
     let_others_run();
-  }
-}
-
-void ManyDecisions::check_calls(Store& store) const {
-  Batch batch(*this, policy_.get());
-  for (std::size_t row = 0; row < size(); ++row) {
-    if (row % kRowsPerStep == 0) let_others_run();
-    if (rows_.count(row) == 1) continue;
-    try {
-      store.check(batch.calls(row, row + 1).front());
-    } catch (const CrossSlot& error) {
-      throw CrossSlot("identifiers: row " + std::to_string(row) + ": " + error.what());
-    }
   }
 }
 

@@ -100,7 +100,7 @@ class OwnRows {
 class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
  public:
   /// Reads the arguments. Other threads run Python meanwhile, and signals are noticed. Throws PythonError for
-  /// wrong arguments, and CrossSlot for a row that the store can never decide.
+  /// wrong arguments.
   ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
                 std::optional<Duration> timeout);
 
@@ -132,8 +132,6 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   class Step;
   static constexpr Instant kUndecided{-1};
 
-  /// Throws CrossSlot naming the first row that the store can never decide.
-  void check_calls(Store& store) const;
   void note_failure(const std::vector<std::size_t>& undecided, const StoreError& error);
   void raise_if_nothing_was_decided() const;
   void follow_on_error(const std::vector<std::size_t>& rows, const StoreError& error);

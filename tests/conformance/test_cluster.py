@@ -8,10 +8,24 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 import pytest
+from flask import Flask
 
-from overlimit import Limiter, RedisStore, StoreConfigError, StoreUnavailable, hit_all
+from overlimit import (
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    RedisStore,
+    SlidingLog,
+    StoreConfigError,
+    StoreTimeout,
+    StoreUnavailable,
+    TokenBucket,
+    hit_all,
+)
+from overlimit.flask import RateLimit
 from servers.cluster import Cluster, Node
 from servers.patience import PATIENCE, eventually
 
@@ -57,13 +71,8 @@ def times_refused(node: Node) -> int:
 
 
 class TestSlots:
-    def test_identifiers_in_several_slots_are_refused_before_anything_is_sent(self, cluster, store, prefix):
+    def test_a_lock_is_set_where_the_key_is(self, store):
         limiter = Limiter("3/minute", name="default", store=store)
-        with pytest.raises(StoreConfigError, match="hash_tag") as caught:
-            limiter.hit("a", "b")
-        assert not caught.value.maybe_charged
-        assert keys_of(cluster, prefix) == [0, 0, 0]
-        limiter.hit("a")
         limiter.lock("a", 60)
         assert limiter.peek("a").status == "locked"
 
@@ -73,17 +82,6 @@ class TestSlots:
         assert limiter.hit("a", "b", "x" * 300, cost=2)
         assert not limiter.hit("b", "c", cost=2)
         assert [spent(limiter, each) for each in ("a", "b", "c", "x" * 300)] == [2, 2, 0, 2]
-
-    def test_several_policies_in_one_call_need_the_tag_of_the_prefix(self, cluster, prefix):
-        for hash_tag in ("policy", "prefix"):
-            store = tagged(cluster, prefix, hash_tag)
-            first, second = (Limiter("3/minute", store=store, name=name) for name in ("one", "two"))
-            if hash_tag == "policy":
-                with pytest.raises(StoreConfigError, match='hash_tag="prefix"'):
-                    hit_all([(first, "a"), (second, "b")])
-            else:
-                assert hit_all([(first, "a"), (second, "b")])
-                assert (spent(first, "a"), spent(second, "b")) == (1, 1)
 
     def test_a_refund_goes_to_where_the_charge_was(self, store):
         limiter = Limiter("3/minute", name="default", store=store)
@@ -110,6 +108,131 @@ class TestSlots:
         assert sum(keys_of(cluster, prefix)) == len(IDENTIFIERS)
         assert [spent(forgotten, each) for each in IDENTIFIERS[:3]] == [0, 0, 0]
         assert [spent(kept, each) for each in IDENTIFIERS[:3]] == [1, 1, 1]
+
+
+def kept_where(cluster: Cluster, key: str) -> bool:
+    return cluster.owner_of(cluster.slot_of(key)).ask("EXISTS", key) == 1
+
+
+class TestCallsAcrossSlots:
+    """``docs/semantics.md``: calls across slots."""
+
+    def test_all_are_charged(self, cluster, store, prefix):
+        limiter = Limiter("5/minute; 9/hour", name="default", store=store)
+        limiter.hit(IDENTIFIERS[3], cost=2)
+        decision = limiter.hit(*IDENTIFIERS[:16], cost=2)
+        assert decision
+        assert decision.remaining == 1
+        assert [row.identifier for row in decision.details[::2]] == IDENTIFIERS[:16]
+        assert [row.remaining for row in decision.details[::2]] == [3, 3, 3, 1] + [3] * 12
+        assert [spent(limiter, each) for each in IDENTIFIERS[:17]] == [2, 2, 2, 4] + [2] * 12 + [0]
+        assert min(keys_of(cluster, prefix)) > 0
+
+    def test_or_none_is(self, store):
+        limiter = Limiter("3/minute", name="default", store=store)
+        limiter.hit(IDENTIFIERS[5], cost=2)
+        decision = limiter.hit(*IDENTIFIERS[:12], cost=2)
+        assert (decision.status, decision.remaining, decision.retry_after > 0) == ("over", 1, True)
+        assert [row.remaining for row in decision.details] == [3] * 5 + [1] + [3] * 6
+        assert [spent(limiter, each) for each in IDENTIFIERS[:12]] == [0] * 5 + [2] + [0] * 6
+
+    def test_who_refused_just_now_is_asked_before_the_others_are_charged(self, cluster, store, prefix):
+        limiter = Limiter("1/minute", name="default", store=store)
+        limiter.hit("crawler")
+        assert not limiter.hit("crawler", "first")
+        for identifier in IDENTIFIERS[:10]:
+            assert not limiter.hit("crawler", identifier)
+            assert not kept_where(cluster, f"{prefix}1:default:{identifier}")
+        limiter.reset("crawler")
+        assert limiter.hit("crawler", *IDENTIFIERS[:10])
+        assert [spent(limiter, each) for each in ("crawler", *IDENTIFIERS[:10])] == [1] * 11
+
+    def test_more_than_there_is_reads_only(self, cluster, store, prefix):
+        limiter = Limiter("3/minute", name="default", store=store)
+        assert limiter.hit(*IDENTIFIERS[:8], cost=4).status == "never"
+        assert limiter.peek(*IDENTIFIERS[:8], cost=3)
+        assert keys_of(cluster, prefix) == [0, 0, 0]
+
+    def test_several_policies_in_one_call(self, store):
+        first, second = (Limiter("3/minute", store=store, name=name) for name in ("one", "two"))
+        assert hit_all([(first, "a"), (second, "b")])
+        second.hit("b", cost=2)
+        assert not hit_all([(first, "a"), (second, "b")])
+        assert (spent(first, "a"), spent(second, "b")) == (1, 3)
+
+    def test_many_at_once_are_those_of_a_loop(self, store):
+        many, loop = (Limiter("3/minute", name=name, store=store) for name in ("many", "loop"))
+        rows = [
+            (IDENTIFIERS[i % 7], IDENTIFIERS[i % 5]) if i % 3 else (IDENTIFIERS[i % 4],) for i in range(40)
+        ]
+        assert many.hit_many(rows).remaining.tolist() == [loop.hit(*row).remaining for row in rows]
+        assert [spent(many, each) for each in IDENTIFIERS[:7]] == [
+            spent(loop, each) for each in IDENTIFIERS[:7]
+        ]
+
+    @pytest.mark.parametrize("limits", ["5/second; 12/minute", SlidingLog(6, per=2), TokenBucket(6, per=3)])
+    def test_they_decide_as_memory_does(self, store, limits):
+        random = Random(7)
+        clock = ManualClock(1_700_000_000.0)
+        there, here = (
+            Limiter(limits, name="default", store=each, clock=clock) for each in (store, MemoryStore())
+        )
+        for _ in range(300):
+            clock.advance(random.choice([0, 0.05, 0.3]))
+            identifiers = random.sample(IDENTIFIERS[:6], random.randint(1, 4))
+            verb, cost = random.choice(["hit", "hit", "peek"]), random.choice([0, 1, 1, 2, 7])
+            one, other = (getattr(each, verb)(*identifiers, cost=cost) for each in (there, here))
+            assert [one.status, one.remaining, one.retry_after, one.time] == [
+                other.status,
+                other.remaining,
+                other.retry_after,
+                other.time,
+            ]
+
+    @pytest.mark.parametrize("on_error", ["raise", "allow", "deny", "local"])
+    def test_a_shadow_limit_cannot_be_settled_in_several_slots(self, cluster, store, prefix, on_error):
+        app = Flask("shadowing")
+        app.testing = True
+        limiter = RateLimit(app, store=store, default_limits="5/minute", on_error=on_error)
+        app.get("/")(limiter.limit("2/minute", shadow=True)(lambda: "fine"))
+        with pytest.raises(StoreConfigError, match='hash_tag="prefix"') as caught:
+            app.test_client().get("/")
+        assert not caught.value.maybe_charged
+        assert keys_of(cluster, prefix) == [0, 0, 0]
+
+    def test_a_refund_goes_to_all_of_them(self, store):
+        limiter = Limiter("3/minute", name="default", store=store)
+        limiter.refund(limiter.hit(*IDENTIFIERS[:9], cost=2))
+        assert [spent(limiter, each) for each in IDENTIFIERS[:9]] == [0] * 9
+
+    def test_waiting_for_a_turn(self, store):
+        limiter = Limiter(TokenBucket(1, per=0.2), name="default", store=store)
+        for _ in range(3):
+            assert limiter.acquire(*IDENTIFIERS[:3], timeout=PATIENCE)
+
+    def test_threads_together_get_no_more_than_there_is(self, store):
+        limiter = Limiter("40/hour", name="default", store=store)
+
+        def hit_from(thread: int) -> int:
+            return sum(bool(limiter.hit("shared", f"own:{thread}:{i % 3}")) for i in range(30))
+
+        with ThreadPoolExecutor(6) as pool:
+            assert 30 <= sum(pool.map(hit_from, range(6))) <= 40
+        assert spent(limiter, "shared") <= 40
+
+    def test_what_a_part_has_charged_is_taken_back_when_another_does_not_answer(self, start_cluster, prefix):
+        cluster = start_cluster(masters=2)
+        limiter = Limiter(
+            "5/minute", name="default", store=RedisStore(cluster.url(), timeout=0.3, prefix=prefix)
+        )
+        [here, *_], [silent, *_] = (owned_by(cluster, node, prefix) for node in cluster.masters)
+        assert limiter.hit(here, silent)
+        cluster.masters[1].pause()
+        with pytest.raises(StoreTimeout) as caught:
+            limiter.hit(here, silent)
+        assert caught.value.maybe_charged
+        assert spent(limiter, here) == 1
+        cluster.masters[1].resume()
 
 
 class TestAddresses:
@@ -198,16 +321,6 @@ def test_many_calls_at_once_are_decided_on_every_node(store):
     decided = many.hit_many(rows)
     assert decided.remaining.tolist() == [loop.hit(row).remaining for row in rows]
     assert decided.refused == len(IDENTIFIERS)
-
-
-@pytest.mark.parametrize("on_error", ["raise", "allow", "deny", "local"])
-def test_a_row_in_several_slots_raises_before_any_of_many_is_charged(store, on_error):
-    limiter = Limiter("2/minute", name="default", store=store, on_error=on_error)
-    rows = [IDENTIFIERS[0]] * 1500
-    for decide in (limiter.hit_many, limiter.peek_many):
-        with pytest.raises(StoreConfigError, match=r"row 1500: .* several slots .*hash_tag"):
-            decide([*rows, tuple(IDENTIFIERS[:16]), IDENTIFIERS[1]])
-    assert spent(limiter, IDENTIFIERS[0]) == 0
 
 
 def test_rows_in_one_slot_are_decided_together(cluster, prefix):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from overlimit import StoreConfigError, StoreError
+from overlimit import StoreError
 from servers.cluster import Cluster
 from servers.patience import eventually
 
@@ -71,12 +71,6 @@ class TestSlots:
         for node in shared_cluster.masters:
             node.ask("CLIENT", "PAUSE", 45)
         assert limiter.peek_many(rows, 0).remaining.tolist() == [999_997] * len(rows)
-
-    def test_whatever_on_error_says(self, shared_cluster, limiter_at, on_each):
-        for on_error in ("allow", "deny", "local"):
-            limiter = limiter_at(shared_cluster.url(), on_error=on_error)
-            with pytest.raises(StoreConfigError, match="hash_tag"):
-                limiter.hit(*on_each(shared_cluster))
 
     def test_a_process_has_at_most_three_connections_per_node(
         self, shared_cluster, limiter_at, on_each, ledger

@@ -43,8 +43,6 @@ class RedisStore final : public Store {
 
   void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
               std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
-  /// Throws CrossSlot if the identifiers are in several slots of a cluster.
-  void check(const Call& call) override;
   void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                  const Interrupted& interrupted) override;
   void lock(const Call& call, Duration duration, const Interrupted& interrupted) override;

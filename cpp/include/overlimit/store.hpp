@@ -121,9 +121,6 @@ class Store {
     decide({&call, 1}, rows, {&time, 1}, {&crowded, 1}, interrupted);
   }
 
-  /// Throws what decide() would at once because no state of the store allows this call. Asks nobody.
-  virtual void check(const Call& /*call*/) {}
-
   /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs; with
   /// lower costs, as much of it. A key that is gone, or was created again since the charge, stays as it is.
   /// Atomic per charge. Fills `present`, unless it is nullptr.

@@ -11,6 +11,7 @@
 #include "redis/protocol/command.hpp"
 #include "redis/protocol/failures.hpp"
 #include "redis/script_call.hpp"
+#include "redis/split_call.hpp"
 #include "redis/transport/per_process.hpp"
 #include "redis/transport/tls.hpp"
 #include "redis/transport/topology.hpp"
@@ -23,21 +24,6 @@ using redis::protocol::Reply;
 using redis::protocol::Slot;
 using redis::transport::Deadline;
 using redis::transport::Wait;
-
-/// The error names the option that would help; which one depends on what the store has.
-CrossSlot cross_slot(HashTag has) {
-  const std::string what = "the identifiers of this call are in several slots of the redis cluster; ";
-  if (has == HashTag::policy) {
-    return CrossSlot(
-        what +
-        "for several policies in one call, as of hit_all, give the store hash_tag=\"prefix\", in a URL "
-        "?hash_tag=prefix");
-  }
-  return CrossSlot(
-      what +
-      "give the store hash_tag=\"policy\", in a URL ?hash_tag=policy; or \"prefix\" for several policies in "
-      "one call, as of hit_all");
-}
 
 RedisStore::Options checked(RedisStore::Options options) {
   const std::string& prefix = options.keys.prefix;
@@ -72,6 +58,24 @@ std::string encoded(const std::vector<std::string>& words) {
 Call with_reading(Call call) {
   call.now = call.reading();
   return call;
+}
+
+/// An instant that no call has.
+constexpr Instant kUnasked{-1};
+
+/// Throws an error of a call that has charged something, which nobody knows to be taken back.
+[[noreturn]] void raise_as_maybe_charged(const StoreError& error) {
+  switch (error.kind()) {
+    case StoreError::Kind::timeout:
+      throw StoreTimeout(error.what(), true, error.retry_after());
+    case StoreError::Kind::unavailable:
+      throw StoreUnavailable(error.what(), true, error.retry_after());
+    case StoreError::Kind::config:
+      throw StoreConfigError(error.what(), true, error.retry_after());
+    case StoreError::Kind::script:
+      break;
+  }
+  throw ScriptError(error.what(), true, error.retry_after());
 }
 
 /// Does something, and says in a StoreTimeout how long the timeout is.
@@ -124,14 +128,23 @@ struct RedisStore::Impl {
     return Deadline(std::chrono::microseconds(options.timeout.micros()));
   }
 
-  /// Of a call with these keys; none when keys have no slots. Throws CrossSlot.
-  [[nodiscard]] std::optional<Slot> slot_of(std::span<const std::string> keys) {
+  /// Of a call with this key; none when keys have no slots.
+  [[nodiscard]] std::optional<Slot> slot_of(const std::string& key) {
     if (!servers().has_slots()) return std::nullopt;
-    const Slot slot = redis::protocol::key_slot(keys.front());
-    for (const std::string& key : keys) {
-      if (redis::protocol::key_slot(key) != slot) throw cross_slot(options.keys.hash_tag);
-    }
-    return slot;
+    return redis::protocol::key_slot(key);
+  }
+
+  [[nodiscard]] std::string key_of(const Charge& charge) const {
+    return redis::key_of(options.keys, charge.policy->name(), charge.identifier);
+  }
+
+  /// Of each charge, if there are several slots among them; else nothing.
+  [[nodiscard]] std::vector<Slot> slots_across(std::span<const Charge> charges) {
+    if (charges.size() < 2 || !servers().has_slots()) return {};
+    std::vector<Slot> slots;
+    for (const Charge& charge : charges) slots.push_back(redis::protocol::key_slot(key_of(charge)));
+    if (std::ranges::all_of(slots, [&](Slot each) { return each == slots.front(); })) return {};
+    return slots;
   }
 
   Reply run(const redis::ScriptCall& script, const Interrupted& interrupted) {
@@ -142,16 +155,21 @@ struct RedisStore::Impl {
 
   // A server that was restarted or flushed its scripts did not execute the call: send the text along.
   Reply run(const redis::ScriptCall& script, const Wait& wait) {
-    const std::optional<Slot> slot = slot_of(script.keys);
+    const std::optional<Slot> slot = slot_of(script.keys.front());
     const auto call = [&](const std::string& command) { return servers().call(command, slot, wait); };
     Reply reply = call(script.evalsha());
     if (is_missing_script(reply)) reply = call(script.eval());
     return checked_reply(std::move(reply));
   }
 
-  // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
   Instant decide(const Call& asked, const Rows& rows, const Wait& wait) {
     const Call call = with_reading(asked);
+    const std::vector<Slot> slots = slots_across(call.charges);
+    return slots.empty() ? decide_in_slot(call, rows, wait) : decide_across(call, slots, rows, wait);
+  }
+
+  // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
+  Instant decide_in_slot(const Call& call, const Rows& rows, const Wait& wait) {
     DatedCall dated(call, call.now ? *call.now : system_now());
     for (bool is_first = true;; is_first = false) {
       const Reply reply = run(redis::script_call(*dated, options.keys, scripts), wait);
@@ -167,10 +185,10 @@ struct RedisStore::Impl {
 
   // No call has a key without an identifier, so XX finds none and nothing is written.
   Duration write_nothing(const Wait& wait) {
-    const std::vector<std::string> keys{redis::key_of(options.keys, "ping", "")};
-    const std::string command = encoded({"SET", keys.front(), "", "XX", "PX", "1"});
+    const std::string key = redis::key_of(options.keys, "ping", "");
+    const std::string command = encoded({"SET", key, "", "XX", "PX", "1"});
     const Stopwatch stopwatch;
-    (void)checked_reply(servers().call(command, slot_of(keys), wait));
+    (void)checked_reply(servers().call(command, slot_of(key), wait));
     return stopwatch.elapsed();
   }
 
@@ -196,8 +214,7 @@ struct RedisStore::Impl {
   void reset(std::string_view command, const std::vector<std::string>& keys, const Interrupted& interrupted) {
     std::map<std::optional<Slot>, std::vector<std::string>> commands;
     for (const std::string& key : keys) {
-      const std::span<const std::string> alone(&key, 1);
-      std::vector<std::string>& words = commands[slot_of(alone)];
+      std::vector<std::string>& words = commands[slot_of(key)];
       if (words.empty()) words.emplace_back(command);
       words.push_back(key);
     }
@@ -234,16 +251,26 @@ struct RedisStore::Impl {
     redis::protocol::raise_error_reply(reply.as_text(), who);
   }
 
+  Instant decide_across(const Call& call, std::span<const Slot> slots, const Rows& rows, const Wait& wait);
+  void ask(redis::SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times,
+           const Wait& wait);
+  bool take_back(redis::SplitCall& split, const Wait& wait);
+  void decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times, const Wait& wait);
+  void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
+                 const Interrupted& interrupted);
+  void give_back_across(const Call& call, std::span<const Slot> slots, std::span<const Receipt> receipts,
+                        Present* present, const Interrupted& interrupted);
+
   const std::shared_ptr<const redis::Location> location;
   const Options options;
   redis::transport::PerProcess<Servers> topology;
   const redis::Scripts scripts;
+  redis::RecentRefusals refusals;
 };
 
-/// Several calls, a number of which are under way at the same time.
+/// Several calls, each in one slot, a number of which are under way at the same time.
 class RedisStore::ManyCalls {
  public:
-  /// Throws CrossSlot before anything is sent.
   ManyCalls(Impl& impl, std::span<const Call> calls, const Rows& rows, std::span<Instant> times)
       : impl_(impl), calls_(calls), rows_(rows), times_(times) {
     std::size_t first = 0;
@@ -251,7 +278,7 @@ class RedisStore::ManyCalls {
       const Call call = with_reading(asked);
       dated_.emplace_back(call, call.now ? *call.now : system_now());
       scripts_.push_back(redis::script_call(*dated_.back(), impl.options.keys, impl.scripts));
-      slots_.push_back(impl.slot_of(scripts_.back().keys));
+      slots_.push_back(impl.slot_of(scripts_.back().keys.front()));
       first_rows_.push_back(first);
       first += pairs_of(call.charges);
     }
@@ -329,6 +356,125 @@ class RedisStore::ManyCalls {
   std::vector<std::size_t> first_rows_;
 };
 
+// A call that no part can admit, and one that only looks, charges nowhere. Parts that may refuse it, because
+// they have lately, are charged while the others are only read, so that a flood that one of them refuses
+// leaves the others alone.
+Instant RedisStore::Impl::decide_across(const Call& call, std::span<const Slot> slots, const Rows& rows,
+                                        const Wait& wait) {
+  redis::SplitCall split(call, slots, [&](const Charge& charge) { return refusals.has(key_of(charge)); });
+  const std::size_t parts = split.parts().size();
+  const std::size_t leading = redis::may_charge(call) ? split.leading() : 0;
+  std::vector<Instant> times(parts, kUnasked);
+  ask(split, 0, leading, times, wait);
+  if (leading > 0 && leading < parts && split.admits()) ask(split, leading, parts, times, wait);
+  if (!split.admits()) {
+    for (const Charge* const charge : split.refusing()) refusals.note(key_of(*charge));
+    take_back(split, wait);
+    split.show_uncharged();
+  }
+  split.copy_rows(rows);
+  return std::ranges::max(times);
+}
+
+// Of the parts from `first` on, those before `charged` are charged. If one of them does not answer, what the
+// others have charged is taken back, which nobody confirms.
+void RedisStore::Impl::ask(redis::SplitCall& split, std::size_t first, std::size_t charged,
+                           std::span<Instant> times, const Wait& wait) {
+  const std::vector<Call> calls = split.calls(first, charged);
+  const std::span<Instant> own = times.subspan(first);
+  std::ranges::fill(own, kUnasked);
+  const auto note_charges = [&] {
+    for (std::size_t i = first; i < charged; ++i) {
+      redis::CallPart& part = split.parts()[i];
+      part.is_charged = times[i] != kUnasked && part.admits();
+    }
+  };
+  try {
+    ManyCalls(*this, calls, split.rows_from(first), own).decide(wait);
+    note_charges();
+  } catch (const StoreError& error) {
+    note_charges();
+    if (!take_back(split, wait)) throw;
+    raise_as_maybe_charged(error);
+  }
+}
+
+// A refund is sent with its text: nobody learns whether the server has the script.
+bool RedisStore::Impl::take_back(redis::SplitCall& split, const Wait& wait) {
+  bool has_charged = false;
+  for (redis::CallPart& part : split.parts()) {
+    if (!part.is_charged) continue;
+    const redis::ScriptCall script =
+        redis::refund_call(split.call_of(part), part.rows.receipts(), false, options.keys, scripts);
+    servers().send(script.eval(), part.slot, wait);
+    part.is_charged = false;
+    has_charged = true;
+  }
+  return has_charged;
+}
+
+// In their order. A call across slots is under way alone, so that no other is refused by what it takes back.
+void RedisStore::Impl::decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
+                                   const Wait& wait) {
+  std::size_t row = 0;
+  for (std::size_t first = 0, next = 0; first < calls.size(); first = next) {
+    const auto is_across = [&](std::size_t i) { return !slots_across(calls[i].charges).empty(); };
+    for (next = first; next < calls.size() && !is_across(next); ++next) {
+    }
+    next = std::max(next, first + 1);
+    const std::span<const Call> own = calls.subspan(first, next - first);
+    std::size_t pairs = 0;
+    for (const Call& call : own) pairs += pairs_of(call.charges);
+    const Rows own_rows = rows_of(rows, row, pairs);
+    if (own.size() == 1) {
+      times[first] = decide(own.front(), own_rows, wait);
+    } else {
+      ManyCalls(*this, own, own_rows, times.subspan(first, own.size())).decide(wait);
+    }
+    row += pairs;
+  }
+}
+
+void RedisStore::Impl::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
+                                 const Interrupted& interrupted) {
+  const redis::ScriptCall script =
+      redis::refund_call(call, receipts, present != nullptr, options.keys, scripts);
+  const Reply reply = run(script, interrupted);
+  if (present == nullptr) return;
+  DatedCall peek({.charges = present->charges, .mode = Mode::peek});
+  present->time = redis::read_answer(peek, reply, present->rows);
+}
+
+// One slot after the other; a failure of one keeps nothing from the others.
+void RedisStore::Impl::give_back_across(const Call& call, std::span<const Slot> slots,
+                                        std::span<const Receipt> receipts, Present* present,
+                                        const Interrupted& interrupted) {
+  const auto in_order = [](const Charge&) { return false; };
+  redis::SplitCall given(call, slots, in_order);
+  given.set_receipts(receipts);
+  std::optional<redis::SplitCall> shown;
+  const Call peek{.charges = present == nullptr ? call.charges : present->charges, .mode = Mode::peek};
+  if (present != nullptr) shown.emplace(peek, slots, in_order);
+  std::exception_ptr failure;
+  for (std::size_t i = 0; i < given.parts().size(); ++i) {
+    const redis::CallPart& part = given.parts()[i];
+    const Call own = given.call_of(part);
+    try {
+      if (!shown) {
+        give_back(own, part.rows.receipts(), nullptr, interrupted);
+        continue;
+      }
+      Present now{shown->parts()[i].charges, shown->parts()[i].rows};
+      give_back(own, part.rows.receipts(), &now, interrupted);
+      present->time = max(present->time, now.time);
+    } catch (const StoreError&) {
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+  if (shown) shown->copy_rows(present->rows);
+}
+
 RedisStore::RedisStore(redis::Location location, Options options)
     : impl_(std::make_unique<Impl>(std::move(location), std::move(options))) {}
 
@@ -344,28 +490,16 @@ void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span
     if (calls.size() == 1) {
       times.front() = impl_->decide(calls.front(), rows, wait);
     } else {
-      ManyCalls(*impl_, calls, rows, times).decide(wait);
+      impl_->decide_many(calls, rows, times, wait);
     }
   });
 }
 
-void RedisStore::check(const Call& call) {
-  if (call.charges.size() < 2) return;
-  std::vector<std::string> keys;
-  for (const Charge& charge : call.charges) {
-    keys.push_back(redis::key_of(impl_->options.keys, charge.policy->name(), charge.identifier));
-  }
-  (void)impl_->slot_of(keys);
-}
-
 void RedisStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                            const Interrupted& interrupted) {
-  const redis::ScriptCall script = redis::refund_call(with_reading(call), receipts, present != nullptr,
-                                                      impl_->options.keys, impl_->scripts);
-  const Reply reply = impl_->run(script, interrupted);
-  if (present == nullptr) return;
-  DatedCall peek({.charges = present->charges, .mode = Mode::peek});
-  present->time = redis::read_answer(peek, reply, present->rows);
+  const std::vector<Slot> slots = impl_->slots_across(call.charges);
+  if (slots.empty()) return impl_->give_back(with_reading(call), receipts, present, interrupted);
+  impl_->give_back_across(with_reading(call), slots, receipts, present, interrupted);
 }
 
 void RedisStore::lock(const Call& call, Duration duration, const Interrupted& interrupted) {

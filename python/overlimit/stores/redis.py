@@ -41,7 +41,8 @@ class RedisStore(_core.RedisStore, Initialised):
         What every key begins with: ``[A-Za-z0-9_.-]{1,64}``.
     hash_tag
         What the keys of one call share in their names, for a cluster to keep them in one slot: nothing
-        (False), the policy (``"policy"`` or True) or all keys of the prefix (``"prefix"``).
+        (False), the policy (``"policy"`` or True) or all keys of the prefix (``"prefix"``). Of a call in
+        several slots, each slot decides its part.
     hash_identifiers
         Whether keys hold the SHA-256 of every identifier, not only of those longer than 256 bytes.
     ssl_ca_certs, ssl_ca_path, ssl_ca_data

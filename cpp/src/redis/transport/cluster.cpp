@@ -75,6 +75,13 @@ class ClusterNodes {
     }
   }
 
+  /// The one that served the slot when last heard of.
+  [[nodiscard]] Pointer known_owner(protocol::Slot slot) {
+    const std::lock_guard lock(mutex_);
+    const HostPort* const master = map_.master_of(slot);
+    return master == nullptr ? nullptr : found(*master);
+  }
+
   /// All nodes that serve slots, after asking for slots without a known node as owner() does.
   [[nodiscard]] std::vector<Pointer> masters(const Wait& wait) {
     Backoff backoff;
@@ -138,12 +145,6 @@ class ClusterNodes {
   }
 
  private:
-  [[nodiscard]] Pointer known_owner(protocol::Slot slot) {
-    const std::lock_guard lock(mutex_);
-    const HostPort* const master = map_.master_of(slot);
-    return master == nullptr ? nullptr : found(*master);
-  }
-
   [[nodiscard]] Pointer found(const HostPort& address) {
     Pointer& node = nodes_[address];
     if (!node) node = std::make_shared<ClusterNode>(address, location_.server);
@@ -382,24 +383,36 @@ class Cluster final : public Topology {
 
   void call_many(std::span<const std::string> commands, std::span<const std::optional<protocol::Slot>> slots,
                  std::span<std::optional<protocol::Reply>> replies, const Wait& wait) override {
-    std::map<ClusterNodes::Pointer, std::vector<std::size_t>> places;
+    Places places;
     for (std::size_t i = 0; i < commands.size(); ++i) {
       places[nodes_.owner(slots[i].value_or(0), wait)].push_back(i);
     }
     std::exception_ptr failure;
-    for (const auto& [node, own] : places) {
+    const std::function<void(Places::const_iterator)> call_from = [&](Places::const_iterator at) {
+      if (at == places.end()) return;
+      const auto& [node, own] = *at;
       std::vector<Command> sent;
       for (const std::size_t place : own) sent.emplace_back(commands[place]);
       std::vector<std::optional<Reply>> received(own.size());
+      bool are_others_called = false;
+      const auto call_others = [&] {
+        if (!std::exchange(are_others_called, true)) call_from(std::next(at));
+      };
       try {
-        node->node->call_many(sent, received, wait);
+        node->node->call_many(sent, received, wait, call_others);
       } catch (const StoreError&) {
         node->is_suspect.store(true);
         if (!failure) failure = std::current_exception();
       }
+      call_others();
       for (std::size_t i = 0; i < own.size(); ++i) replies[own[i]] = std::move(received[i]);
-    }
+    };
+    call_from(places.begin());
     if (failure) std::rethrow_exception(failure);
+  }
+
+  void send(std::string_view command, Slot slot, const Wait& wait) override {
+    if (const ClusterNodes::Pointer owner = nodes_.known_owner(slot)) owner->node->send(command, wait);
   }
 
   void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) override {
@@ -420,6 +433,9 @@ class Cluster final : public Topology {
   [[nodiscard]] protocol::Breaker::State breaker() override { return nodes_.breaker(); }
 
  private:
+  /// Of the commands that go to a node.
+  using Places = std::map<ClusterNodes::Pointer, std::vector<std::size_t>>;
+
   ClusterNodes nodes_;
 };
 

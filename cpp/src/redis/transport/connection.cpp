@@ -104,6 +104,14 @@ class Connection::Caller : NonCopyable {
     bool has_reply_ = false;
   };
 
+  /// Runs the caller's own code while others read.
+  void be_away(const std::function<void()>& action) {
+    slot_.is_away = true;
+    if (connection_.reader_ == &slot_) connection_.hand_over_reader(guard_);
+    guard_.unlocked_wait(action);
+    slot_.is_away = false;
+  }
+
   [[nodiscard]] Reply await(Call& call) {
     connection_.gather(guard_);
     Woken woken = Woken::by_event;
@@ -130,16 +138,13 @@ class Connection::Caller : NonCopyable {
     return woken;
   }
 
-  /// Runs the caller's interrupted() while others read, such as a call from within it.
+  /// A call may be made from within interrupted().
   void check_interruption(Ticket ticket) {
-    slot_.is_away = true;
-    if (connection_.reader_ == &slot_) connection_.hand_over_reader(guard_);
     try {
-      guard_.unlocked_wait([&] { check_interrupted(wait_.interrupted); });
+      be_away([&] { check_interrupted(wait_.interrupted); });
     } catch (const WaitInterrupted&) {
       throw WaitInterrupted(connection_.session_.may_have_left(ticket));
     }
-    slot_.is_away = false;
   }
 
   [[noreturn]] void time_out(Ticket ticket) {
@@ -186,14 +191,22 @@ Reply Connection::call(UnlockableGuard& guard, const Command& command, const Wai
 }
 
 void Connection::call_many(UnlockableGuard& guard, std::span<const Command> commands,
-                           std::span<std::optional<Reply>> replies, const Wait& wait) {
+                           std::span<std::optional<Reply>> replies, const Wait& wait,
+                           const std::function<void()>& meanwhile) {
   Caller caller(*this, guard, wait);
   std::deque<Caller::Call> calls;
   for (const Command& command : commands) calls.emplace_back(caller, command);
+  flush(guard);
+  caller.be_away(meanwhile);
   for (std::optional<Reply>& reply : replies) {
     reply = caller.await(calls.front());
     calls.pop_front();
   }
+}
+
+void Connection::send(UnlockableGuard& guard, std::string_view command, const Deadline& deadline) {
+  session_.submit_ignored(command, Clock::now(), deadline.at());
+  flush(guard);
 }
 
 Ticket Connection::submit(std::string_view command, const Deadline& deadline) {

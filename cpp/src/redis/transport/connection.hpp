@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -67,8 +68,13 @@ class Connection {
 
   /// Sends commands one after the other before it waits for their replies; these are set as they come. Throws
   /// what Node::call does, of the first one without a reply.
+  /// In between it calls meanwhile(), without the lock.
   void call_many(UnlockableGuard& guard, std::span<const Command> commands,
-                 std::span<std::optional<protocol::Reply>> replies, const Wait& wait);
+                 std::span<std::optional<protocol::Reply>> replies, const Wait& wait,
+                 const std::function<void()>& meanwhile);
+
+  /// Sends a command whose reply is ignored.
+  void send(UnlockableGuard& guard, std::string_view command, const Deadline& deadline);
 
   /// Queues a command for whose reply nobody waits; take() returns the reply once it has come.
   [[nodiscard]] protocol::Ticket submit(std::string_view command, const Deadline& deadline);

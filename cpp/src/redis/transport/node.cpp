@@ -71,13 +71,22 @@ Reply Node::call(const Command& command, const Wait& wait) {
 }
 
 void Node::call_many(std::span<const Command> commands, std::span<std::optional<Reply>> replies,
-                     const Wait& wait) {
+                     const Wait& wait, const std::function<void()>& meanwhile) {
   on_connection(wait.deadline, [&](Connection& connection, UnlockableGuard& guard) {
     const auto first = static_cast<std::size_t>(
         std::ranges::find_if(replies, [](const auto& reply) { return !reply; }) - replies.begin());
-    connection.call_many(guard, commands.subspan(first), replies.subspan(first), wait);
+    connection.call_many(guard, commands.subspan(first), replies.subspan(first), wait, meanwhile);
     if (!protocol::classify(*replies.back()).is_out_of_service()) breaker_.succeeded(Clock::now());
   });
+}
+
+void Node::send(std::string_view command, const Wait& wait) {
+  KeptAlive<Connection> connection;
+  UnlockableGuard guard(mutex_);
+  if (breaker_.state() != Breaker::State::closed || !connections_[0]) return;
+  connection = connections_[0];
+  if (!connection->is_established() || connection->in_flight() >= kMostInFlight) return;
+  connection->send(guard, command, wait.deadline);
 }
 
 void Node::record_final_reply(const Reply& reply) {

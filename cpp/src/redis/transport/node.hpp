@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,10 +35,15 @@ class Node {
   /// and no reply says that it was not executed. A command of which bytes were sent is never sent again.
   [[nodiscard]] protocol::Reply call(const Command& command, const Wait& wait);
 
-  /// The same for several commands, which are all sent before it waits for a reply. Replies are set as they
-  /// come; it throws for the first one that does not.
-  void call_many(std::span<const Command> commands, std::span<std::optional<protocol::Reply>> replies,
-                 const Wait& wait);
+  /// The same for several commands, which are all sent before it waits for a reply. In between it calls
+  /// meanwhile(), which may wait, for each connection that it tries. Replies are set as they come; it throws
+  /// for the first one that does not.
+  void call_many(
+      std::span<const Command> commands, std::span<std::optional<protocol::Reply>> replies, const Wait& wait,
+      const std::function<void()>& meanwhile = [] {});
+
+  /// Sends a command for whose reply nobody waits, if a connection is open and the breaker closed.
+  void send(std::string_view command, const Wait& wait);
 
   /// Counts a call as failed if its last reply, after all retries, is that of a server out of service. Before
   /// the last, such replies count neither as success nor as failure.

@@ -33,12 +33,15 @@ class Topology {
   [[nodiscard]] virtual protocol::Reply call(std::string_view command, std::optional<protocol::Slot> slot,
                                              const Wait& wait) = 0;
 
-  /// Sends several encoded commands, each to the server of its slot, and none again. One server after the
-  /// other, all that goes to it is sent before its replies are awaited. Replies are set as they come, also
-  /// errors that call() would retry. Throws as Node::call does where a reply doesn't come.
+  /// Sends several encoded commands, each to the server of its slot, and none again. All are sent before any
+  /// reply is awaited, where connections are open. Replies are set as they come, also errors that call()
+  /// would retry. Throws as Node::call does where a reply doesn't come.
   virtual void call_many(std::span<const std::string> commands,
                          std::span<const std::optional<protocol::Slot>> slots,
                          std::span<std::optional<protocol::Reply>> replies, const Wait& wait) = 0;
+
+  /// Sends a command of a slot for whose reply nobody waits, unless no connection is open.
+  virtual void send(std::string_view /*command*/, protocol::Slot /*slot*/, const Wait& /*wait*/) {}
 
   /// Visits all servers that hold keys of their own. The first failure is thrown at the end.
   virtual void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) = 0;

@@ -111,8 +111,9 @@ class _Examination:
                 yield Finding(
                     "ok",
                     "hash tags",
-                    "Keys have no hash tag: a call can have one identifier, and one policy.",
-                    'Set hash_tag="policy" for several identifiers in a call, "prefix" for several policies.',
+                    "Keys have no hash tag: a call of several identifiers or policies asks several servers.",
+                    'Set hash_tag="policy" to have the identifiers of a call decided at once, "prefix" '
+                    "for several policies, and where shadow limits are used.",
                 )
 
     def _unserved(self, error: Exception) -> Finding:

@@ -1,0 +1,147 @@
+#include "redis/split_call.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "overlimit/errors.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+CallPart& part_at(std::vector<CallPart>& parts, protocol::Slot slot) {
+  const auto known = std::ranges::find(parts, slot, &CallPart::slot);
+  return known != parts.end() ? *known : parts.emplace_back(CallPart{slot, {}, {}});
+}
+
+/// Calls action(charge, its first row in the part, how many rows it has).
+void for_each_charge(const CallPart& part, const auto& action) {
+  std::size_t row = 0;
+  for (const Charge& charge : part.charges) {
+    action(charge, row, charge.policy->size());
+    row += charge.policy->size();
+  }
+}
+
+}  // namespace
+
+std::vector<const Charge*> CallPart::refusing() const {
+  std::vector<const Charge*> refusing;
+  for_each_charge(*this, [&](const Charge& charge, std::size_t row, std::size_t count) {
+    const std::span verdicts(rows.status + row, count);
+    const auto refuses = [](Status each) { return each != Status::ok; };
+    if (charge.role == Role::enforce && std::ranges::any_of(verdicts, refuses)) refusing.push_back(&charge);
+  });
+  return refusing;
+}
+
+void check_splits(std::span<const Charge> charges) {
+  const bool are_settled_alone = std::ranges::all_of(charges, [](const Charge& charge) {
+    return charge.role == Role::enforce || charge.role == Role::always;
+  });
+  if (are_settled_alone) return;
+  throw CrossSlot(
+      "a call with a shadow limit or an on_refusal limit cannot be decided across slots of a redis cluster, "
+      "as "
+      "what it charges depends on all slots at once; give the store hash_tag=\"prefix\", in a URL "
+      "?hash_tag=prefix, or hash_tag=\"policy\" for calls of a single policy");
+}
+
+SplitCall::SplitCall(const Call& call, std::span<const protocol::Slot> slots,
+                     const std::function<bool(const Charge&)>& goes_first)
+    : call_(call), memory_(std::make_unique_for_overwrite<std::byte[]>(kRowBytes * pairs_of(call.charges))) {
+  check_splits(call.charges);
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    CallPart& part = part_at(parts_, slots[i]);
+    part.charges.push_back(call.charges[i]);
+    part.first_rows.push_back(row);
+    row += call.charges[i].policy->size();
+  }
+  const auto leads = [&](const CallPart& part) { return std::ranges::any_of(part.charges, goes_first); };
+  const auto others = std::ranges::stable_partition(parts_, leads);
+  leading_ = others.size() == parts_.size() ? parts_.size() : parts_.size() - others.size();
+  rows_ = rows_at(memory_.get(), row);
+  std::size_t first = 0;
+  for (CallPart& part : parts_) {
+    part.rows = rows_of(rows_, first, pairs_of(part.charges));
+    first += part.rows.count;
+  }
+}
+
+Call SplitCall::call_of(const CallPart& part) const {
+  Call call = call_;
+  call.charges = part.charges;
+  return call;
+}
+
+std::vector<Call> SplitCall::calls(std::size_t first, std::size_t charged) const {
+  std::vector<Call> calls;
+  for (std::size_t i = first; i < parts_.size(); ++i) {
+    Call& call = calls.emplace_back(call_of(parts_[i]));
+    if (i >= charged) call.mode = Mode::peek;
+  }
+  return calls;
+}
+
+Rows SplitCall::rows_from(std::size_t part) const {
+  const auto first = static_cast<std::size_t>(parts_[part].rows.status - rows_.status);
+  return rows_of(rows_, first, rows_.count - first);
+}
+
+bool SplitCall::admits() const { return std::ranges::all_of(parts_, &CallPart::admits); }
+
+std::vector<const Charge*> SplitCall::refusing() const {
+  std::vector<const Charge*> all;
+  for (const CallPart& part : parts_) std::ranges::copy(part.refusing(), std::back_inserter(all));
+  return all;
+}
+
+// When the record is as if never seen is not worked out again: at the latest then.
+void SplitCall::show_uncharged() {
+  for (CallPart& part : parts_) {
+    if (!part.admits()) continue;
+    for_each_charge(part, [&](const Charge& charge, std::size_t first, std::size_t count) {
+      for (std::size_t row = first; row < first + count; ++row) {
+        if (charge.role == Role::enforce) part.rows.remaining[row] += cost_of(charge);
+        part.rows.delay[row] = {};
+        part.rows.receipt[row] = {};
+      }
+    });
+  }
+}
+
+void SplitCall::set_receipts(std::span<const Receipt> receipts) {
+  for (CallPart& part : parts_) {
+    std::size_t i = 0;
+    for_each_charge(part, [&](const Charge&, std::size_t row, std::size_t count) {
+      std::ranges::copy(receipts.subspan(part.first_rows[i++], count), part.rows.receipt + row);
+    });
+  }
+}
+
+void SplitCall::copy_rows(const Rows& to) const {
+  for (const CallPart& part : parts_) {
+    std::size_t i = 0;
+    for_each_charge(part, [&](const Charge&, std::size_t row, std::size_t count) {
+      overlimit::copy_rows(rows_of(part.rows, row, count), rows_of(to, part.first_rows[i++], count));
+    });
+  }
+}
+
+void RecentRefusals::note(std::string key) {
+  const std::lock_guard lock(mutex_);
+  if (refused_at_.size() >= kMost) {
+    std::erase_if(refused_at_,
+                  [now = Clock::now()](const auto& each) { return now - each.second > kRecent; });
+    if (refused_at_.size() >= kMost) return;
+  }
+  refused_at_.insert_or_assign(std::move(key), Clock::now());
+}
+
+bool RecentRefusals::has(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  const auto known = refused_at_.find(key);
+  return known != refused_at_.end() && Clock::now() - known->second <= kRecent;
+}
+
+}  // namespace overlimit::redis
