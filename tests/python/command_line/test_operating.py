@@ -124,6 +124,12 @@ def test_reset_lock_and_unlock_do_what_a_limiter_does(url):
     limiter.hit("a", cost=3)
     assert printed("reset", url, "--policy", "login", "a") == "a begins anew in login.\n"
     assert limiter.hit("a").remaining == 2
+    limiter.hit("b")
+    assert printed("reset", url, "--policy", "login", "--all") == "Everybody begins anew in login.\n"
+    assert [limiter.peek(each, cost=0).remaining for each in "ab"] == [3, 3]
+    assert "takes an ID, or --all" in refused(2, "reset", url, "--policy", "login")
+    assert "takes an ID, or --all" in refused(2, "reset", url, "--policy", "login", "--all", "a")
+    limiter.hit("a")
     assert printed("lock", url, "--policy", "login", "a", "60") == "a is locked in login for 60 s.\n"
     assert limiter.hit("a").status == "locked"
     assert told(0, "lock", url, "--policy", "login", "b", "600")["status"] == "ok"
