@@ -249,11 +249,10 @@ def test_redis_is_slow(symptom, named, start, start_redis):
 
 
 def test_redis_is_full(symptom, named, start, start_redis):
-    server = symptom.servers["cache.example"] = start_redis(options={"maxmemory": "3mb"})
+    server = symptom.servers["cache.example"] = start_redis()
     worker = start(named(f"{server.tcp_url()}?timeout={PATIENCE}"))
-    with server.client() as client:
-        while client.info("memory")["used_memory"] < 3 << 20:
-            client.rpush("cache", bytes(100_000))
+    server.ask("SET", "cache", bytes(3_000_000))
+    server.ask("CONFIG", "SET", "maxmemory", "3mb")
     assert worker.hits(9, WHO)[-1] == "ok"
     assert symptom.shows(worker.metrics())
     symptom.ask()
