@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
 import secrets
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -348,6 +351,43 @@ def test_a_wrong_password_is_broken_and_is_not_printed(start_redis):
         assert done.stderr.startswith("broken: ")
         assert "-secret" not in done.stdout + done.stderr
     assert told(0, "top", f"{server.unix_url()}&timeout={PATIENCE}")["status"] == "ok"
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n"])
+@pytest.mark.parametrize("command", [["top"], ["doctor"], ["check", "--name", "p", "--limits", "1/s", "x"]])
+def test_what_is_no_redis_is_broken(command, said):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listening = threading.Thread(target=say, args=(listener, said))
+        listening.start()
+        try:
+            port = listener.getsockname()[1]
+            url = f"redis://:hidden@127.0.0.1:{port}/0?timeout={PATIENCE}"
+            done = run(command[0], url, *command[1:])
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            listening.join()
+    assert done.returncode == 2
+    assert done.stderr.startswith("broken: ")
+    assert "it sent something that is not a Redis reply" in done.stderr
+    assert "hidden" not in done.stdout + done.stderr
+
+
+def say(listener: socket.socket, said: bytes) -> None:
+    """Tell everybody who connects the same, until nobody listens any more, and hear out what they say."""
+    with contextlib.suppress(OSError), ExitStack() as connections:
+        while True:
+            connection = connections.enter_context(listener.accept()[0])
+            connection.sendall(said)
+
+
+def test_a_server_that_wants_a_password_says_so(start_redis):
+    server = start_redis(password="right")
+    url = f"redis://127.0.0.1:{server.port}/0?timeout={PATIENCE}"
+    for command in (["top"], ["doctor"], ["show", "--policy", "p", "x"]):
+        done = run(command[0], url, *command[1:])
+        assert done.returncode == 2
+        assert done.stderr.startswith("broken: ")
+        assert "NOAUTH" in done.stderr
 
 
 @pytest.mark.parametrize(
