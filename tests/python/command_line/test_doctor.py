@@ -52,6 +52,14 @@ def test_a_password_is_no_finding(start_redis):
     assert examined(0, at(start_redis(password="secret"))) == {}
 
 
+def test_a_database_that_is_not_there_is_broken_and_nothing_else_is_said(redis_server):
+    url = f"{redis_server.unix_url(db=77)}&timeout={PATIENCE}"
+    answer = told(2, "doctor", url)
+    assert [each["check"] for each in answer["findings"]] == ["reach", "TLS"]
+    assert "DB index is out of range" in answer["findings"][0]["message"]
+    assert "databases" in told(2, "top", url)["message"]
+
+
 def test_a_replica_is_broken(start_redis):
     master = start_redis()
     replica = start_redis(replica_of=master)
