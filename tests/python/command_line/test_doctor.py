@@ -78,6 +78,16 @@ def test_eviction_of_locks_is_a_warning(start_redis):
     assert "Set maxmemory-policy to noeviction" in done.stdout
 
 
+def test_a_server_that_evicts_says_how_much(start_redis):
+    server = start_redis(options={"maxmemory": "3mb", "maxmemory-policy": "volatile-ttl"})
+    for number in range(40):
+        server.ask("SET", f"other:{number}", bytes(100_000), "EX", 1000)
+    assert examined(1, at(server)) == {"eviction": "warning"}
+    assert re.search(
+        r"maxmemory-policy is volatile-ttl \([1-9]\d* keys were evicted", run("doctor", at(server)).stdout
+    )
+
+
 def test_a_full_server_is_broken_and_not_unreachable(start_redis):
     server = start_redis(options={"maxmemory": "1", "maxmemory-policy": "noeviction"})
     assert examined(2, at(server)) == {"reach": "broken", "eviction": "warning"}

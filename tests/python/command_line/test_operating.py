@@ -21,10 +21,12 @@ from overlimit import (
     FixedWindow,
     LeakyBucket,
     Limiter,
+    ManualClock,
     Penalty,
     RedisStore,
     SharedMemoryStore,
     SlidingLog,
+    SlidingWindow,
     SlidingWindowCounter,
     TokenBucket,
 )
@@ -32,7 +34,7 @@ from overlimit.command_line.operating import COMMANDS
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place, StoreUrl, without_secrets
 from overlimit.command_line.operating.shapes import algorithm_of, by_tag, growth, readings_of
-from overlimit.command_line.operating.values import Record, decoded
+from overlimit.command_line.operating.values import Record, Value, decoded
 from servers.patience import PATIENCE
 
 from .test_commands import printed, refused, run
@@ -178,13 +180,14 @@ def test_a_walk_that_is_bounded_says_so(url):
 @pytest.mark.parametrize("options", ["", "hash_tag=policy", "hash_tag=prefix", "hash_identifiers=true"])
 def test_keys_are_named_as_the_store_names_them(redis_server, redis_url, prefix, options):
     place: Place = StoreUrl().convert(f"{redis_url}&{options}".rstrip("&"), None, None)
-    for identifier in ("user:42", "ü#:1", "x" * 300):
+    for identifier in ("user:42", "ü#:1", "x" * 256, "x" * 257, b"\xff{}\0\n:"):
         Limiter("3/minute", name="a.b-c", store=place.store).hit(identifier)
         key = KeyNames(place).key("a.b-c", identifier)
         assert redis_server.ask("EXISTS", key) == 1
         assert KeyNames(place).read(key).policy == "a.b-c"
-        assert told(0, "show", place.url, "--policy", "a.b-c", identifier)["status"] == "ok"
-    assert told(0, "top", place.url, "--policy", "a.b-c")["looked_at"] == 3
+        if isinstance(identifier, str):
+            assert told(0, "show", place.url, "--policy", "a.b-c", identifier)["status"] == "ok"
+    assert told(0, "top", place.url, "--policy", "a.b-c")["looked_at"] == 5
     assert KeyNames(place).read(b"other") is None
 
 
@@ -199,6 +202,25 @@ def test_shapes_of_charged_records_tell_the_algorithm(redis_server, redis_url, p
         (reading,) = readings_of(value, by_tag([limit]), 0)
         assert (reading.limit, round(reading.charged or 0)) == (limit, 3)
         limiter.reset("x")
+
+
+@pytest.mark.parametrize("limit", [SlidingWindow(10, per=60), *ALL_LIMITS], ids=lambda each: each.algorithm)
+def test_values_are_read_as_the_core_reads_them(redis_server, redis_url, prefix, shared_memory_store, limit):
+    clock = ManualClock(start=1_700_000_000)
+    penalty = Penalty([1, 2])
+    limiters = [
+        Limiter(limit, name="read", store=store, clock=clock, penalty=penalty)
+        for store in (redis_url, shared_memory_store)
+    ]
+    for wait in (0, 1, 30, 0, 0.001, 45, 7, 0, 0, 0, 0, 0, 100, 3):
+        clock.advance(wait)
+        for limiter in limiters:
+            limiter.hit("x", cost=2)
+        value = decoded(redis_server.ask("GET", f"{prefix}1:read:x"))
+        *_, records = shared_memory_store._key("read", "x")
+        kept, now = Value(0, [Record(*record) for record in records]), round(clock.now() * 1e6)
+        assert value.limits(now) == kept.limits(now)
+        assert value.lock(now) == kept.lock(now)
 
 
 @pytest.mark.parametrize("value", [b"", b"1234567", b"x" * 9, b"x" * 28, bytes(8) + b"\xff" * 20])

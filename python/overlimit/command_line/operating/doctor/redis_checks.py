@@ -221,19 +221,21 @@ def eviction(seen: Seen) -> Iterator[Finding]:
     """Look whether counts may be evicted, and whether memory is running out."""
     most, used = seen.number("maxmemory"), seen.number("used_memory")
     policy, evicted = seen.info.get("maxmemory_policy", "noeviction"), seen.number("evicted_keys")
+    so_far = f" ({evicted:,} keys were evicted so far)"
     if most and policy not in _HARMLESS_POLICIES:
         yield Finding(
             "warning",
             "eviction",
             f"maxmemory-policy is {policy}: once {most:,} bytes are full, counts and locks are evicted, and "
-            f"those identifiers begin anew ({evicted:,} keys were evicted so far).",
+            f"those identifiers begin anew{so_far}.",
             "Set maxmemory-policy to noeviction on a server of its own, or to volatile-ttl.",
         )
     elif most and used > _NEARLY_FULL * most:
         yield Finding(
             "warning",
             "eviction",
-            f"{used:,} of {most:,} bytes are in use, and maxmemory-policy is {policy}.",
+            f"{used:,} of {most:,} bytes are in use, and maxmemory-policy is {policy}"
+            f"{so_far if evicted else ''}.",
             "Raise maxmemory: once it is full, calls fail or counts are evicted.",
         )
     else:
