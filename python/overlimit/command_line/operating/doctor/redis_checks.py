@@ -356,7 +356,7 @@ def other_names(keys: list[bytes], place: Place) -> Iterator[Finding]:
 def future_keys(server: Server, keys: list[bytes]) -> Iterator[Finding]:
     """Look for counts that a clock has left in the future."""
     now = server.now()
-    values = [decoded(each) for each in values_of(server, keys[:_KEYS_A_STEP]) if isinstance(each, bytes)]
+    values = [decoded(each) for each in values_of(server, keys[:_MEASURED]) if isinstance(each, bytes)]
     ahead = [value.created_at - now for value in values if value and value.created_at - now > _FUTURE]
     if ahead:
         yield Finding(
