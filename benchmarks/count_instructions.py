@@ -81,10 +81,11 @@ def started_server(directory: str) -> subprocess.Popen[bytes]:
         "dir": directory,
         "save": "",
         "hz": "1",
-        "enable-protected-configs": "yes",  # for the mark, CONFIG SET dir
     }
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
     program = os.environ.get("REDIS_SERVER", "redis-server")
+    if int(printed_by(program, "--version", pattern=r"(?<=v=)\d+")) >= 7:
+        options["enable-protected-configs"] = "yes"  # for the mark, CONFIG SET dir
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
     return subprocess.Popen([*callgrind(directory, "chdir"), program, *words], stdout=subprocess.DEVNULL)
 
 

@@ -152,8 +152,8 @@ def hits(limiter: Limiter, *identifiers: str) -> Case:
     return hit
 
 
-def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
-    store = RedisStore(url, timeout=30.0)
+def hits_of_full_log(store: RedisStore) -> Case:
+    """Return hits on a log of twenty entries, each of which takes the place of one that has just expired."""
     clock = ManualClock(start=1_700_000_000)
     log = Limiter(SlidingLog(20, per=20), name="log", store=store, clock=clock)
 
@@ -162,6 +162,12 @@ def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
             clock.advance(1)
             if not log.hit("user:1"):
                 raise AssertionError("a log of 20 per 20 s admits one per second")
+
+    return hit_full_log
+
+
+def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
+    store = RedisStore(url, timeout=30.0)
 
     def limited(name: str, limits: str | TokenBucket) -> Limiter:
         return Limiter(limits, name=name, store=store)
@@ -175,7 +181,7 @@ def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
     two = hits(limited("two", THREE_LONG_LIMITS), "user:1", "ip:203.0.113.7")
     yield "a script in Redis: three limits, two identifiers", two
     yield "a script in Redis: a refusal, one limit", hits(limited("refusing", "1/day"), "user:1")
-    yield "a script in Redis: a log of twenty entries", hit_full_log
+    yield "a script in Redis: a log of twenty entries", hits_of_full_log(store)
 
 
 def mark_memory() -> None:
@@ -188,7 +194,11 @@ def marking_redis(url: str) -> Callable[[], None]:
     import redis
 
     client = redis.Redis.from_url(url)
-    return lambda: client.config_set("dir", client.config_get("dir")["dir"])
+
+    def mark_redis() -> None:
+        client.config_set("dir", str(client.config_get("dir")["dir"]))
+
+    return mark_redis
 
 
 def run(case: Case, calls: int, mark: Callable[[], None]) -> None:

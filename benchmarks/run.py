@@ -1,7 +1,7 @@
 """Measure overlimit beside other libraries and beside a floor below which nothing can be: benchmarks/run.py.
 
 All contestants of a table take turns in this run, and medians over the rounds count. Without a PART, all
-parts are measured, which takes about ten minutes. Needs the dependency groups ``bench`` and ``test``; the
+parts are measured, which takes about eleven minutes. Needs the dependency groups ``bench`` and ``test``; the
 parts ``engine`` and ``redis`` need programs that ``make build/done/bench-cpp`` builds.
 """
 
@@ -15,7 +15,20 @@ from pathlib import Path
 
 from measuring import figures, machine, report, tables, turns
 
-PARTS = ("memory", "engine", "threads", "processes", "redis", "web", "tasks", "replay", "reading", "growth")
+PARTS = (
+    "memory",
+    "engine",
+    "threads",
+    "processes",
+    "redis",
+    "server",
+    "latency",
+    "web",
+    "tasks",
+    "replay",
+    "reading",
+    "growth",
+)
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES_OF_DOCS = "benchmarks"
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -64,6 +66,39 @@ def test_figures_and_tables_are_the_same_when_they_are_made_again(measured, tmp_
     figures = {path.name: path.read_text(encoding="utf-8") for path in measured.glob("*.svg")}
     assert figures.keys() >= {"memory.svg", "threads-hits-in-memory-by-threads.svg"}
     assert figures == {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.svg")}
+
+
+def test_a_decision_is_counted_on_the_server_and_timed_from_afar():
+    tables = run("--quick", "--tables", "server", "latency")
+    rows = dict(re.findall(r"^\| (.+?) \| ([\d.,]+) \|", tables, re.M))
+    thousands = {
+        name: float(rows[name].replace(",", "")) for name in ("INCR", "overlimit, three sliding windows")
+    }
+    assert 1 < thousands["INCR"] < thousands["overlimit, three sliding windows"]
+    assert len([name for name in rows if name.startswith("over_limit")]) == 3
+    assert "**A hit with 0.5 ms added**" in tables
+
+
+def test_published_scripts_answer_as_is_told_of_them(redis_server):
+    with mock.patch.object(sys, "path", [str(ROOT / "benchmarks"), *sys.path]):
+        from parts import published
+    name = secrets.token_hex(6)
+
+    def asked(script: str, keys: list[str], *words: object) -> list[object]:
+        return redis_server.ask("EVAL", script, len(keys), *(f"{name}:{key}" for key in keys), *words)
+
+    bucket = (published.WAITING_BUCKET, ["waiting"], 100, 2, 1_000_000)
+    assert [asked(*bucket, permits) for permits in (50, 40, 40, 101)] == [0, 0, 15, -1]
+    assert [asked(published.COUNTER, ["counter"], 2, 60_000) for _ in range(3)] == [1, 2, -1]
+    assert [asked(published.PERIOD, ["period"], 2, 60) for _ in range(3)] == [1, 2, 0]
+    interval = (published.INTERVAL_BUCKET, ["tokens", "filled"], 2, 1, 1000)
+    assert [asked(*interval, now) for now in (0, 1, 2, 999, 1000, 1001)] == [1, 0, -1, -1, 0, -1]
+    periods = (published.SUB_PERIODS, ["periods"], 2, 1000)
+    assert [asked(*periods, now)[0] for now in (0, 9999, 9999, 10_000)] == [0, 0, 1, 0]
+    tokens = (published.TOKENS, ["t", "f"], 1, 2)
+    assert [asked(*tokens, now, 1) for now in (1000, 1000, 1000, 1001)] == [1, 1, None, 1]
+    blocks = (published.SUB_BUCKETS, ["a", "b"], "[[60,3,6],[600,2,60]]", 1)
+    assert [asked(*blocks) for _ in range(3)] == [0, 0, 1]
 
 
 def test_the_page_shows_the_tables_and_figures_of_the_run_that_is_kept():

@@ -74,3 +74,8 @@ def test_its_pytest_plugin_is_loaded(overlimit_time):
     assert [bool(limiter.hit("a")) for _ in range(2)] == [True, False]
     overlimit_time.advance(limiter.hit("a").retry_after)
     assert [bool(limiter.hit("a")) for _ in range(2)] == [True, False]
+
+
+def test_the_calls_that_the_doctor_makes_are_there():
+    folder = files("overlimit") / "command_line" / "operating" / "doctor" / "vectors"
+    assert len([each for each in folder.iterdir() if each.name.endswith(".json")]) >= 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,21 @@ def test_a_server_that_is_well_is_healthy_and_left_as_it_was(start_redis):
     assert server.ask("KEYS", "*") == [b"ol1:login:user:42"]
     text = printed("doctor", at(server))
     assert text.splitlines()[0].split() == ["severity", "check", "finding"]
-    assert "It is Redis " in text
+    assert re.search(r"It is (Redis|Valkey) \d", text)
     assert "A key takes " in text
     assert text.endswith(": healthy\n")
 
 
 def test_a_password_is_no_finding(start_redis):
     assert examined(0, at(start_redis(password="secret"))) == {}
+
+
+def test_a_database_that_is_not_there_is_broken_and_nothing_else_is_said(redis_server):
+    url = f"{redis_server.unix_url(db=77)}&timeout={PATIENCE}"
+    answer = told(2, "doctor", url)
+    assert [each["check"] for each in answer["findings"]] == ["reach", "TLS"]
+    assert "DB index is out of range" in answer["findings"][0]["message"]
+    assert "databases" in told(2, "top", url)["message"]
 
 
 def test_a_replica_is_broken(start_redis):
@@ -67,6 +76,16 @@ def test_eviction_of_locks_is_a_warning(start_redis):
     assert done.returncode == 1
     assert "maxmemory-policy is allkeys-lru" in done.stdout
     assert "Set maxmemory-policy to noeviction" in done.stdout
+
+
+def test_a_server_that_evicts_says_how_much(start_redis):
+    server = start_redis(options={"maxmemory": "3mb", "maxmemory-policy": "volatile-ttl"})
+    for number in range(40):
+        server.ask("SET", f"other:{number}", bytes(100_000), "EX", 1000)
+    assert examined(1, at(server)) == {"eviction": "warning"}
+    assert re.search(
+        r"maxmemory-policy is volatile-ttl \([1-9]\d* keys were evicted", run("doctor", at(server)).stdout
+    )
 
 
 def test_a_full_server_is_broken_and_not_unreachable(start_redis):

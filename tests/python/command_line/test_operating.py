@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
 import secrets
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -18,10 +21,12 @@ from overlimit import (
     FixedWindow,
     LeakyBucket,
     Limiter,
+    ManualClock,
     Penalty,
     RedisStore,
     SharedMemoryStore,
     SlidingLog,
+    SlidingWindow,
     SlidingWindowCounter,
     TokenBucket,
 )
@@ -29,7 +34,7 @@ from overlimit.command_line.operating import COMMANDS
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place, StoreUrl, without_secrets
 from overlimit.command_line.operating.shapes import algorithm_of, by_tag, growth, readings_of
-from overlimit.command_line.operating.values import Record, decoded
+from overlimit.command_line.operating.values import Record, Value, decoded
 from servers.patience import PATIENCE
 
 from .test_commands import printed, refused, run
@@ -124,6 +129,12 @@ def test_reset_lock_and_unlock_do_what_a_limiter_does(url):
     limiter.hit("a", cost=3)
     assert printed("reset", url, "--policy", "login", "a") == "a begins anew in login.\n"
     assert limiter.hit("a").remaining == 2
+    limiter.hit("b")
+    assert printed("reset", url, "--policy", "login", "--all") == "Everybody begins anew in login.\n"
+    assert [limiter.peek(each, cost=0).remaining for each in "ab"] == [3, 3]
+    assert "takes an ID, or --all" in refused(2, "reset", url, "--policy", "login")
+    assert "takes an ID, or --all" in refused(2, "reset", url, "--policy", "login", "--all", "a")
+    limiter.hit("a")
     assert printed("lock", url, "--policy", "login", "a", "60") == "a is locked in login for 60 s.\n"
     assert limiter.hit("a").status == "locked"
     assert told(0, "lock", url, "--policy", "login", "b", "600")["status"] == "ok"
@@ -169,13 +180,14 @@ def test_a_walk_that_is_bounded_says_so(url):
 @pytest.mark.parametrize("options", ["", "hash_tag=policy", "hash_tag=prefix", "hash_identifiers=true"])
 def test_keys_are_named_as_the_store_names_them(redis_server, redis_url, prefix, options):
     place: Place = StoreUrl().convert(f"{redis_url}&{options}".rstrip("&"), None, None)
-    for identifier in ("user:42", "ü#:1", "x" * 300):
+    for identifier in ("user:42", "ü#:1", "x" * 256, "x" * 257, b"\xff{}\0\n:"):
         Limiter("3/minute", name="a.b-c", store=place.store).hit(identifier)
         key = KeyNames(place).key("a.b-c", identifier)
         assert redis_server.ask("EXISTS", key) == 1
         assert KeyNames(place).read(key).policy == "a.b-c"
-        assert told(0, "show", place.url, "--policy", "a.b-c", identifier)["status"] == "ok"
-    assert told(0, "top", place.url, "--policy", "a.b-c")["looked_at"] == 3
+        if isinstance(identifier, str):
+            assert told(0, "show", place.url, "--policy", "a.b-c", identifier)["status"] == "ok"
+    assert told(0, "top", place.url, "--policy", "a.b-c")["looked_at"] == 5
     assert KeyNames(place).read(b"other") is None
 
 
@@ -190,6 +202,25 @@ def test_shapes_of_charged_records_tell_the_algorithm(redis_server, redis_url, p
         (reading,) = readings_of(value, by_tag([limit]), 0)
         assert (reading.limit, round(reading.charged or 0)) == (limit, 3)
         limiter.reset("x")
+
+
+@pytest.mark.parametrize("limit", [SlidingWindow(10, per=60), *ALL_LIMITS], ids=lambda each: each.algorithm)
+def test_values_are_read_as_the_core_reads_them(redis_server, redis_url, prefix, shared_memory_store, limit):
+    clock = ManualClock(start=1_700_000_000)
+    penalty = Penalty([1, 2])
+    limiters = [
+        Limiter(limit, name="read", store=store, clock=clock, penalty=penalty)
+        for store in (redis_url, shared_memory_store)
+    ]
+    for wait in (0, 1, 30, 0, 0.001, 45, 7, 0, 0, 0, 0, 0, 100, 3):
+        clock.advance(wait)
+        for limiter in limiters:
+            limiter.hit("x", cost=2)
+        value = decoded(redis_server.ask("GET", f"{prefix}1:read:x"))
+        *_, records = shared_memory_store._key("read", "x")
+        kept, now = Value(0, [Record(*record) for record in records]), round(clock.now() * 1e6)
+        assert value.limits(now) == kept.limits(now)
+        assert value.lock(now) == kept.lock(now)
 
 
 @pytest.mark.parametrize("value", [b"", b"1234567", b"x" * 9, b"x" * 28, bytes(8) + b"\xff" * 20])
@@ -342,6 +373,43 @@ def test_a_wrong_password_is_broken_and_is_not_printed(start_redis):
         assert done.stderr.startswith("broken: ")
         assert "-secret" not in done.stdout + done.stderr
     assert told(0, "top", f"{server.unix_url()}&timeout={PATIENCE}")["status"] == "ok"
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n"])
+@pytest.mark.parametrize("command", [["top"], ["doctor"], ["check", "--name", "p", "--limits", "1/s", "x"]])
+def test_what_is_no_redis_is_broken(command, said):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listening = threading.Thread(target=say, args=(listener, said))
+        listening.start()
+        try:
+            port = listener.getsockname()[1]
+            url = f"redis://:hidden@127.0.0.1:{port}/0?timeout={PATIENCE}"
+            done = run(command[0], url, *command[1:])
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            listening.join()
+    assert done.returncode == 2
+    assert done.stderr.startswith("broken: ")
+    assert "it sent something that is not a Redis reply" in done.stderr
+    assert "hidden" not in done.stdout + done.stderr
+
+
+def say(listener: socket.socket, said: bytes) -> None:
+    """Tell everybody who connects the same, until nobody listens any more, and hear out what they say."""
+    with contextlib.suppress(OSError), ExitStack() as connections:
+        while True:
+            connection = connections.enter_context(listener.accept()[0])
+            connection.sendall(said)
+
+
+def test_a_server_that_wants_a_password_says_so(start_redis):
+    server = start_redis(password="right")
+    url = f"redis://127.0.0.1:{server.port}/0?timeout={PATIENCE}"
+    for command in (["top"], ["doctor"], ["show", "--policy", "p", "x"]):
+        done = run(command[0], url, *command[1:])
+        assert done.returncode == 2
+        assert done.stderr.startswith("broken: ")
+        assert "NOAUTH" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from overlimit.errors import InvalidLimit, StoreError, StoreTimeout, StoreUnavai
 P = ParamSpec("P")
 
 FINE, REFUSED = 0, 1
-_ANSWERED = ' answered "'
+_ANSWERED = (' answered "', "it sent something that is not a Redis reply")
 
 
 class NoAnswer(click.ClickException):
@@ -55,8 +55,8 @@ def asks_store(run: Callable[P, int]) -> Callable[P, int]:
 
 
 def _explained(error: Exception, place: object) -> Exception:
-    """Return what the store says where a connection failed, since it says why and what to do."""
-    if status_of(error) != "unreachable" or isinstance(error, StoreError) or not isinstance(place, Place):
+    """Return what the store says where redis-py failed, since it says why and what to do."""
+    if status_of(error) is None or isinstance(error, StoreError) or not isinstance(place, Place):
         return error
     try:
         place.store.ping()
@@ -68,8 +68,9 @@ def _explained(error: Exception, place: object) -> Exception:
 def status_of(error: Exception) -> str | None:
     """Return ``"unreachable"`` or ``"broken"`` for the error of a store; None: it is of something else."""
     if isinstance(error, StoreError):
-        # A server that says it cannot serve now, as when its memory is full, is there.
-        is_lost = isinstance(error, (StoreTimeout, StoreUnavailable)) and _ANSWERED not in str(error)
+        # What says it cannot serve now, as when its memory is full, or is no Redis at all, is there.
+        has_answered = any(words in str(error) for words in _ANSWERED)
+        is_lost = isinstance(error, (StoreTimeout, StoreUnavailable)) and not has_answered
         return "unreachable" if is_lost else "broken"
     if not type(error).__module__.startswith("redis."):
         return None

@@ -129,19 +129,26 @@ def _told(key: str, value: Value, read: list[Reading], now: int) -> dict[str, An
 
 _RESET_EXAMPLES = """
 \b
-Example:
+Examples:
   overlimit reset redis://localhost:6379/0 --policy login user:42
+  overlimit reset redis://localhost:6379/0 --policy login --all
 """
 
 
 @click.command(epilog=_RESET_EXAMPLES, short_help="Forget an identifier, and lift its lock.")
-@_about_one
+@url_argument
+@click.argument("identifier", metavar="[ID]", required=False)
+@click.option("--policy", metavar="P", required=True, help="The name of the limiter.")
+@click.option("--all", "everybody", is_flag=True, help="Forget everybody in the policy.")
 @asks_store
-def reset(place: Place, identifier: str, policy: str, as_json: bool) -> int:
+def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as_json: bool) -> int:
     """Forget all that the store at URL keeps of an identifier in a policy: counts, lock and level."""
+    if everybody == (identifier is not None):
+        raise click.UsageError("reset takes an ID, or --all")
     place.require()
-    _core._reset(place.store, policy, (from_terminal(identifier),))
-    return _done(f"{printable(identifier)} begins anew in {policy}.", as_json)
+    _core._reset(place.store, policy, None if identifier is None else (from_terminal(identifier),))
+    whom = "Everybody" if identifier is None else printable(identifier)
+    return _done(f"{whom} begins anew in {policy}.", as_json)
 
 
 _LOCK_EXAMPLES = """

@@ -30,16 +30,17 @@ class KeyName:
 
 
 class KeyNames:
-    """The names of the keys of one store."""
+    """The names of the keys of one store, or of one that differs from it by the hash tag."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, hash_tag: str | None = None) -> None:
         self._hashes = place.hashes_identifiers
         beginning = f"{place.prefix}{_FORMAT_VERSION}"
+        self.pattern_of_all_tags = f"*{beginning}*"
         self._start, self._end = {
             "none": (f"{beginning}:", ""),
             "policy": (f"{{{beginning}:", "}"),
             "prefix": (f"{{{beginning}}}:", ""),
-        }[place.hash_tag]
+        }[hash_tag or place.hash_tag]
         whole = f"{re.escape(self._start)}{_POLICY}{re.escape(self._end)}(?P<kind>[:#])(?P<identifier>.*)"
         self._parts = re.compile(whole.encode(), re.DOTALL)
 

@@ -102,6 +102,8 @@ class _Connections:
         )
         client.response_callbacks.clear()
         self._opened.callback(client.close)
+        # Or a database that is not there would look like an answer to each command.
+        client.connection_pool.release(client.connection_pool.get_connection())
         return client
 
     def _announced(self) -> tuple[str, int]:

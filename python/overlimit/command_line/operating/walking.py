@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 KEYS = 200_000
 """How many keys a walk looks at, unless it is told otherwise."""
 
-_KEYS_A_STEP = 200
-_PAUSE = 0.001
+_KEYS_A_STEP = 50  # which keeps the server for a tenth of a millisecond
+_PAUSE = 0.00025
 _MOST_BYTES = 1 << 20
 _BUCKETS_A_STEP = 64
 _FIRST_BUCKET = 2**62
@@ -128,7 +128,7 @@ class Walk:
                 for key in keys:
                     if wanted in {None, key[1]}:
                         yield found_in(key, self._policy, now)
-                time.sleep(_PAUSE / 4)
+                time.sleep(_PAUSE)
 
 
 def found_in(key: _Key, policy: str | None, now: int) -> Found:

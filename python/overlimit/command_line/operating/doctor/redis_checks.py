@@ -12,6 +12,8 @@ from overlimit.command_line.operating.doctor.findings import Finding
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
 from overlimit.command_line.operating.servers import Server
+from overlimit.command_line.operating.values import decoded
+from overlimit.command_line.operating.walking import values_of
 
 _OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 _SLOTS = 16_384
@@ -19,6 +21,10 @@ _FAR_APART = 1_000_000
 _NEARLY_FULL = 0.9
 _LATE_REPLICA = 10
 _HARMLESS_POLICIES = {"noeviction", "volatile-ttl"}
+_LATELY = 3600
+_FUTURE = 1_000_000
+_STEPS, _KEYS_A_STEP = 10, 100
+_MEASURED = 20
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,17 @@ def findings_at(server: Server, place: Place) -> Iterator[Finding]:
         seen = Seen(server, read_info(info))
         for look in (version, role, eviction, persistence, clients):
             yield from look(seen)
+        yield from slow_commands(server, float(place.redis._shown["timeout"]))
     yield from cluster(server, place)
-    yield from memory_per_key(server, place)
+    keys = _some_keys(server, place)
+    if isinstance(keys, Exception):
+        yield Finding("unknown", "memory", "This user may not run SCAN, so no key was looked at.")
+        return
+    names = KeyNames(place)
+    own = [key for key in keys if names.read(key)]
+    yield from other_names(keys, place)
+    yield from future_keys(server, own)
+    yield from memory_per_key(server, own)
 
 
 def read_info(text: bytes) -> dict[str, str]:
@@ -206,19 +221,21 @@ def eviction(seen: Seen) -> Iterator[Finding]:
     """Look whether counts may be evicted, and whether memory is running out."""
     most, used = seen.number("maxmemory"), seen.number("used_memory")
     policy, evicted = seen.info.get("maxmemory_policy", "noeviction"), seen.number("evicted_keys")
+    so_far = f" ({evicted:,} keys were evicted so far)"
     if most and policy not in _HARMLESS_POLICIES:
         yield Finding(
             "warning",
             "eviction",
             f"maxmemory-policy is {policy}: once {most:,} bytes are full, counts and locks are evicted, and "
-            f"those identifiers begin anew ({evicted:,} keys were evicted so far).",
+            f"those identifiers begin anew{so_far}.",
             "Set maxmemory-policy to noeviction on a server of its own, or to volatile-ttl.",
         )
     elif most and used > _NEARLY_FULL * most:
         yield Finding(
             "warning",
             "eviction",
-            f"{used:,} of {most:,} bytes are in use, and maxmemory-policy is {policy}.",
+            f"{used:,} of {most:,} bytes are in use, and maxmemory-policy is {policy}"
+            f"{so_far if evicted else ''}.",
             "Raise maxmemory: once it is full, calls fail or counts are evicted.",
         )
     else:
@@ -287,19 +304,73 @@ def cluster(server: Server, place: Place) -> Iterator[Finding]:
         yield Finding("ok", "cluster", f"All {_SLOTS:,} slots are served.")
 
 
-def memory_per_key(server: Server, place: Place) -> Iterator[Finding]:
-    """Measure some keys of the store."""
-    pattern, keys, cursor = KeyNames(place).pattern(None), [], b"0"
-    for _ in range(10):
-        answer = _asked(server, "SCAN", cursor, "MATCH", pattern, "COUNT", 100)
+def slow_commands(server: Server, timeout: float) -> Iterator[Finding]:
+    """Look for commands that kept all others waiting for a good part of a call's timeout."""
+    answer = _asked(server, "SLOWLOG", "GET", 128)
+    if isinstance(answer, Exception):
+        yield Finding("unknown", "slow commands", f"SLOWLOG cannot be asked ({answer}).")
+        return
+    since = server.now() // 1_000_000 - _LATELY
+    slow = [each for each in answer if each[1] >= since and each[2] > timeout / 4 * 1e6]
+    if slow:
+        worst = max(slow, key=lambda each: int(each[2]))
+        # Its arguments are not told: there may be a password among them.
+        name = worst[3][0].decode("utf-8", "replace").upper()
+        yield Finding(
+            "warning",
+            "slow commands",
+            f"{len(slow)} commands of the last hour kept all others waiting for more than "
+            f"{timeout / 4 * 1e3:.0f} ms, the longest of them {name} for {worst[2] / 1e3:,.0f} ms.",
+            "SLOWLOG GET shows who sent them: have that program do less at once, or use another server.",
+        )
+
+
+def _some_keys(server: Server, place: Place) -> list[bytes] | Exception:
+    """Return some keys that are named like those of this prefix, with whatever hash tag."""
+    pattern, keys, cursor = KeyNames(place).pattern_of_all_tags, list[bytes](), b"0"
+    for _ in range(_STEPS):
+        answer = _asked(server, "SCAN", cursor, "MATCH", pattern, "COUNT", _KEYS_A_STEP)
         if isinstance(answer, Exception):
-            yield Finding("unknown", "memory", "This user may not run SCAN, so no key was measured.")
-            return
+            return answer
         cursor, found = answer
         keys += found
-        if cursor == b"0" or len(keys) >= 20:
+        if cursor == b"0":
             break
-    sizes = [_asked(server, "MEMORY", "USAGE", key) for key in keys[:20]]
+    return keys
+
+
+def other_names(keys: list[bytes], place: Place) -> Iterator[Finding]:
+    """Look for keys of processes whose hash_tag is another one."""
+    names = [(tag, KeyNames(place, tag)) for tag in ("none", "policy", "prefix") if tag != place.hash_tag]
+    counts = {tag: sum(each.read(key) is not None for key in keys) for tag, each in names}
+    if any(counts.values()):
+        told = " and ".join(f'{count} with hash_tag="{tag}"' for tag, count in counts.items() if count)
+        yield Finding(
+            "warning",
+            "hash tags",
+            f"Of {len(keys)} keys, {told} are or were counted apart from those of this URL.",
+            "Give all processes the same hash_tag. Keys of an old one expire by themselves.",
+        )
+
+
+def future_keys(server: Server, keys: list[bytes]) -> Iterator[Finding]:
+    """Look for counts that a clock has left in the future."""
+    now = server.now()
+    values = [decoded(each) for each in values_of(server, keys[:_MEASURED]) if isinstance(each, bytes)]
+    ahead = [value.created_at - now for value in values if value and value.created_at - now > _FUTURE]
+    if ahead:
+        yield Finding(
+            "warning",
+            "times",
+            f"{len(ahead)} of {len(values)} keys were made up to {max(ahead) / 1e6:,.0f} s in the future: "
+            "the clock was set back, and whoever had used up a limit stays refused for so much longer.",
+            "Forget them with `overlimit reset`, one by one or with --all. Slew the clock, do not set it.",
+        )
+
+
+def memory_per_key(server: Server, keys: list[bytes]) -> Iterator[Finding]:
+    """Measure some keys of the store."""
+    sizes = [_asked(server, "MEMORY", "USAGE", key) for key in keys[:_MEASURED]]
     measured = [size for size in sizes if isinstance(size, int)]
     if measured:
         mean = sum(measured) / len(measured)
