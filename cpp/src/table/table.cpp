@@ -321,9 +321,8 @@ Instant Table::transact(const Call& call, MutexWait& wait, const Action& action)
   }
   if (!have_calendar(call.charges)) [[likely]]
     return transact_once(call, kAlways, wait, action);
-  return with_dates<DatedCall>(call, [&](const Call& dated, const auto& holds) {
-    return transact_once(dated, holds, wait, action);
-  });
+  return with_dates<DatedCall>(
+      call, [&](const Call& dated, const auto& holds) { return transact_once(dated, holds, wait, action); });
 }
 
 template <class Holds, class Action>
