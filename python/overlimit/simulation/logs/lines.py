@@ -31,6 +31,7 @@ class Lines:
         self.end_marks = np.flatnonzero(self.buffer.take(self.marks) == ord("\n"))
         self.ends = self.marks.take(self.end_marks)
         self.starts: Positions = np.append(0, self.ends[:-1] + 1)
+        chunk.count = len(self.ends)
 
     def places(self, *letters: int) -> Positions:
         """Return where some letters are."""
@@ -41,6 +42,7 @@ class Lines:
                 mask |= block == letter
             found.append(np.flatnonzero(mask) + start)
         return np.concatenate(found)
+
 
     def letters_at(self, places: Positions) -> Bytes:
         """Return the letters at some places, the last one for places beyond it."""
