@@ -63,7 +63,9 @@ def bytes_of(path: Path, advance: Callable[[int], object]) -> Iterator[bytes]:
             yield from _pieces(file, lambda: _size_of_lines(file), advance)
 
 
-def _pieces(file: BinaryIO, next_size: Callable[[], int], advance: Callable[[int], object]) -> Iterator[bytes]:
+def _pieces(
+    file: BinaryIO, next_size: Callable[[], int], advance: Callable[[int], object]
+) -> Iterator[bytes]:
     while piece := file.read(next_size()):
         advance(len(piece))
         yield piece

@@ -51,7 +51,7 @@ class Distinct:
             return self._numbers_of(_list_of(texts.column))[:-2]
         numbers = np.empty(len(whole), np.int32)
         halves = _first_halves(texts, np.flatnonzero(whole)).dictionary_encode()
-        networks = self._numbers_of([f"{half}:" for half in _list_of(halves.dictionary)])
+        networks = self._numbers_of([str(half) + ":" for half in _list_of(halves.dictionary)])
         numbers[whole] = networks[halves.indices.to_numpy()]
         numbers[~whole] = self._numbers_of(_list_of(texts.column.filter(~whole)))[:-2]
         return numbers

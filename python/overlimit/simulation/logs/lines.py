@@ -43,7 +43,6 @@ class Lines:
             found.append(np.flatnonzero(mask) + start)
         return np.concatenate(found)
 
-
     def letters_at(self, places: Positions) -> Bytes:
         """Return the letters at some places, the last one for places beyond it."""
         return self.buffer.take(places, mode="clip")
