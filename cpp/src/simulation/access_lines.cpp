@@ -10,6 +10,7 @@ namespace {
 constexpr std::string_view kAfterAddress = " - ";
 constexpr std::size_t kTime = std::string_view("[10/Oct/2025:13:55:36 +0200]").size();
 constexpr std::size_t kMostDigits = 15;
+constexpr std::size_t kLikelyLength = 160;
 constexpr std::size_t kNone = std::string_view::npos;
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
@@ -81,6 +82,11 @@ class Line {
 
 AccessLines access_lines(std::string_view log, bool combined) {
   AccessLines found;
+  const std::size_t likely = log.size() / kLikelyLength;
+  found.ends.reserve(likely);
+  found.plain.reserve(likely);
+  found.ip_ends.reserve(likely);
+  found.quotes.reserve(likely * (combined ? kMostQuotes : 2));
   const bool has_escapes = log.find('\\') != kNone;
   for (std::size_t start = 0; start < log.size();) {
     const std::size_t end = std::min(log.find('\n', start), log.size());

@@ -214,7 +214,7 @@ class ChunkReader:
         self._next_line += chunk.count
 
 
-def blocks(data: bytes) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+def blocks(data: bytes | memoryview) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
     """Yield places and parts of bytes that are so small that what is made of them stays in the cache."""
     buffer = np.frombuffer(data, np.uint8)
     return ((start, buffer[start : start + _BLOCK]) for start in range(0, len(buffer), _BLOCK))
@@ -224,7 +224,9 @@ def _with_line_feeds(data: bytes) -> bytes:
     """Return lines with a line feed alone at their ends."""
     if b"\r" not in data:
         return data
-    buffer = np.frombuffer(data, np.uint8)
-    if (buffer[np.flatnonzero(buffer == ord("\r")) + 1] == ord("\n")).all():
-        return data.translate(None, b"\r")
-    return data.replace(b"\r\n", b"\n")
+    # Which is several times as fast as replacing them, if all are before a line feed.
+    following = np.frombuffer(data, np.uint8)[1:]
+    for start, block in blocks(memoryview(data)[:-1]):
+        if ((block == ord("\r")) & (following[start : start + len(block)] != ord("\n"))).any():
+            return data.replace(b"\r\n", b"\n")
+    return data.translate(None, b"\r")

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from overlimit._messages.caller import warn_caller
 from overlimit._messages.texts import short_repr
 from overlimit.http.identifying.addresses import checked_ipv6_prefix
@@ -22,6 +24,7 @@ from overlimit.simulation.logs.gathering import Gatherer, Options
 from overlimit.simulation.progress import progress_bar
 
 _AS_WRITTEN = 128
+_ABOUT_A_PIECE = 16 << 20
 
 
 def read_log(
@@ -147,6 +150,9 @@ def read_log(
 
 
 def _read(files: Sequence[Path], parsers: Sequence[Format], options: Options, progress: bool) -> Events:
+    # glibc keeps what is freed once it has seen a size like this. Else each piece of a file would be in new
+    # pages, which take the system as long as all other work on it. No page of this one is touched.
+    np.empty(_ABOUT_A_PIECE, np.uint8)
     gatherer, wanted = Gatherer(options), _wanted(options)
     total = sum(file.stat().st_size for file in files) if progress else 0
     with progress_bar(total, shown=progress, unit="B", description="reading") as bar:
