@@ -18,9 +18,11 @@ _MOST_REMEMBERED = 1 << 16
 _UNKNOWN = -3
 _BITS = 128
 _HALF = 64
-# An address of IPv6 whose first half is written in full and not zero, and that first half.
+# An address of IPv6 whose first half is not zero, and written in full or up to the zeros that are left out.
 _GROUP = "[0-9A-Fa-f]{1,4}"
-_ADDRESS = f"^[1-9A-Fa-f][0-9A-Fa-f]{{0,3}}(?::{_GROUP}){{3}}(?:(?::{_GROUP}){{4}}|:(?::{_GROUP}){{1,3}})$"
+_SHORT = f"(?::{_GROUP}){{0,2}}::(?:{_GROUP}(?::{_GROUP}){{0,3}})?"
+_FULL = f"(?::{_GROUP}){{3}}(?:(?::{_GROUP}){{4}}|:(?::{_GROUP}){{1,3}})"
+_ADDRESS = f"^[1-9A-Fa-f][0-9A-Fa-f]{{0,3}}(?:{_FULL}|{_SHORT})$"
 
 
 class Distinct:
@@ -47,7 +49,7 @@ class Distinct:
         return np.append(self._numbers_of_texts(texts), np.int32(MISSING))[codes]
 
     def _numbers_of_texts(self, texts: Texts) -> Codes:
-        if self._ipv6_prefix > _HALF or not (whole := _has_whole_half(texts)).any():
+        if self._ipv6_prefix > _HALF or not (whole := _has_first_half(texts)).any():
             return self._numbers_of(_list_of(texts.column))[:-2]
         numbers = np.empty(len(whole), np.int32)
         halves = _first_halves(texts, np.flatnonzero(whole)).dictionary_encode()
@@ -88,14 +90,18 @@ def _list_of(texts: Any) -> list[str | bytes]:
     return listed
 
 
-def _has_whole_half(texts: Texts) -> npt.NDArray[np.bool_]:
-    """Return which texts are addresses whose first half is written in full."""
+def _has_first_half(texts: Texts) -> npt.NDArray[np.bool_]:
+    """Return which texts are addresses whose first half can be told by its letters."""
     compute = required("pyarrow.compute", "reading logs quickly")
     return texts.mask(compute.match_substring_regex(texts.column, _ADDRESS))
 
 
 def _first_halves(texts: Texts, rows: npt.NDArray[np.int64]) -> Any:
-    """Return what is written of some addresses up to the fourth colon."""
+    """Return what is written of some addresses up to the fourth colon, or the first of two in a row."""
     colons = np.flatnonzero(texts.bytes == ord(":"))
+    first_of_two = colons[:-1][np.diff(colons) == 1]
+    beyond = len(texts.bytes)
     starts = texts.starts[rows]
-    return slices(texts.bytes, starts, colons[np.searchsorted(colons, starts) + 3] + 1)
+    fourth = np.append(colons, [beyond] * 4)[np.searchsorted(colons, starts) + 3]
+    double = np.append(first_of_two, beyond)[np.searchsorted(first_of_two, starts)]
+    return slices(texts.bytes, starts, np.minimum(fourth, double) + 1)
