@@ -620,7 +620,7 @@ def test_labels_are_given_by_hand():
     from overlimit.simulation import read_log, replay
 
     events = read_log(LOG)
-    warehouse = events[events.identifiers == "ip:203.0.113.9"]
+    warehouse = events[events["ip"] == "ip:203.0.113.9"]
     refused_by = [replay(warehouse, f"{found['value'] - fewer}/minute").refused for fewer in (0, 1)]
     assert refused_by[0] == 0 < refused_by[1]
 
