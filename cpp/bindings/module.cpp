@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "access_logs.hpp"
 #include "charges.hpp"
 #include "clock.hpp"
 #include "counters.hpp"
@@ -118,6 +119,7 @@ void add_everything(pybind11::module_& module) {
   bind_limits(module);
   bind_stores(module);
   bind_replays(module);
+  bind_access_logs(module);
   bind_many_decisions(module);
   bind_pending_calls(module);
   refuse_pickling(module);

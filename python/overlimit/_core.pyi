@@ -150,6 +150,9 @@ class Replay:
     def tallies(self) -> list[tuple[int, int, int, int, float]]:
         """Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in s."""
 
+def access_lines(log: bytes, combined: bool) -> tuple[bytes, bytes, bytes, bytes]:
+    """Where lines end, which are plain, and where their addresses end and quotes are: int64 in bytes."""
+
 class ManyDecisions:
     def __init__(
         self, limiter: Limiter, identifiers: Any, cost: Any, is_peek: bool, timeout: float | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -251,6 +252,8 @@ def on_real_redis(start_redis):
 def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_real_redis, tmp_path, request):
     if "SharedMemoryStore" in example.code:
         request.getfixturevalue("shared_memory")
+    if "shop_day.log.gz" in example.code:
+        shutil.copy(ROOT / "examples" / "shop_day.log.gz", tmp_path)
     run = blocks.run(on_real_redis(example.code), tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
     if example.output is not None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlimit.simulation import Events, read_log, replay
-from overlimit.simulation.logs import csv_tables, json_lines
+from overlimit.simulation.logs import access_log, csv_tables, json_lines
 from overlimit.simulation.logs.local_times import instants_of_local
 
 ZONES = {
@@ -145,6 +145,41 @@ def test_csv_is_read_as_by_the_library(tmp_path_factory, records, newline):
     text = newline.join(["time,ip,user", "5,first,one", *records])
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     quick, slow = both_ways(csv_tables, path, identifiers=("ip", "user"), missing="skip")
+    assert quick == slow
+
+
+PARTS = {
+    "ip": "192.0.2.1|2001:db8:1:2::5|-||a b|192.0.2.1, 192.0.2.2|ä|\udcff|a\tb|\0",
+    "user": "-|ann|a b||ä",
+    "time": "10/Oct/2025:13:55:36 +0200|10/Oct/2025:13:55:60 -0330|31/Feb/2025:13:55:36 +0200|now|1]3",
+    "request": 'GET / HTTP/1.1|-||GET|GET /a"b|GET /\\"|POST  HTTP/1.1|get /ä HTTP/2|\\',
+    "status": "200|20|2000|abc|-",
+    "size": "12|-|0|1234567890123456|-1|1x|",
+    "agent": 'agent|-||a\\"b|a" "b|a" b|\\|\udcff',
+    "end": '| more| "more"|x',
+}
+PART = {name: st.sampled_from(texts.split("|")) for name, texts in PARTS.items()}
+GOOD_LINE = '192.0.2.7 - - [10/Oct/2025:13:55:36 +0200] "GET / HTTP/1.1" 200 5 "-" "-"'
+LINE = '{ip} - {user} [{time}] "{request}" {status} {size} "-" "{agent}"{end}'
+
+
+def formatted(parts):
+    return LINE.format(**{name: text.split("|")[0] for name, text in PARTS.items()} | parts)
+
+
+ACCESS_LINE = st.fixed_dictionaries({}, optional=PART).map(formatted) | st.sampled_from(
+    [GOOD_LINE, GOOD_LINE[:-10], GOOD_LINE[:-8], "", " ", "x"]
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(ACCESS_LINE, max_size=8), NEWLINE, st.sampled_from(["combined", "common"]))
+def test_access_logs_are_read_as_by_the_expression(tmp_path_factory, lines, newline, form):
+    path = tmp_path_factory.mktemp("log") / "access.log"
+    last = GOOD_LINE if form == "combined" else GOOD_LINE[:-8]
+    path.write_bytes(newline.join([*lines, last]).encode("utf-8", "surrogateescape"))
+    options = {"identifiers": ("ip", "user", "path"), "missing": "skip", "cost": "bytes", "labels": "status"}
+    quick, slow = both_ways(access_log, path, format=form, **options)
     assert quick == slow
 
 

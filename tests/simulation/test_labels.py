@@ -29,6 +29,12 @@ def built(rows):
     return Events(times, {"ip": ips, "user": users})
 
 
+def occurring(events, labels):
+    """Return the labels of identifiers that occur; others are a warning."""
+    names = {each for event in events for each in event.identifiers}
+    return {name: label for name, label in labels.items() if name in names}
+
+
 def modelled(events, labels, other):
     """Return each event's first label, of its columns in their order."""
     found = [[labels.get(each) for each in event.identifiers if labels.get(each)] for event in events]
@@ -38,7 +44,7 @@ def modelled(events, labels, other):
 @given(ROWS, LABELS, st.sampled_from(["", "rest", "office", None]))
 def test_an_event_has_the_label_of_its_first_column_that_has_one(rows, labels, other):
     events = built(rows)
-    labelled = events.with_labels(labels, other=other)
+    labelled = events.with_labels(occurring(events, labels), other=other)
     expected = modelled(events, labels, other)
     assert labelled.labels.tolist() == expected
     assert labelled == events.with_labels(labels.get, other=other)
@@ -49,7 +55,8 @@ def test_an_event_has_the_label_of_its_first_column_that_has_one(rows, labels, o
 
 @given(ROWS, LABELS)
 def test_labels_go_with_their_events(rows, labels):
-    events = built(rows).with_labels(labels, other="rest")
+    events = built(rows)
+    events = events.with_labels(occurring(events, labels), other="rest")
     known = events.labels.tolist()
     mask = events.times % 2_000_000 == 0
     assert events[1:].labels.tolist() == known[1:]
@@ -87,6 +94,7 @@ def test_what_labels_may_be():
         ({"198.51.100.20": "office"}, ValueError, "write 'ip:198.51.100.20'"),
         ({"2001:db8::7": "office"}, ValueError, "write 'ip:2001:db8::/64'"),
         ({"ip:2001:db8::7": "office"}, ValueError, "write 'ip:2001:db8::/64'"),
+        ({"ip:a": "x", "ip:b": "y"}, ValueError, "no event has any of these identifiers: 'ip:a', 'ip:b'$"),
         (lambda identifier: 0.5, TypeError, "a label must be a text, and a number a whole one, not 0.5"),
         ({"ip:198.51.100.20": ["office"]}, TypeError, "a label must be a text"),
     ],
@@ -95,6 +103,25 @@ def test_wrong_labels_say_what_to_write(labels, error, message):
     events = Events([1, 2], {"ip": ["198.51.100.20", "2001:db8::/64"]})
     with pytest.raises(error, match=message):
         events.with_labels(labels)
+
+
+def test_names_of_no_event_are_a_warning_if_others_occur():
+    events = Events([1, 2], {"ip": ["a", "b"]})
+    with pytest.warns(UserWarning, match=r"no event has 6 of the 7 identifiers: 'ip:0', .*'ip:4', \.\.\.$"):
+        labelled = events.with_labels({"ip:b": "office"} | {f"ip:{k}": "rest" for k in range(6)})
+    assert labelled.labels.tolist() == ["", "office"]
+    # A part knows the names of the whole, so days can be labelled one by one.
+    assert events[:1].with_labels({"ip:b": "office"}).labels.tolist() == [""]
+
+
+@given(ROWS, LABELS)
+def test_labels_change_no_answer(rows, labels):
+    events = built(rows)
+    labelled = events.with_labels(labels.get)
+    for policy in ("2/minute", [SlidingLog(3, 60), "1/second"]):
+        plain, told = replay(events, policy), replay(labelled, policy)
+        assert plain.to_pandas().equals(told.to_pandas().drop(columns="label", errors="ignore"))
+        assert plain.by_identifier().equals(told.by_identifier().drop(columns="label"))
 
 
 def test_an_empty_label_is_as_none():
@@ -141,7 +168,8 @@ def test_answers_are_counted_by_label(rows, labels):
 @settings(max_examples=40)
 @given(ROWS)
 def test_the_lock_out_of_a_label_is_the_longest_of_its_identifiers(rows):
-    events = built(rows).with_labels({"ip:a": "one", "ip:b": "one", "user:x": "two"}, other="rest")
+    events = built(rows)
+    events = events.with_labels({"ip:a": "one", "ip:b": "one", "user:x": "two"}.get, other="rest")
     whole = events.with_labels([event.identifiers[0] for event in events])
     answers = replay(whole, SlidingLog(1, 60))
     of_each = answers.by_identifier(top=None)["longest_lock_out"].to_dict()

@@ -15,6 +15,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlimit.http.identifying.addresses import grouped
 from overlimit.simulation import read_log
 from overlimit.simulation.logs import access_log
 
@@ -573,3 +574,18 @@ def test_a_log_without_an_end_of_line_and_an_empty_one(log):
 def test_progress_is_shown(log, capsys):
     assert len(read_log(log(line(), line()), progress=True)) == 2
     assert "reading: 100%" in capsys.readouterr().err
+
+
+GROUPS = st.lists(st.sampled_from(["0", "1", "db8", "00a", "FFFF", "2001", "f" * 5]), max_size=8).map(
+    ":".join
+)
+ADDRESSES = st.builds("{}{}{}".format, GROUPS, st.sampled_from(["::", ":", "", ":::", "::1.2.3.4"]), GROUPS)
+
+
+@given(st.lists(ADDRESSES, min_size=1, max_size=20), st.sampled_from([32, 56, 64, 65, 128]))
+def test_every_way_to_write_an_address_counts_as_in_web_applications(tmp_path_factory, addresses, prefix):
+    path = tmp_path_factory.mktemp("addresses") / "a.csv"
+    path.write_text("\n".join(["time,ip", *(f"1,{each}" for each in addresses), "1,x"]), encoding="utf-8")
+    events = read_log(path, ipv6_prefix=prefix)
+    counted = [each if prefix == 128 else grouped(each, prefix) for each in addresses if each]
+    assert events.identifiers["ip"].tolist() == [f"ip:{each}" for each in [*counted, "x"]]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from overlimit.simulation import Events, read_log, traffic
+from overlimit.simulation import Events, read_log, replay, traffic
 
 EVENTS = {
     "two columns": Events(
@@ -53,6 +55,52 @@ def test_a_saved_file_is_a_table_of_parquet(path):
     assert len(read_log(path, identifiers="user").bad_lines.reasons) == 1
     assert read_log(path, cost=1).costs.tolist() == [1] * 4
     assert len(read_log([path, path])) == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "csv"}, "format= cannot apply to a file of Events.save, as its contents say"),
+        ({"unit": "ms"}, "unit= cannot apply to a file of Events.save, as its times are known"),
+        ({"ipv6_prefix": 128}, "ipv6_prefix= cannot apply to a file of Events.save, as its addresses are"),
+        ({"columns": ["time", "ip"]}, "columns= is for CSV files"),
+        ({"where": "status == 404"}, "Events.save keeps no others, so read the log itself with where="),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_cannot_apply_to_a_saved_file_is_said(path, options, message):
+    EVENTS["two columns"].save(path)
+    with pytest.raises(ValueError, match=message):
+        read_log(path, **options)
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 10**8),
+        st.sampled_from(["192.0.2.1", "192.0.2.2", "2001:db8::/64"]),
+        st.sampled_from(["x", "y", None]),
+        st.integers(0, 3),
+        st.sampled_from(["office", None]),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@settings(max_examples=30)
+@given(ROWS, st.sampled_from(["2/second; 5/minute", "3/minute burst 4"]))
+def test_what_was_saved_answers_alike(tmp_path_factory, rows, policy):
+    times, ips, users, costs, labels = zip(*rows, strict=True)
+    events = Events(times, {"ip": ips, "user": users}, costs, unit="us", labels=labels)
+    path = tmp_path_factory.mktemp("saved") / "events"
+    events.save(path)
+    answers = replay(events, policy)
+    for same in (Events.load(path), read_log(path)):
+        found = replay(same, policy)
+        assert found.allowed.tolist() == answers.allowed[events.order].tolist()
+        assert found.by_label().equals(answers.by_label())
+        assert found.by_identifier().equals(answers.by_identifier())
+        assert found.summary().equals(answers.summary())
 
 
 def test_what_could_not_be_read_is_kept_and_a_folder_that_is_not_there_said(path):

@@ -36,6 +36,7 @@ Examples:
   overlimit compare access.log --policy today=100/minute --policy "new=10/second; 600/hour"
   overlimit compare access.log --policy a=60/minute --policy b=120/minute --lock 5 --lock 30
   overlimit compare access.log --policy a=60/minute --policy b=90/minute --png policies.png --json
+  overlimit compare access.log --policy a=60/minute --policy b=90/minute --label ip:198.51.100.20=office
 """
 
 

@@ -26,8 +26,8 @@ class WrongUsage(click.ClickException):
 _WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError)
 
 _FIRST = re.compile(
-    r"^(columns|cost|delimiter|every|ipv6_prefix|levels|limits|spare|timezone|unit|where)"
-    r"(?= must|=|(?<=spare): )=?"
+    r"^(columns|cost|delimiter|every|format|ipv6_prefix|labels?|levels|limits|spare|timezone|unit|where)"
+    r"(?= must|=|(?<=spare): |(?<=labels): )=?"
 )
 _ONLY_IN_PYTHON = re.compile(r", which have no labels: .*")
 _AS_ARGUMENT = re.compile(r"\b(unit|format|timezone)='([\w/]+)'")
@@ -60,8 +60,10 @@ def as_written(problem: object) -> str:
 
 
 def _option(argument: re.Match[str]) -> str:
-    name = {"levels": "lock"}.get(argument[1], argument[1].replace("_", "-"))
-    return f"--{name}"
+    after = argument.string[argument.end() :][:1]
+    others = {"levels": "lock", "labels": "label" if after == ":" else "labels"}
+    name = others.get(argument[1], argument[1].replace("_", "-"))
+    return f"--{name}" if after in {" ", ":"} else f"--{name} "
 
 
 def _how_to_install(error: ImportError) -> str:

@@ -42,6 +42,19 @@ def _cost(context: click.Context, option: click.Parameter, text: str | None) -> 
     return text
 
 
+def _labels(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for text in texts:
+        identifier, _, label = text.rpartition("=")
+        if not (identifier and label):
+            raise click.BadParameter(
+                f"a label is written as NAME=LABEL, as ip:198.51.100.20=office, not {text}"
+            )
+        if labels.setdefault(identifier, label) != label:
+            raise click.BadParameter(f"{identifier} has two labels: {labels[identifier]} and {label}")
+    return labels
+
+
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
     try:
         return None if text is None else datetime.fromisoformat(text.replace("Z", "+00:00"))
@@ -74,6 +87,16 @@ _OPTIONS = (
         metavar="COLUMN",
         callback=_cost,
         help="What a request costs: a column or a number. Default: 1.",
+    ),
+    click.option(
+        "--labels", metavar="COLUMN", help="The column that says who is who, as answers tell apart."
+    ),
+    click.option(
+        "--label",
+        multiple=True,
+        metavar="NAME=LABEL",
+        callback=_labels,
+        help="Who an identifier is, as ip:198.51.100.20=office; goes before --labels. May be repeated.",
     ),
     click.option("--where", metavar="TEXT", help='Which requests to read, such as "status != 404".'),
     click.option(
@@ -124,6 +147,7 @@ class Log:
                 progress=progress,
                 **{name: given[name] for name in _AS_THEY_ARE},
             ).between(*map(self._instant, (given["since"], given["until"])))
+            events = _labelled(events, given["label"])
         for warning in noticed:
             click.echo(f"Warning: {as_written(warning.message)}", err=True)
         _report_bad_lines(events.bad_lines)
@@ -168,14 +192,25 @@ def reads_log(run: Callable[Concatenate[Log, P], R]) -> Callable[P, R]:
 
 _NAMES = (
     *("log", "by", "format", "pattern", "columns", "delimiter", "time", "unit", "cost", "where"),
-    *("since", "until", "timezone", "skip_missing", "strict", "ipv6_prefix"),
+    *("labels", "label", "since", "until", "timezone", "skip_missing", "strict", "ipv6_prefix"),
 )
-_AS_THEY_ARE = ("time", "cost", "where", "unit", "timezone", "ipv6_prefix", "delimiter")
+_AS_THEY_ARE = ("time", "cost", "where", "labels", "unit", "timezone", "ipv6_prefix", "delimiter")
 
 
 def _named(by: str) -> tuple[str, str]:
     name, _, column = by.partition("=")
     return name, column or name
+
+
+def _labelled(events: Events, labels: dict[str, str]) -> Events:
+    """Return events of which some identifiers have other labels."""
+    if not labels or not len(events):
+        return events
+    named, before = events.with_labels(labels, other=None), events.labels
+    if before is None or named.labels is None:
+        return named
+    pairs = zip(named.labels.tolist(), before.tolist(), strict=True)
+    return events.with_labels([old if new is None else new for new, old in pairs])
 
 
 def _report_bad_lines(bad: BadLines) -> None:

@@ -21,6 +21,7 @@ _EXAMPLES = """
 Examples:
   overlimit read access.log
   overlimit read "access.log*" --by ip --by user --save july.parquet
+  overlimit read access.log --label ip:198.51.100.20=office --save july.parquet
   overlimit read api.jsonl --by ip=request.remote_ip --time ts --unit ms --timezone Europe/Berlin
 """
 

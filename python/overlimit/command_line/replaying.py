@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Tables: TypeAlias = "dict[str, pd.DataFrame]"
 
-_TABLES = ("limits", "identifiers", "times")
+_TABLES = ("limits", "labels", "identifiers", "times")
 _SHOWN: dict[str, Callable[[Any], str]] = {
     "least_left": share,
     "longest_retry_after": seconds_text,
@@ -57,6 +57,7 @@ Examples:
   overlimit replay "access.log*" --limits "10/second; 1000/hour" --by ip --by user --skip-missing
   overlimit replay api.csv --format csv --by key=api_key --cost tokens --limits 50000/hour --json
   overlimit replay access.log --limits 100/minute --table times --every day --timezone Europe/Berlin
+  overlimit replay access.log --limits 100/minute --label ip:198.51.100.20=office --table labels
 """
 
 
@@ -95,13 +96,13 @@ def replay(
     decompressed. A request counts in the table of identifiers for each that it has.
     """
     form = chosen_format(as_json, as_csv)
-    wanted = _wanted(form, table)
-    _check_effects(wanted, png)
+    _check_effects(_wanted(form, table), png)
     with reported():
         limiter = rules.limiter("; ".join(limits))
     events = log.events()
     with reported():
         result = _replay(events, limiter)
+        wanted = [name for name in _wanted(form, table) if _can_be(name, events) or name == table]
         tables = {name: _table(result, name, top, every, log.timezone) for name in wanted}
         if png is not None:
             with figure_at(png) as ax:
@@ -132,12 +133,19 @@ def _replay(events: Events, limiter: Limiter) -> Replay:
 def _wanted(form: Form, table: str | None) -> tuple[str, ...]:
     if table is not None:
         return (table,)
-    return {"text": ("limits", "identifiers"), "json": _TABLES, "csv": ("identifiers",)}[form]
+    return {"text": ("limits", "labels", "identifiers"), "json": _TABLES, "csv": ("identifiers",)}[form]
+
+
+def _can_be(table: str, events: Events) -> bool:
+    """Tell whether there can be a table: that of labels is for events that have some."""
+    return table != "labels" or events.labels is not None
 
 
 def _table(result: Replay, name: str, top: int, every: Every, timezone: str) -> pd.DataFrame:
     if name == "limits":
         return result.summary()
+    if name == "labels":
+        return result.by_label()
     if name == "times":
         return result.by_time(every, timezone)
     from overlimit.simulation.tables import by_every_identifier

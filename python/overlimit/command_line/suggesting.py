@@ -42,6 +42,7 @@ Examples:
   overlimit suggest access.log --limits "{}/minute burst 50" --between 1 500 --of events
   overlimit suggest access.log --limits "{}/hour; 10/second" --between 10 5000 --refuse-at-most 0.01
   overlimit suggest access.log --limits "{}/minute" --between 10 1000 --spare ip:198.51.100.20
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000 --labels user --spare ann
 """
 
 
@@ -72,7 +73,7 @@ Examples:
     "--spare",
     multiple=True,
     metavar="NAME",
-    help="An identifier of which nothing may be refused. May be repeated.",
+    help="An identifier or a label of which nothing may be refused. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print what was tried as CSV.")

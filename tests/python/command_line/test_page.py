@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,18 +18,23 @@ from .test_commands import printed
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "reference" / "command_line.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```console\n\$ overlimit (.*)\n((?:.*\n)*?)^```$", PAGE, re.M)
+EXAMPLES = re.findall(r"^```console\n(\$ overlimit .*\n(?:.*\n)*?)^```$", PAGE, re.M)
+COMMAND = re.compile(r"^\$ overlimit (.*)\n((?:[^$].*\n|\n)*)", re.M)
 
 
 def test_no_example_is_overlooked():
     assert len(EXAMPLES) == PAGE.count("```console") >= 4
 
 
-@pytest.mark.parametrize(("command", "output"), EXAMPLES)
-def test_an_example_prints_what_the_page_says(monkeypatch, redis_server, prefix, command, output):
-    monkeypatch.chdir(ROOT / "examples")
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_prints_what_the_page_says(monkeypatch, redis_server, prefix, tmp_path, example):
+    shutil.copy(ROOT / "examples" / "shop_day.log.gz", tmp_path)
+    monkeypatch.chdir(tmp_path)
     url = f"{redis_server.tcp_url()}?prefix={prefix}&timeout={PATIENCE}"
-    assert printed(*shlex.split(command.replace("redis://localhost:6379/0", url))) == output
+    commands = COMMAND.findall(example)
+    assert commands
+    for command, output in commands:
+        assert printed(*shlex.split(command.replace("redis://localhost:6379/0", url))) == output
 
 
 def all_of(group: click.Group) -> Iterator[click.Command]:

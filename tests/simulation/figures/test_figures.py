@@ -6,6 +6,7 @@ import io
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from time import process_time
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -206,6 +207,31 @@ def test_a_sweep_over_two_numbers(mixed):
     assert ax.collections[0].get_array().tolist() == shares.tolist()
     assert [text.get_text() for text in ax.texts] == [percent(share) for share in shares.ravel()]
     check(ax, "map")
+
+
+def test_a_map_of_one_label(mixed):
+    grid = {"rate": [10, 40], "burst": [5, 50]}
+    swept = sweep(mixed, lambda rate, burst: TokenBucket(rate, 60, burst=burst), grid)
+    ax = swept.plot(label="scanner", ax=new_axes())
+    table = swept.to_pandas()["refused_events[scanner]"].unstack("rate")
+    (mesh,) = [each for each in ax.collections if hasattr(each, "get_coordinates")]
+    assert mesh.get_array().tolist() == table.to_numpy().tolist()
+    assert ax.figure.axes[-1].get_ylabel() == "refused of scanner"
+    with pytest.raises(ValueError, match="label must be one of the events, not 'scaner'; there are 'people'"):
+        swept.plot(label="scaner")
+    with pytest.raises(ValueError, match="for sweeps over two numbers"):
+        sweep(mixed, "{}/minute".format, [10, 20]).plot(label="scanner")
+    unlabelled = mixed.with_labels({}, other=None)
+    with pytest.raises(ValueError, match="none, until"):
+        sweep(unlabelled, lambda rate, burst: f"{rate}/minute", grid).plot(label="x")
+
+
+def test_levels_of_millions_of_events_take_seconds():
+    events = Events(np.arange(1_000_000) / 1000, np.repeat(["a"], 1_000_000))
+    started = process_time()
+    ax = plot_level(events, ["300/minute", "10/second"], "a")
+    assert process_time() - started < 5
+    assert len(ax.lines[-1].get_xdata()) == replay(events, ["300/minute", "10/second"]).refused
 
 
 def test_a_map_of_many_values_has_no_texts_that_touch(mixed):

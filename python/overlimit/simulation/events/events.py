@@ -342,10 +342,15 @@ class Events:
         Raises
         ------
         ValueError
-            A column has another length, or an identifier of a dict lacks the name of its column or
-            is an IPv6 address of which the events have the network.
+            A column has another length; no event has any identifier of a dict, or one of them lacks the
+            name of its column or is an IPv6 address of which the events have the network.
         TypeError
             Something is no label, or no column.
+
+        Warns
+        -----
+        UserWarning
+            Some identifiers of a dict have no events. It names the first five.
         """
         column = labelled(self._columns, labels, other)
         parts = self._times, self._columns, self._costs, column

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from overlimit._messages.caller import warn_caller
 from overlimit._messages.texts import short_repr
 from overlimit.http.identifying.addresses import grouped
 from overlimit.simulation.events.identifiers import Codes, Column, concatenated, label_column, label_of, named
@@ -15,6 +16,7 @@ from overlimit.simulation.events.identifiers import Codes, Column, concatenated,
 Label: TypeAlias = str | bytes
 
 _UNLABELLED = -1
+_SHOWN = 5
 
 
 def labelled(columns: Sequence[Column], labels: object, other: object) -> Column:
@@ -27,7 +29,7 @@ def labelled(columns: Sequence[Column], labels: object, other: object) -> Column
     numbers: dict[Label, int] = {}
     if isinstance(labels, Mapping):
         known = {label_of(identifier): _checked(label) for identifier, label in labels.items()}
-        _check_written(known, columns)
+        _check_occurs(known, columns)
         codes = _codes_by(columns, known.get, numbers)
     elif callable(labels):
         codes = _codes_by(columns, _asked(labels), numbers)
@@ -104,17 +106,22 @@ def _checked(label: object) -> Label | None:
         ) from None
 
 
-def _check_written(known: Mapping[Label | None, object], columns: Sequence[Column]) -> None:
-    """Raise ValueError for what is an identifier only with its column's name in front, or as a network."""
+def _check_occurs(known: Mapping[Label | None, object], columns: Sequence[Column]) -> None:
+    """Warn of identifiers that do not occur; raise ValueError if none does, or one is held in other words."""
     held = {label for column in columns for label in column.labels.tolist()}
-    for identifier in known:
-        if identifier is None or identifier in held:
-            continue
+    absent = [identifier for identifier in known if identifier is not None and identifier not in held]
+    for identifier in absent:
         for whole in (each for column in columns for each in _written_out(identifier, column.name)):
             if whole in held:
                 raise ValueError(
                     f"labels: {short_repr(identifier)} is no identifier of these events: write {whole!r}"
                 )
+    if not held or not absent:
+        return
+    named_ones = ", ".join(map(short_repr, absent[:_SHOWN])) + ", ..." * (len(absent) > _SHOWN)
+    if len(absent) == len(known):
+        raise ValueError(f"labels: no event has any of these identifiers: {named_ones}")
+    warn_caller(f"labels: no event has {len(absent):,} of the {len(known):,} identifiers: {named_ones}")
 
 
 def _written_out(identifier: Label, name: str | None) -> Iterator[Label]:

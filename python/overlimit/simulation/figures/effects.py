@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlimit._messages.texts import percent, short_repr
 from overlimit.simulation.figures.above import keep_in_figure, legend_above, name_above
-from overlimit.simulation.figures.maps import draw_map
+from overlimit.simulation.figures.maps import draw_map, shares_of
 from overlimit.simulation.figures.style import (
     LABEL_LENGTH,
     LABELS,
@@ -58,7 +58,9 @@ def plot_comparison(comparison: Comparison, *, title: str | None = None, ax: Axe
     return ax
 
 
-def plot_sweep(sweep: Sweep, *, title: str | None = None, ax: Axes | None = None) -> Axes:
+def plot_sweep(
+    sweep: Sweep, *, label: str | bytes | None = None, title: str | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw the share of events, identifiers and labels that each value refuses, and the peak that passes.
 
     A sweep over two numbers is a map of the shares of events that each pair of them refuses.
@@ -67,6 +69,9 @@ def plot_sweep(sweep: Sweep, *, title: str | None = None, ax: Axes | None = None
     ----------
     sweep
         What ``sweep`` returns, over numbers.
+    label
+        Of a sweep over two numbers: whose events the map is about, by default all. Two maps beside each
+        other, ``label="crawler"`` and ``label="office"``, show what is stopped and what is spared.
     title
         What is written above it, by default the first and the last policy; an empty text for nothing.
     ax
@@ -82,6 +87,8 @@ def plot_sweep(sweep: Sweep, *, title: str | None = None, ax: Axes | None = None
     ------
     TypeError
         The values of the sweep are no numbers, or it is over more than two.
+    ValueError
+        No event has the label, or the sweep is over one number, whose figure has all labels.
     ModuleNotFoundError
         matplotlib is missing.
     """
@@ -89,9 +96,12 @@ def plot_sweep(sweep: Sweep, *, title: str | None = None, ax: Axes | None = None
         raise TypeError(
             f"a sweep is plotted over one or two numbers, not {len(sweep.names)}: use to_pandas()"
         )
+    shares = shares_of(sweep, label)
+    if label is not None and len(sweep.names) < 2:
+        raise ValueError("label= is for sweeps over two numbers: the figure of one shows all labels")
     ax = axes_for(ax, "plot_sweep")
     if len(sweep.names) == 2:
-        draw_map(ax, sweep)
+        draw_map(ax, sweep, shares, "refused" if label is None else f"refused of {name_text(label)}")
     else:
         _draw_lines(ax, sweep)
     ax.set_xlabel(name_text(sweep.names[0]))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from heapq import merge
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from overlimit import Limiter, ManualClock, MemoryStore
+from overlimit import Limiter
 from overlimit._messages.texts import nearest, short_repr
+from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.figures.above import legend_above, name_above
 from overlimit.simulation.figures.style import (
     COLOURS,
@@ -21,19 +20,18 @@ from overlimit.simulation.figures.style import (
     shares_on,
     times_on,
 )
-from overlimit.simulation.replaying import PolicyLike, check_events, limiter_of
+from overlimit.simulation.replaying import PolicyLike, Replay, check_events, limiter_of, replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from overlimit import Decision
-    from overlimit.simulation.events.events import Events
 
 _INSTANTS = 600
 _MOST_LOOKS = 10_000
 _LIMIT_LENGTH = 36
 _STYLES = ("-", "--", "-.", ":")
-_BYTES = 1 << 28
+_LOCKED = Replay.STATUSES.index("locked")
+_NAME = "identifier"
 
 
 class _Levels(NamedTuple):
@@ -92,7 +90,7 @@ def plot_level(
     ax = axes_for(ax, "plot_level")
     check_events(events)
     limiter = limiter_of(limits)
-    levels = _levels(_of_identifier(events, identifier), limiter, identifier)
+    levels = _levels(_of_identifier(events, identifier), limiter)
     instants = levels.times.astype("datetime64[us]")
     for k, limit in enumerate(limiter.limits):
         colour, style = COLOURS[k % len(COLOURS)], _STYLES[k % len(_STYLES)]
@@ -135,52 +133,58 @@ def _of_identifier(events: Events, identifier: str | bytes) -> Events:
     raise ValueError(f"identifier must be one that events have, not {short_repr(identifier)}{instead}")
 
 
-def _levels(events: Events, limiter: Limiter, identifier: str | bytes) -> _Levels:
-    """Ask a limiter about each event at its time, and look between them without asking for anything."""
-    clock = ManualClock()
-    store = MemoryStore(1024, _BYTES)
-    asked = Limiter(list(limiter.limits), penalty=limiter.penalty, store=store, clock=clock)
-    times: list[int] = []
-    used: list[npt.NDArray[np.float64]] = []
-    locked: list[bool] = []
-    refusals: list[int] = []
-    clock.set(int(events.times[0]) / 1e6)
-    most = np.maximum(1, _remaining(asked.peek(identifier, cost=0)))
-
-    def look(time: int, decision: Decision) -> None:
-        times.append(time)
-        used.append(1 - _remaining(decision) / most)
-        locked.append(decision.status == "locked")
-
-    closest = _closest_looks(events)
-    for time, cost in _steps(events):
-        clock.set(time / 1e6)
-        is_seen = not times or time - times[-1] >= closest
-        if is_seen:
-            look(time, asked.peek(identifier, cost=0))
-        if cost is not None:
-            if not asked.hit(identifier, cost=cost):
-                refusals.append(time)
-            if is_seen:
-                look(time, asked.peek(identifier, cost=0))
-    return _Levels(np.array(times), np.array(used), np.array(locked), np.array(refusals, np.int64))
+def _levels(events: Events, limiter: Limiter) -> _Levels:
+    """Replay the events with looks between them, which cost nothing and so charge nothing."""
+    looked = _with_looks(events)
+    answers = replay(looked.events, limiter, columns=("allowed", "status"))
+    locked = answers.status[looked.looks] == _LOCKED
+    # What is refused is charged to no limit, so each can be asked alone about the rest.
+    kept = looked.is_look | answers.allowed
+    looks = np.flatnonzero(looked.is_look[kept])
+    rest = looked.events[kept]
+    left = [replay(rest, [limit], columns=("remaining",)).remaining[looks] for limit in limiter.limits]
+    remaining = np.array(left, np.float64).T
+    used = 1 - remaining / np.maximum(1, remaining[0])
+    used[locked] = 1
+    times = looked.events.times
+    refusals = times[~looked.is_look & ~answers.allowed]
+    return _Levels(times[looked.looks], used, locked, refusals)
 
 
-def _closest_looks(events: Events) -> int:
-    """Return how many us are between two looks at least: of very many events a figure cannot show each."""
-    if len(events) <= _MOST_LOOKS:
-        return 0
-    return int(events.times[-1] - events.times[0]) // _MOST_LOOKS
+class _Looked(NamedTuple):
+    """Events with looks between them; which of them are looks, and where these are."""
+
+    events: Events
+    is_look: npt.NDArray[np.bool_]
+    looks: npt.NDArray[np.int64]
 
 
-def _remaining(decision: Decision) -> npt.NDArray[np.float64]:
-    return np.array([detail.remaining for detail in decision.details], np.float64)
+def _with_looks(events: Events) -> _Looked:
+    """Return events with looks before and after each, or each that a figure can show, and in between."""
+    first, last = int(events.times[0]), int(events.times[-1])
+    between = np.linspace(first, last, _INSTANTS).astype(np.int64)
+    times = np.concatenate([between, events.times])
+    order = np.argsort(times, kind="stable")
+    seen = order[_shown(times[order])]
+    both = seen[seen >= _INSTANTS]
+    whole = np.concatenate([times, times[seen], times[both]])
+    costs = np.concatenate(
+        [np.zeros(_INSTANTS, np.int64), events.costs, np.zeros(len(seen) + len(both), np.int64)]
+    )
+    # Of each step there is a look, what it is itself, and another look, in this order.
+    place = np.empty(len(times), np.int64)
+    place[order] = 3 * np.arange(1, len(times) + 1)
+    places = np.concatenate([place, place[seen] - 1, place[both] + 1])
+    rows = np.argsort(places, kind="stable")
+    rows = rows[rows >= _INSTANTS]
+    column = Column(None, np.zeros(len(rows), np.int32), np.array([_NAME], object))
+    is_look = rows >= len(times)
+    return _Looked(Events._of(whole[rows], [column], costs[rows]), is_look, np.flatnonzero(is_look))
 
 
-def _steps(events: Events) -> Iterator[tuple[int, int | None]]:
-    """Yield the events' times and costs, and times between them at which there is none."""
-    between: list[tuple[int, Any]] = [
-        (int(time), None) for time in np.linspace(events.times[0], events.times[-1], _INSTANTS)
-    ]
-    asked = zip(events.times.tolist(), events.costs.tolist(), strict=True)
-    return merge(between, asked, key=itemgetter(0))
+def _shown(times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return which steps are looked at: of very many a figure cannot show each."""
+    if len(times) <= _MOST_LOOKS + _INSTANTS:
+        return np.arange(len(times))
+    closest = max(1, int(times[-1] - times[0]) // _MOST_LOOKS)
+    return np.unique((times - times[0]) // closest, return_index=True)[1]

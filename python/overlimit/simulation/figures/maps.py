@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from overlimit._messages.texts import number_text, percent
+from overlimit._messages.texts import number_text, percent, short_repr
 from overlimit.simulation.figures.style import few_to_many, name_text, shares_on, width_of
+from overlimit.simulation.questions.effects import labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,10 +21,21 @@ _PIXELS_OF_A_LINE = 14
 _LABEL_LENGTH = 12
 
 
-def draw_map(ax: Axes, sweep: Sweep) -> None:
-    """Draw the share of events that each pair of values refuses: a colour and, if it fits, a text."""
+def shares_of(sweep: Sweep, label: str | bytes | None) -> dict[Any, float]:
+    """Return the share of events that each value refuses, or of those of a label, which must occur."""
+    if label is None:
+        return {value: effect.refused_events for value, effect in sweep.effects.items()}
+    known = labels_of(sweep.effects)
+    if label not in known:
+        there = ", ".join(map(short_repr, known)) or "none, until events.with_labels(...) gives some"
+        raise ValueError(f"label must be one of the events, not {short_repr(label)}; there are {there}")
+    return {value: effect.refused_by_label[label] for value, effect in sweep.effects.items()}
+
+
+def draw_map(ax: Axes, sweep: Sweep, found: Mapping[Any, float], name: str) -> None:
+    """Draw the share that each pair of values refuses: a colour and, if it fits, a text."""
     across, up = (_ordered([value[k] for value in sweep.effects]) for k in (0, 1))
-    shares = np.array([[sweep.effects[x, y].refused_events for x in across] for y in up])
+    shares = np.array([[found[x, y] for x in across] for y in up])
     edges = (np.arange(len(values) + 1) - 0.5 for values in (across, up))
     mesh = ax.pcolormesh(*edges, shares, cmap=few_to_many(), vmin=0)
     _mark(ax.xaxis, across, width_of(ax) / _PIXELS_OF_A_SHARE)
@@ -31,7 +43,7 @@ def draw_map(ax: Axes, sweep: Sweep) -> None:
     ax.set_ylabel(name_text(sweep.names[1]))
     figure = ax.get_figure()
     assert figure is not None
-    bar = figure.colorbar(mesh, ax=ax, label="refused")
+    bar = figure.colorbar(mesh, ax=ax, label=name)
     shares_on(bar.ax.yaxis)
     drawn = ax.get_window_extent()
     scale = 100 / figure.dpi

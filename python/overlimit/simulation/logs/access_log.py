@@ -1,7 +1,7 @@
 """The formats ``combined`` and ``common`` of nginx and Apache.
 
-Most lines are plain: they have no escapes, and quotes and spaces where the format has them. Where their
-fields are, numpy finds from the places of the quotes. A regular expression decides about the others, and
+Most lines are plain: they have no escapes, and quotes and spaces where the format has them. The core finds
+where their fields are, and pyarrow takes these out. A regular expression decides about the others, and
 about all lines where there is no pyarrow.
 """
 
@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from overlimit._core import access_lines
 from overlimit.simulation.logs.arrow_texts import Positions, slices, texts_of
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.formats import Batch, Format, Table, Wanted, matched
-from overlimit.simulation.logs.lines import Lines, Mask
+from overlimit.simulation.logs.lines import Lines
 from overlimit.simulation.optional import is_installed, required
 
 _QUOTED = r'"(?P<%s>[^"\\]*(?:\\.[^"\\]*)*)"'
@@ -41,9 +42,6 @@ _WHOLE = ("status", "bytes")
 
 # What precedes the quote of a request, as in `[10/Oct/2025:13:55:36 +0200] "`.
 _TIME = len("[10/Oct/2025:13:55:36 +0200]")
-_SHORTEST_PREFIX = len("a - -")
-_MOST_DIGITS_OF_SIZE = 15
-_SPACE, _OPEN, _CLOSE, _QUOTE, _ZERO, _DASH = b' []"0-'
 
 
 class AccessLog(Format):
@@ -64,25 +62,29 @@ class AccessLog(Format):
         names = set(wanted.among(self._fields))
         stored = sorted(names - _OF_REQUEST) + (["request"] if names & _OF_REQUEST else [])
         for chunk in chunks:
-            batch = self._batch(Lines(chunk, with_quotes=True), stored)
+            batch = self._batch(chunk, stored)
             yield batch._replace(tables=[_finished(table, names, wanted.all) for table in batch.tables])
 
-    def _batch(self, lines: Lines, names: list[str]) -> Batch:
-        tables = []
+    def _batch(self, chunk: Chunk, names: list[str]) -> Batch:
+        if not is_installed("pyarrow"):
+            lines = Lines(chunk)
+            return self._matched(lines, np.arange(len(lines)), names)
+        fields = _fields_of(chunk, self._combined)
+        lines = fields.of
         todo = np.ones(len(lines), bool)
-        if is_installed("pyarrow"):
-            fields = _fields_of(lines, 6 if self._combined else 2)
-            columns, plain = _columns(fields, names)
-            rows = fields.lines[plain]
-            todo[rows] = False
-            tables.append(Table(columns, lines.first + rows, lambda row: lines.text(int(rows[row]))))
-        others = np.flatnonzero(todo)
-        batch = matched(self._match, names, lines.texts(others.tolist()), lines.first + others)
-        return Batch(tables + [_with_none(table) for table in batch.tables], batch.bad)
+        todo[fields.lines] = False
+        text_of = lambda row: lines.text(int(fields.lines[row]))  # noqa: E731
+        plain = Table(_columns(fields, names), lines.first + fields.lines, text_of)
+        others = self._matched(lines, np.flatnonzero(todo), names)
+        return Batch([plain, *others.tables], others.bad)
+
+    def _matched(self, lines: Lines, which: Positions, names: list[str]) -> Batch:
+        batch = matched(self._match, names, lines.texts(which.tolist()), lines.first + which)
+        return batch._replace(tables=[_with_none(table) for table in batch.tables])
 
 
 class _Fields(NamedTuple):
-    """Of lines that seem plain: which they are, where they begin, their first fields end, and quotes are."""
+    """Of plain lines: which they are, where they begin, their addresses end, and quotes are."""
 
     of: Lines
     lines: Positions
@@ -90,25 +92,17 @@ class _Fields(NamedTuple):
     ip_ends: Positions
     quotes: npt.NDArray[np.int64]
 
-    def only(self, good: Mask) -> _Fields:
-        """Return those of some of the lines."""
-        if good.all():
-            return self
-        return _Fields(self.of, *(each[good] for each in self[1:]))
+    def texts(self, name: str) -> Any:
+        """Return a field of each line."""
+        return slices(self.of.data, *self._bounds(name))
 
-    @property
-    def has_agent(self) -> bool:
-        """Whether the lines have a referer and an agent."""
-        return bool(self.quotes.shape[1] > 2)
-
-    def bounds(self, name: str) -> tuple[Positions, Positions]:
+    def _bounds(self, name: str) -> tuple[Positions, Positions]:
         """Return where a field begins and ends in each line."""
         if name in _QUOTED_FIELDS:
             k = 2 * _QUOTED_FIELDS.index(name)
             return self.quotes[:, k] + 1, self.quotes[:, k + 1]
         opening, closing = self.quotes[:, 0], self.quotes[:, 1]
         found: dict[str, Callable[[], tuple[Positions, Positions]]] = {
-            "prefix": lambda: (self.starts, opening - _TIME - 2),
             "ip": lambda: (self.starts, self.ip_ends),
             "user": lambda: (self.ip_ends + len(" - "), opening - _TIME - 2),
             "time": lambda: (opening - _TIME - 1, opening - 1),
@@ -118,134 +112,38 @@ class _Fields(NamedTuple):
         return found[name]()
 
     def _size_ends(self) -> Positions:
-        ends: Positions = self.quotes[:, 2] - 1 if self.has_agent else self.of.ends[self.lines]
+        has_agent = self.quotes.shape[1] > 2
+        ends: Positions = self.quotes[:, 2] - 1 if has_agent else self.of.ends[self.lines]
         return ends
 
-    def texts(self, name: str) -> Any:
-        """Return a field of each line."""
-        return slices(self.of.data, *self.bounds(name))
+
+def _fields_of(chunk: Chunk, combined: bool) -> _Fields:
+    """Find the lines of a chunk, and which of them are plain."""
+    found = (np.frombuffer(column, np.int64) for column in access_lines(chunk.data, combined))
+    ends, plain, ip_ends, quotes = found
+    lines = Lines(chunk, ends)
+    quotes = quotes.reshape(len(plain), 6 if combined else 2)
+    if not lines.is_utf8():
+        is_text = ~lines.not_ascii()[plain]
+        plain, ip_ends, quotes = plain[is_text], ip_ends[is_text], quotes[is_text]
+    return _Fields(lines, plain, lines.starts[plain], ip_ends, quotes)
 
 
-def _fields_of(lines: Lines, count: int) -> _Fields:
-    """Find the lines in which quotes, spaces, the time, the status and the size are where they should be."""
-    first_marks = np.append(0, lines.end_marks[:-1] + 1)
-    counts = lines.end_marks - first_marks
-    which = np.flatnonzero((counts >= count if count > 2 else counts == count) & ~_is_special(lines))
-    if len(which) == len(lines) and (counts == count).all():
-        quotes = lines.marks.reshape(-1, count + 1)[:, :-1]
-    else:
-        quotes = lines.marks.take(first_marks[which][:, None] + np.arange(count))
-    fields = _Fields(lines, which, lines.starts[which], lines.starts[which], quotes)
-    for check in (_has_time, _has_numbers, _has_agent):
-        fields = fields.only(check(fields))
-    return _with_names(fields)
-
-
-def _with_names(fields: _Fields) -> _Fields:
-    """Return the lines that begin with an address, a dash and a user, which mostly is a dash."""
-    letters_at = fields.of.letters_at
-    begin, end = fields.bounds("prefix")
-    ip_ends = end - len(" - -")
-    good: Mask = ip_ends > begin
-    for place, letter in enumerate(b" - -"):
-        good &= letters_at(np.maximum(ip_ends, 0) + place) == letter
-    named = np.flatnonzero(~good)
-    if len(named):
-        firsts, has_two = _spaces(slices(fields.of.data, begin[named], end[named]))
-        ip_ends[named] = begin[named] + firsts
-        good[named] = has_two & (firsts > 0) & (ip_ends[named] + 3 < end[named])
-        for place, letter in enumerate(b" - "):
-            good[named] &= letters_at(ip_ends[named] + place) == letter
-    return fields._replace(ip_ends=ip_ends).only(good)
-
-
-def _spaces(column: Any) -> tuple[Positions, Mask]:
-    """Return where the first space of each text is, and which texts have two."""
-    texts = texts_of(column)
-    assert texts is not None
-    spaces = np.flatnonzero(texts.bytes == _SPACE)
-    number = np.searchsorted(spaces, np.append(texts.starts, len(texts.bytes)))
-    first = np.append(spaces, 0)[number[:-1]] - texts.starts
-    has_two: Mask = np.diff(number) == 2
-    return np.maximum(first, 0), has_two
-
-
-def _is_special(lines: Lines) -> Mask:
-    """Return which lines have escapes, or bytes that are no text."""
-    special = np.zeros(len(lines), bool) if lines.is_utf8() else lines.not_ascii()
-    if b"\\" in lines.data:
-        special |= lines.holding(lines.places(ord("\\")))
-    return special
-
-
-def _has_time(fields: _Fields) -> Mask:
-    """Return which lines have room for a time and its brackets before the request."""
-    _, end = fields.bounds("prefix")
-    good: Mask = end - fields.starts >= _SHORTEST_PREFIX
-    end = np.where(good, end, 0)
-    letters_at = fields.of.letters_at
-    for place, letter in ((0, _SPACE), (1, _OPEN), (_TIME, _CLOSE), (_TIME + 1, _SPACE)):
-        good &= letters_at(end + place) == letter
-    return good
-
-
-def _has_numbers(fields: _Fields) -> Mask:
-    """Return which lines have a status of three digits and a size that is a number or a dash."""
-    letters_at, closing = fields.of.letters_at, fields.quotes[:, 1]
-    begin, end = fields.bounds("bytes")
-    width = end - begin
-    good: Mask = (width > 0) & (width <= _MOST_DIGITS_OF_SIZE)
-    begin, width, closing = (np.where(good, each, 0) for each in (begin, width, closing))
-    good &= (letters_at(closing + 1) == _SPACE) & (letters_at(closing + 5) == _SPACE)
-    for place in (2, 3, 4):
-        good &= letters_at(closing + place) - _ZERO <= 9
-    sizes: Mask = (width == 1) & (letters_at(begin) == _DASH)
-    if not sizes.all():
-        sizes |= _is_digits(fields.of, begin, width)
-    good &= sizes
-    return good
-
-
-def _has_agent(fields: _Fields) -> Mask:
-    """Return which lines go on with the quotes of a referer and an agent, if they should."""
-    if not fields.has_agent:
-        return np.ones(len(fields.lines), bool)
-    letters_at, quotes = fields.of.letters_at, fields.quotes
-    after = letters_at(quotes[:, 5] + 1)
-    good: Mask = (after == ord("\n")) | (after == _SPACE)
-    good &= letters_at(quotes[:, 2] - 1) == _SPACE
-    good &= (quotes[:, 4] == quotes[:, 3] + 2) & (letters_at(quotes[:, 3] + 1) == _SPACE)
-    return good
-
-
-def _is_digits(lines: Lines, begin: Positions, width: Positions) -> Mask:
-    good = np.ones(len(begin), bool)
-    for place in range(int(width.max(initial=0))):
-        digit = lines.letters_at(begin + place) - _ZERO <= 9
-        good &= digit | (width <= place)
-    return good
-
-
-def _columns(fields: _Fields, names: list[str]) -> tuple[dict[str, Any], Mask]:
-    """Return fields of some lines, and which of these begin with one address and no more."""
-    arrow = required("pyarrow", "reading logs quickly")
-    compute = required("pyarrow.compute", "reading logs quickly")
-    # Addresses come again and again, so each is looked at once.
-    ips = fields.texts("ip").dictionary_encode()
-    is_several = compute.match_substring(ips.dictionary, " ").to_numpy(zero_copy_only=False)
-    good = ~is_several[ips.indices.to_numpy()] if is_several.any() else np.ones(len(ips), bool)
-    columns = {name: fields.texts(name) for name in names if name != "ip"}
-    columns = {name: each if name == "time" else _without_dashes(each) for name, each in columns.items()}
-    if "ip" in names:
-        columns["ip"] = arrow.DictionaryArray.from_arrays(ips.indices, _without_dashes(ips.dictionary))
-    if not good.all():
-        columns = {name: column.filter(good) for name, column in columns.items()}
-    return columns, good
+def _columns(fields: _Fields, names: list[str]) -> dict[str, Any]:
+    """Return fields of plain lines."""
+    columns = {name: fields.texts(name) for name in names}
+    if "ip" in columns:
+        # Addresses come again and again, so each is looked at once.
+        columns["ip"] = columns["ip"].dictionary_encode()
+    return {name: each if name == "time" else _without_dashes(each) for name, each in columns.items()}
 
 
 def _without_dashes(column: Any) -> Any:
     """Return a column of texts with null instead of a dash."""
+    arrow = required("pyarrow", "reading logs quickly")
     compute = required("pyarrow.compute", "reading logs quickly")
+    if isinstance(column, arrow.DictionaryArray):
+        return arrow.DictionaryArray.from_arrays(column.indices, _without_dashes(column.dictionary))
     dashes = compute.equal(column, "-")
     return compute.if_else(dashes, None, column) if dashes.true_count else column
 

@@ -19,6 +19,7 @@ from overlimit.simulation.logs.parquet_tables import Parquet
 FormatLike: TypeAlias = Literal["combined", "common", "json", "csv", "parquet"] | re.Pattern[str]
 
 _FORMATS = "'combined', 'common', 'json', 'csv', 'parquet' or a compiled regular expression"
+_PREFIX = 64
 _BY_ENDING: dict[str, FormatLike] = {
     ".csv": "csv",
     ".jsonl": "json",
@@ -49,6 +50,18 @@ def saved_columns_of(files: Sequence[Path]) -> SavedColumns | None:
     """Return the columns of files if `Events.save` wrote all of them, with the same; else None."""
     found = [saved_columns(file) for file in files]
     return found[0] if all(each == found[0] for each in found) else None
+
+
+def check_saved(format: FormatLike | None, unit: str | None, ipv6_prefix: int) -> None:
+    """Raise ValueError for what was decided when a file was saved, and is asked for otherwise."""
+    reasons = {
+        "format": (format not in {None, "parquet"}, "its contents say how it is written"),
+        "unit": (unit is not None, "its times are known to the microsecond"),
+        "ipv6_prefix": (ipv6_prefix != _PREFIX, "its addresses are counted already"),
+    }
+    for option, (is_given, reason) in reasons.items():
+        if is_given:
+            raise ValueError(f"{option}= cannot apply to a file of Events.save, as {reason}: leave it out")
 
 
 def _form_of(file: Path) -> FormatLike:

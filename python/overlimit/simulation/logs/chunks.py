@@ -8,8 +8,9 @@ import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,8 @@ from overlimit.simulation.optional import loaded, required
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
-_PIECE = 1 << 20
+_PIECE = 4 << 20
+_WINDOW = 1 << 16
 # A compressed piece becomes up to a thousand times as much.
 _COMPRESSED_PIECE = 1 << 14
 _GZIP = 31
@@ -55,14 +57,26 @@ def bytes_of(path: Path, advance: Callable[[int], object]) -> Iterator[bytes]:
     """
     make = COMPRESSIONS.get(path.suffix.lower())
     with path.open("rb") as file:
-        pieces = _pieces(file, _COMPRESSED_PIECE if make else _PIECE, advance)
-        yield from _decompressed(pieces, make) if make else pieces
+        if make:
+            yield from _decompressed(_pieces(file, lambda: _COMPRESSED_PIECE, advance), make)
+        else:
+            yield from _pieces(file, lambda: _size_of_lines(file), advance)
 
 
-def _pieces(file: BinaryIO, size: int, advance: Callable[[int], object]) -> Iterator[bytes]:
-    while piece := file.read(size):
+def _pieces(
+    file: BinaryIO, next_size: Callable[[], int], advance: Callable[[int], object]
+) -> Iterator[bytes]:
+    while piece := file.read(next_size()):
         advance(len(piece))
         yield piece
+
+
+def _size_of_lines(file: BinaryIO) -> int:
+    """Return how many bytes to read for a piece that ends with a line, of which no byte is copied then."""
+    if not file.seekable():
+        return _PIECE
+    window = os.pread(file.fileno(), _WINDOW, file.tell() + _PIECE - _WINDOW)
+    return _PIECE - _WINDOW + (window.rfind(b"\n") + 1 or _WINDOW)
 
 
 def _decompressed(pieces: Iterable[bytes], make: Callable[[], Any]) -> Iterator[bytes]:
@@ -98,18 +112,24 @@ COMPRESSIONS: dict[str, Callable[[], Any]] = {
 }
 
 
-_CHUNK = 4 << 20
+_CHUNK = _PIECE - _WINDOW
 _BLOCK = 1 << 17
 _LONGEST_LINE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_OF_LONG_LINE = 1000
 
 
-class Chunk(NamedTuple):
+class Chunk:
     """Whole lines of a file, each with a line feed alone at its end, and the number of the first, from 1."""
 
-    data: bytes
-    first: int
+    def __init__(self, data: bytes, first: int) -> None:
+        self.data = data
+        self.first = first
+
+    @cached_property
+    def count(self) -> int:
+        """How many lines it has; what finds their ends anyway may set it."""
+        return sum(int(np.count_nonzero(block == ord("\n"))) for _, block in blocks(self.data))
 
     def lines(self) -> list[str]:
         """Return its lines without their ends."""
@@ -149,7 +169,7 @@ class ChunkReader:
             return
         yield from self._whole_lines()
         if rest := self._rest():
-            yield self._chunk(rest)
+            yield from self._chunks(rest)
 
     def _add(self, piece: bytes) -> Iterator[Chunk]:
         if self._in_long_line:
@@ -167,9 +187,9 @@ class ChunkReader:
         for k in range(len(self._pending) - 1, -1, -1):
             if end := self._pending[k].rfind(b"\n") + 1:
                 rest = [self._pending[k][end:], *self._pending[k + 1 :]]
-                whole: list[bytes | memoryview] = [*self._pending[:k], memoryview(self._pending[k])[:end]]
+                whole = [*self._pending[:k], self._pending[k][:end]]
                 self._pending, self._pending_size = rest, sum(map(len, rest))
-                yield self._chunk(b"".join(whole))
+                yield from self._chunks(b"".join(whole))
                 return
 
     def _skip_long_line(self) -> None:
@@ -183,17 +203,18 @@ class ChunkReader:
         self._pending, self._pending_size = [], 0
         return rest
 
-    def _chunk(self, data: bytes) -> Chunk:
-        newlines = sum(int(np.count_nonzero(block == ord("\n"))) for _, block in blocks(data))
-        first, self._next_line = self._next_line, self._next_line + newlines
-        if first == 1:
+    def _chunks(self, data: bytes) -> Iterator[Chunk]:
+        """Yield lines as a chunk."""
+        if self._next_line == 1:
             data = data.removeprefix(_BYTE_ORDER_MARK)
         if not data.endswith(b"\n"):
             data += b"\n"
-        return Chunk(_with_line_feeds(data), first)
+        chunk = Chunk(_with_line_feeds(data), self._next_line)
+        yield chunk
+        self._next_line += chunk.count
 
 
-def blocks(data: bytes) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+def blocks(data: bytes | memoryview) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
     """Yield places and parts of bytes that are so small that what is made of them stays in the cache."""
     buffer = np.frombuffer(data, np.uint8)
     return ((start, buffer[start : start + _BLOCK]) for start in range(0, len(buffer), _BLOCK))
@@ -203,7 +224,9 @@ def _with_line_feeds(data: bytes) -> bytes:
     """Return lines with a line feed alone at their ends."""
     if b"\r" not in data:
         return data
-    buffer = np.frombuffer(data, np.uint8)
-    if (buffer[np.flatnonzero(buffer == ord("\r")) + 1] == ord("\n")).all():
-        return data.translate(None, b"\r")
-    return data.replace(b"\r\n", b"\n")
+    # Which is several times as fast as replacing them, if all are before a line feed.
+    following = np.frombuffer(data, np.uint8)[1:]
+    for start, block in blocks(memoryview(data)[:-1]):
+        if ((block == ord("\r")) & (following[start : start + len(block)] != ord("\n"))).any():
+            return data.replace(b"\r\n", b"\n")
+    return data.translate(None, b"\r")

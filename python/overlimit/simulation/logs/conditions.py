@@ -19,6 +19,10 @@ Where: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
 Labels: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
 
 
+class UnknownName(ValueError):
+    """A condition names a column that is not there."""
+
+
 def rows_where(
     where: Where, columns: Mapping[str, Any], time: str, micros: Micros, valid: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
@@ -72,7 +76,7 @@ def _evaluated(frame: pd.DataFrame, where: str) -> Any:
     try:
         return frame.eval(where)
     except names as error:
-        raise ValueError(
+        raise UnknownName(
             f"where={where!r}: {error}; there are {', '.join(map(repr, frame.columns))}"
         ) from None
 

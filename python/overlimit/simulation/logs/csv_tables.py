@@ -138,7 +138,9 @@ class _Reader:
         if not lines.is_utf8():
             plain &= ~lines.not_ascii()
         if '"' in self._delimiter or b'"' in lines.data:
-            plain &= _has_whole_quotes(lines, ord(self._delimiter))
+            quotes = lines.places(_QUOTE)
+            if not _are_whole(lines, quotes, ord(self._delimiter)):
+                plain &= _has_whole_quotes(lines, quotes, ord(self._delimiter))
         return plain
 
     def _read_odd(self, lines: Lines, odd: Mask, plain: Mask, rows: _Rows, at_end: bool) -> int:
@@ -234,10 +236,22 @@ class _Rows:
         self.bad: list[Bad] = []
 
 
-def _has_whole_quotes(lines: Lines, delimiter: int) -> Mask:
+def _are_whole(lines: Lines, quotes: Positions, delimiter: int) -> bool:
+    """Tell whether all quotes begin and end a field in turn, and no line ends between the two."""
+    opening, closing = quotes[::2], quotes[1::2]
+    if len(opening) > len(closing):
+        return False
+    before = lines.letters_at(opening - 1)
+    before[:1] = before[:1] if opening[:1].any() else _NEWLINE
+    after = lines.letters_at(closing + 1)
+    if not all(((each == delimiter) | (each == _NEWLINE)).all() for each in (before, after)):
+        return False
+    return bool((np.searchsorted(opening, lines.ends) == np.searchsorted(closing, lines.ends)).all())
+
+
+def _has_whole_quotes(lines: Lines, at: Positions, delimiter: int) -> Mask:
     """Return the lines in which each quote begins or ends a field, or is one of two next to each other."""
     buffer = lines.buffer
-    at = np.flatnonzero(buffer == _QUOTE)
     line = np.searchsorted(lines.ends, at)
     counts = np.bincount(line, minlength=len(lines))
     whole: Mask = counts % 2 == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from overlimit.simulation.logs.arrow_texts import Texts, dictionary_of, slices
 from overlimit.simulation.optional import required
 
 _MOST_REMEMBERED = 1 << 16
+_UNKNOWN = -3
 _BITS = 128
 _HALF = 64
-# An address of IPv6 whose first half is written in full and not zero, and that first half.
+# An address of IPv6 whose first half is not zero, and written in full or up to the zeros that are left out.
 _GROUP = "[0-9A-Fa-f]{1,4}"
-_ADDRESS = f"^[1-9A-Fa-f][0-9A-Fa-f]{{0,3}}(?::{_GROUP}){{3}}(?:(?::{_GROUP}){{4}}|:(?::{_GROUP}){{1,3}})$"
+_SHORT = f"(?::{_GROUP}){{0,2}}::(?:{_GROUP}(?::{_GROUP}){{0,3}})?"
+_FULL = f"(?::{_GROUP}){{3}}(?:(?::{_GROUP}){{4}}|:(?::{_GROUP}){{1,3}})"
+_ADDRESS = f"^[1-9A-Fa-f][0-9A-Fa-f]{{0,3}}(?:{_FULL}|{_SHORT})$"
 
 
 class Distinct:
@@ -45,23 +49,23 @@ class Distinct:
         return np.append(self._numbers_of_texts(texts), np.int32(MISSING))[codes]
 
     def _numbers_of_texts(self, texts: Texts) -> Codes:
-        whole = _has_whole_half(texts)
-        if self._ipv6_prefix > _HALF or not whole.any():
-            return self._numbers_of(_list_of(texts.column))[: len(whole)]
+        if self._ipv6_prefix > _HALF or not (whole := _has_first_half(texts)).any():
+            return self._numbers_of(_list_of(texts.column))[:-2]
         numbers = np.empty(len(whole), np.int32)
         halves = _first_halves(texts, np.flatnonzero(whole)).dictionary_encode()
         networks = self._numbers_of([str(half) + ":" for half in _list_of(halves.dictionary)])
         numbers[whole] = networks[halves.indices.to_numpy()]
-        others = _list_of(texts.column.filter(~whole))
-        numbers[~whole] = self._numbers_of(others)[: len(others)]
+        numbers[~whole] = self._numbers_of(_list_of(texts.column.filter(~whole)))[:-2]
         return numbers
 
     def _numbers_of(self, labels: list[str | bytes]) -> Codes:
         """Return the numbers of labels, after which those of `REFUSED` and `MISSING` stand."""
-        numbers = list(map(self._recent.get, labels))
-        for k in [k for k, number in enumerate(numbers) if number is None]:
+        numbers = np.empty(len(labels) + 2, np.int32)
+        numbers[:-2] = np.fromiter(map(self._recent.get, labels, repeat(_UNKNOWN)), np.int32, len(labels))
+        for k in np.flatnonzero(numbers[:-2] == _UNKNOWN).tolist():
             numbers[k] = self._remember(labels[k])
-        return np.array([*numbers, REFUSED, MISSING], np.int32)
+        numbers[-2:] = REFUSED, MISSING
+        return numbers
 
     def _remember(self, label: str | bytes) -> int:
         if len(self._recent) >= _MOST_REMEMBERED:
@@ -86,14 +90,18 @@ def _list_of(texts: Any) -> list[str | bytes]:
     return listed
 
 
-def _has_whole_half(texts: Texts) -> npt.NDArray[np.bool_]:
-    """Return which texts are addresses whose first half is written in full."""
+def _has_first_half(texts: Texts) -> npt.NDArray[np.bool_]:
+    """Return which texts are addresses whose first half can be told by its letters."""
     compute = required("pyarrow.compute", "reading logs quickly")
     return texts.mask(compute.match_substring_regex(texts.column, _ADDRESS))
 
 
 def _first_halves(texts: Texts, rows: npt.NDArray[np.int64]) -> Any:
-    """Return what is written of some addresses up to the fourth colon."""
+    """Return what is written of some addresses up to the fourth colon, or the first of two in a row."""
     colons = np.flatnonzero(texts.bytes == ord(":"))
+    first_of_two = colons[:-1][np.diff(colons) == 1]
+    beyond = len(texts.bytes)
     starts = texts.starts[rows]
-    return slices(texts.bytes, starts, colons[np.searchsorted(colons, starts) + 3] + 1)
+    fourth = np.append(colons, [beyond] * 4)[np.searchsorted(colons, starts) + 3]
+    double = np.append(first_of_two, beyond)[np.searchsorted(first_of_two, starts)]
+    return slices(texts.bytes, starts, np.minimum(fourth, double) + 1)

@@ -17,30 +17,19 @@ _CONTROL_END, _ASCII_END = 32, 128
 
 
 class Lines:
-    """The lines of a chunk: the k-th is ``data[starts[k]:ends[k]]``, and a line feed follows it.
+    """The lines of a chunk: the k-th is ``data[starts[k]:ends[k]]``, and a line feed follows it."""
 
-    ``marks`` are the places of the quotes, if they were asked for, and of the line feeds, which are those of
-    the numbers ``end_marks``.
-    """
-
-    def __init__(self, chunk: Chunk, *, with_quotes: bool = False) -> None:
+    def __init__(self, chunk: Chunk, ends: Positions | None = None) -> None:
         self.data = chunk.data
         self.first = chunk.first
         self.buffer: Bytes = np.frombuffer(chunk.data, np.uint8)
-        self.marks = self.places(*(b'"\n' if with_quotes else b"\n"))
-        self.end_marks = np.flatnonzero(self.buffer.take(self.marks) == ord("\n"))
-        self.ends = self.marks.take(self.end_marks)
+        self.ends = self.places(ord("\n")) if ends is None else ends
         self.starts: Positions = np.append(0, self.ends[:-1] + 1)
+        chunk.count = len(self.ends)
 
-    def places(self, *letters: int) -> Positions:
-        """Return where some letters are."""
-        found = []
-        for start, block in blocks(self.data):
-            mask = block == letters[0]
-            for letter in letters[1:]:
-                mask |= block == letter
-            found.append(np.flatnonzero(mask) + start)
-        return np.concatenate(found)
+    def places(self, letter: int) -> Positions:
+        """Return where a letter is."""
+        return np.concatenate([np.flatnonzero(block == letter) + start for start, block in blocks(self.data)])
 
     def letters_at(self, places: Positions) -> Bytes:
         """Return the letters at some places, the last one for places beyond it."""

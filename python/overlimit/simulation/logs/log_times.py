@@ -17,7 +17,7 @@ import numpy.typing as npt
 from overlimit.clocks import END_US
 from overlimit.simulation.events.given import Given, given_column
 from overlimit.simulation.events.instants import Instants, Micros, converted, micros_of, unit_hint
-from overlimit.simulation.logs.arrow_texts import Texts, texts_of
+from overlimit.simulation.logs.arrow_texts import Positions, Texts, texts_of
 from overlimit.simulation.logs.local_times import instants_of_local
 from overlimit.simulation.optional import loaded, required
 
@@ -244,23 +244,34 @@ def _read_alike(texts: Texts, rows: npt.NDArray[np.int64], read: _Read, todo: Ma
     found = _COMMON.fullmatch(first) or _ISO.fullmatch(first)
     if found is None:
         return
-    spans = ((found.end(1) - 2, found.end(1)), *found.regs[2:4])
     letters = texts.matrix(rows, len(first))
+    if found[3]:
+        times, alike = _of_alike(letters, found)
+    else:
+        # In a busy log many lines share their second.
+        begins, numbers = _runs(letters)
+        times, alike = _of_alike(letters[begins], found)
+        times, alike = times.take(numbers), alike[numbers]
+    if alike.all():
+        _put(read, rows, times)
+        todo[rows] = False
+    else:
+        _put(read, rows[alike], times.take(alike))
+        todo[rows[alike]] = False
+
+
+def _of_alike(letters: npt.NDArray[np.uint8], found: re.Match[str]) -> tuple[_Read, Mask]:
+    """Return times whose parts are where those of ``found`` are, and which of them can be read like this."""
+    spans = ((found.end(1) - 2, found.end(1)), *found.regs[2:4])
     minutes, seconds, fractions = (_number(letters[:, start:end]) for start, end in spans)
     alike = (minutes >= 0) & (minutes < 60) & (seconds >= 0) & (seconds <= 60) & (fractions >= 0)
     for start, end in spans:
         letters[:, start:end] = ord("0")
-    base = _of_repeated(letters, first[: max(end for _, end in spans)])
+    base = _of_repeated(letters, found[0][: max(end for _, end in spans)])
     micros = base.micros + (minutes * 60 + seconds) * 1_000_000
     if found[3]:
         micros += (fractions * 10 ** (9 - len(found[3])) + 500) // 1000
-    alike &= ~base.invalid
-    if alike.all():
-        _put(read, rows, base._replace(micros=micros))
-        todo[rows] = False
-    else:
-        _put(read, rows[alike], base._replace(micros=micros).take(alike))
-        todo[rows[alike]] = False
+    return base._replace(micros=micros), alike & ~base.invalid
 
 
 def _number(digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
@@ -277,15 +288,20 @@ def _of_repeated(letters: npt.NDArray[np.uint8], form: str) -> _Read:
 
     Those are invalid whose separators are not those of ``form``, with which they should begin.
     """
+    begins, numbers = _runs(letters)
+    written = [row.tobytes().decode("latin-1") for row in letters[begins]]
+    separators = [(k, letter) for k, letter in enumerate(form) if not letter.isalnum()]
+    alike = [all(text[k] == letter for k, letter in separators) for text in written]
+    found = [_of_text(text, "s") if same else _NONE for text, same in zip(written, alike, strict=True)]
+    return _joined(found).take(numbers)
+
+
+def _runs(letters: npt.NDArray[np.uint8]) -> tuple[Positions, Positions]:
+    """Return at which rows of letters a run of rows that are the same begins, and each row's run."""
     words = np.zeros((len(letters), -(-letters.shape[1] // _WORD) * _WORD), np.uint8)
     words[:, : letters.shape[1]] = letters
     changes = np.ones(len(letters), bool)
     changes[1:] = False
     for column in words.view(np.uint64).T:
         changes[1:] |= column[1:] != column[:-1]
-    begins = np.flatnonzero(changes)
-    written = [row.tobytes().decode("latin-1") for row in letters[begins]]
-    separators = [(k, letter) for k, letter in enumerate(form) if not letter.isalnum()]
-    alike = [all(text[k] == letter for k, letter in separators) for text in written]
-    found = [_of_text(text, "s") if same else _NONE for text, same in zip(written, alike, strict=True)]
-    return _joined(found).take(np.cumsum(changes) - 1)
+    return np.flatnonzero(changes), np.cumsum(changes) - 1

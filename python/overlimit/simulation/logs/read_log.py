@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from overlimit._messages.caller import warn_caller
 from overlimit._messages.texts import short_repr
 from overlimit.http.identifying.addresses import checked_ipv6_prefix
@@ -14,14 +16,15 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import checked_name
 from overlimit.simulation.events.instants import checked_unit, coarser_unit, span_of
 from overlimit.simulation.events.saving import SavedColumns
-from overlimit.simulation.logs.choosing import FormatLike, parsers_of, saved_columns_of
+from overlimit.simulation.logs.choosing import FormatLike, check_saved, parsers_of, saved_columns_of
 from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
-from overlimit.simulation.logs.conditions import Labels, Where
+from overlimit.simulation.logs.conditions import Labels, UnknownName, Where
 from overlimit.simulation.logs.formats import Format, Wanted
 from overlimit.simulation.logs.gathering import Gatherer, Options
 from overlimit.simulation.progress import progress_bar
 
 _AS_WRITTEN = 128
+_ABOUT_A_PIECE = 16 << 20
 
 
 def read_log(
@@ -101,8 +104,9 @@ def read_log(
     Raises
     ------
     ValueError
-        A column is not there, or an option has no such value; or none of the first 10,000 lines that are not
-        blank can be read, or none at all: the message names the likeliest cause.
+        A column is not there, or an option has no such value or cannot apply to a file of `Events.save`
+        (``format``, ``unit``, ``ipv6_prefix``, ``columns`` and ``delimiter`` cannot); or none of the first
+        10,000 lines that are not blank can be read, or none at all: the message names the likeliest cause.
     FileNotFoundError
         There is no such file.
     ModuleNotFoundError
@@ -120,9 +124,11 @@ def read_log(
     the first rows of it do; other texts are NaN there then.
     """
     files = files_of(path)
-    parsers = parsers_of(files, format, unit, columns, delimiter)
     saved = saved_columns_of(files)
     prefix = checked_ipv6_prefix(ipv6_prefix)
+    if saved is not None:
+        check_saved(format, unit, prefix)
+    parsers = parsers_of(files, format, unit, columns, delimiter)
     options = Options(
         _sources(identifiers, saved),
         time or "time",
@@ -136,10 +142,17 @@ def read_log(
         prefix if saved is None else _AS_WRITTEN,  # what was saved counts as it is written
     )
     _check(options)
-    return _read(files, parsers, options, progress)
+    try:
+        return _read(files, parsers, options, progress)
+    except UnknownName as error:
+        hint = "" if saved is None else "; Events.save keeps no others, so read the log itself with where="
+        raise ValueError(f"{error}{hint}") from None
 
 
 def _read(files: Sequence[Path], parsers: Sequence[Format], options: Options, progress: bool) -> Events:
+    # glibc keeps what is freed once it has seen a size like this. Else each piece of a file would be in new
+    # pages, which take the system as long as all other work on it. No page of this one is touched.
+    np.empty(_ABOUT_A_PIECE, np.uint8)
     gatherer, wanted = Gatherer(options), _wanted(options)
     total = sum(file.stat().st_size for file in files) if progress else 0
     with progress_bar(total, shown=progress, unit="B", description="reading") as bar:

@@ -91,11 +91,11 @@ class Sweep(Effects):
         chosen = events_of(self.events, names, argument)
         return [interruptible(_refused_share, passed, chosen) for passed in self._passed]
 
-    def plot(self, *, title: str | None = None, ax: Axes | None = None) -> Axes:
+    def plot(self, *, label: Label | None = None, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw what each value refuses and the peak that passes, of two numbers a map; see `plot_sweep`."""
         from overlimit.simulation.figures import plot_sweep
 
-        return plot_sweep(self, title=title, ax=ax)
+        return plot_sweep(self, label=label, title=title, ax=ax)
 
 
 def _refused_share(passed: npt.NDArray[np.uint8], chosen: Bools) -> float:
