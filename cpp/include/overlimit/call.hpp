@@ -97,9 +97,10 @@ class DatedCall {
   void move_to(Instant now) {
     date_each([now](const CompiledPolicy& policy) { return policy.dated(now); });
   }
-  /// Takes the policies as they were last, which is mostly how they are.
-  void move_to_latest() {
-    date_each([](const CompiledPolicy& policy) { return policy.latest(); });
+  /// Takes the policies as they were last, which is mostly how they are; one without a last, as at now().
+  template <class Now>
+  void move_to_latest(const Now& now) {
+    date_each([&](const CompiledPolicy& policy) { return policy.latest_or_at(now); });
   }
 
   const Call& operator*() const { return call_; }

@@ -56,8 +56,12 @@ class CompiledPolicy {
   /// The policy that decides at this instant, the same one while its numbers hold. May ask the calendar, so
   /// no lock that others need may be held.
   [[nodiscard]] std::shared_ptr<const CompiledPolicy> dated(Instant now) const;
-  /// The one that dated() made last, or one of today.
-  [[nodiscard]] std::shared_ptr<const CompiledPolicy> latest() const;
+  /// The one that dated() made last, or else that of now().
+  template <class Now>
+  [[nodiscard]] std::shared_ptr<const CompiledPolicy> latest_or_at(const Now& now) const {
+    std::shared_ptr<const CompiledPolicy> policy = latest();
+    return policy ? policy : dated(now());
+  }
 
  private:
   /// The last one that `dated` has made.
@@ -65,7 +69,7 @@ class CompiledPolicy {
     std::shared_ptr<const CompiledPolicy> latest;  // guarded by the one mutex of all of them
   };
 
-  [[nodiscard]] std::shared_ptr<const CompiledPolicy> known() const;
+  [[nodiscard]] std::shared_ptr<const CompiledPolicy> latest() const;
   void compile();
 
   PolicyIdentity identity_;

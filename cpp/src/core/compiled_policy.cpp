@@ -96,18 +96,13 @@ bool CompiledPolicy::holds_at(Instant now) const {
   return std::ranges::all_of(limits_, [&](const CompiledLimit& each) { return each.limit.holds_at(now); });
 }
 
-std::shared_ptr<const CompiledPolicy> CompiledPolicy::known() const {
+std::shared_ptr<const CompiledPolicy> CompiledPolicy::latest() const {
   const std::lock_guard lock(dates_mutex);
   return dates_->latest;
 }
 
-std::shared_ptr<const CompiledPolicy> CompiledPolicy::latest() const {
-  std::shared_ptr<const CompiledPolicy> policy = known();
-  return policy ? policy : dated(system_now());
-}
-
 std::shared_ptr<const CompiledPolicy> CompiledPolicy::dated(Instant now) const {
-  if (std::shared_ptr<const CompiledPolicy> latest = known(); latest && latest->holds_at(now)) return latest;
+  if (std::shared_ptr<const CompiledPolicy> known = latest(); known && known->holds_at(now)) return known;
   auto policy = std::make_shared<CompiledPolicy>(*this);
   policy->dates_ = nullptr;
   for (CompiledLimit& each : policy->limits_) each.limit = each.limit.dated(now);

@@ -81,7 +81,10 @@ class DatedCharge {
 
   [[nodiscard]] bool holds_at(Instant now) const { return policy_->holds_at(now); }
   void move_to(Instant now) { take(given_.policy->dated(now)); }
-  void move_to_latest() { take(given_.policy->latest()); }
+  template <class Now>
+  void move_to_latest(const Now& now) {
+    take(given_.policy->latest_or_at(now));
+  }
   const Call& operator*() const { return call_; }
 
  private:
@@ -101,7 +104,7 @@ class DatedCharge {
 template <class Dated, class Decide>
 [[gnu::noinline]] Instant with_dates(const Call& call, const Decide& decide) {
   Dated dated(call);
-  dated.move_to_latest();
+  dated.move_to_latest([&] { return readings_of(call).now; });
   for (;;) {
     bool is_held = false;
     const Instant now = decide(*dated, [&](Instant at) { return is_held = dated.holds_at(at); });
