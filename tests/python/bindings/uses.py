@@ -212,6 +212,7 @@ def _functions(world: World) -> dict[str, Use]:
         "_add_fields": Use(_core._add_fields, [[("Server", "x")], [("server", "y")]]),
         "_with_fields": Use(_core._with_fields, [{"headers": [(b"Server", b"x")]}, ((b"server", b"y"),)]),
         "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),
+        "access_lines": Use(_core.access_lines, [b'192.0.2.1 - - [x] "GET / HTTP/1.1" 200 5\n', False]),
         "_call_locked": Use(_core._call_locked, [threading.RLock(), str, "a"]),
         "_fork_generation": Use(_core._fork_generation),
         "_counters": Use(_core._counters),

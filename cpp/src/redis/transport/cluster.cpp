@@ -1,6 +1,7 @@
 // A Redis Cluster: its nodes, and which of them serves which slot.
 #include <map>
 #include <mutex>
+#include <ranges>
 
 #include "overlimit/forks.hpp"
 #include "redis/protocol/addresses.hpp"
@@ -388,26 +389,11 @@ class Cluster final : public Topology {
       places[nodes_.owner(slots[i].value_or(0), wait)].push_back(i);
     }
     std::exception_ptr failure;
-    const std::function<void(Places::const_iterator)> call_from = [&](Places::const_iterator at) {
-      if (at == places.end()) return;
-      const auto& [node, own] = *at;
-      std::vector<Command> sent;
-      for (const std::size_t place : own) sent.emplace_back(commands[place]);
-      std::vector<std::optional<Reply>> received(own.size());
-      bool are_others_called = false;
-      const auto call_others = [&] {
-        if (!std::exchange(are_others_called, true)) call_from(std::next(at));
-      };
-      try {
-        node->node->call_many(sent, received, wait, call_others);
-      } catch (const StoreError&) {
-        node->is_suspect.store(true);
-        if (!failure) failure = std::current_exception();
-      }
-      call_others();
-      for (std::size_t i = 0; i < own.size(); ++i) replies[own[i]] = std::move(received[i]);
-    };
-    call_from(places.begin());
+    for (auto first = places.begin(); first != places.end();) {
+      const auto last = std::ranges::next(first, kMostNested, places.end());
+      call_together({first, last}, commands, replies, wait, failure);
+      first = last;
+    }
     if (failure) std::rethrow_exception(failure);
   }
 
@@ -435,6 +421,34 @@ class Cluster final : public Topology {
  private:
   /// Of the commands that go to a node.
   using Places = std::map<ClusterNodes::Pointer, std::vector<std::size_t>>;
+  using SomePlaces = std::ranges::subrange<Places::const_iterator>;
+
+  /// How many nodes are called at once: each is while the one before waits, on the same stack.
+  static constexpr std::ptrdiff_t kMostNested = 16;
+
+  /// Sends to the first of the nodes, calls the others, and then waits for what the first replies.
+  static void call_together(SomePlaces places, std::span<const std::string> commands,
+                            std::span<std::optional<Reply>> replies, const Wait& wait,
+                            std::exception_ptr& failure) {
+    if (places.empty()) return;
+    const auto& [node, own] = places.front();
+    std::vector<Command> sent;
+    for (const std::size_t place : own) sent.emplace_back(commands[place]);
+    std::vector<std::optional<Reply>> received(own.size());
+    bool are_others_called = false;
+    const auto call_others = [&] {
+      if (std::exchange(are_others_called, true)) return;
+      call_together(places.next(), commands, replies, wait, failure);
+    };
+    try {
+      node->node->call_many(sent, received, wait, call_others);
+    } catch (const StoreError&) {
+      node->is_suspect.store(true);
+      if (!failure) failure = std::current_exception();
+    }
+    call_others();
+    for (std::size_t i = 0; i < own.size(); ++i) replies[own[i]] = std::move(received[i]);
+  }
 
   ClusterNodes nodes_;
 };
