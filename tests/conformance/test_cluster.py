@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from threading import Timer
 
 import pytest
 from flask import Flask
@@ -20,6 +22,7 @@ from overlimit import (
     RedisStore,
     SlidingLog,
     StoreConfigError,
+    StoreError,
     StoreTimeout,
     StoreUnavailable,
     TokenBucket,
@@ -220,18 +223,91 @@ class TestCallsAcrossSlots:
             assert 30 <= sum(pool.map(hit_from, range(6))) <= 40
         assert spent(limiter, "shared") <= 40
 
-    def test_what_a_part_has_charged_is_taken_back_when_another_does_not_answer(self, start_cluster, prefix):
-        cluster = start_cluster(masters=2)
-        limiter = Limiter(
-            "5/minute", name="default", store=RedisStore(cluster.url(), timeout=0.3, prefix=prefix)
-        )
-        [here, *_], [silent, *_] = (owned_by(cluster, node, prefix) for node in cluster.masters)
-        assert limiter.hit(here, silent)
+    def test_a_bucket_in_debt_grants_nothing_also_in_what_others_refuse(self, store):
+        bucket = TokenBucket(5, per=60, debt=5)
+        limiter = Limiter(bucket, name="default", store=store, clock=ManualClock(1_700_000_000))
+        limiter.hit("owing", cost=5)
+        limiter.hit("more", cost=8)
+        assert [row.remaining for row in limiter.hit("owing", "more", cost=4).details] == [0, 0]
+
+    def test_while_a_slot_moves(self, cluster, store, prefix):
+        limiter = Limiter("100/hour", name="default", store=store)
+        first, second = cluster.masters[:2]
+        moving, *_ = owned_by(cluster, first, prefix)
+        spent_all = owned_by(cluster, second, prefix)[:5]
+        limiter.hit(moving)
+        slot = cluster.slot_of(f"{prefix}1:default:{moving}")
+        with cluster.migrating(slot, cluster.masters[2]):
+            cluster.move_key(f"{prefix}1:default:{moving}", first, cluster.masters[2])
+            for identifier in spent_all:
+                limiter.charge(identifier, cost=100)
+                assert not limiter.hit(moving, identifier)
+            assert limiter.hit(moving, owned_by(cluster, second, prefix)[6])
+        assert spent(limiter, moving) == 2
+
+
+class TestCallsOfWhichASlotDoesNotAnswer:
+    TIMEOUT = 0.3
+
+    @pytest.fixture
+    def cluster(self, start_cluster):
+        return start_cluster(masters=3)
+
+    @pytest.fixture
+    def limiter(self, cluster, prefix):
+        store = RedisStore(cluster.url(), timeout=self.TIMEOUT, prefix=prefix)
+        return Limiter("100/hour", name="default", store=store)
+
+    @pytest.fixture
+    def one_each(self, cluster, prefix):
+        return [owned_by(cluster, node, prefix)[0] for node in cluster.masters]
+
+    def test_what_the_others_have_charged_is_taken_back(self, cluster, limiter, one_each):
+        assert limiter.hit(*one_each)
         cluster.masters[1].pause()
         with pytest.raises(StoreTimeout) as caught:
-            limiter.hit(here, silent)
+            limiter.hit(*one_each)
         assert caught.value.maybe_charged
-        assert spent(limiter, here) == 1
+        assert [spent(limiter, one_each[i]) for i in (0, 2)] == [1, 1]
+        cluster.masters[0].kill()
+        with pytest.raises(StoreError) as caught:
+            limiter.hit(*one_each[:2])
+        assert caught.value.maybe_charged
+        cluster.masters[1].resume()
+
+    def test_also_when_the_caller_is_interrupted(self, cluster, limiter, one_each):
+        patient = Limiter(
+            "100/hour", name="default", store=RedisStore(cluster.url(), timeout=PATIENCE, prefix="patient")
+        )
+        one_each = [owned_by(cluster, node, "patient")[0] for node in cluster.masters]
+        patient.hit(*one_each)
+        cluster.masters[1].pause()
+        Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            patient.hit(*one_each)
+        assert [spent(patient, one_each[i]) for i in (0, 2)] == [1, 1]
+        cluster.masters[1].resume()
+
+    def test_nothing_is_given_back_twice(self, cluster, limiter, one_each):
+        limiter.hit(*one_each, cost=20)
+        decision = limiter.hit(*one_each, cost=5)
+        cluster.masters[1].kill()
+        with pytest.raises(StoreError) as caught:
+            limiter.refund(decision)
+        assert caught.value.maybe_charged
+        limiter.refund(decision)
+        assert [spent(limiter, one_each[i]) for i in (0, 2)] == [20, 20]
+
+    def test_all_slots_share_one_timeout(self, cluster, limiter, prefix):
+        identifiers = [each for node in cluster.masters for each in owned_by(cluster, node, prefix)[:5]]
+        decision = limiter.hit(*identifiers)
+        cluster.masters[1].pause()
+        began = time.monotonic()
+        with pytest.raises(StoreTimeout):
+            limiter.refund(decision)
+        with pytest.raises(StoreTimeout):
+            limiter.reset(*identifiers)
+        assert time.monotonic() - began < 10 * 2 * self.TIMEOUT
         cluster.masters[1].resume()
 
 

@@ -6,6 +6,7 @@
 
 #include "overlimit/stopwatch.hpp"
 #include "redis/answer.hpp"
+#include "redis/first_error.hpp"
 #include "redis/keys.hpp"
 #include "redis/protocol/cluster_slots.hpp"
 #include "redis/protocol/command.hpp"
@@ -19,6 +20,7 @@
 namespace overlimit {
 namespace {
 
+using redis::FirstError;
 using redis::protocol::Outcome;
 using redis::protocol::Reply;
 using redis::protocol::Slot;
@@ -48,6 +50,12 @@ bool is_missing_script(const Reply& reply) {
   return redis::protocol::classify(reply).outcome == Outcome::no_script;
 }
 
+/// Whether no other server, and not the same one again, has another answer.
+bool is_final(const Reply& reply) {
+  const Outcome outcome = redis::protocol::classify(reply).outcome;
+  return outcome == Outcome::answered || outcome == Outcome::failed;
+}
+
 std::string encoded(const std::vector<std::string>& words) {
   std::string command;
   redis::protocol::append_command(command, std::vector<std::string_view>(words.begin(), words.end()));
@@ -62,21 +70,6 @@ Call with_reading(Call call) {
 
 /// An instant that no call has.
 constexpr Instant kUnasked{-1};
-
-/// Throws an error of a call that has charged something, which nobody knows to be taken back.
-[[noreturn]] void raise_as_maybe_charged(const StoreError& error) {
-  switch (error.kind()) {
-    case StoreError::Kind::timeout:
-      throw StoreTimeout(error.what(), true, error.retry_after());
-    case StoreError::Kind::unavailable:
-      throw StoreUnavailable(error.what(), true, error.retry_after());
-    case StoreError::Kind::config:
-      throw StoreConfigError(error.what(), true, error.retry_after());
-    case StoreError::Kind::script:
-      break;
-  }
-  throw ScriptError(error.what(), true, error.retry_after());
-}
 
 /// Does something, and says in a StoreTimeout how long the timeout is.
 void naming_timeout(Duration timeout, const auto& action) {
@@ -211,7 +204,7 @@ struct RedisStore::Impl {
   }
 
   // Removes keys by a command; keys in several slots are removed by one command each.
-  void reset(std::string_view command, const std::vector<std::string>& keys, const Interrupted& interrupted) {
+  void reset(std::string_view command, const std::vector<std::string>& keys, const Wait& wait) {
     std::map<std::optional<Slot>, std::vector<std::string>> commands;
     for (const std::string& key : keys) {
       std::vector<std::string>& words = commands[slot_of(key)];
@@ -219,7 +212,7 @@ struct RedisStore::Impl {
       words.push_back(key);
     }
     for (const auto& [where, words] : commands) {
-      (void)checked_reply(servers().call(encoded(words), where, {deadline(), interrupted}));
+      (void)checked_reply(servers().call(encoded(words), where, wait));
     }
   }
 
@@ -232,7 +225,7 @@ struct RedisStore::Impl {
     }
     std::vector<std::string> keys;
     for (const Reply& key : page.as_array()[1].as_array()) keys.emplace_back(key.as_text());
-    reset("UNLINK", keys, interrupted);
+    reset("UNLINK", keys, {deadline(), interrupted});
     return std::string(page.as_array()[0].as_text());
   }
 
@@ -255,6 +248,7 @@ struct RedisStore::Impl {
   void ask(redis::SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times,
            const Wait& wait);
   bool take_back(redis::SplitCall& split, const Wait& wait);
+  void follow(const redis::ScriptCall& refund, const Wait& wait);
   void decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times, const Wait& wait);
   void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                  const Interrupted& interrupted);
@@ -272,7 +266,7 @@ struct RedisStore::Impl {
 class RedisStore::ManyCalls {
  public:
   ManyCalls(Impl& impl, std::span<const Call> calls, const Rows& rows, std::span<Instant> times)
-      : impl_(impl), calls_(calls), rows_(rows), times_(times) {
+      : impl_(impl), calls_(calls), rows_(rows), times_(times), was_redirected_(calls.size()) {
     std::size_t first = 0;
     for (const Call& asked : calls) {
       const Call call = with_reading(asked);
@@ -284,6 +278,9 @@ class RedisStore::ManyCalls {
     }
     first_rows_.push_back(first);
   }
+
+  /// Whether a slot was not where it was thought to be, for this call.
+  [[nodiscard]] bool was_redirected(std::size_t i) const { return was_redirected_[i]; }
 
   void decide(const Wait& wait) {
     for (std::size_t first = 0; first < calls_.size(); first += kInFlight) {
@@ -318,31 +315,30 @@ class RedisStore::ManyCalls {
     std::vector<std::string> commands;
     for (std::size_t i = first; i < last; ++i) commands.push_back(command(i, first, last));
     std::vector<std::optional<Reply>> replies(commands.size());
-    std::exception_ptr failure;
+    FirstError failure;
     try {
       impl_.servers().call_many(commands, std::span(slots_).subspan(first, last - first), replies, wait);
     } catch (...) {
-      failure = std::current_exception();
+      failure.note();
     }
     for (std::size_t i = first; i < last; ++i) {
       if (replies[i - first]) read(i, std::move(*replies[i - first]), wait, failure);
     }
-    if (failure) std::rethrow_exception(failure);
+    failure.raise_if_any();
   }
 
   // An error says that nothing was executed, unless it is one that is raised anyway: then the call is made by
   // itself, which retries and follows what has moved.
-  void read(std::size_t i, Reply reply, const Wait& wait, std::exception_ptr& failure) {
+  void read(std::size_t i, Reply reply, const Wait& wait, FirstError& failure) {
     try {
-      const Outcome outcome = redis::protocol::classify(reply).outcome;
-      const bool is_final = outcome == Outcome::answered || outcome == Outcome::failed;
-      if (!is_final || redis::out_of_bounds(reply)) {
+      was_redirected_[i] = redis::protocol::classify(reply).is_redirection();
+      if (!is_final(reply) || redis::out_of_bounds(reply)) {
         times_[i] = impl_.decide(calls_[i], rows_of_call(i), wait);
       } else {
         times_[i] = redis::read_answer(dated_[i], impl_.checked_reply(std::move(reply)), rows_of_call(i));
       }
     } catch (...) {
-      if (!failure) failure = std::current_exception();
+      failure.note();
     }
   }
 
@@ -354,6 +350,7 @@ class RedisStore::ManyCalls {
   std::vector<redis::ScriptCall> scripts_;
   std::vector<std::optional<Slot>> slots_;
   std::vector<std::size_t> first_rows_;
+  std::vector<bool> was_redirected_;
 };
 
 // A call that no part can admit, and one that only looks, charges nowhere. Parts that may refuse it, because
@@ -383,34 +380,47 @@ void RedisStore::Impl::ask(redis::SplitCall& split, std::size_t first, std::size
   const std::vector<Call> calls = split.calls(first, charged);
   const std::span<Instant> own = times.subspan(first);
   std::ranges::fill(own, kUnasked);
-  const auto note_charges = [&] {
-    for (std::size_t i = first; i < charged; ++i) {
-      redis::CallPart& part = split.parts()[i];
-      part.is_charged = times[i] != kUnasked && part.admits();
-    }
-  };
+  ManyCalls many(*this, calls, split.rows_from(first), own);
+  FirstError failure;
   try {
-    ManyCalls(*this, calls, split.rows_from(first), own).decide(wait);
-    note_charges();
-  } catch (const StoreError& error) {
-    note_charges();
-    if (!take_back(split, wait)) throw;
-    raise_as_maybe_charged(error);
+    many.decide(wait);
+  } catch (...) {
+    failure.note();
   }
+  for (std::size_t i = first; i < charged; ++i) {
+    redis::CallPart& part = split.parts()[i];
+    part.is_charged = times[i] != kUnasked && part.admits();
+    part.was_redirected = many.was_redirected(i - first);
+  }
+  if (failure && take_back(split, wait)) failure.set_maybe_charged();
+  failure.raise_if_any();
 }
 
-// A refund is sent with its text: nobody learns whether the server has the script.
+// A refund is sent with its text: nobody learns whether the server has the script. Nor where the slot is,
+// so one that has moved is followed at once.
 bool RedisStore::Impl::take_back(redis::SplitCall& split, const Wait& wait) {
   bool has_charged = false;
   for (redis::CallPart& part : split.parts()) {
     if (!part.is_charged) continue;
     const redis::ScriptCall script =
         redis::refund_call(split.call_of(part), part.rows.receipts(), false, options.keys, scripts);
-    servers().send(script.eval(), part.slot, wait);
+    if (part.was_redirected) {
+      follow(script, wait);
+    } else {
+      servers().send(script.eval(), part.slot, wait);
+    }
     part.is_charged = false;
     has_charged = true;
   }
   return has_charged;
+}
+
+// A refund that does not arrive leaves its charge, as one that is sent does.
+void RedisStore::Impl::follow(const redis::ScriptCall& refund, const Wait& wait) {
+  try {
+    (void)run(refund, wait);
+  } catch (const StoreError&) {
+  }
 }
 
 // In their order. A call across slots is under way alone, so that no other is refused by what it takes back.
@@ -445,7 +455,8 @@ void RedisStore::Impl::give_back(const Call& call, std::span<const Receipt> rece
   present->time = redis::read_answer(peek, reply, present->rows);
 }
 
-// One slot after the other; a failure of one keeps nothing from the others.
+// A failure of one slot keeps nothing from the others. What these have given back is not given back again, so
+// the error says that it may have been.
 void RedisStore::Impl::give_back_across(const Call& call, std::span<const Slot> slots,
                                         std::span<const Receipt> receipts, Present* present,
                                         const Interrupted& interrupted) {
@@ -455,23 +466,39 @@ void RedisStore::Impl::give_back_across(const Call& call, std::span<const Slot> 
   std::optional<redis::SplitCall> shown;
   const Call peek{.charges = present == nullptr ? call.charges : present->charges, .mode = Mode::peek};
   if (present != nullptr) shown.emplace(peek, slots, in_order);
-  std::exception_ptr failure;
-  for (std::size_t i = 0; i < given.parts().size(); ++i) {
-    const redis::CallPart& part = given.parts()[i];
-    const Call own = given.call_of(part);
+  std::vector<redis::ScriptCall> refunds;
+  std::vector<std::string> commands;
+  std::vector<std::optional<Slot>> where;
+  for (const redis::CallPart& part : given.parts()) {
+    refunds.push_back(redis::refund_call(given.call_of(part), part.rows.receipts(), shown.has_value(),
+                                         options.keys, scripts));
+    commands.push_back(refunds.back().evalsha());
+    where.emplace_back(part.slot);
+  }
+  const Wait wait{deadline(), interrupted};
+  std::vector<std::optional<Reply>> replies(commands.size());
+  FirstError failure;
+  try {
+    servers().call_many(commands, where, replies, wait);
+  } catch (...) {
+    failure.note();
+  }
+  bool is_any_given = false;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    if (!replies[i]) continue;
     try {
-      if (!shown) {
-        give_back(own, part.rows.receipts(), nullptr, interrupted);
-        continue;
-      }
-      Present now{shown->parts()[i].charges, shown->parts()[i].rows};
-      give_back(own, part.rows.receipts(), &now, interrupted);
-      present->time = max(present->time, now.time);
-    } catch (const StoreError&) {
-      if (!failure) failure = std::current_exception();
+      const Reply reply =
+          is_final(*replies[i]) ? checked_reply(*std::move(replies[i])) : run(refunds[i], wait);
+      is_any_given = true;
+      if (!shown) continue;
+      DatedCall peek({.charges = shown->parts()[i].charges, .mode = Mode::peek});
+      present->time = max(present->time, redis::read_answer(peek, reply, shown->parts()[i].rows));
+    } catch (...) {
+      failure.note();
     }
   }
-  if (failure) std::rethrow_exception(failure);
+  if (is_any_given) failure.set_maybe_charged();
+  failure.raise_if_any();
   if (shown) shown->copy_rows(present->rows);
 }
 
@@ -499,7 +526,8 @@ void RedisStore::give_back(const Call& call, std::span<const Receipt> receipts, 
                            const Interrupted& interrupted) {
   const std::vector<Slot> slots = impl_->slots_across(call.charges);
   if (slots.empty()) return impl_->give_back(with_reading(call), receipts, present, interrupted);
-  impl_->give_back_across(with_reading(call), slots, receipts, present, interrupted);
+  naming_timeout(timeout(),
+                 [&] { impl_->give_back_across(with_reading(call), slots, receipts, present, interrupted); });
 }
 
 void RedisStore::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
@@ -518,7 +546,7 @@ void RedisStore::reset(const PolicyIdentity& policy, std::span<const std::string
   for (const std::string_view identifier : identifiers) {
     keys.push_back(redis::key_of(impl_->options.keys, policy.name(), identifier));
   }
-  naming_timeout(timeout(), [&] { impl_->reset("DEL", keys, interrupted); });
+  naming_timeout(timeout(), [&] { impl_->reset("DEL", keys, {impl_->deadline(), interrupted}); });
 }
 
 void RedisStore::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "overlimit/errors.hpp"
+#include "overlimit/pair.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -11,6 +12,22 @@ namespace {
 CallPart& part_at(std::vector<CallPart>& parts, protocol::Slot slot) {
   const auto known = std::ranges::find(parts, slot, &CallPart::slot);
   return known != parts.end() ? *known : parts.emplace_back(CallPart{slot, {}, {}});
+}
+
+/// What a limit grants without a charge of this cost, after which its record is this and it grants
+/// `remaining`.
+std::int64_t remaining_without(const Limit& limit, const Header& after, Cost cost, std::int64_t remaining) {
+  return with_algorithm(limit, [&](const auto& limited) -> std::int64_t {
+    using Limited = std::decay_t<decltype(limited)>;
+    if constexpr (std::is_same_v<Limited, TokenBucket>) {
+      // One in debt grants nothing, however much it owes.
+      auto state = state_from<TokenBucket::State>(after);
+      state.used -= product(cost, limited.units);
+      return overlimit::remaining(limited, state, {});
+    } else {
+      return remaining + cost;
+    }
+  });
 }
 
 /// Calls action(charge, its first row in the part, how many rows it has).
@@ -101,8 +118,13 @@ void SplitCall::show_uncharged() {
   for (CallPart& part : parts_) {
     if (!part.admits()) continue;
     for_each_charge(part, [&](const Charge& charge, std::size_t first, std::size_t count) {
-      for (std::size_t row = first; row < first + count; ++row) {
-        if (charge.role == Role::enforce) part.rows.remaining[row] += cost_of(charge);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t row = first + i;
+        std::int64_t& remaining = part.rows.remaining[row];
+        if (charge.role == Role::enforce && cost_of(charge) > 0) {
+          const Limit& limit = charge.policy->limits()[i].limit;
+          remaining = remaining_without(limit, part.rows.receipt[row].after, cost_of(charge), remaining);
+        }
         part.rows.delay[row] = {};
         part.rows.receipt[row] = {};
       }

@@ -23,6 +23,7 @@ struct CallPart {
   std::vector<std::size_t> first_rows;  ///< per charge: its first row in the whole call
   Rows rows{};
   bool is_charged = false;
+  bool was_redirected = false;  ///< its slot was not where it was thought to be
 
   /// The enforced charges that are not admitted, by its rows.
   [[nodiscard]] std::vector<const Charge*> refusing() const;

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "overlimit/forks.hpp"
+#include "redis/first_error.hpp"
 #include "redis/protocol/addresses.hpp"
 #include "redis/protocol/failures.hpp"
 #include "redis/transport/node.hpp"
@@ -388,13 +389,13 @@ class Cluster final : public Topology {
     for (std::size_t i = 0; i < commands.size(); ++i) {
       places[nodes_.owner(slots[i].value_or(0), wait)].push_back(i);
     }
-    std::exception_ptr failure;
+    FirstError failure;
     for (auto first = places.begin(); first != places.end();) {
       const auto last = std::ranges::next(first, kMostNested, places.end());
       call_together({first, last}, commands, replies, wait, failure);
       first = last;
     }
-    if (failure) std::rethrow_exception(failure);
+    failure.raise_if_any();
   }
 
   void send(std::string_view command, Slot slot, const Wait& wait) override {
@@ -428,8 +429,7 @@ class Cluster final : public Topology {
 
   /// Sends to the first of the nodes, calls the others, and then waits for what the first replies.
   static void call_together(SomePlaces places, std::span<const std::string> commands,
-                            std::span<std::optional<Reply>> replies, const Wait& wait,
-                            std::exception_ptr& failure) {
+                            std::span<std::optional<Reply>> replies, const Wait& wait, FirstError& failure) {
     if (places.empty()) return;
     const auto& [node, own] = places.front();
     std::vector<Command> sent;
@@ -442,9 +442,9 @@ class Cluster final : public Topology {
     };
     try {
       node->node->call_many(sent, received, wait, call_others);
-    } catch (const StoreError&) {
+    } catch (...) {
+      failure.note();
       node->is_suspect.store(true);
-      if (!failure) failure = std::current_exception();
     }
     call_others();
     for (std::size_t i = 0; i < own.size(); ++i) replies[own[i]] = std::move(received[i]);

@@ -104,7 +104,7 @@ class Connection::Caller : NonCopyable {
     bool has_reply_ = false;
   };
 
-  /// Runs the caller's own code while others read.
+  /// Runs the caller's own code while others read. In a child forked meanwhile that code must throw.
   void be_away(const std::function<void()>& action) {
     slot_.is_away = true;
     if (connection_.reader_ == &slot_) connection_.hand_over_reader(guard_);
