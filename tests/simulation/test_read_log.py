@@ -361,6 +361,11 @@ def test_conditions(log, form):
         read("code == 1")
     with pytest.raises(TypeError, match="must say true or false for each of"):
         read("status")
+    with pytest.raises(ValueError, match="where='status ==' is no condition"):
+        read("status ==")
+    with pytest.raises(TypeError, match="times have an offset, as in"):
+        read("time > '2025-10-10 14:00'")
+    assert read("time > '2001-01-01 14:00+00:00'")
 
 
 def test_conditions_see_no_bad_lines_and_all_of_the_fields(log):

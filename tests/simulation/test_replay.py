@@ -158,6 +158,11 @@ def test_wrong_periods_are_refused_whatever_the_events(every, zone, message):
             replay(events, "1/minute").by_time(every, zone)
 
 
+def test_too_many_periods_are_refused():
+    with pytest.raises(InvalidLimit, match=r"every=1e-06 is too short: .* 100,000,000 periods"):
+        replay(Events([1, 101], ["a", "a"]), "1/minute").by_time(1e-6)
+
+
 def test_nothing_comes_of_no_events():
     answers = replay(Events([], []), "1/minute")
     assert (len(answers), answers.refused, answers.refused_share) == (0, 0, 0.0)

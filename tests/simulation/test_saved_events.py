@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -111,10 +113,12 @@ def test_what_could_not_be_read_is_kept_and_a_folder_that_is_not_there_said(path
     loaded = Events.load(path)
     assert list(loaded.bad_lines) == list(events.bad_lines)
     assert loaded.bad_lines.reasons == {"the column 'time' holds no time": 1, "it has no ip": 1}
-    with pytest.raises(ValueError, match=r"is no file of Events\.save: read_log reads other files"):
+    with pytest.raises(ValueError, match=r"is no whole file of Events\.save: read_log reads other files"):
         Events.load(log)
     with pytest.raises(FileNotFoundError):
         events.save(path.parent / "no" / "folder")
+    with pytest.raises(FileNotFoundError):
+        Events.load(path.with_name("nowhere.parquet"))
 
 
 def test_a_file_that_was_there_stays_if_the_new_one_cannot_be_written(path, monkeypatch):
@@ -125,6 +129,20 @@ def test_a_file_that_was_there_stays_if_the_new_one_cannot_be_written(path, monk
     monkeypatch.undo()
     assert Events.load(path) == EVENTS["no name"]
     assert len(list(path.parent.iterdir())) == 1
+
+
+def test_a_file_that_was_there_keeps_its_mode_and_links_to_it_and_what_is_no_file_stays(path):
+    path.touch(0o600)
+    link, pipe = path.with_name("link.parquet"), path.with_name("pipe")
+    link.symlink_to(path)
+    os.mkfifo(pipe)
+    EVENTS["two columns"].save(link)
+    assert Events.load(path) == EVENTS["two columns"]
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ValueError, match="is no file"):
+        EVENTS["two columns"].save(pipe)
+    assert pipe.is_fifo()
 
 
 def test_the_first_events_and_a_column():

@@ -31,6 +31,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 _HOUR_US, _DAY_US = UNITS_US["hour"], UNITS_US["day"]
 _FOREVER_US = 2**62
+_MOST_PERIODS = 10_000_000
 _MONDAY = 0
 
 
@@ -39,7 +40,7 @@ def period_bounds(times: Ints, every: Every, timezone: str) -> Ints:
 
     Units are those of the zone's calendar. Seconds that divide a day are counted from local midnight, and the
     last period of a day ends with it, however long it is; other seconds are counted from the epoch. Raises
-    InvalidLimit if there is no such period or time zone.
+    InvalidLimit if there is no such period or time zone, or there would be too many periods.
     """
     width = checked_every(every)
     unit = every if isinstance(every, str) and every != "hour" else "day"
@@ -47,6 +48,11 @@ def period_bounds(times: Ints, every: Every, timezone: str) -> Ints:
     if not len(times):
         return np.empty(0, np.int64)
     first, last = int(times[0]), int(times[-1])
+    if (last - first) // width > _MOST_PERIODS:
+        raise InvalidLimit(
+            f"every={every!r} is too short: from the first event to the last there would be "
+            f"{(last - first) // width:,} periods, and at most {_MOST_PERIODS:,} can be shown"
+        )
     stretches: Iterable[tuple[int, int]] = [(0, _FOREVER_US)]
     if every == "hour":
         stretches = _with_whole_hours(calendar, first, last)

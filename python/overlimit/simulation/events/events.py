@@ -70,7 +70,8 @@ class Events:
     identifiers
         A column of identifiers, or a dict (or DataFrame) of columns by name. In the column ``ip`` the value
         ``203.0.113.7`` is the identifier ``ip:203.0.113.7``. Values are texts, bytes and whole numbers; None,
-        NaN, NA and empty texts mean that the event has none in that column.
+        NaN, NA and empty texts mean that the event has none in that column. They stay as they are: that all
+        IPv6 addresses of a network count together is the work of `read_log`.
     cost
         What each event costs: a whole number from 0, or a column of them.
     unit
@@ -407,6 +408,8 @@ class Events:
         ------
         OSError
             It cannot be written; a file that was there is as it was.
+        ValueError
+            The name is that of another format, or of something that is no file.
         ModuleNotFoundError
             There is no pyarrow.
         """

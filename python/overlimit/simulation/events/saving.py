@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,19 +46,23 @@ def save(events: Events, path: str | os.PathLike[str]) -> None:
     fields = {"time": arrow.timestamp("us", "UTC")} | _fields(arrow, columns)
     fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
     schema = arrow.schema(fields, metadata={_KEY: _told(events)})
-    whole = Path(path)
+    whole = Path(path).resolve()
     if whole.suffix.lower() in _OTHER_FORMATS:
         raise ValueError(
             f"events are saved as Parquet, so a name that ends in {whole.suffix} would mislead: write "
-            f"{os.fspath(whole.with_suffix('.parquet'))!r}"
+            f"{os.fspath(Path(path).with_suffix('.parquet'))!r}"
         )
-    if not whole.absolute().parent.is_dir():
+    if not whole.parent.is_dir():
         raise FileNotFoundError(f"the folder {os.fspath(whole.parent)!r} does not exist")
+    if whole.exists() and not whole.is_file():
+        raise ValueError(f"{os.fspath(path)!r} is no file, so events cannot be saved there")
     partial = whole.with_name(f"{whole.name}.{os.getpid()}.part")
     try:
         with parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
             for batch in _batches(arrow, events, columns | labels, schema):
                 writer.write_batch(batch)
+        if whole.exists():
+            shutil.copymode(whole, partial)
         partial.replace(whole)
     finally:
         partial.unlink(missing_ok=True)
@@ -65,9 +70,10 @@ def save(events: Events, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str], make: Any) -> Events:
     """Return the events that `save` wrote, made of columns by ``make``; raise ValueError for other files."""
+    Path(path).stat()  # raises what there is to say of a file that is not there
     told = _told_by(Path(path))
     if told is None:
-        raise ValueError(f"{os.fspath(path)!r} is no file of Events.save: read_log reads other files")
+        raise ValueError(f"{os.fspath(path)!r} is no whole file of Events.save: read_log reads other files")
     parquet = required("pyarrow.parquet", _PURPOSE)
     with parquet.ParquetFile(path) as file:
         table = file.read(use_threads=False)

@@ -37,7 +37,7 @@ def draw_map(ax: Axes, sweep: Sweep, found: Mapping[Any, float], name: str) -> N
     across, up = (_ordered([value[k] for value in sweep.effects]) for k in (0, 1))
     shares = np.array([[found[x, y] for x in across] for y in up])
     edges = (np.arange(len(values) + 1) - 0.5 for values in (across, up))
-    mesh = ax.pcolormesh(*edges, shares, cmap=few_to_many(), vmin=0)
+    mesh = ax.pcolormesh(*edges, shares, cmap=few_to_many(), vmin=0, vmax=shares.max() or 1)
     _mark(ax.xaxis, across, width_of(ax) / _PIXELS_OF_A_SHARE)
     _mark(ax.yaxis, up, ax.get_window_extent().height / _PIXELS_OF_A_LINE)
     ax.set_ylabel(name_text(sweep.names[1]))

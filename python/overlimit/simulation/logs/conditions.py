@@ -79,6 +79,13 @@ def _evaluated(frame: pd.DataFrame, where: str) -> Any:
         raise UnknownName(
             f"where={where!r}: {error}; there are {', '.join(map(repr, frame.columns))}"
         ) from None
+    except SyntaxError as error:
+        raise ValueError(f"where={where!r} is no condition: {error.msg}") from None
+    except TypeError as error:
+        hint = ""
+        if "datetime64" in str(error):
+            hint = "; times have an offset, as in \"time >= '2025-10-26 01:00+00:00'\""
+        raise TypeError(f"where={where!r}: {error}{hint}") from None
 
 
 def _mask(found: Any, count: int) -> npt.NDArray[np.bool_]:

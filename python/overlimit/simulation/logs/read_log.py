@@ -21,6 +21,7 @@ from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
 from overlimit.simulation.logs.conditions import Labels, UnknownName, Where
 from overlimit.simulation.logs.formats import Format, Wanted
 from overlimit.simulation.logs.gathering import Gatherer, Options
+from overlimit.simulation.optional import is_installed
 from overlimit.simulation.progress import progress_bar
 
 _AS_WRITTEN = 128
@@ -153,6 +154,8 @@ def _read(files: Sequence[Path], parsers: Sequence[Format], options: Options, pr
     # glibc keeps what is freed once it has seen a size like this. Else each piece of a file would be in new
     # pages, which take the system as long as all other work on it. No page of this one is touched.
     np.empty(_ABOUT_A_PIECE, np.uint8)
+    # pyarrow imports pandas where it can, and loses the Ctrl-C that comes meanwhile.
+    is_installed("pandas")
     gatherer, wanted = Gatherer(options), _wanted(options)
     total = sum(file.stat().st_size for file in files) if progress else 0
     with progress_bar(total, shown=progress, unit="B", description="reading") as bar:
