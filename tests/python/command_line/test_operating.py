@@ -7,6 +7,7 @@ import io
 import json
 import re
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place, StoreUrl, without_secrets
 from overlimit.command_line.operating.shapes import algorithm_of, by_tag, growth, readings_of
 from overlimit.command_line.operating.values import Record, Value, decoded
-from servers.patience import PATIENCE
+from servers.patience import PATIENCE, eventually
 
 from .test_commands import printed, refused, run
 
@@ -271,6 +272,42 @@ def test_bench_cleans_up(url, redis_server, prefix):
     assert answer["decisions"] > 40
     assert 0 < answer["seconds"]["p50"] <= answer["seconds"]["max"]
     assert told(0, "top", url)["looked_at"] == 0
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_bench_cleans_up_after_ctrl_c(redis_server, redis_url, prefix):
+    command = ["bench", redis_url, "--seconds", "600", "--threads", "3", "--identifiers", "50"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "overlimit", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        eventually(lambda: len(redis_server.ask("KEYS", f"{prefix}*")) == 50)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(PATIENCE) == 130
+    assert redis_server.ask("KEYS", f"{prefix}*") == []
+
+
+def test_the_shortest_bench_makes_a_call(redis_url):
+    assert told(0, "bench", redis_url, "--seconds", "1e-300", "--threads", "2")["decisions"] == 2
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "-1", "0"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bench", "URL", "--seconds", "NUMBER", "--json"],
+        ["watch", "URL", "--every", "NUMBER", "--count", "1"],
+        ["lock", "URL", "--policy", "p", "x", "--", "NUMBER"],
+        ["replay", "x", "--limits", "1/s", "--lock", "NUMBER"],
+        ["replay", "x", "--limits", "1/s", "--every", "NUMBER"],
+        ["suggest", "x", "--limits", "{}/s", "--between", "1", "2", "--refuse-at-most", "NUMBER"],
+    ],
+    ids=lambda command: f"{command[0]} {command[-2].strip('-')}",
+)
+def test_lengths_are_finite_and_above_zero(redis_url, command, number):
+    if command[0] == "suggest" and number == "0":
+        number = "2"  # as nothing may be refused, but no more than all
+    given = {"URL": redis_url, "NUMBER": number}
+    assert "Error: " in refused(2, *(given.get(each, each) for each in command))
 
 
 def test_foreign_keys_are_counted_and_left_alone(redis_server, redis_url, prefix):

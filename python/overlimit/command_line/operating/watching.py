@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 
 import click
 
+from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.doctor.redis_checks import read_info
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.listing import keys_option, policy_option
@@ -21,6 +22,7 @@ from overlimit.command_line.operating.walking import Found, Walk
 from overlimit.command_line.output import print_json
 
 _KEYS = 20_000  # which are kept between two looks
+_LONGEST = 86_400  # seconds between two looks; the system cannot sleep for any length
 _EXAMPLES = """
 \b
 Examples:
@@ -57,7 +59,7 @@ class Sample:
 @policy_option
 @click.option(
     "--every",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1, max=_LONGEST),
     default=2.0,
     show_default=True,
     metavar="S",
