@@ -310,6 +310,24 @@ def test_lengths_are_finite_and_above_zero(redis_url, command, number):
     assert "Error: " in refused(2, *(given.get(each, each) for each in command))
 
 
+@pytest.mark.parametrize("policy", ["*", "bad name!", "lo[g]in", "logi?", "", "x" * 65])
+@pytest.mark.parametrize(
+    "command",
+    ["top", "locked", "watch --count 1", "show a", "lock a 9", "unlock a", "reset a", "reset --all"],
+)
+def test_a_policy_that_no_limiter_can_have_is_refused(url, command, policy):
+    name, *rest = command.split()
+    assert "the name of a policy has 1 to 64" in refused(2, name, url, "--policy", policy, *rest)
+
+
+@pytest.mark.parametrize("command", ["show", "lock", "unlock", "reset", "check --limits 1/s"])
+def test_an_empty_identifier_is_refused(url, command):
+    name, *rest = command.split()
+    option = "--name" if name == "check" else "--policy"
+    seconds = ["9"] if name == "lock" else []
+    assert "must not be empty" in refused(2, name, url, option, "p", *rest, "", *seconds)
+
+
 def test_foreign_keys_are_counted_and_left_alone(redis_server, redis_url, prefix):
     redis_server.ask("SET", f"{prefix}1:login:text", "what another program wrote")
     redis_server.ask("RPUSH", f"{prefix}1:login:list", "a")

@@ -14,12 +14,15 @@ from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import amount, print_rows, span
 from overlimit.command_line.operating.values import Lock
 from overlimit.command_line.operating.walking import KEYS, Found, Walk
+from overlimit.command_line.operating.whom import PolicyName
 from overlimit.command_line.output import print_json
 from overlimit.limits import Limit, as_limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-policy_option = click.option("--policy", metavar="P", help="Only this policy: the name of a limiter.")
+policy_option = click.option(
+    "--policy", metavar="P", type=PolicyName(), help="Only this policy: a limiter's name."
+)
 
 
 def keys_option(default: int) -> Callable[[F], F]:
