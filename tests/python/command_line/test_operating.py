@@ -479,6 +479,10 @@ def test_a_server_that_wants_a_password_says_so(start_redis):
         ["check", "redis://:hidden@localhost", "--name", "a b", "--limits", "1/second", "x"],
         ["check", "redis://:hidden@localhost", "--name", "a", "--limits", "1/second"],
         ["lock", "redis://:hidden@localhost", "--policy", "a", "x", "-5"],
+        ["top", "shm://u:hidden@x"],
+        ["top", "shm://u:hid%64en%40hidden"],
+        ["top", "shm://u:hidden@x/y?mode=600"],
+        ["replay", "https://u:hidden@x/access.log", "--limits", "1/s"],
         ["top", "memory://"],
         ["top", "env:NO_SUCH_VARIABLE"],
         ["shm", "show", "redis://:hidden@localhost"],
@@ -497,6 +501,7 @@ def test_a_url_may_come_from_the_environment(redis_url, monkeypatch):
 
 def test_texts_lose_their_secrets():
     assert without_secrets("to redis://user:pass@host:1/0 and") == "to redis://host:1/0 and"
+    assert without_secrets("http:/user:pass@host/a@b") == "http:/host/a@b"
     assert without_secrets("?ssl_password=abc&x=1") == "?ssl_password=...&x=1"
 
 
