@@ -15,7 +15,7 @@ from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
 from overlimit.command_line.operating.key_names import KeyNames, as_bytes, from_terminal
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.servers import server_of, servers_of
+from overlimit.command_line.operating.servers import server_of
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import print_rows, span
 from overlimit.command_line.operating.values import Value, decoded
@@ -85,8 +85,7 @@ def _kept(place: Place, policy: str, identifier: str) -> tuple[str, Value | None
         found = None if kept is None else found_in(kept, policy, now)
         return (found.identifier, found.value, now) if found else ("", None, now)
     key = KeyNames(place).key(policy, identifier)
-    with servers_of(place) as servers:
-        server = server_of(servers, key)
+    with server_of(place, key) as server:
         (held,) = values_of(server, [key])
         name = key.decode("utf-8", "backslashreplace")
         if held is None:
