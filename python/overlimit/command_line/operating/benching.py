@@ -96,13 +96,13 @@ def _taken(limiter: Limiter, names: list[str], seconds: float, count: int) -> li
     """
     took: list[float] = []
     failed: list[Exception] = []
-    stopped = threading.Event()
+    is_over = False
 
     def call(first: int) -> None:
         own: list[float] = []
         until, number = time.perf_counter() + seconds, first
         try:
-            while not stopped.is_set() and ((began := time.perf_counter()) < until or not own):
+            while not is_over and ((began := time.perf_counter()) < until or not own):
                 limiter.hit(names[number % len(names)])
                 own.append(time.perf_counter() - began)
                 number += count
@@ -117,7 +117,7 @@ def _taken(limiter: Limiter, names: list[str], seconds: float, count: int) -> li
         for thread in threads:
             thread.join()
     finally:
-        stopped.set()
+        is_over = True
         for thread in threads:
             if thread.is_alive():
                 thread.join()
