@@ -43,7 +43,9 @@ def print_table(frame: pd.DataFrame, shown: Mapping[str, Callable[[Any], str]]) 
         texts = [shown.get(name, _plain)(cell) for name, cell in zip(frame.columns, cells, strict=True)]
         table.add_row(Text(printable(index)), *map(Text, texts))
     console = Console(width=None if sys.stdout.isatty() else _WIDE)
-    console.print(table)
+    with console.capture() as printed:  # as rich would exit with 1 at a closed pipe
+        console.print(table)
+    click.echo(printed.get(), nl=False)
 
 
 def share(part: float) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from overlimit import Limiter, Penalty
+from overlimit.command_line.finite import FiniteRange
 from overlimit.limits.registry import ALGORITHMS
 
 P = ParamSpec("P")
@@ -23,7 +24,7 @@ _OPTIONS = (
     click.option(
         "--lock",
         multiple=True,
-        type=click.FloatRange(0, min_open=True),
+        type=FiniteRange(0, min_open=True),
         metavar="SECONDS",
         help="How long an identifier is locked once it goes over a limit; again: the next time it does so.",
     ),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -19,7 +22,35 @@ _INTERRUPTED = 130
 """What a shell says of a command that Ctrl-C has ended."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Unread(click.ClickException):
+    """Nobody reads the output any more, as after ``| head``: exit code 2, without a word."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        """Print nothing."""
+
+
+@contextlib.contextmanager
+def _written() -> Iterator[None]:
+    """Keep a closed pipe from click, which would exit with 1, as if a call had been refused."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise _Unread("nobody reads the output") from None
+
+
+class _Program(click.Group):
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        with _written():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _written():
+            return super().invoke(ctx)
+
+
+@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="overlimit")
 def program() -> None:
     """Find out from your own logs which limit to set, and look after the stores that count."""
@@ -42,7 +73,8 @@ def run() -> int:
         if sys.stdout is None:
             raise WrongUsage("there is no standard output to write to")
         status = program.main(prog_name="overlimit", standalone_mode=False) or 0
-        sys.stdout.flush()
+        with _written():
+            sys.stdout.flush()
     except OSError as error:
         return _shown(WrongUsage(f"cannot write the output: {as_written(error)}"))
     except click.ClickException as error:
@@ -55,5 +87,6 @@ def run() -> int:
 def _shown(error: click.ClickException) -> int:
     told = io.StringIO()
     error.show(told)
-    click.echo(without_secrets(told.getvalue()), nl=False, err=True)
+    with contextlib.suppress(OSError):
+        click.echo(without_secrets(told.getvalue()), nl=False, err=True)
     return error.exit_code

@@ -9,6 +9,7 @@ import click
 
 from overlimit._messages.texts import percent
 from overlimit.command_line.failures import NothingFound, reported
+from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.logs import Log, reads_log
 from overlimit.command_line.output import (
     bars,
@@ -63,7 +64,7 @@ Examples:
 )
 @click.option(
     "--refuse-at-most",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     default=0.001,
     show_default=True,
     help="The share that may be refused.",

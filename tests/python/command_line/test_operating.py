@@ -7,6 +7,7 @@ import io
 import json
 import re
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place, StoreUrl, without_secrets
 from overlimit.command_line.operating.shapes import algorithm_of, by_tag, growth, readings_of
 from overlimit.command_line.operating.values import Record, Value, decoded
-from servers.patience import PATIENCE
+from servers.patience import PATIENCE, eventually
 
 from .test_commands import printed, refused, run
 
@@ -153,7 +154,7 @@ def test_top_lists_whom_most_was_charged_to(url):
     limiter_at(url, "1000/minute", name="api").hit("user:1", cost=50)
     answer = told(0, "top", url, "-n", "3")
     assert [row["charged"] for row in answer["top"]] == [50, 20, 19]
-    assert (answer["looked_at"], answer["is_complete"]) == (21, True)
+    assert (answer["looked_at"], answer["is_complete"], answer["unreachable"]) == (21, True, [])
     named = told(0, "top", url, "--policy", "login", "-n", "1", "--limits", "100/minute")["top"]
     assert named[0]["policy"] == "login"
     assert named[0]["limits"][0]["limit"] == "100 per 1 minute"
@@ -273,6 +274,60 @@ def test_bench_cleans_up(url, redis_server, prefix):
     assert told(0, "top", url)["looked_at"] == 0
 
 
+@pytest.mark.usefixtures("ctrl_c")
+def test_bench_cleans_up_after_ctrl_c(redis_server, redis_url, prefix):
+    command = ["bench", redis_url, "--seconds", "600", "--threads", "3", "--identifiers", "50"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "overlimit", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        eventually(lambda: len(redis_server.ask("KEYS", f"{prefix}*")) == 50)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(PATIENCE) == 130
+    assert redis_server.ask("KEYS", f"{prefix}*") == []
+
+
+def test_the_shortest_bench_makes_a_call(redis_url):
+    assert told(0, "bench", redis_url, "--seconds", "1e-300", "--threads", "2")["decisions"] == 2
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "-1", "0"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bench", "URL", "--seconds", "NUMBER", "--json"],
+        ["watch", "URL", "--every", "NUMBER", "--count", "1"],
+        ["lock", "URL", "--policy", "p", "x", "--", "NUMBER"],
+        ["replay", "x", "--limits", "1/s", "--lock", "NUMBER"],
+        ["replay", "x", "--limits", "1/s", "--every", "NUMBER"],
+        ["suggest", "x", "--limits", "{}/s", "--between", "1", "2", "--refuse-at-most", "NUMBER"],
+    ],
+    ids=lambda command: f"{command[0]} {command[-2].strip('-')}",
+)
+def test_lengths_are_finite_and_above_zero(redis_url, command, number):
+    if command[0] == "suggest" and number == "0":
+        number = "2"  # as nothing may be refused, but no more than all
+    given = {"URL": redis_url, "NUMBER": number}
+    assert "Error: " in refused(2, *(given.get(each, each) for each in command))
+
+
+@pytest.mark.parametrize("policy", ["*", "bad name!", "lo[g]in", "logi?", "", "x" * 65])
+@pytest.mark.parametrize(
+    "command",
+    ["top", "locked", "watch --count 1", "show a", "lock a 9", "unlock a", "reset a", "reset --all"],
+)
+def test_a_policy_that_no_limiter_can_have_is_refused(url, command, policy):
+    name, *rest = command.split()
+    assert "the name of a policy has 1 to 64" in refused(2, name, url, "--policy", policy, *rest)
+
+
+@pytest.mark.parametrize("command", ["show", "lock", "unlock", "reset", "check --limits 1/s"])
+def test_an_empty_identifier_is_refused(url, command):
+    name, *rest = command.split()
+    option = "--name" if name == "check" else "--policy"
+    seconds = ["9"] if name == "lock" else []
+    assert "must not be empty" in refused(2, name, url, option, "p", *rest, "", *seconds)
+
+
 def test_foreign_keys_are_counted_and_left_alone(redis_server, redis_url, prefix):
     redis_server.ask("SET", f"{prefix}1:login:text", "what another program wrote")
     redis_server.ask("RPUSH", f"{prefix}1:login:list", "a")
@@ -345,6 +400,63 @@ def test_every_node_of_a_cluster_is_asked(start_cluster):
     answer = told(0, "doctor", url)
     assert {each["check"] for each in answer["findings"]} >= {"cluster", "hash tags", "vectors"}
     assert told(0, "top", url)["looked_at"] == 30
+
+
+def test_what_the_other_nodes_of_a_cluster_have_is_shown_while_one_is_down(start_cluster):
+    cluster = start_cluster(masters=3)
+    url = f"{cluster.url()}?timeout={PATIENCE}"
+    limiter = limiter_at(url)
+    names = [f"user:{number}" for number in range(30)]
+    for name in names:
+        limiter.hit(name)
+        limiter.lock(name, 600)
+    down = cluster.masters[0]
+    on_others = {name for name in names if cluster.owner_of(cluster.slot_of(f"ol1:login:{name}")) is not down}
+    assert 0 < len(on_others) < 30
+    down.kill()
+    lost = f"127.0.0.1:{down.port}"
+    eventually(lambda: all(node.state() == "ok" for node in cluster.masters[1:]))
+
+    for name in names:
+        answer = told(0 if name in on_others else 2, "show", url, "--policy", "login", name)
+        assert answer["status"] == ("locked" if name in on_others else "unreachable")
+    for command, *options in (["top", "-n", "50"], ["locked"]):
+        answer = told(2, command, url, *options)
+        assert (answer["status"], answer["unreachable"]) == ("unreachable", [lost])
+        assert {row["identifier"] for row in answer[command]} == on_others
+        assert (answer["looked_at"], answer["is_complete"]) == (len(on_others), False)
+        done = run(command, url, *options)
+        assert (done.returncode, f"\n{len(on_others)} keys were looked at." in done.stdout) == (2, True)
+        assert done.stderr.startswith(f"unreachable: what is kept there is missing: {lost} (")
+        assert done.stderr.count("\n") == 1
+    answer = told(2, "watch", url, "--every", "0.1", "--count", "1")
+    (sample,) = answer["samples"]
+    assert (answer["unreachable"], sample["unreachable"]) == ([lost], [lost])
+    assert [row["identifiers"] for row in sample["policies"]] == [len(on_others)]
+    assert sample["calls"] >= 0
+    assert run("watch", url, "--every", "0.1", "--count", "1").stderr.startswith(f"unreachable: {lost}\n")
+    for node in cluster.masters[1:]:
+        node.kill()
+    assert told(2, "top", url)["status"] == "unreachable"
+
+
+def test_a_cluster_that_serves_no_slot_says_which_node_is_down(start_cluster):
+    cluster = start_cluster(masters=3, full_coverage=True)
+    url = f"{cluster.url()}?timeout={PATIENCE}"
+    limiter = limiter_at(url)
+    names = [f"user:{number}" for number in range(30)]
+    for name in names:
+        limiter.hit(name)
+    (name, *_) = [
+        each for each in names if cluster.owner_of(cluster.slot_of(f"ol1:login:{each}")) is cluster.masters[2]
+    ]
+    cluster.masters[0].kill()
+    eventually(lambda: all(node.state() == "fail" for node in cluster.masters[1:]))
+    for command in (["top"], ["show", "--policy", "login", name]):
+        done = run(command[0], url, *command[1:])
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("unreachable: ")
+        assert f"127.0.0.1:{cluster.masters[0].port}" in done.stderr
 
 
 def test_sentinels_lead_to_the_master(start_sentinels):
@@ -424,6 +536,10 @@ def test_a_server_that_wants_a_password_says_so(start_redis):
         ["check", "redis://:hidden@localhost", "--name", "a b", "--limits", "1/second", "x"],
         ["check", "redis://:hidden@localhost", "--name", "a", "--limits", "1/second"],
         ["lock", "redis://:hidden@localhost", "--policy", "a", "x", "-5"],
+        ["top", "shm://u:hidden@x"],
+        ["top", "shm://u:hid%64en%40hidden"],
+        ["top", "shm://u:hidden@x/y?mode=600"],
+        ["replay", "https://u:hidden@x/access.log", "--limits", "1/s"],
         ["top", "memory://"],
         ["top", "env:NO_SUCH_VARIABLE"],
         ["shm", "show", "redis://:hidden@localhost"],
@@ -442,6 +558,7 @@ def test_a_url_may_come_from_the_environment(redis_url, monkeypatch):
 
 def test_texts_lose_their_secrets():
     assert without_secrets("to redis://user:pass@host:1/0 and") == "to redis://host:1/0 and"
+    assert without_secrets("http:/user:pass@host/a@b") == "http:/host/a@b"
     assert without_secrets("?ssl_password=abc&x=1") == "?ssl_password=...&x=1"
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import click
 
 from overlimit import Limiter
+from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.tables import print_rows
@@ -30,7 +31,7 @@ Examples:
 @url_argument
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=2.0,
     show_default=True,
     help="How long to measure.",
@@ -89,14 +90,19 @@ def _forgetting(limiter: Limiter, names: list[str]) -> Iterator[list[str]]:
 
 
 def _taken(limiter: Limiter, names: list[str], seconds: float, count: int) -> list[float]:
-    """Return how long each hit took, of so many threads; raise the first error."""
+    """Return how long each hit took, of so many threads; raise the first error.
+
+    Whatever ends this, such as Ctrl-C, no thread hits any more afterwards.
+    """
     took: list[float] = []
     failed: list[Exception] = []
+    is_over = False
 
     def call(first: int) -> None:
-        own, until, number = [], time.perf_counter() + seconds, first
+        own: list[float] = []
+        until, number = time.perf_counter() + seconds, first
         try:
-            while (began := time.perf_counter()) < until:
+            while not is_over and ((began := time.perf_counter()) < until or not own):
                 limiter.hit(names[number % len(names)])
                 own.append(time.perf_counter() - began)
                 number += count
@@ -105,10 +111,16 @@ def _taken(limiter: Limiter, names: list[str], seconds: float, count: int) -> li
         took.extend(own)
 
     threads = [threading.Thread(target=call, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        is_over = True
+        for thread in threads:
+            if thread.is_alive():
+                thread.join()
     if failed:
         raise failed[0]
     return took

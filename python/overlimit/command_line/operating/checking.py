@@ -13,6 +13,7 @@ from overlimit.command_line.operating.key_names import from_terminal
 from overlimit.command_line.operating.listing import limits_of
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.tables import print_rows
+from overlimit.command_line.operating.whom import Identifier, PolicyName
 from overlimit.command_line.output import print_json
 from overlimit.decisions import Detail
 
@@ -27,8 +28,8 @@ Examples:
 
 @click.command(epilog=_EXAMPLES, short_help="Say whether a call would pass now.")
 @url_argument
-@click.argument("identifiers", metavar="ID...", nargs=-1, required=True)
-@click.option("--name", metavar="POLICY", required=True, help="The policy: the name of the limiter.")
+@click.argument("identifiers", metavar="ID...", type=Identifier(), nargs=-1, required=True)
+@click.option("--name", metavar="POLICY", required=True, type=PolicyName(), help="The name of the limiter.")
 @click.option("--limits", multiple=True, required=True, metavar="TEXT", help="Its limits. May be repeated.")
 @click.option(
     "--cost", type=click.IntRange(min=0), default=1, show_default=True, help="What the call spends."

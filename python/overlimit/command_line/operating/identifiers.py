@@ -10,19 +10,25 @@ import click
 
 from overlimit import Limiter, _core
 from overlimit._messages.texts import printable
+from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
 from overlimit.command_line.operating.key_names import KeyNames, as_bytes, from_terminal
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.servers import server_of, servers_of
+from overlimit.command_line.operating.servers import server_of
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import print_rows, span
 from overlimit.command_line.operating.values import Value, decoded
 from overlimit.command_line.operating.walking import found_in, values_of
+from overlimit.command_line.operating.whom import Identifier, PolicyName
 from overlimit.command_line.output import print_json
 from overlimit.errors import StoreConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_policy_option = click.option(
+    "--policy", metavar="P", required=True, type=PolicyName(), help="The name of the limiter."
+)
 
 _ANY_LIMIT = "1/second"
 """A lock and a reset concern all limits of an identifier, whichever the limiter has."""
@@ -30,8 +36,8 @@ _ANY_LIMIT = "1/second"
 
 def _about_one(run: F) -> F:
     """Add the arguments that say whom a command is about."""
-    run = click.option("--policy", metavar="P", required=True, help="The name of the limiter.")(run)
-    return url_argument(click.argument("identifier", metavar="ID")(run))
+    run = _policy_option(run)
+    return url_argument(click.argument("identifier", metavar="ID", type=Identifier())(run))
 
 
 _SHOW_EXAMPLES = """
@@ -72,8 +78,6 @@ def show(place: Place, identifier: str, policy: str, limits: tuple[str, ...], as
 
 def _kept(place: Place, policy: str, identifier: str) -> tuple[str, Value | None, int]:
     """Return the name of a key, what is kept under it, and the time."""
-    if not _core.is_key_name(policy):
-        raise ValueError(f"the name of a policy has {_core.KEY_NAME_RULE}, and {policy!r} is none")
     store = place.shared_memory
     if store is not None:
         now = time.time_ns() // 1000
@@ -81,8 +85,7 @@ def _kept(place: Place, policy: str, identifier: str) -> tuple[str, Value | None
         found = None if kept is None else found_in(kept, policy, now)
         return (found.identifier, found.value, now) if found else ("", None, now)
     key = KeyNames(place).key(policy, identifier)
-    with servers_of(place) as servers:
-        server = server_of(servers, key)
+    with server_of(place, key) as server:
         (held,) = values_of(server, [key])
         name = key.decode("utf-8", "backslashreplace")
         if held is None:
@@ -137,8 +140,8 @@ Examples:
 
 @click.command(epilog=_RESET_EXAMPLES, short_help="Forget an identifier, and lift its lock.")
 @url_argument
-@click.argument("identifier", metavar="[ID]", required=False)
-@click.option("--policy", metavar="P", required=True, help="The name of the limiter.")
+@click.argument("identifier", metavar="[ID]", type=Identifier(), required=False)
+@_policy_option
 @click.option("--all", "everybody", is_flag=True, help="Forget everybody in the policy.")
 @asks_store
 def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as_json: bool) -> int:
@@ -160,7 +163,7 @@ Example:
 
 @click.command(epilog=_LOCK_EXAMPLES, short_help="Refuse an identifier for some time.")
 @_about_one
-@click.argument("seconds", type=click.FloatRange(min=0, min_open=True))
+@click.argument("seconds", type=FiniteRange(min=0, min_open=True))
 @asks_store
 def lock(place: Place, identifier: str, seconds: float, policy: str, as_json: bool) -> int:
     """Refuse all calls of an identifier in a policy for so many seconds, from now on."""

@@ -8,18 +8,21 @@ from typing import Any, TypeVar
 
 import click
 
-from overlimit.command_line.operating.endings import FINE, asks_store
+from overlimit.command_line.operating.endings import asks_store
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import amount, print_rows, span
 from overlimit.command_line.operating.values import Lock
 from overlimit.command_line.operating.walking import KEYS, Found, Walk
+from overlimit.command_line.operating.whom import PolicyName
 from overlimit.command_line.output import print_json
 from overlimit.limits import Limit, as_limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-policy_option = click.option("--policy", metavar="P", help="Only this policy: the name of a limiter.")
+policy_option = click.option(
+    "--policy", metavar="P", type=PolicyName(), help="Only this policy: a limiter's name."
+)
 
 
 def keys_option(default: int) -> Callable[[F], F]:
@@ -73,12 +76,12 @@ def top(
     walk = Walk(place, policy, keys)
     hottest = heapq.nlargest(rows, _seen(walk, known), key=lambda each: (each[0], each[1].name))
     if as_json:
-        print_json({"status": "ok", **walk.told(), "top": [_told(found, read) for _, found, read in hottest]})
-        return FINE
+        print_json({**walk.told(), "top": [_told(found, read) for _, found, read in hottest]})
+        return walk.ended()
     columns = ("policy", "identifier", "charged", "limit", "expires in", "locked for")
     print_rows(columns, (_row(found, read) for _, found, read in hottest), texts=2)
     click.echo(f"\n{walk.summary}")
-    return FINE
+    return walk.ended()
 
 
 def limits_of(texts: tuple[str, ...]) -> tuple[Limit, ...]:
@@ -162,8 +165,8 @@ def locked(place: Place, policy: str | None, keys: int, as_json: bool) -> int:
     found = sorted(_locked(walk), key=lambda each: -each[0])
     if as_json:
         rows = [_told_lock(left, key, lock) for left, key, lock in found]
-        print_json({"status": "ok", **walk.told(), "locked": rows})
-        return FINE
+        print_json({**walk.told(), "locked": rows})
+        return walk.ended()
     columns = ("policy", "identifier", "locked for", "by", "level")
     print_rows(
         columns,
@@ -171,7 +174,7 @@ def locked(place: Place, policy: str | None, keys: int, as_json: bool) -> int:
         texts=2,
     )
     click.echo(f"\n{walk.summary}")
-    return FINE
+    return walk.ended()
 
 
 def _locked(walk: Walk) -> Iterator[tuple[int, Found, Lock]]:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import click
 from click.shell_completion import CompletionItem
@@ -88,6 +89,8 @@ class StoreUrl(_UrlType):
         url = self._from_environment(value, param, ctx) if value.startswith("env:") else value
         if url.startswith("memory:"):
             self.fail(_OF_PROCESS, param, ctx)
+        if _names_user_of_shared_memory(url):
+            self.fail("shared memory has neither a user nor a password: write shm://myapp", param, ctx)
         try:
             store = SharedMemoryStore.from_url(url) if url.startswith("shm://") else RedisStore(url)
         except (ValueError, TypeError, StoreConfigError) as error:
@@ -135,9 +138,16 @@ def shared_memory_files() -> list[SharedMemoryFile]:
     ]
 
 
+def _names_user_of_shared_memory(url: str) -> bool:
+    """Tell of a URL whether it has something before an ``@`` that may be secret, which no name has."""
+    name, _, _ = url.removeprefix("shm://").partition("?")
+    return url.startswith("shm://") and not name.startswith("/") and "@" in unquote(name)
+
+
 def without_secrets(text: str) -> str:
     """Return a text without the user, password and key of a URL in it."""
     text = re.sub(r"://.*@", "://", text)
+    text = re.sub(r"\b([a-z][a-z0-9+.-]+:/)[^/\s]+@", r"\1", text)  # as a path shows it, with one slash
     return re.sub(r"(ssl_(?:password|keyfile|ca_data)=)[^&\s'\"]*", r"\1...", text)
 
 

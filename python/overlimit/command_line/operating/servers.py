@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from overlimit.command_line.operating.places import Place
@@ -34,24 +35,45 @@ class Server:
         return seconds * 1_000_000 + microseconds
 
 
+@dataclass(frozen=True)
+class Master:
+    """A server to which nothing is connected yet, and which may be down."""
+
+    name: str
+    slots: tuple[tuple[int, int], ...]
+    connected: Callable[[], Server]
+
+
+@contextmanager
+def masters_of(place: Place) -> Iterator[list[Master]]:
+    """Find the server of a store, or each master of its cluster; close in the end what was connected."""
+    with ExitStack() as opened:
+        yield list(_Connections(place, opened).masters())
+
+
 @contextmanager
 def servers_of(place: Place) -> Iterator[list[Server]]:
     """Connect to the server of a store, or to each master of its cluster."""
-    with ExitStack() as opened:
-        connections = _Connections(place, opened)
-        yield list(connections.masters())
+    with masters_of(place) as masters:
+        yield [master.connected() for master in masters]
 
 
-def server_of(servers: list[Server], key: bytes) -> Server:
-    """Return the server on which a key is."""
-    if len(servers) == 1:
-        return servers[0]
+@contextmanager
+def server_of(place: Place, key: bytes) -> Iterator[Server]:
+    """Connect to the server on which a key is, and to no other."""
+    with masters_of(place) as masters:
+        yield _with_key(masters, key).connected()
+
+
+def _with_key(masters: list[Master], key: bytes) -> Master:
+    if len(masters) == 1 and not masters[0].slots:
+        return masters[0]
     from redis.crc import key_slot
 
     slot = key_slot(key)
-    for server in servers:
-        if any(first <= slot <= last for first, last in server.slots):
-            return server
+    for master in masters:
+        if any(first <= slot <= last for first, last in master.slots):
+            return master
     raise StoreUnavailable(f"no node of the cluster serves slot {slot}")
 
 
@@ -73,16 +95,22 @@ class _Connections:
             given["ssl_check_hostname"] = False
         self._tls = {"ssl": True, **given} if self._where.has_tls else {}
 
-    def masters(self) -> Iterator[Server]:
+    def masters(self) -> Iterator[Master]:
         if self._where.layout == "cluster":
             yield from self._of_cluster()
         elif self._where.layout == "unix":
-            client = self._client(unix_socket_path=self._where.unix_path)
-            yield Server(self._where.unix_path, client)
+            yield Master(self._where.unix_path, (), self._local)
         elif self._where.layout == "sentinel":
-            yield self._server(*self._announced())
+            yield self._master(*self._announced())
         else:
-            yield self._server(*self._where.hosts[0])
+            yield self._master(*self._where.hosts[0])
+
+    def _master(self, host: str, port: int, slots: tuple[tuple[int, int], ...] = ()) -> Master:
+        return Master(f"{host}:{port}", slots, partial(self._server, host, port, slots))
+
+    def _local(self) -> Server:
+        path = self._where.unix_path
+        return Server(path, self._client(unix_socket_path=path))
 
     def _server(self, host: str, port: int, slots: tuple[tuple[int, int], ...] = ()) -> Server:
         return Server(f"{host}:{port}", self._client(host=host, port=port, **self._tls), slots)
@@ -118,12 +146,12 @@ class _Connections:
         host, port = sentinels.discover_master(self._where.service)
         return str(host), int(port)
 
-    def _of_cluster(self) -> Iterator[Server]:
+    def _of_cluster(self) -> Iterator[Master]:
         owned: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for first, last, (host, port, *_), *_ in self._slots():
             owned.setdefault((host.decode(), port), []).append((first, last))
         for (host, port), slots in sorted(owned.items()):
-            yield self._server(host, port, tuple(slots))
+            yield self._master(host, port, tuple(slots))
 
     def _slots(self) -> list[Any]:
         """Return the slots as the first node says that answers."""

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from overlimit.command_line.operating.endings import FINE, NoAnswer, message_of, status_of
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
-from overlimit.command_line.operating.servers import Server, servers_of
+from overlimit.command_line.operating.servers import Server, masters_of
 from overlimit.command_line.operating.values import Record, Value, decoded
 from overlimit.stores import SharedMemoryStore
 
@@ -55,10 +56,12 @@ class Walk:
         self.looked_at = 0
         self.foreign = 0
         self.is_complete = True
+        self.unreached: dict[str, Exception] = {}
+        self.ever_unreached: dict[str, Exception] = {}
         self._steps_left = 0
 
     def __iter__(self) -> Iterator[Found]:
-        self.looked_at, self.foreign, self.is_complete = 0, 0, True
+        self.looked_at, self.foreign, self.is_complete, self.unreached = 0, 0, True, {}
         store = self._place.shared_memory
         return self._in_redis() if store is None else self._in_shared_memory(store)
 
@@ -72,27 +75,47 @@ class Walk:
         return f"{told} {_HASHED}" if self._place.shared_memory is not None else told
 
     def told(self) -> dict[str, object]:
-        """Return the same for JSON."""
-        told: dict[str, object] = {
+        """Return the same for JSON, and how it ended."""
+        return {
+            "status": "unreachable" if self.ever_unreached else "ok",
             "looked_at": self.looked_at,
-            "is_complete": self.is_complete,
+            "is_complete": self.is_complete and not self.ever_unreached,
             "foreign": self.foreign,
+            "unreachable": sorted(self.ever_unreached),
+            "identifiers_are_hashes": self._place.shared_memory is not None,
         }
-        return told | {"identifiers_are_hashes": self._place.shared_memory is not None}
+
+    def ended(self) -> int:
+        """Return the exit code, or raise NoAnswer if a server was not reached, after all else is printed."""
+        if not self.ever_unreached:
+            return FINE
+        reasons = [f"{name} ({message_of(error)})" for name, error in sorted(self.ever_unreached.items())]
+        raise NoAnswer("unreachable", f"what is kept there is missing: {'; '.join(reasons)}")
 
     def _in_redis(self) -> Iterator[Found]:
         names = KeyNames(self._place)
-        with servers_of(self._place) as servers:
-            self._steps_left = 2 * self._most // _KEYS_A_STEP + len(servers)
-            for server in servers:
-                now = server.now()
-                for key, value in self._values(server, names.pattern(self._policy)):
-                    name = names.read(key)
-                    read = decoded(value) if isinstance(value, bytes) else None
-                    if name is None or read is None:
-                        self.foreign += value is not None
-                        continue
-                    yield Found(name.policy, name.shown, read, now)
+        with masters_of(self._place) as masters:
+            self._steps_left = 2 * self._most // _KEYS_A_STEP + len(masters)
+            for master in masters:
+                try:
+                    yield from self._at(master.connected(), names)
+                except Exception as error:
+                    if status_of(error) != "unreachable":
+                        raise
+                    self.unreached[master.name] = error
+                    if len(self.unreached) == len(masters):
+                        raise
+        self.ever_unreached |= self.unreached
+
+    def _at(self, server: Server, names: KeyNames) -> Iterator[Found]:
+        now = server.now()
+        for key, value in self._values(server, names.pattern(self._policy)):
+            name = names.read(key)
+            read = decoded(value) if isinstance(value, bytes) else None
+            if name is None or read is None:
+                self.foreign += value is not None
+                continue
+            yield Found(name.policy, name.shown, read, now)
 
     def _values(self, server: Server, pattern: str) -> Iterator[tuple[bytes, object]]:
         seen: set[bytes] = set()
@@ -144,6 +167,9 @@ def values_of(server: Server, keys: list[bytes]) -> list[object]:
     values = _pipelined(server, [("GETRANGE", key, 0, _MOST_BYTES - 1) for key in keys])
     if any(type(each).__name__ == "NoPermissionError" for each in values):
         values = _pipelined(server, [("GET", key) for key in keys])
+    for each in values:
+        if type(each).__name__ == "ClusterDownError" and isinstance(each, Exception):
+            raise each
     return [each or None for each in values]
 
 

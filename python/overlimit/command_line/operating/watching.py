@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from typing import TypeAlias
 
 import click
 
+from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.doctor.redis_checks import read_info
-from overlimit.command_line.operating.endings import FINE, asks_store
+from overlimit.command_line.operating.endings import asks_store, status_of
 from overlimit.command_line.operating.listing import keys_option, policy_option
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.servers import servers_of
+from overlimit.command_line.operating.servers import masters_of
 from overlimit.command_line.operating.shapes import algorithm_of, growth
 from overlimit.command_line.operating.tables import amount, print_rows
 from overlimit.command_line.operating.walking import Found, Walk
 from overlimit.command_line.output import print_json
 
+Counts: TypeAlias = dict[str, tuple[int, int]]
+
 _KEYS = 20_000  # which are kept between two looks
+_LONGEST = 86_400  # seconds between two looks; the system cannot sleep for any length
 _EXAMPLES = """
 \b
 Examples:
@@ -50,6 +54,7 @@ class Sample:
     calls: int | None
     writes: int | None
     policies: list[Row]
+    unreachable: list[str]
 
 
 @click.command(epilog=_EXAMPLES, short_help="Watch what is charged under each policy.")
@@ -57,7 +62,7 @@ class Sample:
 @policy_option
 @click.option(
     "--every",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1, max=_LONGEST),
     default=2.0,
     show_default=True,
     metavar="S",
@@ -87,30 +92,33 @@ def watch(place: Place, policy: str | None, every: float, count: int | None, key
         else:
             _print(sample)
     if as_json:
-        print_json({"status": "ok", **walk.told(), "samples": samples})
+        print_json({**walk.told(), "samples": samples})
     else:
         click.echo(f"\n{walk.summary}")
-    return FINE
+    return walk.ended()
 
 
 def _samples(place: Place, walk: Walk, every: float, count: int | None) -> Iterator[Sample]:
     before, counted, began = {each.name: each for each in walk}, _server_counts(place), time.monotonic()
+    lost = set(walk.unreached)
     while count is None or count > 0:
         time.sleep(every)
         after, counts, now = {each.name: each for each in walk}, _server_counts(place), time.monotonic()
         calls, writes = _difference(counted, counts)
         when = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        yield Sample(when, now - began, calls, writes, _rows(before, after))
-        before, counted, began = after, counts, now
+        unreached = sorted(lost.union(walk.unreached))
+        yield Sample(when, now - began, calls, writes, _rows(before, after), unreached)
+        before, counted, began, lost = after, counts, now, set(walk.unreached)
         count = None if count is None else count - 1
 
 
-def _difference(
-    before: tuple[int, int] | None, after: tuple[int, int] | None
-) -> tuple[int, int] | tuple[None, None]:
+def _difference(before: Counts | None, after: Counts | None) -> tuple[int, int] | tuple[None, None]:
+    """Return the sums of what grew at the servers that were reached both times."""
     if before is None or after is None:
         return None, None
-    return after[0] - before[0], after[1] - before[1]
+    both = before.keys() & after.keys()
+    calls, writes = (sum(after[name][which] - before[name][which] for name in both) for which in (0, 1))
+    return calls, writes
 
 
 def _rows(before: dict[tuple[str, str], Found], after: dict[tuple[str, str], Found]) -> list[Row]:
@@ -136,28 +144,35 @@ def _charged(before: Found | None, after: Found, looked_at: int) -> float:
     return max((growth(old.get(each.tag), each, algorithm_of(each)) for each in records), default=0.0)
 
 
-def _server_counts(place: Place) -> tuple[int, int] | None:
-    """Return how many scripts and writes of scripts the servers have run; None if that is not known."""
+def _server_counts(place: Place) -> Counts | None:
+    """Return how many scripts and writes of scripts each server has run; None if that is not known."""
     if place.shared_memory is not None:
         return None
     from redis.exceptions import ResponseError
 
-    totals: defaultdict[str, int] = defaultdict(int)
-    with servers_of(place) as servers:
-        for server in servers:
+    counts: Counts = {}
+    with masters_of(place) as masters:
+        for master in masters:
             try:
-                told = read_info(server.ask("INFO", "commandstats"))
+                told = read_info(master.connected().ask("INFO", "commandstats"))
             except ResponseError:
                 return None
-            for name, text in told.items():
-                totals[name.removeprefix("cmdstat_")] += int(
-                    text.partition("calls=")[2].partition(",")[0] or 0
-                )
-    return totals["evalsha"], totals["set"]
+            except Exception as error:
+                if status_of(error) != "unreachable":
+                    raise
+            else:
+                counts[master.name] = _calls(told, "evalsha"), _calls(told, "set")
+    return counts
+
+
+def _calls(told: Mapping[str, str], command: str) -> int:
+    return int(told.get(f"cmdstat_{command}", "").partition("calls=")[2].partition(",")[0] or 0)
 
 
 def _print(sample: Sample) -> None:
     click.echo(f"\n{sample.time}, in {sample.seconds:.1f} s")
+    if sample.unreachable:
+        click.echo(f"unreachable: {', '.join(sample.unreachable)}", err=True)
     if sample.calls is not None:
         click.echo(f"{sample.calls:,} calls of scripts and {sample.writes:,} writes, of all clients")
     rows = (
