@@ -53,7 +53,11 @@ class _Program(click.Group):
 @click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="overlimit")
 def program() -> None:
-    """Find out from your own logs which limit to set, and look after the stores that count."""
+    """Find out from your own logs which limit to set, and look after the stores that count.
+
+    The URL of a store may be env:NAME: then it is read from the environment variable NAME, which keeps its
+    password out of the list of processes and of the history of the shell.
+    """
 
 
 program.add_command(compare)

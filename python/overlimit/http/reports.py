@@ -112,6 +112,7 @@ def _described_limits(rule: Rule) -> Iterator[Description]:
 def _terms_of(rule: Rule) -> Description:
     rate_limit, options = rule.rate_limit, rule.options
     return {
+        "policy": rule.policy_name,
         "kind": "shared" if options.is_shared else rule.counted_as.kind,
         "identifiers": function_name(rule.identify),
         "anonymous": options.anonymous or rate_limit.anonymous,
@@ -155,7 +156,7 @@ def status_of(policy: PolicyUse, identifier: str) -> Iterator[Description]:
     rule = policy.rule
     resolved = _unless_request_is_needed(rule.raising().resolve_now) if policy.name else None
     where = {"policy": policy.name, "endpoints": list(policy.endpoints), "identifier": identifier}
-    terms = {**where, **_terms_of(rule)}
+    terms = {**_terms_of(rule), **where}
     if resolved is None:
         yield {"name": rule.field_name, **_UNMEASURED, **terms}
         return

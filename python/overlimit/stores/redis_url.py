@@ -26,6 +26,7 @@ _HOST_PORT = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\[\]:,\s]+))
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _SERVICE = re.compile(r"[A-Za-z0-9._-]+")
 _UNIX_SCHEMES = ("unix", *(f"{server}+unix" for server in _PLAIN_SCHEMES))
+_CREDENTIALS = {"password", "passwd", "pass", "user", "username", "auth"}
 _MAX_DATABASE = 2**31 - 1
 
 
@@ -160,6 +161,11 @@ def known_options(query: str, known: Collection[str]) -> dict[str, str]:
     """Return the same; raise ValueError for a name that is not known."""
     options = query_options(query)
     for name in sorted(options.keys() - known):
+        if name in _CREDENTIALS and "db" in known:
+            raise ValueError(
+                f"the store's URL has the unknown option {name!r}: write user:password@host, or "
+                ":password@host without a user, each percent-encoded"
+            )
         wanted = nearest(name, known)
         instead = f"write {wanted}=" if wanted else f"it takes {', '.join(sorted(known))}"
         raise ValueError(f"the store's URL has the unknown option {name!r}: {instead}")

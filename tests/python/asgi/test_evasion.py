@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import uuid
 
 import pytest
 
@@ -150,12 +149,12 @@ def test_what_would_have_to_be_awaited_is_named(option):
         statuses(RateLimitMiddleware(HELLO, **given), [])
 
 
-@pytest.mark.parametrize("kind", ["memory://", "shm://"])
+@pytest.mark.parametrize("kind", ["memory", "shared memory"])
 @pytest.mark.parametrize(
     "options", [{"limits": "4/hour"}, {"routes": {"/*": "4/hour"}}, {"global_limits": "4/hour"}]
 )
-def test_middleware_around_another_counts_apart(kind, options):
-    store = kind if kind == "memory://" else f"{kind}nested{uuid.uuid4().hex[:8]}"
+def test_middleware_around_another_counts_apart(request, kind, options):
+    store = "memory://" if kind == "memory" else request.getfixturevalue("shared_memory_store")
     app = HELLO
     for _ in range(3):
         app = RateLimitMiddleware(app, store=store, **options)

@@ -12,6 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from overlimit import SharedMemoryStore
 from servers.http_clients import Clients
 from servers.web_server import ASGI_SERVERS, AsgiServer
 
@@ -93,7 +94,8 @@ def server(request, tmp_path_factory, redis_server) -> Iterator[AsgiServer]:
         yield server
     finally:
         server.stop()
-        Path("/dev/shm", name).unlink(missing_ok=True)
+        if STORES[request.param] == "shm":
+            SharedMemoryStore(name).unlink()
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from overlimit import Limiter
+from overlimit import Limiter, SharedMemoryStore
 from overlimit.command_line.operating.doctor import golden, redis_checks
 from overlimit.command_line.operating.doctor.redis_checks import Seen
 from servers.patience import PATIENCE
@@ -28,7 +29,8 @@ def examined(code: int, url: str) -> dict[str, Any]:
     for finding in answer["findings"]:
         assert set(finding) == {"severity", "check", "message", "advice"}
         assert finding["message"].endswith(".")
-        assert finding["severity"] in {"ok", "unknown"} or finding["advice"]
+        is_advised = finding["advice"] or (finding["check"] == "reach" and "; " in finding["message"])
+        assert finding["severity"] in {"ok", "unknown"} or is_advised
     return {each["check"]: each["severity"] for each in answer["findings"] if each["severity"] != "ok"}
 
 
@@ -137,6 +139,55 @@ def test_tls_is_told_and_a_server_without_trust_is_broken(tls_server):
     assert "ssl_ca_certs" in told(2, "top", distrusted)["message"]
     missing = f"{tls_server.tls_url()}?ssl_ca_certs=/no/such.pem&timeout={PATIENCE}"
     assert told(2, "top", missing)["status"] == "broken"
+
+
+@pytest.mark.parametrize(
+    "url", ["rediss://127.0.0.1:1", "rediss://no-such-host.invalid:6379", "redis://192.0.2.1"]
+)
+def test_nothing_is_said_about_the_tls_of_no_connection(url):
+    answer = told(2, "doctor", f"{url}?timeout=0.3")
+    assert [each["check"] for each in answer["findings"]] == ["reach"]
+
+
+def test_a_port_without_tls_has_no_finding_about_it(start_redis):
+    server = start_redis()
+    answer = told(2, "doctor", f"{server.tcp_url().replace('redis:', 'rediss:')}?timeout=1")
+    assert [each["check"] for each in answer["findings"]] == ["reach"]
+    assert answer["findings"][0]["advice"] == ""
+
+
+@pytest.mark.parametrize(("options", "pattern"), [("", "~ol1:*"), ("&hash_tag=policy", "~{ol1:*")])
+def test_a_pattern_of_keys_that_is_missing_is_named(redis_server, options, pattern):
+    redis_server.ask("ACL", "SETUSER", "keyless", "on", ">hidden", *PERMISSIONS.split())
+    done = run("doctor", f"{at(redis_server, 'keyless:hidden@')}{options}")
+    redis_server.ask("ACL", "DELUSER", "keyless")
+    assert done.returncode == 2
+    assert f"may not use the keys of this store: the pattern {pattern} is missing." in done.stdout
+    assert "may not run DEL" not in done.stdout
+
+
+def test_a_replica_that_takes_writes_is_broken(start_redis):
+    replica = start_redis(replica_of=start_redis(), options={"replica-read-only": "no"})
+    done = run("doctor", at(replica))
+    assert done.returncode == 2
+    assert "It is a replica that takes writes" in done.stdout
+
+
+def test_full_shared_memory_is_not_charged(shared_memory):
+    name = f"test-{secrets.token_hex(6)}"
+    store = SharedMemoryStore(name, max_keys=100)
+    limiter = Limiter("3/minute", name="login", store=store)
+    try:
+        for number in range(200):
+            limiter.hit(f"user:{number}")
+        url, crowded = f"shm://{name}?timeout={PATIENCE}", store.stats()["crowded"]
+        assert examined(1, url) == {"room": "warning", "call": "unknown"}
+        assert store.stats()["crowded"] == crowded
+        answer = told(0, "shm", "show", url)
+        assert (answer["keys"], answer["max_keys"], answer["used_share"]) == (100, 100, 1)
+        assert re.search(r"max bytes +\d+,\d", printed("shm", "show", url))
+    finally:
+        store.unlink()
 
 
 def test_shared_memory_is_examined(shared_memory_url):  # noqa: F811

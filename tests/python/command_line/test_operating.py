@@ -35,6 +35,7 @@ from overlimit.command_line.operating import COMMANDS
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place, StoreUrl, without_secrets
 from overlimit.command_line.operating.shapes import algorithm_of, by_tag, growth, readings_of
+from overlimit.command_line.operating.tables import age, counted
 from overlimit.command_line.operating.values import Record, Value, decoded
 from servers.patience import PATIENCE, eventually
 
@@ -146,6 +147,51 @@ def test_reset_lock_and_unlock_do_what_a_limiter_does(url):
     assert printed("unlock", url, "--policy", "login", "a") == "a is not locked in login.\n"
     assert limiter.peek("a", cost=0).remaining == 2
     assert len(told(0, "locked", url)["locked"]) == 1
+
+
+def test_what_was_not_there_is_told(url):
+    for command, sentence in {
+        ("reset", "--all"): "Nothing was kept in login.",
+        ("reset", "a"): "Nothing was kept of a in login.",
+        ("unlock", "a"): "a was not locked in login.",
+    }.items():
+        words = (command[0], url, "--policy", "login", command[1])
+        assert printed(*words) == f"{sentence}\n"
+        answer = told(0, *words)
+        assert False in {answer.get("was_kept"), answer.get("was_locked")}
+    check = ["check", url, "--name", "login", "--limits", "3/minute", "a"]
+    assert printed(*check).endswith("\n\nNothing is kept of a in login.\n")
+    assert told(0, *check)["unknown"] == ["a"]
+    assert told(0, "lock", url, "--policy", "login", "a", "60")["policy_is_new"] is True
+    assert told(0, "unlock", url, "--policy", "login", "a")["was_locked"] is True
+    limiter_at(url).hit("b")
+    assert told(0, "check", *check[1:-1], "b")["unknown"] == []
+    assert told(0, "lock", url, "--policy", "login", "c", "60")["policy_is_new"] is False
+    assert told(0, "reset", url, "--policy", "login", "b")["was_kept"] is True
+    assert told(0, "reset", url, "--policy", "login", "--all")["was_kept"] is True
+    assert told(0, "reset", url, "--policy", "login", "--all")["was_kept"] is False
+
+
+def test_who_may_not_look_may_reset(redis_server, redis_url, prefix):
+    limiter_at(redis_url).hit("a")
+    redis_server.ask("ACL", "SETUSER", "blind", "on", ">hidden", f"~{prefix}1:*", "+del", "+select", "+ping")
+    blind = redis_url.replace("unix://", "unix://blind:hidden@")
+    answer = told(0, "reset", blind, "--policy", "login", "a")
+    redis_server.ask("ACL", "DELUSER", "blind")
+    assert (answer["was_kept"], answer["message"]) == (None, "a begins anew in login.")
+    assert told(1, "show", redis_url, "--policy", "login", "a")["status"] == "unknown"
+
+
+def test_counts_and_ages_are_told_as_people_say_them():
+    assert [counted(number, "key") for number in (0, 1, 1234)] == ["0 keys", "1 key", "1,234 keys"]
+    assert counted(2, "process") == "2 processes"
+    ages = {5.91: "5.91 s", 60: "1 min", 3600: "1 h", 31_451.2: "8 h 44 min", 86_400 * 3 + 5: "3 d"}
+    assert [age(seconds * 1e6) for seconds in ages] == list(ages.values())
+
+
+def test_a_lock_takes_seconds(redis_url):
+    message = refused(2, "lock", redis_url, "--policy", "login", "a", "1h")
+    assert "'1h' is no number of seconds" in message
 
 
 def test_top_lists_whom_most_was_charged_to(url):
@@ -533,6 +579,7 @@ def test_a_server_that_wants_a_password_says_so(start_redis):
         ["top", "redis://:hidden@localhost:0"],
         ["top", "rediss://localhost?ssl_password=hidden&ssl_keyfile=hidden"],
         ["top", "redis://localhost?ssl_password=hidden"],
+        ["top", "redis://localhost?password=hidden"],
         ["check", "redis://:hidden@localhost", "--name", "a b", "--limits", "1/second", "x"],
         ["check", "redis://:hidden@localhost", "--name", "a", "--limits", "1/second"],
         ["lock", "redis://:hidden@localhost", "--policy", "a", "x", "-5"],
@@ -581,6 +628,8 @@ def test_a_shared_memory_is_removed_only_on_a_yes(shared_memory_url, monkeypatch
     assert done.returncode == 1
     assert done.stdout.endswith("Nothing is removed.\n")
     assert told(0, "shm", "show", shared_memory_url)["keys"] == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert "--yes" in run("shm", "remove", shared_memory_url).stderr
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert "is removed." in printed("shm", "remove", shared_memory_url)
 
@@ -618,3 +667,11 @@ def test_a_store_pickles_no_secret_into_its_place(redis_url):
     place = StoreUrl().convert("redis://:hidden@localhost/0", None, None)
     assert "hidden" not in repr(place)
     assert isinstance(place.store, RedisStore)
+
+
+def test_a_password_in_the_wrong_place_is_hinted_at(start_redis):
+    server = start_redis(password="right")
+    done = run("doctor", f"redis://hidden@127.0.0.1:{server.port}/0?timeout={PATIENCE}")
+    assert done.returncode == 2
+    assert " :password@host" in done.stderr
+    assert "hidden" not in done.stdout + done.stderr

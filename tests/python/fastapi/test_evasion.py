@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from enum import Enum
 from inspect import signature
 
@@ -190,10 +189,10 @@ def test_a_decorated_call_of_an_object_is_limited(site, caplog):
     assert "holds for no request" not in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["memory://", "shm://"])
+@pytest.mark.parametrize("kind", ["memory", "shared memory"])
 @pytest.mark.parametrize("option", ["application_limits", "global_limits"])
-def test_middleware_around_a_ratelimit_counts_apart(make_site, kind, option):
-    store = kind if kind == "memory://" else f"{kind}around{uuid.uuid4().hex[:8]}"
+def test_middleware_around_a_ratelimit_counts_apart(request, make_site, kind, option):
+    store = "memory://" if kind == "memory" else request.getfixturevalue("shared_memory_store")
     site = make_site(store=store, **{option: "4/hour"})
     site.app.get("/")(lambda: 1)
     site.app.add_middleware(

@@ -105,6 +105,7 @@ def test_list_tells_everything_said_about_a_limit(run):
         "quota": 3,
         "window": 3600,
         "algorithm": "fixed_window",
+        "policy": "shop--route--orders--orders",
         "kind": "route",
         "identifiers": "overlimit.flask.identifiers.get_identifiers()",
         "methods": None,
@@ -142,6 +143,8 @@ def test_list_names_functions_and_calls_none(run):
     dynamic = limits_of(done, "dynamic", "/dynamic", "GET")
     assert {each["dynamic"] for each in dynamic} == {"shop.plan()", "shop.asked()", None}
     assert {each["scope"] for each in dynamic} == {"shop.<lambda>()", None}
+    assert {each["policy"] is None for each in dynamic if each["scope"]} == {True}
+    assert all(each["policy"] for each in dynamic if not each["scope"])
     assert "called" not in run(app, "list").out
 
 

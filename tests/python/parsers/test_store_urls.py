@@ -210,3 +210,11 @@ def test_any_options(url, options):
     store = store_of(lambda: as_store(store_url(url, options)))
     if store is not None and url == "redis://h/1":
         assert store.endpoint.endswith("/1")
+
+
+@pytest.mark.parametrize("option", ["password", "username"])
+def test_credentials_in_the_query_are_shown_their_place(option):
+    with pytest.raises(ValueError, match="unknown option") as raised:
+        RedisStore(f"redis://h?{option}={SECRET}")
+    assert " :password@host" in str(raised.value)
+    assert SECRET not in str(raised.value)

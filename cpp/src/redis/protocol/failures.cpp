@@ -25,8 +25,12 @@ constexpr Classified unavailable(std::string_view advice) { return {Outcome::una
 constexpr Classified misconfigured(std::string_view advice) { return {Outcome::misconfigured, advice}; }
 
 constexpr std::string_view kGrant =
-    "grant the user of the URL what the documentation's page Operations lists under Permissions: the keys "
-    "of the prefix and nine commands";
+    "grant the user of the URL what the documentation's page Operating overlimit lists under Permissions: "
+    "the keys of the prefix and each command that the store sends";
+constexpr std::string_view kCredentials =
+    "check user and password in the URL: a password without a user has a colon before it, as in "
+    ":password@host, "
+    "and all but letters and digits is percent-encoded";
 constexpr std::string_view kOneSlot =
     "the identifiers of one call are in several slots: give the store hash_tag=\"policy\" or "
     "hash_tag=\"prefix\"";
@@ -44,8 +48,8 @@ constexpr Row kTable[] = {
     {"READONLY", false, not_master("connect to the master, this server is a replica")},
     {"OOM", false, unavailable("raise maxmemory, or find what fills it: a limiter's keys expire")},
     {"MISCONF", false, unavailable("the server cannot save to disk: see its log")},
-    {"NOAUTH", false, misconfigured("give the password in the URL")},
-    {"WRONGPASS", false, misconfigured("check user and password in the URL")},
+    {"NOAUTH", false, misconfigured("give the password in the URL, before the host, as in :password@host")},
+    {"WRONGPASS", false, misconfigured(kCredentials)},
     {"NOPERM", false, misconfigured(kGrant)},
     {"CROSSSLOT", false, {Outcome::cross_slot, kOneSlot}},
     {"MOVED", false, {Outcome::moved, kCluster}},

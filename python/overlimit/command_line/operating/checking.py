@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from overlimit import Decision, Limiter
-from overlimit._messages.texts import seconds_text
+from overlimit._messages.texts import printable, seconds_text
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
+from overlimit.command_line.operating.keeping import keeps
 from overlimit.command_line.operating.key_names import from_terminal
 from overlimit.command_line.operating.listing import limits_of
 from overlimit.command_line.operating.places import Place, url_argument
@@ -49,15 +50,21 @@ def check(
 
     Nothing is charged, unless --hit is given. The name and the limits must be those of the limiter, or others
     are asked. The exit code is 0 if the call passes and 1 if it is refused.
+
+    Without --hit nothing is written, so whether the store takes writes is not found out, as when its memory
+    is full: --hit tells, and `overlimit doctor`.
     """
     limiter = Limiter(limits_of(limits), name=name, store=place.store)
     place.require()
+    unknown = [] if hit else [each for each in identifiers if keeps(place, name, each) is False]
     ask = limiter.hit if hit else limiter.peek
     decision = ask(*map(from_terminal, identifiers), cost=cost)
     if as_json:
-        print_json(_told(decision, hit))
+        print_json({**_told(decision, hit), "unknown": unknown})
     else:
         _print(decision, hit)
+        if unknown:
+            click.echo(f"\nNothing is kept of {', '.join(map(printable, unknown))} in {name}.")
     return FINE if decision else REFUSED
 
 

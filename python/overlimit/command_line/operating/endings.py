@@ -16,7 +16,8 @@ from overlimit.errors import InvalidLimit, StoreError, StoreTimeout, StoreUnavai
 P = ParamSpec("P")
 
 FINE, REFUSED = 0, 1
-_ANSWERED = (' answered "', "it sent something that is not a Redis reply")
+_ANSWERED = ' answered "'
+_IS_NO_REDIS = "it sent something that is not a Redis reply"
 
 
 class NoAnswer(click.ClickException):
@@ -69,8 +70,8 @@ def status_of(error: Exception) -> str | None:
     """Return ``"unreachable"`` or ``"broken"`` for the error of a store; None: it is of something else."""
     if isinstance(error, StoreError):
         # What says it cannot serve now, as when its memory is full, or is no Redis at all, is there.
-        has_answered = any(words in str(error) for words in _ANSWERED)
-        is_lost = isinstance(error, (StoreTimeout, StoreUnavailable)) and not has_answered
+        is_there = has_answered(error) or _IS_NO_REDIS in str(error)
+        is_lost = isinstance(error, (StoreTimeout, StoreUnavailable)) and not is_there
         return "unreachable" if is_lost else "broken"
     if not type(error).__module__.startswith("redis."):
         return None
@@ -79,6 +80,11 @@ def status_of(error: Exception) -> str | None:
     is_refused = isinstance(error, exceptions.AuthenticationError)
     is_lost = isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError))
     return "unreachable" if is_lost and not is_refused else "broken"
+
+
+def has_answered(error: Exception) -> bool:
+    """Whether the error of a store is an answer of its server, to which there is a connection then."""
+    return _ANSWERED in str(error)
 
 
 def message_of(error: Exception) -> str:

@@ -12,12 +12,13 @@ from overlimit import Limiter, _core
 from overlimit._messages.texts import printable
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
+from overlimit.command_line.operating.keeping import holds_lock, keeps
 from overlimit.command_line.operating.key_names import KeyNames, as_bytes, from_terminal
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.servers import server_of
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
-from overlimit.command_line.operating.tables import print_rows, span
+from overlimit.command_line.operating.tables import age, print_rows, span
 from overlimit.command_line.operating.values import Value, decoded
 from overlimit.command_line.operating.walking import found_in, values_of
 from overlimit.command_line.operating.whom import Identifier, PolicyName
@@ -97,7 +98,7 @@ def _kept(place: Place, policy: str, identifier: str) -> tuple[str, Value | None
 
 
 def _print(key: str, value: Value, read: list[Reading], now: int) -> None:
-    click.echo(f"{printable(key)}, kept since {span(now - value.created_at)} ago\n")
+    click.echo(f"{printable(key)}, kept since {age(now - value.created_at)} ago\n")
     rows = (
         (each.name, each.record.tag_shown, span(each.record.expires_at - now), each.words) for each in read
     )
@@ -145,13 +146,34 @@ Examples:
 @click.option("--all", "everybody", is_flag=True, help="Forget everybody in the policy.")
 @asks_store
 def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as_json: bool) -> int:
-    """Forget all that the store at URL keeps of an identifier in a policy: counts, lock and level."""
+    """Forget all that the store at URL keeps of an identifier in a policy: counts, lock and level.
+
+    If nothing was kept it says so: perhaps the policy has another name.
+    """
     if everybody == (identifier is not None):
         raise click.UsageError("reset takes an ID, or --all")
     place.require()
+    was_kept = keeps(place, policy, identifier)
     _core._reset(place.store, policy, None if identifier is None else (from_terminal(identifier),))
-    whom = "Everybody" if identifier is None else printable(identifier)
-    return _done(f"{whom} begins anew in {policy}.", as_json)
+    if was_kept is False:
+        of_whom = "" if identifier is None else f"of {printable(identifier)} "
+        sentence = f"Nothing was kept {of_whom}in {policy}."
+    else:
+        whom = "Everybody" if identifier is None else printable(identifier)
+        sentence = f"{whom} begins anew in {policy}."
+    return _done(sentence, as_json, was_kept=was_kept)
+
+
+class Seconds(FiniteRange):
+    """A number of seconds; what is written like a duration is told so."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        try:
+            float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number of seconds: write 3600 for an hour", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 _LOCK_EXAMPLES = """
@@ -163,14 +185,20 @@ Example:
 
 @click.command(epilog=_LOCK_EXAMPLES, short_help="Refuse an identifier for some time.")
 @_about_one
-@click.argument("seconds", type=FiniteRange(min=0, min_open=True))
+@click.argument("seconds", type=Seconds(min=0, min_open=True))
 @asks_store
 def lock(place: Place, identifier: str, seconds: float, policy: str, as_json: bool) -> int:
-    """Refuse all calls of an identifier in a policy for so many seconds, from now on."""
+    """Refuse all calls of an identifier in a policy for so many seconds, from now on.
+
+    If nobody else is counted in the policy it says so: perhaps the policy has another name.
+    """
     limiter = Limiter(_ANY_LIMIT, name=policy, store=place.store)
     place.require()
+    is_new = keeps(place, policy, identifier) is False and keeps(place, policy, None) is False
     limiter.lock(from_terminal(identifier), seconds)
-    return _done(f"{printable(identifier)} is locked in {policy} for {span(seconds * 1e6)}.", as_json)
+    sentence = f"{printable(identifier)} is locked in {policy} for {span(seconds * 1e6)}."
+    hint = f" Nothing else is kept in {policy}." if is_new else ""
+    return _done(sentence + hint, as_json, policy_is_new=is_new)
 
 
 _UNLOCK_EXAMPLES = """
@@ -187,13 +215,15 @@ def unlock(place: Place, identifier: str, policy: str, as_json: bool) -> int:
     """Lift the lock of an identifier in a policy. Its counts, and the level of its penalty, stay."""
     limiter = Limiter(_ANY_LIMIT, name=policy, store=place.store)
     place.require()
+    was_locked = holds_lock(place, policy, identifier)
     limiter.unlock(from_terminal(identifier))
-    return _done(f"{printable(identifier)} is not locked in {policy}.", as_json)
+    verb = "was" if was_locked is False else "is"
+    return _done(f"{printable(identifier)} {verb} not locked in {policy}.", as_json, was_locked=was_locked)
 
 
-def _done(sentence: str, as_json: bool) -> int:
+def _done(sentence: str, as_json: bool, **told: bool | None) -> int:
     if as_json:
-        print_json({"status": "ok", "message": sentence})
+        print_json({"status": "ok", "message": sentence, **told})
     else:
         click.echo(sentence)
     return FINE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from overlimit.command_line.operating.tables import amount, span
+from overlimit.command_line.operating.tables import age, amount, span
 from overlimit.command_line.operating.values import Record, Value
 from overlimit.limits import Limit
 
@@ -113,7 +113,7 @@ def _words(record: Record, algorithm: str, now: int) -> str:
 
 
 def _ago(instant: int, now: int) -> str:
-    return f"{span(now - instant)} ago" if now >= instant else f"{span(instant - now)} from now"
+    return f"{age(now - instant)} ago" if now >= instant else f"{span(instant - now)} from now"
 
 
 def growth(before: Record | None, after: Record, algorithm: str) -> float:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import time
 from typing import Any
 
 import click
 
+from overlimit._messages.texts import percent
+from overlimit.command_line.operating.doctor.shared_memory_checks import share_used
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
 from overlimit.command_line.operating.places import Place, SharedMemoryFile, shared_memory_files, url_argument
-from overlimit.command_line.operating.tables import print_rows, span
+from overlimit.command_line.operating.tables import age, be, counted, print_rows
 from overlimit.command_line.output import print_json
 from overlimit.stores import SharedMemoryStore
 
@@ -66,7 +69,7 @@ def _row(file: dict[str, Any]) -> tuple[object, ...]:
     known = ("-" if file[name] is None else f"{file[name]:,}" for name in ("keys", "processes"))
     return (
         *(file["url"], file["user"], file["version"], f"{file['bytes']:,}", file["mode"]),
-        *(f"{span(file['age'] * 1e6)} ago", *known),
+        *(f"{age(file['age'] * 1e6)} ago", *known),
     )
 
 
@@ -74,13 +77,21 @@ def _row(file: dict[str, Any]) -> tuple[object, ...]:
 @url_argument
 @asks_store
 def show_file(place: Place, as_json: bool) -> int:
-    """Show how a shared memory is doing: its size, keys and processes, and whether it is damaged."""
+    """Show how a shared memory is doing: its size, keys and processes, and whether it is full or damaged.
+
+    It is full when the share used is 100 %: of the keys, or of the bytes for them. Then identifiers share
+    counts, and crowded says in how many decisions they did.
+    """
     store = _shared_memory(place)
-    stats = store.stats()
+    stats, used = store.stats(), store._usage()
     told = {
         "path": store.path,
         "bytes": os.stat(store.path).st_size,
         "keys": len(store),
+        "max_keys": used["max_keys"],
+        "key_bytes": used["bytes"],
+        "max_bytes": used["max_bytes"],
+        "used_share": share_used(store),
         "processes": _others(store),
         "died": stats["processes"]["attached"] - stats["processes"]["alive"],
         "crowded": stats["crowded"],
@@ -89,7 +100,8 @@ def show_file(place: Place, as_json: bool) -> int:
     if as_json:
         print_json({"status": "ok", **told})
     else:
-        print_rows(("what", "value"), told.items(), texts=2)
+        rows = ((name.replace("_", " "), _shown(value)) for name, value in told.items())
+        print_rows(("what", "value"), rows, texts=2)
     return FINE
 
 
@@ -108,19 +120,36 @@ def remove_file(place: Place, yes: bool, as_json: bool) -> int:
     if not yes:
         if as_json:
             raise click.UsageError("--json asks nothing, and so needs --yes")
-        question = f"{store.path} has {len(store):,} keys, and {others} processes use it. Remove it?"
-        if not click.confirm(question):
+        users = f"{counted(others, 'process')} {be(others, 'uses', 'use')} it"
+        question = f"{store.path} has {counted(len(store), 'key')}, and {users}. Remove it?"
+        if not _is_confirmed(question):
             click.echo("Nothing is removed.")
             return REFUSED
     store.unlink()
     message = f"{store.path} is removed."
     if others:
-        message += f" Restart the {others} processes that use it: until then, limits do not hold."
+        users = "process that uses" if others == 1 else f"{others:,} processes that use"
+        message += f" Restart the {users} it: until then, limits do not hold."
     if as_json:
         print_json({"status": "ok", "message": message, "processes": others})
     else:
         click.echo(message)
     return FINE
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return percent(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _is_confirmed(question: str) -> bool:
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        if sys.stdin is not None and sys.stdin.isatty():
+            raise
+        raise click.UsageError("nobody is there to answer: --yes removes it without a question") from None
 
 
 def _shared_memory(place: Place) -> SharedMemoryStore:

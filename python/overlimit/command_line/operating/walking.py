@@ -11,6 +11,7 @@ from overlimit.command_line.operating.endings import FINE, NoAnswer, message_of,
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
 from overlimit.command_line.operating.servers import Server, masters_of
+from overlimit.command_line.operating.tables import be, counted
 from overlimit.command_line.operating.values import Record, Value, decoded
 from overlimit.stores import SharedMemoryStore
 
@@ -68,10 +69,10 @@ class Walk:
     @property
     def summary(self) -> str:
         """How far it came, in a sentence or a few."""
-        told = f"{self.looked_at:,} keys were looked at"
+        told = f"{counted(self.looked_at, 'key')} {be(self.looked_at)} looked at"
         told += "." if self.is_complete else ", which is not all: --keys raises the bound."
         if self.foreign:
-            told += f" {self.foreign:,} of them are not overlimit's."
+            told += f" {self.foreign:,} of them {be(self.foreign, 'is', 'are')} not overlimit's."
         return f"{told} {_HASHED}" if self._place.shared_memory is not None else told
 
     def told(self) -> dict[str, object]:

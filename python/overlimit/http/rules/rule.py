@@ -221,6 +221,13 @@ class Rule(NamedTuple):
         """Resolve it now, whatever ``exempt_when`` says, or raise as functions do; None: no limit."""
         return self._resolve(self._resolved, arguments)
 
+    @property
+    def policy_name(self) -> str | None:
+        """The name that its counts have in the store and in metrics; None when a function decides."""
+        if callable(self.options.scope) or self._request_identifier() is not None:
+            return None
+        return self.policy_name_now()
+
     def policy_name_now(self) -> str:
         """Return the name that its counts have at this moment; functions of the app may raise anything."""
         return self._count().policy(self.rate_limit.prefix)

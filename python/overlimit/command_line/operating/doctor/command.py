@@ -9,7 +9,14 @@ import click
 
 from overlimit.command_line.operating.doctor import golden, redis_checks, shared_memory_checks
 from overlimit.command_line.operating.doctor.findings import Finding, status_of
-from overlimit.command_line.operating.endings import FINE, REFUSED, NoAnswer, asks_store, message_of
+from overlimit.command_line.operating.endings import (
+    FINE,
+    REFUSED,
+    NoAnswer,
+    asks_store,
+    has_answered,
+    message_of,
+)
 from overlimit.command_line.operating.endings import status_of as kind_of
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.servers import servers_of
@@ -20,6 +27,9 @@ from overlimit.stores.redis import _OPTIONS
 from overlimit.stores.redis_url import RedisUrl
 
 _PINGS = 100
+_ADVISES = "; "
+"""What the errors of a store have between what went wrong and what to do."""
+_LOOK_UP = "Look the error up in the table of failures, on the page Operating overlimit."
 _EXAMPLES = """
 \b
 Examples:
@@ -51,7 +61,7 @@ def doctor(place: Place, as_json: bool) -> int:
         rows = [(each.severity, each.check, each.message) for each in findings]
         print_rows(("severity", "check", "finding"), rows, texts=3)
         for each in findings:
-            if each.severity in {"warning", "broken"}:
+            if each.severity in {"warning", "broken"} and each.advice:
                 click.echo(f"\n{each.check}: {each.advice}")
         click.echo(f"\n{place.store.endpoint}: {status}")
     if status == "broken":
@@ -83,13 +93,14 @@ class _Examination:
             yield Finding("broken", "reach", f"{message_of(error)}.", "See the page on shared memory.")
 
     def _of_redis(self) -> Iterator[Finding]:
-        serves = True
+        serves = is_connected = True
         try:
             yield _latency(self._place)
         except StoreError as error:
-            serves = False
+            serves, is_connected = False, has_answered(error)
             yield self._unserved(error)
-        yield from _tls(self._place)
+        if is_connected:
+            yield from _tls(self._place)
         try:
             yield from self._of_servers()
             self.is_reachable = True  # whatever keeps it from serving calls
@@ -118,8 +129,8 @@ class _Examination:
 
     def _unserved(self, error: Exception) -> Finding:
         self.is_reachable = kind_of(error) != "unreachable"
-        advice = "Look the error up in the table of failures, on the page on operating overlimit."
-        return Finding("broken", "reach", f"{message_of(error)}.", advice)
+        message = message_of(error)
+        return Finding("broken", "reach", f"{message}.", "" if _ADVISES in message else _LOOK_UP)
 
     def _played(self) -> Finding:
         try:

@@ -6,12 +6,13 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from overlimit.command_line.operating.doctor.findings import Finding
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
 from overlimit.command_line.operating.servers import Server
+from overlimit.command_line.operating.tables import be, counted
 from overlimit.command_line.operating.values import decoded
 from overlimit.command_line.operating.walking import values_of
 
@@ -88,26 +89,36 @@ def _asked(server: Server, *words: str | bytes | int) -> Any:
 def permissions(server: Server, place: Place) -> Iterator[Finding]:
     """Try every command that a store sends."""
     needed, seldom = _commands(place)
-    lacking = {" ".join(map(str, words[: _words(words)])) for words in needed if _is_refused(server, *words)}
-    lacking_seldom = {str(words[0]) for words in seldom if _is_refused(server, *words)}
+    refusals = {" ".join(map(str, words[: _words(words)])): _refusal(server, *words) for words in needed}
+    lacking = {name for name, refusal in refusals.items() if refusal == "command"}
+    lacking_seldom = {str(words[0]) for words in seldom if _refusal(server, *words) == "command"}
+    lacks_keys = "keys" in refusals.values()
     who = _asked(server, "ACL", "WHOAMI")
     user = who.decode("utf-8", "replace") if isinstance(who, bytes) else "of unknown name"
+    if lacks_keys:
+        pattern = f"~{KeyNames(place).pattern(None)}"
+        yield Finding(
+            "broken",
+            "permissions",
+            f"The user {user} may not use the keys of this store: the pattern {pattern} is missing.",
+            f"Grant {pattern} by ACL SETUSER, or give the URL the prefix and hash_tag that are granted.",
+        )
     if lacking:
         yield Finding(
             "broken",
             "permissions",
             f"The user {user} may not run {', '.join(sorted(lacking))} on the keys of this store, or the "
             "server does not know these commands.",
-            "Grant them, as the page on operating overlimit lists them, and undo rename-command.",
+            "Grant them, as the page Operating overlimit lists them, and undo rename-command.",
         )
-    elif lacking_seldom:
+    elif lacking_seldom and not lacks_keys:
         yield Finding(
             "warning",
             "permissions",
             f"The user {user} may run what a decision takes, but not {', '.join(sorted(lacking_seldom))}.",
             "Grant SCAN and UNLINK for reset_all, SCAN for `overlimit top`, and PING for the probes.",
         )
-    else:
+    elif not lacks_keys:
         yield Finding("ok", "permissions", f"The user {user} may run all commands that a store sends.")
 
 
@@ -140,13 +151,16 @@ def _commands(
     return needed, seldom
 
 
-def _is_refused(server: Server, *words: str | bytes | int) -> bool:
-    """Whether a command is not permitted, or not known."""
+def _refusal(server: Server, *words: str | bytes | int) -> Literal["command", "keys"] | None:
+    """Return what of a command is not permitted, or not known; None: it is run."""
     answer = _asked(server, *words)
     if not isinstance(answer, Exception):
-        return False
-    is_unknown = "unknown command" in str(answer).lower()
-    return is_unknown or type(answer).__name__ == "NoPermissionError" or "NOPERM" in str(answer)
+        return None
+    text = str(answer).lower()
+    is_forbidden = type(answer).__name__ == "NoPermissionError" or "noperm" in text
+    if is_forbidden and "permissions to access" in text:
+        return "keys"
+    return "command" if is_forbidden or "unknown command" in text else None
 
 
 def clock(server: Server) -> Iterator[Finding]:
@@ -191,10 +205,14 @@ def version(seen: Seen) -> Iterator[Finding]:
 def role(seen: Seen) -> Iterator[Finding]:
     """Look whether it is a master, and how far its replicas are behind."""
     if seen.info.get("role") == "slave":
+        takes_writes = seen.info.get("slave_read_only") == "0"
         yield Finding(
             "broken",
             "replication",
-            "It is a replica, which refuses every charge.",
+            "It is a replica that takes writes (replica-read-only is no): its master does not know what it "
+            "counts, so each of the two admits a limit, and the next full synchronization forgets it."
+            if takes_writes
+            else "It is a replica, which refuses every charge.",
             "Point the URL at the master, or use redis+sentinel://.",
         )
         return
@@ -204,12 +222,12 @@ def role(seen: Seen) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "replication",
-            f"{len(late)} of {len(replicas)} replicas are more than {_LATE_REPLICA} s behind, or not online.",
+            f"{len(late)} of {counted(len(replicas), 'replica')} {be(len(late), 'is', 'are')} more than "
+            f"{_LATE_REPLICA} s behind, or not online.",
             "Look at the replicas and the network: a failover to one of them would lose the last counts.",
         )
     else:
-        noun = "replica" if len(replicas) == 1 else "replicas"
-        yield Finding("ok", "replication", f"It is a master with {len(replicas)} {noun}.")
+        yield Finding("ok", "replication", f"It is a master with {counted(len(replicas), 'replica')}.")
 
 
 def _lag(replica: str) -> int:
@@ -221,7 +239,7 @@ def eviction(seen: Seen) -> Iterator[Finding]:
     """Look whether counts may be evicted, and whether memory is running out."""
     most, used = seen.number("maxmemory"), seen.number("used_memory")
     policy, evicted = seen.info.get("maxmemory_policy", "noeviction"), seen.number("evicted_keys")
-    so_far = f" ({evicted:,} keys were evicted so far)"
+    so_far = f" ({counted(evicted, 'key')} {be(evicted)} evicted so far)"
     if most and policy not in _HARMLESS_POLICIES:
         yield Finding(
             "warning",
@@ -239,7 +257,7 @@ def eviction(seen: Seen) -> Iterator[Finding]:
             "Raise maxmemory: once it is full, calls fail or counts are evicted.",
         )
     else:
-        bound = f"{most:,} bytes" if most else "no maxmemory"
+        bound = counted(most, "byte") if most else "no maxmemory"
         yield Finding(
             "ok", "eviction", f"{used:,} bytes are in use of {bound}; maxmemory-policy is {policy}."
         )
@@ -319,7 +337,7 @@ def slow_commands(server: Server, timeout: float) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "slow commands",
-            f"{len(slow)} commands of the last hour kept all others waiting for more than "
+            f"{counted(len(slow), 'command')} of the last hour kept all others waiting for more than "
             f"{timeout / 4 * 1e3:.0f} ms, the longest of them {name} for {worst[2] / 1e3:,.0f} ms.",
             "SLOWLOG GET shows who sent them: have that program do less at once, or use another server.",
         )
@@ -348,7 +366,7 @@ def other_names(keys: list[bytes], place: Place) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "hash tags",
-            f"Of {len(keys)} keys, {told} are or were counted apart from those of this URL.",
+            f"Of {counted(len(keys), 'key')}, {told} are or were counted apart from those of this URL.",
             "Give all processes the same hash_tag. Keys of an old one expire by themselves.",
         )
 
@@ -362,7 +380,8 @@ def future_keys(server: Server, keys: list[bytes]) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "times",
-            f"{len(ahead)} of {len(values)} keys were made up to {max(ahead) / 1e6:,.0f} s in the future: "
+            f"{len(ahead)} of {counted(len(values), 'key')} {be(len(ahead))} made up to "
+            f"{max(ahead) / 1e6:,.0f} s in the future: "
             "the clock was set back, and whoever had used up a limit stays refused for so much longer.",
             "Forget them with `overlimit reset`, one by one or with --all. Slew the clock, do not set it.",
         )

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from overlimit import Limiter
 from overlimit.command_line.operating.doctor.findings import Finding
+from overlimit.command_line.operating.tables import be, counted
 from overlimit.stores import SharedMemoryStore
 
 _LITTLE_ROOM = 0.05
+_NEARLY_FULL = 0.9
 
 
 def findings_in(store: SharedMemoryStore) -> Iterator[Finding]:
@@ -21,7 +23,10 @@ def findings_in(store: SharedMemoryStore) -> Iterator[Finding]:
     yield from _damage(stats["damaged"])
     yield from _crowd(stats["crowded"])
     alive, attached = stats["processes"]["alive"], stats["processes"]["attached"]
-    told = f"{len(store):,} keys are kept; {alive} processes use it, this one included"
+    told = (
+        f"{counted(len(store), 'key')} {be(len(store), 'is', 'are')} kept; {counted(alive, 'process')} "
+        f"{be(alive, 'uses', 'use')} it, this one included"
+    )
     yield Finding(
         "ok", "processes", f"{told}." if alive == attached else f"{told}, and {attached - alive} died."
     )
@@ -30,7 +35,9 @@ def findings_in(store: SharedMemoryStore) -> Iterator[Finding]:
 
 
 def live_call(store: SharedMemoryStore) -> Finding:
-    """Make a call that counts, and forget it."""
+    """Make a call that counts, and forget it; not where it might share the counts of others."""
+    if store.stats()["crowded"] or share_used(store) > _NEARLY_FULL:
+        return Finding("unknown", "call", "No call was made: there may be no room to count it apart.")
     limiter = Limiter("1/hour", name=f"overlimit-doctor-{secrets.token_hex(6)}", store=store)
     answers = [limiter.hit("x").allowed, limiter.hit("x").allowed]
     limiter.reset("x")
@@ -39,6 +46,12 @@ def live_call(store: SharedMemoryStore) -> Finding:
     return Finding(
         "broken", "call", f"Two calls under 1/hour were admitted as {answers}.", "Report this as a bug."
     )
+
+
+def share_used(store: SharedMemoryStore) -> float:
+    """Return how much of the room for keys is used: of their number or of their bytes, what is more."""
+    used = store._usage()
+    return max(used["keys"] / used["max_keys"], used["bytes"] / used["max_bytes"])
 
 
 @contextmanager
@@ -57,7 +70,7 @@ def _damage(damaged: int) -> Iterator[Finding]:
         yield Finding(
             "broken",
             "damage",
-            f"{damaged} parts of it are damaged, and grant nothing any more.",
+            f"{counted(damaged, 'part')} of it {be(damaged, 'is', 'are')} damaged: no more is granted there.",
             "Remove it with `overlimit shm remove`, and restart all processes that use it.",
         )
     else:
@@ -69,7 +82,8 @@ def _crowd(crowded: int) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "room",
-            f"It was full: in {crowded:,} decisions identifiers shared counts, and some were refused early.",
+            f"It was full: in {counted(crowded, 'decision')} identifiers shared counts, and some were "
+            "refused early.",
             "Make it anew with a larger max_keys or max_bytes.",
         )
     else:
