@@ -491,8 +491,9 @@ void RedisStore::Impl::give_back_across(const Call& call, std::span<const Slot> 
           is_final(*replies[i]) ? checked_reply(*std::move(replies[i])) : run(refunds[i], wait);
       is_any_given = true;
       if (!shown) continue;
-      DatedCall peek({.charges = shown->parts()[i].charges, .mode = Mode::peek});
-      present->time = max(present->time, redis::read_answer(peek, reply, shown->parts()[i].rows));
+      const redis::CallPart& part = shown->parts()[i];
+      DatedCall dated(shown->call_of(part));
+      present->time = max(present->time, redis::read_answer(dated, reply, part.rows));
     } catch (...) {
       failure.note();
     }
