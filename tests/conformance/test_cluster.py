@@ -275,7 +275,8 @@ class TestCallsOfWhichASlotDoesNotAnswer:
         assert caught.value.maybe_charged
         cluster.masters[1].resume()
 
-    def test_also_when_the_caller_is_interrupted(self, cluster, limiter, one_each):
+    @pytest.mark.usefixtures("ctrl_c")
+    def test_also_when_the_caller_is_interrupted(self, cluster):
         patient = Limiter(
             "100/hour", name="default", store=RedisStore(cluster.url(), timeout=PATIENCE, prefix="patient")
         )
