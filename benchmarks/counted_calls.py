@@ -33,6 +33,14 @@ def nothing(times: int) -> None:
         pass
 
 
+def hits_of_one(limiter: Limiter) -> Case:
+    def hit(times: int) -> None:
+        for _ in repeat(None, times):
+            limiter.hit("user:1")
+
+    return hit
+
+
 def memory_cases() -> Iterator[tuple[str, Case]]:
     one, three = (Limiter(limits, store=MemoryStore()) for limits in (ONE_LIMIT, THREE_LIMITS))
     bucket = Limiter(TokenBucket(1_000_000, per=30 * 86_400), store=MemoryStore())
@@ -45,29 +53,9 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
     # What remains is an int that Python keeps anyway: how it would find room for another depends on the heap.
     decision = Limiter("100/day", store=MemoryStore()).hit("user:1")
 
-    def hit_one_limit(times: int) -> None:
-        for _ in repeat(None, times):
-            one.hit("user:1")
-
     def hit_three_limits(times: int) -> None:
         for _ in repeat(None, times):
             three.hit("user:1", "ip:203.0.113.7")
-
-    def hit_bucket(times: int) -> None:
-        for _ in repeat(None, times):
-            bucket.hit("user:1")
-
-    def hit_in_vain(times: int) -> None:
-        for _ in repeat(None, times):
-            refusing.hit("user:1")
-
-    def hit_while_locked(times: int) -> None:
-        for _ in repeat(None, times):
-            locked.hit("user:1")
-
-    def hit_calendar(times: int) -> None:
-        for _ in repeat(None, times):
-            calendar.hit("user:1")
 
     def peek(times: int) -> None:
         for _ in repeat(None, times):
@@ -94,12 +82,12 @@ def memory_cases() -> Iterator[tuple[str, Case]]:
             one.hit("user:1").details[0].remaining  # noqa: B018
 
     yield "nothing", nothing
-    yield "a hit in memory: one limit", hit_one_limit
+    yield "a hit in memory: one limit", hits_of_one(one)
     yield "a hit in memory: three limits, two identifiers", hit_three_limits
-    yield "a hit in memory: one token bucket", hit_bucket
-    yield "a hit in memory: one window of the calendar", hit_calendar
-    yield "a refusal in memory: one limit", hit_in_vain
-    yield "a refusal in memory: a locked identifier", hit_while_locked
+    yield "a hit in memory: one token bucket", hits_of_one(bucket)
+    yield "a hit in memory: one window of the calendar", hits_of_one(calendar)
+    yield "a refusal in memory: one limit", hits_of_one(refusing)
+    yield "a refusal in memory: a locked identifier", hits_of_one(locked)
     yield "a peek in memory: one limit", peek
     yield "a hit in memory: limits of the call", hit_under_limits_of_the_call
     yield "five fields of a Decision", read_fields

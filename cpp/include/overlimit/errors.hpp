@@ -61,7 +61,8 @@ using ScriptError = StoreErrorOf<StoreError::Kind::script>;
 /// The configuration is wrong: credentials, permissions, cluster slots.
 using StoreConfigError = StoreErrorOf<StoreError::Kind::config>;
 
-/// The caller's mistake, which no outage excuses: a call in several slots of a cluster. A StoreConfigError.
+/// The caller's mistake, which no outage excuses: a call that several slots of a cluster cannot settle. A
+/// StoreConfigError.
 class CrossSlot : public StoreConfigError {
  public:
   using StoreConfigError::StoreConfigError;

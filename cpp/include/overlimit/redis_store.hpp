@@ -13,11 +13,12 @@
 
 namespace overlimit {
 
-/// What the keys of one call have in common in their names, for a Redis Cluster to keep them in one slot.
+/// What the keys of one call have in common in their names, for a Redis Cluster to keep them in one slot. Of
+/// a call in several slots each decides its part (docs/semantics.md: calls across slots).
 enum class HashTag : std::uint8_t {
-  none,    ///< nothing: only calls of one identifier and policy work in a cluster
-  policy,  ///< the policy: calls of one policy work
-  prefix,  ///< all: any call works, and one node has all the keys
+  none,    ///< nothing: one identifier of one policy is in one slot
+  policy,  ///< the policy: calls of one policy are
+  prefix,  ///< all: any call is, and one node has all the keys
 };
 
 /// Thread-safe, and usable in a forked child at once. Connects at the first call. Time is the server's unless

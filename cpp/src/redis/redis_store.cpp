@@ -131,9 +131,16 @@ struct RedisStore::Impl {
     return redis::key_of(options.keys, charge.policy->name(), charge.identifier);
   }
 
+  /// Whether the hash tag alone says that the keys are in one slot.
+  [[nodiscard]] bool are_tagged_alike(std::span<const Charge> charges) const {
+    if (options.keys.hash_tag != HashTag::policy) return options.keys.hash_tag == HashTag::prefix;
+    return std::ranges::all_of(
+        charges, [&](const Charge& each) { return each.policy->name() == charges.front().policy->name(); });
+  }
+
   /// Of each charge, if there are several slots among them; else nothing.
   [[nodiscard]] std::vector<Slot> slots_across(std::span<const Charge> charges) {
-    if (charges.size() < 2 || !servers().has_slots()) return {};
+    if (charges.size() < 2 || !servers().has_slots() || are_tagged_alike(charges)) return {};
     std::vector<Slot> slots;
     for (const Charge& charge : charges) slots.push_back(redis::protocol::key_slot(key_of(charge)));
     if (std::ranges::all_of(slots, [&](Slot each) { return each == slots.front(); })) return {};

@@ -58,8 +58,7 @@ void check_splits(std::span<const Charge> charges) {
   if (are_settled_alone) return;
   throw CrossSlot(
       "a call with a shadow limit or an on_refusal limit cannot be decided across slots of a redis cluster, "
-      "as "
-      "what it charges depends on all slots at once; give the store hash_tag=\"prefix\", in a URL "
+      "as what it charges depends on all slots at once; give the store hash_tag=\"prefix\", in a URL "
       "?hash_tag=prefix, or hash_tag=\"policy\" for calls of a single policy");
 }
 
@@ -152,12 +151,16 @@ void SplitCall::copy_rows(const Rows& to) const {
 
 void RecentRefusals::note(std::string key) {
   const std::lock_guard lock(mutex_);
-  if (refused_at_.size() >= kMost) {
-    std::erase_if(refused_at_,
-                  [now = Clock::now()](const auto& each) { return now - each.second > kRecent; });
-    if (refused_at_.size() >= kMost) return;
-  }
-  refused_at_.insert_or_assign(std::move(key), Clock::now());
+  const Clock::time_point now = Clock::now();
+  if (refused_at_.size() >= kMost) forget_old(now);
+  if (refused_at_.size() < kMost) refused_at_.insert_or_assign(std::move(key), now);
+}
+
+// Not for every key of a flood of others.
+void RecentRefusals::forget_old(Clock::time_point now) {
+  if (now - looked_at_ <= kRecent) return;
+  looked_at_ = now;
+  std::erase_if(refused_at_, [now](const auto& each) { return now - each.second > kRecent; });
 }
 
 bool RecentRefusals::has(std::string_view key) {

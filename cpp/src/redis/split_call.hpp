@@ -2,6 +2,7 @@
 // calls across slots).
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -76,8 +77,11 @@ class RecentRefusals {
   static constexpr std::chrono::seconds kRecent{1};
   static constexpr std::size_t kMost = 4096;
 
+  void forget_old(Clock::time_point now);
+
   ForkSafeMutex mutex_;
-  std::map<std::string, Clock::time_point, std::less<>> refused_at_;  // guarded by mutex_
+  std::map<std::string, Clock::time_point, std::less<>> refused_at_;  // guarded by mutex_, as all below
+  Clock::time_point looked_at_{};                                     // for old ones
 };
 
 }  // namespace overlimit::redis

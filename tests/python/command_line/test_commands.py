@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +20,7 @@ import pytest
 
 from overlimit._messages.texts import percent
 from overlimit.command_line import main
-from programs import command_without, run_without
+from programs import run_without
 
 LOG = str(Path(__file__).parents[3] / "examples" / "shop_day.log.gz")
 LIMITS = "30/minute; 200/hour"
@@ -539,149 +538,3 @@ def test_a_figure_that_cannot_be_written_ends_the_command(tmp_path):
     assert "missing" in refused(
         2, "replay", LOG, "--limits", LIMITS, "--png", str(tmp_path / "missing" / "a.png")
     )
-
-
-@pytest.fixture
-def long_log(tmp_path):
-    """A log whose tables are larger than a pipe holds."""
-    path = tmp_path / "long.csv"
-    path.write_text("".join(f"{k},user-{k:020}\n" for k in range(20_000)), encoding="utf-8")
-    return [str(path), "--format", "csv", "--columns", "time,user", "--by", "user"]
-
-
-@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-def test_a_reader_that_has_seen_enough_gets_no_traceback(long_log, form):
-    command = [sys.executable, "-m", "overlimit", "replay", *long_log, "--limits", "1/hour", "--top", "20000"]
-    with subprocess.Popen([*command, *form], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-        assert child.stdout.readline()
-        child.stdout.close()
-        assert child.stderr.read() == b""
-        assert child.wait(60) in {0, 2}
-
-
-@pytest.mark.usefixtures("ctrl_c")
-@pytest.mark.parametrize(
-    "command", [["replay", "--limits", "1/hour"], ["suggest", "--limits", "{}/hour", "--between", "1", "9"]]
-)
-def test_ctrl_c_ends_the_command_with_130(tmp_path, command):
-    log = tmp_path / "endless.log"
-    os.mkfifo(log)
-    with subprocess.Popen(
-        [sys.executable, "-m", "overlimit", *command, str(log)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as child:
-        with log.open("wb"):  # once the command reads; if it is between two reads, the end wakes it up
-            child.send_signal(signal.SIGINT)
-        output, errors = child.communicate(timeout=60)
-    assert (child.returncode, output, errors.strip()) == (130, "", "")
-
-
-def shown_on(terminal: int) -> str:
-    """Return all that is written to a terminal until nobody has it open any more, and close it."""
-    shown = b""
-    with contextlib.suppress(OSError):  # EIO is how its end is told
-        while piece := os.read(terminal, 1 << 16):
-            shown += piece
-    os.close(terminal)
-    return shown.decode()
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["replay", LOG, "--limits", LIMITS],
-        ["suggest", LOG, "--limits", "{}/minute", "--between", "1", "99", "--json"],
-    ],
-    ids=["replay", "suggest"],
-)
-def test_progress_is_shown_on_a_terminal_alone(command):
-    ours, theirs = os.openpty()
-    with subprocess.Popen(
-        command_without("tqdm", RUN.format(arguments=command)),
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
-        text=True,
-    ) as child:
-        os.close(theirs)
-        shown = shown_on(ours)
-        output = child.stdout.read()
-    assert (child.returncode, output) == (0, printed(*command))
-    assert "reading" in shown
-    assert "events" in shown
-    assert "100%" in shown
-
-
-SHOP = ["--label", "ip:198.51.100.77=scanner", "--label", "ip:203.0.113.9=warehouse"]
-
-
-def test_labels_are_given_by_hand():
-    found = json_of("replay", LOG, "--limits", LIMITS, *SHOP)
-    assert {row["label"]: (row["sent"], row["refused"]) for row in found["labels"]} == {
-        "": (10_080, 0),
-        "scanner": (720, 520),
-        "warehouse": (1_200, 0),
-    }
-    table = printed("replay", LOG, "--limits", LIMITS, "--table", "labels", *SHOP).splitlines()
-    assert table[4].split()[:4] == ["scanner", "720", "200", "520"]
-    rows = csv_of("compare", LOG, "--policy", f"a={LIMITS}", *SHOP)
-    assert float(rows[0]["refused_events[scanner]"]) == pytest.approx(520 / 720)
-    found = json_of(
-        *("suggest", LOG, "--limits", "{}/minute", "--between", "1", "100", "--refuse-at-most", "1"),
-        *("--spare", "warehouse", *SHOP),
-    )
-    assert "nothing of warehouse" in found["message"]
-    from overlimit.simulation import read_log, replay
-
-    events = read_log(LOG)
-    warehouse = events[events["ip"] == "ip:203.0.113.9"]
-    refused_by = [replay(warehouse, f"{found['value'] - fewer}/minute").refused for fewer in (0, 1)]
-    assert refused_by[0] == 0 < refused_by[1]
-
-
-def test_labels_come_from_a_column_and_are_saved(tmp_path):
-    log, saved = tmp_path / "a.csv", str(tmp_path / "a.parquet")
-    log.write_text("time,ip,who\n1,a,office\n2,b,\n3,c=1,bot\n", encoding="utf-8")
-    given = [str(log), "--labels", "who", "--label", "ip:b=people"]
-    found = json_of("replay", *given, "--limits", "1/hour")
-    assert [row["label"] for row in found["labels"]] == ["office", "people", "bot"]
-    printed("read", *given, "--save", saved)
-    assert json_of("replay", saved, "--limits", "1/hour") == found
-    again = json_of("replay", saved, "--limits", "1/hour", "--label", "ip:c=1=crawler")
-    assert [row["label"] for row in again["labels"]] == ["office", "people", "crawler"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--label", "office"], "a label is written as NAME=LABEL"),
-        (["--label", "ip:a=x", "--label", "ip:a=y"], "ip:a has two labels: x and y"),
-        (["--label", "198.51.100.77=x"], "--label: '198.51.100.77' is no identifier of these events"),
-        (["--label", "ip:192.0.2.254=x"], "--label: no event has any of these identifiers"),
-        (["--labels", "plan"], "there is no column 'plan'"),
-    ],
-)
-def test_labels_of_nobody_are_wrong(options, message):
-    assert message in refused(2, "read", LOG, *options)
-
-
-def test_a_label_of_nobody_among_others_is_a_warning():
-    done = run("read", LOG, "--label", "ip:198.51.100.77=scanner", "--label", "ip:192.0.2.254=x", "--json")
-    assert done.returncode == 0
-    assert done.stderr == "Warning: --label: no event has 1 of the 2 identifiers: 'ip:192.0.2.254'\n"
-    assert "labels" not in json_of("replay", LOG, "--limits", LIMITS)
-
-
-def test_options_that_cannot_apply_to_a_saved_file_are_wrong(tmp_path):
-    saved = str(tmp_path / "a.parquet")
-    printed("read", LOG, "--save", saved)
-    for option in (["--unit", "ms"], ["--format", "json"], ["--ipv6-prefix", "48"]):
-        message = refused(2, "read", saved, *option)
-        assert f"Error: {option[0]} cannot apply to a file of Events.save" in message
-    message = refused(2, "read", saved, "--where", "status != 404")
-    assert "--where 'status != 404'" in message
-    assert "read the log itself" in message
-    some = json_of("read", saved, "--where", "ip == 'ip:203.0.113.9'", "--skip-missing")
-    assert some["events"] == 1200

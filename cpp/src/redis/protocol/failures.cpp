@@ -29,8 +29,7 @@ constexpr std::string_view kGrant =
     "the keys of the prefix and each command that the store sends";
 constexpr std::string_view kCredentials =
     "check user and password in the URL: a password without a user has a colon before it, as in "
-    ":password@host, "
-    "and all but letters and digits is percent-encoded";
+    ":password@host, and all but letters and digits is percent-encoded";
 constexpr std::string_view kOneSlot =
     "the identifiers of one call are in several slots: give the store hash_tag=\"policy\" or "
     "hash_tag=\"prefix\"";

@@ -440,8 +440,9 @@ class Cluster final : public Topology {
       if (std::exchange(are_others_called, true)) return;
       call_together(places.next(), commands, replies, wait, failure);
     };
+    const bool is_alone = places.next().empty();
     try {
-      node->node->call_many(sent, received, wait, call_others);
+      node->node->call_many(sent, received, wait, is_alone ? std::function<void()>() : call_others);
     } catch (...) {
       failure.note();
       node->is_suspect.store(true);

@@ -196,8 +196,10 @@ void Connection::call_many(UnlockableGuard& guard, std::span<const Command> comm
   Caller caller(*this, guard, wait);
   std::deque<Caller::Call> calls;
   for (const Command& command : commands) calls.emplace_back(caller, command);
-  flush(guard);
-  caller.be_away(meanwhile);
+  if (meanwhile) {
+    flush(guard);
+    caller.be_away(meanwhile);
+  }
   for (std::optional<Reply>& reply : replies) {
     reply = caller.await(calls.front());
     calls.pop_front();

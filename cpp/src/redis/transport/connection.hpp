@@ -68,11 +68,10 @@ class Connection {
 
   /// Sends commands one after the other before it waits for their replies; these are set as they come. Throws
   /// what Node::call does, of the first one without a reply.
-  /// In between it calls meanwhile(), without the lock.
-  void call_many(
-      UnlockableGuard& guard, std::span<const Command> commands,
-      std::span<std::optional<protocol::Reply>> replies, const Wait& wait,
-      const std::function<void()>& meanwhile = [] {});
+  /// In between it calls meanwhile(), if that is given, without the lock.
+  void call_many(UnlockableGuard& guard, std::span<const Command> commands,
+                 std::span<std::optional<protocol::Reply>> replies, const Wait& wait,
+                 const std::function<void()>& meanwhile = {});
 
   /// Sends a command whose reply is ignored.
   void send(UnlockableGuard& guard, std::string_view command, const Deadline& deadline);

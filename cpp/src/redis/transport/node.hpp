@@ -36,11 +36,10 @@ class Node {
   [[nodiscard]] protocol::Reply call(const Command& command, const Wait& wait);
 
   /// The same for several commands, which are all sent before it waits for a reply. In between it calls
-  /// meanwhile(), which may wait, for each connection that it tries. Replies are set as they come; it throws
-  /// for the first one that does not.
-  void call_many(
-      std::span<const Command> commands, std::span<std::optional<protocol::Reply>> replies, const Wait& wait,
-      const std::function<void()>& meanwhile = [] {});
+  /// meanwhile(), if that is given, which may wait, for each connection that it tries. Replies are set as
+  /// they come; it throws for the first one that does not.
+  void call_many(std::span<const Command> commands, std::span<std::optional<protocol::Reply>> replies,
+                 const Wait& wait, const std::function<void()>& meanwhile = {});
 
   /// Sends a command for whose reply nobody waits, if a connection is open and the breaker closed.
   void send(std::string_view command, const Wait& wait);

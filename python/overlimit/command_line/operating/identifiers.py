@@ -32,6 +32,7 @@ _policy_option = click.option(
 )
 
 _ANY_LIMIT = "1/second"
+_FEW = 1000
 """A lock and a reset concern all limits of an identifier, whichever the limiter has."""
 
 
@@ -194,7 +195,8 @@ def lock(place: Place, identifier: str, seconds: float, policy: str, as_json: bo
     """
     limiter = Limiter(_ANY_LIMIT, name=policy, store=place.store)
     place.require()
-    is_new = keeps(place, policy, identifier) is False and keeps(place, policy, None) is False
+    # A lock is urgent: it does not wait until all of a large server has been looked at.
+    is_new = keeps(place, policy, identifier) is False and keeps(place, policy, None, _FEW) is False
     limiter.lock(from_terminal(identifier), seconds)
     sentence = f"{printable(identifier)} is locked in {policy} for {span(seconds * 1e6)}."
     hint = f" Nothing else is kept in {policy}." if is_new else ""

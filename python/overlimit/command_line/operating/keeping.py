@@ -10,15 +10,22 @@ from overlimit.command_line.operating.key_names import KeyNames, as_bytes
 from overlimit.command_line.operating.places import Place
 from overlimit.command_line.operating.servers import server_of
 from overlimit.command_line.operating.values import Value, decoded
-from overlimit.command_line.operating.walking import Walk, found_in, values_of
+from overlimit.command_line.operating.walking import KEYS, Walk, found_in, values_of
 
 
-def keeps(place: Place, policy: str, identifier: str | None) -> bool | None:
-    """Whether anything that counts is kept of an identifier, or of anybody; None where that is not seen."""
+def keeps(place: Place, policy: str, identifier: str | None, most: int = KEYS) -> bool | None:
+    """Whether anything that counts is kept of an identifier, or of anybody; None where that is not seen.
+
+    For anybody, at most so many keys are looked at.
+    """
     try:
         if not _core.is_key_name(policy):
             return None
-        return _keeps_any(place, policy) if identifier is None else _counts(_kept(place, policy, identifier))
+        return (
+            _keeps_any(place, policy, most)
+            if identifier is None
+            else _counts(_kept(place, policy, identifier))
+        )
     except Exception as error:
         if _matters(error):
             raise
@@ -68,8 +75,8 @@ def _counts(kept: tuple[Value | None, int]) -> bool:
     return value is not None and any(record.expires_at > now for record in value.records)
 
 
-def _keeps_any(place: Place, policy: str) -> bool | None:
-    walk = Walk(place, policy)
+def _keeps_any(place: Place, policy: str, most: int) -> bool | None:
+    walk = Walk(place, policy, most)
     if any(_counts((found.value, found.now)) for found in walk) or walk.foreign:
         return True
     return False if walk.is_complete else None
