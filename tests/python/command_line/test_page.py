@@ -27,10 +27,10 @@ def test_no_example_is_overlooked():
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_prints_what_the_page_says(monkeypatch, redis_server, prefix, tmp_path, example):
+def test_an_example_prints_what_the_page_says(monkeypatch, start_redis, prefix, tmp_path, example):
     shutil.copy(ROOT / "examples" / "shop_day.log.gz", tmp_path)
     monkeypatch.chdir(tmp_path)
-    url = f"{redis_server.tcp_url()}?prefix={prefix}&timeout={PATIENCE}"
+    url = f"{start_redis().tcp_url()}?prefix={prefix}&timeout={PATIENCE}"
     commands = COMMAND.findall(example)
     assert commands
     for command, output in commands:

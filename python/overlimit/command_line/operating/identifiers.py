@@ -32,7 +32,7 @@ _policy_option = click.option(
 )
 
 _ANY_LIMIT = "1/second"
-_FEW = 1000
+_FEW = 20_000
 """A lock and a reset concern all limits of an identifier, whichever the limiter has."""
 
 
