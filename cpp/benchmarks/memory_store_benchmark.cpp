@@ -59,8 +59,8 @@ class Caller {
     const Rows rows{status_.data(), remaining_.data(), retry_.data(), reset_.data(),
                     delay_.data(),  receipt_.data(),   pairs_};
     Instant time;
-    ChargeBits crowded = 0;
-    store_.decide_one(call, rows, time, crowded, {});
+    Basis basis;
+    store_.decide_one(call, rows, time, basis, {});
     benchmark::DoNotOptimize(fold(charges_, rows));
   }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "free_threading.hpp"
+#include "overlimit/store.hpp"
 #include "overlimit/time.hpp"
 
 namespace overlimit::python {
@@ -29,7 +30,7 @@ namespace place {
 // Of a limit: decisions by source and status, and refusals in shadow. Those of on_error, which no limit
 // binds, are with the first one.
 inline constexpr std::size_t kStatuses = 4;
-inline constexpr std::size_t kShadow = 3 * kStatuses;
+inline constexpr std::size_t kShadow = kSources * kStatuses;
 // Of a policy.
 inline constexpr std::size_t kCrowded = 0;
 inline constexpr std::size_t kWaitsBegun = 1;

@@ -60,8 +60,9 @@ Object decided(std::span<LimiterState* const> limiters, const Charges& collected
   Deciding deciding(*limiters.front(), collected, mode, patience);
   const Rows rows = deciding.rows();
   try {
-    ask_store(limiters,
-              [&](Store& store, const Interrupted& interrupted) { deciding.ask(rows, store, interrupted); });
+    ask_store(
+        limiters, [&](Store& store) { return deciding.decide_here(rows, store); },
+        [&](Store& store, const Interrupted& interrupted) { deciding.ask(rows, store, interrupted); });
   } catch (const StoreError& error) {
     return counted(deciding.answer_without(error, limiters, collected, cost), collected, mode);
   }
@@ -119,6 +120,7 @@ template <Mode mode, Role role>
 /// A call that decides, to be awaited.
 class DecidingTask : public StoreTask {
  public:
+  bool decide_here(Store& store) override { return deciding_->decide_here(store); }
   void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
   Object answer() override { return finished(deciding_->answer()); }
   Object answer_without(const StoreError& error) override {

@@ -52,15 +52,20 @@ class Deciding : NonCopyable {
   void show_present() { (*timed_).shows_present = true; }
   [[nodiscard]] Rows rows() const { return decision_.rows(); }
 
+  /// Whether the store decides without asking anybody; then there is no more to do.
+  bool decide_here(const Rows& rows, Store& store) {
+    return store.decide_here(*timed_, rows, decision_.time(), basis_);
+  }
   void ask(const Rows& rows, Store& store, const Interrupted& interrupted) {
-    store.decide_one(*timed_, rows, decision_.time(), crowded_, interrupted);
+    store.decide_one(*timed_, rows, decision_.time(), basis_, interrupted);
   }
 
   Object answer(std::span<LimiterState* const> limiters, const Charges& collected, const Rows& rows,
                 PyObject* cost) {
-    if (crowded_ != 0) [[unlikely]]
-      count_crowded(limiters, collected.charges, crowded_, limiters.front()->store_object.get());
-    return Object::steal(decision_.finish(collected.charges, rows, cost));
+    if (basis_.crowded != 0) [[unlikely]]
+      count_crowded(limiters, collected.charges, basis_.crowded, limiters.front()->store_object.get());
+    count_basis(limiters, basis_);
+    return Object::steal(decision_.finish(collected.charges, rows, cost, basis_.source));
   }
 
   Object answer_without(const StoreError& error, std::span<LimiterState* const> limiters,
@@ -72,7 +77,7 @@ class Deciding : NonCopyable {
   // It keeps the policies, before a clock of Python is read, which may change those of the limiter.
   NewDecision decision_;
   TimedCall timed_;
-  ChargeBits crowded_ = 0;
+  Basis basis_;
 };
 
 /// The same with its arguments, for a task. It borrows them.
@@ -87,6 +92,7 @@ class DecidingLater {
         deciding_(*limiters.front(), collected_, mode, patience),
         rows_(deciding_.rows()) {}
   void show_present() { deciding_.show_present(); }
+  bool decide_here(Store& store) { return deciding_.decide_here(rows_, store); }
   void ask(Store& store, const Interrupted& interrupted) { deciding_.ask(rows_, store, interrupted); }
   Object answer() { return deciding_.answer(limiters_, collected_, rows_, cost_); }
   void count(PyObject* decision) const {

@@ -18,7 +18,7 @@ std::array<KeptObjects<DecisionObject>, kLargestKeptRoom / kRoomUnit + 1> kept_d
 namespace {
 
 std::array<PyObject*, 4> status_names{};
-std::array<PyObject*, 3> source_names{};
+std::array<PyObject*, kSources> source_names{};
 
 DecisionObject& of(PyObject* self) { return *reinterpret_cast<DecisionObject*>(self); }
 
@@ -109,7 +109,8 @@ Py_hash_t hash(PyObject* self) {
   return value == -1 ? -2 : value;
 }
 
-constexpr std::array kShownSources{"", ", source='local'", ", source='error'"};
+constexpr std::array<const char*, kSources> kShownSources{"", ", source='local'", ", source='error'",
+                                                          ", source='refusal'"};
 
 int is_allowed(PyObject* self) { return of(self).answer.status == Status::ok ? 1 : 0; }
 
@@ -303,9 +304,9 @@ PyObject* checked_decision(PyObject* object) {
 
 bool add_names() {
   constexpr std::array kStatuses{"ok", "over", "locked", "never"};
-  constexpr std::array kSources{"store", "local", "error"};
+  constexpr std::array<const char*, kSources> kSourceNames{"store", "local", "error", "refusal"};
   std::ranges::transform(kStatuses, status_names.begin(), PyUnicode_InternFromString);
-  std::ranges::transform(kSources, source_names.begin(), PyUnicode_InternFromString);
+  std::ranges::transform(kSourceNames, source_names.begin(), PyUnicode_InternFromString);
   return std::ranges::find(status_names, nullptr) == status_names.end() &&
          std::ranges::find(source_names, nullptr) == source_names.end();
 }

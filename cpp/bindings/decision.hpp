@@ -15,6 +15,7 @@
 #include "object.hpp"
 #include "overlimit/decision.hpp"
 #include "overlimit/errors.hpp"
+#include "overlimit/store.hpp"
 #include "policy.hpp"
 
 namespace overlimit::python {
@@ -26,9 +27,6 @@ struct Subject {
   Cost cost;
   Role role;
 };
-
-/// What has decided: the store; the local fallback, while the store failed; or on_error, as an error.
-enum class Source : std::uint8_t { store, local, error };
 
 /// Adds the type to the module; false with a Python exception set.
 bool add_decision(PyObject* module);

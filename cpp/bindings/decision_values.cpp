@@ -141,7 +141,7 @@ PyObject* decision_of(PyObject*, PyObject* values) {
     unpack(values, "LO!LLLO!O!O!", &time, &PyLong_Type, &cost, &source, &status, &retry_after, &PyTuple_Type,
            &policies, &PyTuple_Type, &subjects, &PyTuple_Type, &rows);
     const Instant instant(within(time, kMaxTime.micros() - 1, "the time"));
-    const auto decider = Source(within(source, int(Source::error), "who decided"));
+    const auto decider = Source(within(source, int(kSources) - 1, "who decided"));
     if (decider != Source::error) return decided(instant, cost, decider, policies, subjects, rows);
     return undecided(instant, cost, Status(within(status, int(Status::over), "the status")),
                      duration(retry_after, "the retry_after"));

@@ -475,6 +475,9 @@ PyMethodDef methods[] = {
      "calls: how often the store was asked to decide, refund, lock or reset; errors: how many of these "
      "failed, by\nkind; timeouts: of these the deadlines missed; local: decisions made in this process "
      "instead; crowded: decisions by counts that identifiers share because a memory store had no room left; "
+     "\nrefusals: what this process refused by what it was told (max_stale); asked: commands sent to Redis "
+     "for "
+     "decisions; "
      "breaker:\n'closed', 'open' or 'half_open'; latency: an upper bound in seconds -> how many calls took "
      "that long and\nlonger than the bound before, the last one being inf; counted for stores that wait "
      "only."},

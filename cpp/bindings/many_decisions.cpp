@@ -41,11 +41,12 @@ auto naming_row(const char* what, std::size_t row, const Action& action) {
   }
 }
 
-void count_crowded_calls(LimiterState& limiter, std::span<const Call> calls,
-                         std::span<const ChargeBits> crowded, PyObject* store) {
+void count_bases(LimiterState& limiter, std::span<const Call> calls, std::span<const Basis> bases,
+                 PyObject* store) {
   LimiterState* const limiters[] = {&limiter};
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (crowded[i] != 0) count_crowded(limiters, calls[i].charges, crowded[i], store);
+    if (bases[i].crowded != 0) count_crowded(limiters, calls[i].charges, bases[i].crowded, store);
+    count_basis(limiters, bases[i]);
   }
 }
 
@@ -178,15 +179,15 @@ class ManyDecisions::Step final : public StoreTask {
         batch_(many, many.policy_.get()),
         calls_(batch_.calls(first, last)),
         times_(&many.times_[first], calls_.size()),
-        crowded_(calls_.size()) {}
+        bases_(calls_.size()) {}
   [[nodiscard]] std::span<LimiterState* const> limiters() const override { return {&limiter_, 1}; }
   [[nodiscard]] bool is_long() const override { return true; }
 
   void ask(Store& store, const Interrupted& interrupted) override {
     const auto decided = static_cast<std::size_t>(std::ranges::find(times_, kUndecided) - times_.begin());
     const Rows pairs = many_.pairs_of_rows(first_ + decided, first_ + calls_.size());
-    store.decide(calls_.subspan(decided), pairs, times_.subspan(decided),
-                 std::span(crowded_).subspan(decided), interrupted);
+    store.decide(calls_.subspan(decided), pairs, times_.subspan(decided), std::span(bases_).subspan(decided),
+                 interrupted);
   }
 
   Object answer() override {
@@ -211,7 +212,10 @@ class ManyDecisions::Step final : public StoreTask {
   /// The call itself is counted as any.
   void count() {
     limiter_->stats.calls += calls_.size() - 1;
-    count_crowded_calls(*limiter_, calls_, crowded_, limiter_->store_object.get());
+    count_bases(*limiter_, calls_, bases_, limiter_->store_object.get());
+    for (std::size_t i = 0; i < bases_.size(); ++i) {
+      if (bases_[i].source != Source::store) many_.set_source(first_ + i, bases_[i].source);
+    }
   }
 
   [[nodiscard]] Object finished() const {
@@ -227,7 +231,7 @@ class ManyDecisions::Step final : public StoreTask {
   Batch batch_;
   std::span<const Call> calls_;
   std::span<Instant> times_;
-  std::vector<ChargeBits> crowded_;
+  std::vector<Basis> bases_;
 };
 
 ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, Mode mode,
@@ -263,6 +267,11 @@ void ManyDecisions::decide() {
   }
 }
 
+void ManyDecisions::set_source(std::size_t row, Source source) {
+  if (sources_.empty()) sources_.resize(size(), Source::store);
+  sources_[row] = source;
+}
+
 void ManyDecisions::note_failure(const std::vector<std::size_t>& undecided, const StoreError& error) {
   if (!failure_) failure_ = std::current_exception();
   follow_on_error(undecided, error);
@@ -276,7 +285,6 @@ void ManyDecisions::follow_on_error(const std::vector<std::size_t>& rows, const 
   LimiterState* const limiters[] = {&limiter_};
   if (limiter_.on_error != OnError::raise || rows.size() < size())
     log_failure(error, limiters, limiter_.on_error);
-  if (sources_.empty()) sources_.resize(size(), Source::store);
   if (limiter_.on_error == OnError::local) return decide_here(rows);
   const bool raises = limiter_.on_error == OnError::raise;
   const Decision answer = raises ? Decision{.status = Status::over}
@@ -287,7 +295,7 @@ void ManyDecisions::follow_on_error(const std::vector<std::size_t>& rows, const 
     pairs.status[0] = answer.status;
     pairs.retry_after[0] = answer.retry_after;
     times_[row] = now;
-    sources_[row] = raises ? Source::nobody : Source::error;
+    set_source(row, raises ? kNobody : Source::error);
   }
 }
 
@@ -296,12 +304,12 @@ void ManyDecisions::decide_here(const std::vector<std::size_t>& rows) {
   const std::shared_ptr<Store> store = store_from(fallback.get());
   Batch batch(*this, local_policy_of(policy_.get()));
   for (const std::size_t row : rows) {
-    ChargeBits crowded = 0;
+    Basis basis;
     const std::span<const Call> calls = batch.calls(row, row + 1);
-    store->decide(calls, pairs_of_rows(row, row + 1), {&times_[row], 1}, {&crowded, 1}, kInterrupted);
-    sources_[row] = Source::local;
+    store->decide(calls, pairs_of_rows(row, row + 1), {&times_[row], 1}, {&basis, 1}, kInterrupted);
+    set_source(row, Source::local);
     ++limiter_.stats.local;
-    count_crowded_calls(limiter_, calls, {&crowded, 1}, fallback.get());
+    count_bases(limiter_, calls, {&basis, 1}, fallback.get());
   }
 }
 
@@ -309,7 +317,7 @@ void ManyDecisions::count_decisions(std::size_t first, std::size_t last) const {
   if (mode_ == Mode::peek) return;
   for (std::size_t row = first; row < last; ++row) {
     const Source source = source_of(row);
-    if (source == Source::nobody) continue;
+    if (source == kNobody) continue;
     const auto [status, limit] = binding(row);
     counters_of(policy_.get(), limit).add(std::size_t(source) * place::kStatuses + std::size_t(status));
   }
@@ -343,10 +351,10 @@ Rows ManyDecisions::pairs_of_rows(std::size_t first, std::size_t last) const {
 }
 
 ManyDecisions::Answer ManyDecisions::answer(std::size_t row) const {
-  if (!is_decided(row)) return {{.status = Status::over}, Source::nobody};
+  if (!is_decided(row)) return {{.status = Status::over}, kNobody};
   const Rows pairs = pairs_of_rows(row, row + 1);
   const Source source = source_of(row);
-  if (source == Source::error || source == Source::nobody) {
+  if (source == Source::error || source == kNobody) {
     return {{.status = pairs.status[0], .retry_after = pairs.retry_after[0]}, source};
   }
   const CompiledPolicy& policy = compiled(policy_of(row));
@@ -369,11 +377,11 @@ std::int16_t ManyDecisions::place_given(std::size_t row, std::size_t identifier)
 
 Object ManyDecisions::decision(std::size_t row) const {
   const Source source = source_of(row);
-  if (source == Source::nobody) return Object::borrow(Py_None);
+  if (source == kNobody) return Object::borrow(Py_None);
   if (source == Source::error) {
     NewDecision made;
     made.time() = times_[row];
-    return Object::steal(made.finish(answer(row).decision, costs_.number(row), python::Source::error));
+    return Object::steal(made.finish(answer(row).decision, costs_.number(row), Source::error));
   }
   ChargeList collected;
   const Cost units = costs_.units(row);
@@ -385,9 +393,7 @@ Object ManyDecisions::decision(std::size_t row) const {
   NewDecision made(collected.subjects(), collected.size(), from.count);
   copy_rows(from, made.rows());
   made.time() = times_[row];
-  const bool is_local = source == Source::local;
-  Object finished = Object::steal(
-      made.finish(costs_.number(row), is_local ? python::Source::local : python::Source::store));
+  Object finished = Object::steal(made.finish(costs_.number(row), source));
   if (mode_ == Mode::peek) make_final(finished.get());
   return finished;
 }

@@ -114,8 +114,8 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   void decide();
 
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
-  /// How a row came to its answer; nobody: on_error raises.
-  enum class Source : std::uint8_t { store, local, error, nobody };
+  /// In place of who has decided a row: nobody has, as on_error raises.
+  static constexpr Source kNobody{kSources};
   /// The answer to a row, with the places of the limit and of the identifier that bind, or -1.
   struct Answer {
     Decision decision;
@@ -132,6 +132,7 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   class Step;
   static constexpr Instant kUndecided{-1};
 
+  void set_source(std::size_t row, Source source);
   void note_failure(const std::vector<std::size_t>& undecided, const StoreError& error);
   void raise_if_nothing_was_decided() const;
   void follow_on_error(const std::vector<std::size_t>& rows, const StoreError& error);
@@ -143,7 +144,7 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   void count_decisions(std::size_t first, std::size_t last) const;
   [[nodiscard]] bool is_decided(std::size_t row) const { return times_[row] != kUndecided; }
   [[nodiscard]] Source source_of(std::size_t row) const {
-    if (!is_decided(row)) return Source::nobody;
+    if (!is_decided(row)) return kNobody;
     return sources_.empty() ? Source::store : sources_[row];
   }
   /// The policy that has decided a row (borrowed).

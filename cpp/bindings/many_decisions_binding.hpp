@@ -28,13 +28,13 @@ void fill(const ManyDecisions& many, const pybind11::buffer_info& buffer, const 
 /// "ok", "over", "locked", "never"; "unknown" where the store has not decided.
 inline constexpr std::size_t kStatuses = 5;
 inline std::size_t status_of(const ManyDecisions::Answer& answer) {
-  const bool is_known = answer.source == ManyDecisions::Source::store;
+  const bool is_known = answer.source == Source::store || answer.source == Source::refusal;
   return is_known ? static_cast<std::size_t>(answer.decision.status) : kStatuses - 1;
 }
 
 /// NaN without any answer.
 inline double retry_after_of(const ManyDecisions::Answer& answer) {
-  if (answer.source == ManyDecisions::Source::nobody) return std::numeric_limits<double>::quiet_NaN();
+  if (answer.source == ManyDecisions::kNobody) return std::numeric_limits<double>::quiet_NaN();
   return answer.decision.retry_after.seconds();
 }
 

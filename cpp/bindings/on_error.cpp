@@ -50,10 +50,10 @@ Object decided_here(std::span<LimiterState* const> limiters, Call call, const Ca
   call.charges = charges.charges();
   NewDecision decision(charges.subjects(), charges.size(), pairs_of(call.charges));
   const Rows rows = decision.rows();
-  ChargeBits crowded = 0;
-  store_from(fallback.get())->decide_one(call, rows, decision.time(), crowded, kInterrupted);
+  Basis basis;
+  store_from(fallback.get())->decide_one(call, rows, decision.time(), basis, kInterrupted);
   for (LimiterState* limiter : limiters) ++limiter->stats.local;
-  if (crowded != 0) count_crowded(limiters, call.charges, crowded, fallback.get());
+  if (basis.crowded != 0) count_crowded(limiters, call.charges, basis.crowded, fallback.get());
   return Object::steal(decision.finish(fold(call.charges, rows), cost, Source::local));
 }
 

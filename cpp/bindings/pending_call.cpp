@@ -24,10 +24,11 @@ void PendingCall::ask_at_once() {
     return;
   }
   Store& store = task_->store();
-  if (store.waits() && !store.waits_seldom()) return;
+  const bool waits = store.waits() && !store.waits_seldom();
+  if (waits && !task_->decide_here(store)) return;
   count();
   try {
-    task_->ask(store, kDontWait);
+    if (!waits) task_->ask(store, kDontWait);
   } catch (const WouldWait&) {
     return;
   } catch (...) {

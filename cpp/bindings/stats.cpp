@@ -55,7 +55,7 @@ const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t
 void Stats::count_latency(Duration duration) { ++latencies[place_of_latency(duration)]; }
 
 void Stats::clear() {
-  for (Count* const count : {&calls, &local, &crowded}) *count = 0;
+  for (Count* const count : {&calls, &local, &crowded, &refusals, &asked}) *count = 0;
   std::ranges::fill(errors, 0);
   std::ranges::fill(latencies, 0);
 }
@@ -67,9 +67,19 @@ PyObject* stats_dict(const Stats& stats, BreakerState breaker) {
   set(dict, "timeouts", number(stats.errors[std::size_t(StoreError::Kind::timeout)]));
   set(dict, "local", number(stats.local));
   set(dict, "crowded", number(stats.crowded));
+  set(dict, "refusals", number(stats.refusals));
+  set(dict, "asked", number(stats.asked));
   set(dict, "breaker", Object::steal(PyUnicode_FromString(kBreakerNames[std::size_t(breaker)])));
   set(dict, "latency", latency_dict(stats));
   return dict.release();
+}
+
+void count_basis(std::span<LimiterState* const> limiters, const Basis& basis) {
+  if (basis.commands == 0 && basis.source != Source::refusal) return;
+  for (LimiterState* const limiter : limiters) {
+    limiter->stats.asked += basis.commands;
+    if (basis.source == Source::refusal) ++limiter->stats.refusals;
+  }
 }
 
 void count_crowded(std::span<LimiterState* const> limiters, std::span<const Charge> charges,

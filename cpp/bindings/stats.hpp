@@ -36,6 +36,8 @@ struct Stats {
   Count calls = 0;
   Count local = 0;
   Count crowded = 0;
+  Count refusals = 0;
+  Count asked = 0;
   std::array<Count, kKindsOfFailure> errors{};
   std::array<Count, kLatencyBounds.size() + 1> latencies{};
   void count_latency(Duration duration);
@@ -44,6 +46,9 @@ struct Stats {
 
 /// limiter.stats(): a new dict. PythonError when there's no memory.
 PyObject* stats_dict(const Stats& stats, BreakerState breaker);
+
+/// Counts who has decided, and how many commands that took, once for each limiter.
+void count_basis(std::span<LimiterState* const> limiters, const Basis& basis);
 
 /// Counts a decision once for each limiter that has a crowded charge; at a first one it warns of the store.
 void count_crowded(std::span<LimiterState* const> limiters, std::span<const Charge> charges,

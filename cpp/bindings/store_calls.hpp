@@ -85,11 +85,12 @@ inline void count_answer(std::span<LimiterState* const> limiters) {
   if (std::ranges::any_of(limiters, was_cut_off)) log_recovery(limiters);
 }
 
-/// Runs `ask` with the store that these limiters share, and counts it.
-template <class Ask>
-void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
+/// Runs `ask` with the store that these limiters share, and counts it, unless `decide_here` has decided.
+template <class DecideHere, class Ask>
+void ask_and_count(std::span<LimiterState* const> limiters, const DecideHere& decide_here, const Ask& ask) {
   count_call(limiters);
   try {
+    if (decide_here(*limiters.front()->store)) return;
     naming_full_store(*limiters.front(), [&] { ask(*limiters.front()->store); });
   } catch (const StoreError& error) {
     count_failure(limiters, error, limiters.front()->store->breaker());
@@ -98,11 +99,12 @@ void ask_and_count(std::span<LimiterState* const> limiters, const Ask& ask) {
   count_answer(limiters);
 }
 
-/// Runs an action on the store that these limiters share, without the GIL if it may wait. The action is run
-/// again if it turns out that it has to, so it must not have done a part of its work by then.
-template <class Action>
-void ask_store(std::span<LimiterState* const> limiters, const Action& action) {
-  ask_and_count(limiters, [&](Store& store) {
+/// Runs an action on the store that these limiters share, unless `decide_here` has decided, and without the
+/// GIL if it may wait. The action is run again if it turns out that it has to, so it must not have done a
+/// part of its work by then.
+template <class DecideHere, class Action>
+void ask_store(std::span<LimiterState* const> limiters, const DecideHere& decide_here, const Action& action) {
+  ask_and_count(limiters, decide_here, [&](Store& store) {
     if (store.waits_seldom()) {
       ask_store_that_waits_seldom(store, action);
     } else if (store.waits()) {
@@ -117,7 +119,8 @@ void ask_store(std::span<LimiterState* const> limiters, const Action& action) {
 /// The same for several calls, some of which may be done when another has to wait: run once, without the GIL.
 template <class Action>
 void ask_store_for_many(std::span<LimiterState* const> limiters, const Action& action) {
-  ask_and_count(limiters, [&](Store& store) {
+  const auto never = [](Store&) { return false; };
+  ask_and_count(limiters, never, [&](Store& store) {
     std::optional<Stopwatch> stopwatch;
     if (!store.waits_seldom()) stopwatch.emplace(limiters);
     without_gil([&](const Interrupted& interrupted) { action(store, interrupted); });

@@ -29,6 +29,8 @@ class StoreTask : NonCopyable {
   [[nodiscard]] virtual bool is_nothing() const { return false; }
   /// Whether it takes long, so that others run Python meanwhile even if the store need not wait.
   [[nodiscard]] virtual bool is_long() const { return false; }
+  /// Whether the store decides without asking anybody; then there is no more to do.
+  virtual bool decide_here(Store& /*store*/) { return false; }
   /// Touches nothing of Python but by `interrupted`. Runs again if it throws WouldWait.
   virtual void ask(Store& store, const Interrupted& interrupted) = 0;
   virtual Object answer() = 0;
@@ -46,7 +48,8 @@ inline Object perform(StoreTask& task) {
     } else if (task.is_long()) {
       ask_store_for_many(task.limiters(), ask);
     } else {
-      ask_store(task.limiters(), ask);
+      ask_store(
+          task.limiters(), [&](Store& store) { return task.decide_here(store); }, ask);
     }
   } catch (const StoreError& error) {
     return task.answer_without(error);

@@ -232,6 +232,7 @@ class RedisStore(Store):
         hash_tag: Literal["none", "policy", "prefix"],
         hash_identifiers: bool,
         timeout_us: SupportsIndex,
+        max_stale_us: SupportsIndex,
     ) -> None: ...
     def close(self) -> None: ...
 
@@ -293,8 +294,12 @@ class Decision:
         """When it was decided, in seconds since the Unix epoch."""
 
     @property
-    def source(self) -> Literal["store", "local", "error"]:
-        """``"store"``, ``"local"`` when the local fallback decided, or ``"error"`` when ``on_error`` did."""
+    def source(self) -> Literal["store", "local", "error", "refusal"]:
+        """Who decided.
+
+        ``"store"``; ``"local"``, the local fallback, or ``"error"``, ``on_error``, while the store failed;
+        ``"refusal"``, this process by what the store had told it (``max_stale``).
+        """
 
     @property
     def details(self) -> Details:

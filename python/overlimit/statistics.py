@@ -22,6 +22,8 @@ class LimiterStats(TypedDict):
     timeouts: int
     local: int
     crowded: int
+    refusals: int
+    asked: int
     breaker: Literal["closed", "open", "half_open"]
     latency: dict[float, int]
     processes: ProcessCounts

@@ -419,3 +419,17 @@ def test_threads_that_come_first_together_all_get_their_answers(cluster, prefix)
     hit: Callable[[int], bool] = lambda i: bool(limiter.hit(IDENTIFIERS[i % 2]))  # noqa: E731
     with ThreadPoolExecutor(16) as pool:
         assert sum(pool.map(hit, range(32))) == 16
+
+
+def test_refusals_are_believed_whatever_slot_they_are_of(cluster, prefix):
+    store = RedisStore(cluster.url(), timeout=1, prefix=prefix, max_stale=60)
+    limiter = Limiter("3/hour", name="api", store=store)
+    while limiter.hit(IDENTIFIERS[0]):
+        pass
+    assert limiter.hit(*IDENTIFIERS[:6]).source == "store"
+    # What it has charged others for a moment is taken back by commands that nobody waits for.
+    eventually(lambda: limiter.hit(*IDENTIFIERS[:6]).source == "refusal")
+    asked = limiter.stats()["asked"]
+    assert {limiter.hit(*IDENTIFIERS[:6]).source for _ in range(10)} == {"refusal"}
+    assert limiter.stats()["asked"] == asked
+    assert limiter.hit(IDENTIFIERS[3]).remaining == 2  # of which a refused call left nothing

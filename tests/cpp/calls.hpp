@@ -25,8 +25,8 @@ struct Answer {
 inline Answer ask(Store& store, const Call& call) {
   Columns columns(pairs_of(call.charges));
   Instant time(-1);
-  ChargeBits crowded = 0;
-  store.decide(std::span(&call, 1), columns.rows(), std::span(&time, 1), std::span(&crowded, 1), {});
+  Basis basis;
+  store.decide(std::span(&call, 1), columns.rows(), std::span(&time, 1), std::span(&basis, 1), {});
   const Decision decision = fold(call.charges, columns.rows());
   return {decision, std::move(columns), time};
 }

@@ -229,9 +229,8 @@ inline Cost most(const Limit& limit) {
   return std::visit([](const auto& limited) { return limited.most(); }, limit.algorithm());
 }
 
-/// What a further `cost` would meet once this charge is written.
-inline Verdict verdict_after_charge(const Limit& limit, const FoundRecord* found, const ExaminedPair& pair,
-                                    const ChargedPair& written, Cost cost) {
+/// The cells of the record that was found, once this charge is written.
+inline std::vector<Cell> cells_after_charge(const FoundRecord* found, const ChargedPair& written) {
   std::vector<Cell> cells;
   for (std::size_t i = written.dropped; found != nullptr && i < found->cells.size(); ++i) {
     cells.push_back(found->cells[i]);
@@ -241,6 +240,13 @@ inline Verdict verdict_after_charge(const Limit& limit, const FoundRecord* found
     cells[1].count += cells[0].count;
     cells.erase(cells.begin());
   }
+  return cells;
+}
+
+/// What a further `cost` would meet once this charge is written.
+inline Verdict verdict_after_charge(const Limit& limit, const FoundRecord* found, const ExaminedPair& pair,
+                                    const ChargedPair& written, Cost cost) {
+  const std::vector<Cell> cells = cells_after_charge(found, written);
   const FoundRecord after{written.expires_at, written.state, Cells(cells.data(), cells.size())};
   return examine(limit, &after, pair.now, cost).verdict;
 }

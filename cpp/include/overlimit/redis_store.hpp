@@ -33,17 +33,23 @@ class RedisStore final : public Store {
     bool hash_identifiers = false;  ///< not only those too long for a key
   };
 
+  static constexpr Duration kMaxStale{60'000'000};
+
   struct Options {
     Keys keys = {};
     Duration timeout{100'000};  ///< the deadline of one whole call
+    Duration max_stale{};       ///< for how long it refuses by what it was told; at most kMaxStale
   };
 
   /// Throws std::invalid_argument naming a wrong option or location.
   RedisStore(redis::Location location, Options options);
   ~RedisStore() override;
 
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-              std::span<ChargeBits> crowded, const Interrupted& interrupted) override;
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times, std::span<Basis> bases,
+              const Interrupted& interrupted) override;
+  void decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
+                  const Interrupted& interrupted) override;
+  bool decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) override;
   void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                  const Interrupted& interrupted) override;
   void lock(const Call& call, Duration duration, const Interrupted& interrupted) override;

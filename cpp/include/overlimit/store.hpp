@@ -82,6 +82,22 @@ struct Present {
   Instant time{};
 };
 
+/// Who has decided.
+enum class Source : std::uint8_t {
+  store,    ///< whoever keeps the state
+  local,    ///< this process in its place, as that fails (on_error)
+  error,    ///< nobody
+  refusal,  ///< this process, by what it was told of the state lately
+};
+inline constexpr std::size_t kSources = 4;
+
+/// What the decision of a store rests on.
+struct Basis {
+  ChargeBits crowded = 0;  ///< charges decided by counts that identifiers share, as there was no room
+  Source source = Source::store;
+  std::uint32_t commands = 0;  ///< sent to servers for it
+};
+
 /// open: calls fail at once, except for one probe at a time; half_open: a probe is under way.
 enum class BreakerState : std::uint8_t { closed, open, half_open };
 
@@ -108,17 +124,22 @@ class Store {
 
   /// Decides each call atomically and independently of the others, in order. `rows` holds the pairs of all
   /// calls one after another; `times` gets the instant of each call, which is not before that of any call it
-  /// follows on one of its keys unless the clock was set back, and `crowded` its crowded charges: those that
-  /// were decided by counts which identifiers share because there was no room for their own. A peek has none.
-  /// Several calls have one timeout, that of the first. When it throws, some of them may have been decided:
-  /// these have their rows and times, and times of the others are as they were.
+  /// follows on one of its keys unless the clock was set back, and `bases` what each rests on. A peek has no
+  /// crowded charges. Several calls have one timeout, that of the first. When it throws, some of them may
+  /// have been decided: these have their rows and times, and times of the others are as they were.
   virtual void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-                      std::span<ChargeBits> crowded, const Interrupted& interrupted) = 0;
+                      std::span<Basis> bases, const Interrupted& interrupted) = 0;
 
-  /// The same for one call, as most come.
-  virtual void decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
+  /// The same for one call, as most come, which decide_here() has not decided.
+  virtual void decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
                           const Interrupted& interrupted) {
-    decide({&call, 1}, rows, {&time, 1}, {&crowded, 1}, interrupted);
+    decide({&call, 1}, rows, {&time, 1}, {&basis, 1}, interrupted);
+  }
+
+  /// Decides a call by what this process knows, without waiting for anybody. Otherwise it returns false and
+  /// has done nothing.
+  virtual bool decide_here(const Call& /*call*/, const Rows& /*rows*/, Instant& /*time*/, Basis& /*basis*/) {
+    return false;
   }
 
   /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs; with

@@ -26,9 +26,9 @@ class TableStore : public Store {
 
   [[nodiscard]] Duration timeout() const final { return timeout_; }
 
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-              std::span<ChargeBits> crowded, const Interrupted& interrupted) final;
-  void decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times, std::span<Basis> bases,
+              const Interrupted& interrupted) final;
+  void decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
                   const Interrupted& interrupted) final;
   void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                  const Interrupted& interrupted) final;

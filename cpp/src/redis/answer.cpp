@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "overlimit/pair.hpp"
+#include "redis/found_call.hpp"
 #include "redis/script_call.hpp"
-#include "redis/value.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -86,98 +86,25 @@ class Parts {
   std::string_view rest_;
 };
 
-// The values as found, and whether they were charged after that.
-class FoundAnswer {
- public:
-  FoundAnswer(const Call& call, std::string_view answer)
-      : call_(call), now_(now_of(answer)), was_charged_(answer[0] == kFoundAndWritten) {
-    Parts parts(answer.substr(kKindAndNow));
-    const std::size_t charges = call.charges.size();
-    creations_ = parts.next(was_charged_ ? kWord * charges : 0);
-    for (std::size_t k = 0; k + 1 < charges; ++k) values_.emplace_back(parts.next_sized());
-    values_.emplace_back(parts.rest());
-    examine_all();
+// An answer of values as they were found, and of when the keys were created if some were written after that.
+Answer read_found(const Call& call, std::string_view answer, const Rows& rows) {
+  Answer read{now_of(answer), answer[0] == kFoundAndWritten, {}};
+  const std::size_t charges = call.charges.size();
+  Parts parts(answer.substr(kKindAndNow));
+  std::vector<Instant> creations;
+  for (std::size_t k = 0; read.is_written && k < charges; ++k) {
+    creations.emplace_back(int64_at(parts.next(kWord), 0));
   }
-
-  void show(const Rows& rows) const {
-    const Settlement settlement = settle(call_, [&](std::size_t k) { return verdicts_[k]; });
-    check(settlement);
-    std::size_t row = 0;
-    for (std::size_t k = 0; k < call_.charges.size(); ++k) {
-      const std::optional<Lock> set = set_lock(k, settlement);
-      for (const CompiledLimit& each : call_.charges[k].policy->limits()) {
-        if (charges(k, settlement)) {
-          fill_as_charged(each, k, rows, row);
-        } else {
-          fill_refused(each.limit, pairs_[row], verdicts_[k], set ? set : locks_[k], now_, rows, row);
-        }
-        ++row;
-      }
-    }
-  }
-
- private:
-  [[nodiscard]] Instant created_at(std::size_t k) const {
-    return was_charged_ ? Instant(int64_at(creations_, kWord * k)) : Instant{};
-  }
-
+  for (std::size_t k = 0; k + 1 < charges; ++k) read.found.emplace_back(parts.next_sized());
+  read.found.emplace_back(parts.rest());
+  std::vector<FoundKey> keys;
+  for (const Value& value : read.found) keys.push_back({&value, read.now});
+  const FoundCall found(call, keys);
   // The script and the engine have reached the same settlement, or one of them is wrong.
-  void check(const Settlement& settlement) const {
-    bool expected = false;
-    for (std::size_t k = 0; k < call_.charges.size(); ++k) {
-      expected = expected || charges(k, settlement) || set_lock(k, settlement);
-    }
-    if (was_charged_ != (expected && may_charge(call_))) not_ours();
-  }
-
-  [[nodiscard]] bool charges(std::size_t k, const Settlement& settlement) const {
-    const Charge& charge = call_.charges[k];
-    return cost_of(charge) > 0 && settlement.charges(charge.role, verdicts_[k]);
-  }
-
-  [[nodiscard]] std::optional<Lock> set_lock(std::size_t k, const Settlement& settlement) const {
-    return lock_after_refusal(settlement, call_.charges[k], verdicts_[k], locks_[k], now_);
-  }
-
-  void fill_as_charged(const CompiledLimit& each, std::size_t k, const Rows& rows, std::size_t row) const {
-    const Charge& charge = call_.charges[k];
-    const ChargedPair written = overlimit::charge(each.limit, pairs_[row], cost_of(charge));
-    fill_charged(each.limit, written.state, now_, created_at(k), rows, row);
-    if (!charges_unadmitted(charge.role)) return;
-    const std::optional<FoundRecord> found = values_[k].find(each.tag);
-    fill_unadmitted(call_, charge, each.limit, found ? &*found : nullptr, pairs_[row], written,
-                    cost_of(charge), locks_[k], now_, rows, row);
-  }
-
-  void examine_all() {
-    for (std::size_t k = 0; k < call_.charges.size(); ++k) {
-      locks_.push_back(lock_in(values_[k]));
-      Status worst = locks_[k] && locks_[k]->holds(now_) ? Status::locked : Status::ok;
-      for (const CompiledLimit& each : call_.charges[k].policy->limits()) {
-        const std::optional<FoundRecord> found = values_[k].find(each.tag);
-        pairs_.push_back(
-            examine(each.limit, found ? &*found : nullptr, now_, cost_of(call_.charges[k]), call_.patience));
-        worst = std::max(worst, pairs_.back().verdict.status);
-      }
-      verdicts_.push_back(worst);
-    }
-  }
-
-  [[nodiscard]] std::optional<Lock> lock_in(const Value& value) const {
-    const std::optional<FoundRecord> found = value.lock();
-    if (!found) return std::nullopt;
-    return remembered_lock(found->expires_at, found->header, now_);
-  }
-
-  const Call& call_;
-  Instant now_;
-  bool was_charged_;
-  std::string_view creations_;
-  std::vector<Value> values_;
-  std::vector<ExaminedPair> pairs_;
-  std::vector<std::optional<Lock>> locks_;  // per charge, as far as remembered
-  std::vector<Status> verdicts_;            // per charge
-};
+  if (found.writes() != read.is_written) not_ours();
+  found.show(creations, rows);
+  return read;
+}
 
 }  // namespace
 
@@ -188,19 +115,15 @@ std::optional<Instant> out_of_bounds(const protocol::Reply& reply) {
   return now_of(reply.as_text());
 }
 
-Instant read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows) {
+Answer read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows) {
   if (!reply.is_string() || reply.as_text().size() < kKindAndNow) not_ours();
   const std::string_view answer = reply.as_text();
   if (now_of(answer) < Instant{} || now_of(answer) >= kMaxTime) not_ours();
   call.move_to(now_of(answer));
-  if (answer[0] == kCharged && writes_every_charge(*call)) {
-    read_charged(*call, answer, rows);
-  } else if (answer[0] == kFound || answer[0] == kFoundAndWritten) {
-    FoundAnswer(*call, answer).show(rows);
-  } else {
-    not_ours();
-  }
-  return now_of(answer);
+  if (answer[0] == kFound || answer[0] == kFoundAndWritten) return read_found(*call, answer, rows);
+  if (answer[0] != kCharged || !writes_every_charge(*call)) not_ours();
+  read_charged(*call, answer, rows);
+  return {now_of(answer), true, {}};
 }
 
 }  // namespace overlimit::redis

@@ -2,17 +2,26 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "overlimit/call.hpp"
 #include "overlimit/store.hpp"
 #include "redis/protocol/reply.hpp"
+#include "redis/value.hpp"
 
 namespace overlimit::redis {
 
 /// Whether nothing was decided because a calendar's bounds don't reach the instant: that instant.
 std::optional<Instant> out_of_bounds(const protocol::Reply& reply);
 
-/// Fills the rows, moves the call to its instant and returns that. Throws ScriptError for no answer of ours.
-Instant read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows);
+/// What a script said of a call besides its rows.
+struct Answer {
+  Instant now;               ///< of the call
+  bool is_written;           ///< whether anything was charged or locked
+  std::vector<Value> found;  ///< per charge its key's value before that; none if every charge was written
+};
+
+/// Fills the rows and moves the call to its instant. Throws ScriptError for no answer of ours.
+Answer read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows);
 
 }  // namespace overlimit::redis

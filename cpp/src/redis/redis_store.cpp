@@ -8,6 +8,7 @@
 #include "redis/answer.hpp"
 #include "redis/first_error.hpp"
 #include "redis/keys.hpp"
+#include "redis/known_refusals.hpp"
 #include "redis/protocol/cluster_slots.hpp"
 #include "redis/protocol/command.hpp"
 #include "redis/protocol/failures.hpp"
@@ -35,6 +36,10 @@ RedisStore::Options checked(RedisStore::Options options) {
   if (options.timeout <= Duration{} || options.timeout > kMaxPeriod) {
     throw std::invalid_argument("timeout must be above 0 seconds, not " +
                                 std::to_string(options.timeout.micros()) + " microseconds");
+  }
+  if (options.max_stale < Duration{} || options.max_stale > RedisStore::kMaxStale) {
+    throw std::invalid_argument("max_stale must be from 0 to 60 seconds, not " +
+                                std::to_string(options.max_stale.micros()) + " microseconds");
   }
   return options;
 }
@@ -107,7 +112,8 @@ struct RedisStore::Impl {
   Impl(redis::Location where, Options how)
       : location(std::make_shared<const redis::Location>(std::move(where))),
         options(checked(std::move(how))),
-        topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(*location)); }) {
+        topology([this] { return std::make_unique<Servers>(redis::transport::topology_of(*location)); }),
+        known(*location, {options.keys, options.max_stale, options.timeout}) {
     if (has_tls(*location)) redis::transport::require_tls();
   }
 
@@ -162,19 +168,41 @@ struct RedisStore::Impl {
     return checked_reply(std::move(reply));
   }
 
-  Instant decide(const Call& asked, const Rows& rows, const Wait& wait) {
+  /// Calls action(wait) with what is left of the call's timeout.
+  void within_timeout_of(const Call& call, const Interrupted& interrupted, const auto& action) const {
+    const Duration timeout = call.timeout.value_or(options.timeout);
+    naming_timeout(timeout, [&] {
+      action(Wait{Deadline(std::chrono::microseconds(timeout.micros())), interrupted});
+    });
+  }
+
+  [[nodiscard]] std::vector<std::string> keys_of(std::span<const Charge> charges) const {
+    std::vector<std::string> keys;
+    for (const Charge& charge : charges) keys.push_back(key_of(charge));
+    return keys;
+  }
+
+  Instant decide(const Call& asked, const Rows& rows, Basis& basis, const Wait& wait) {
     const Call call = with_reading(asked);
     const std::vector<Slot> slots = slots_across(call.charges);
-    return slots.empty() ? decide_in_slot(call, rows, wait) : decide_across(call, slots, rows, wait);
+    if (!slots.empty()) return decide_across(call, slots, rows, basis, wait);
+    return decide_in_slot(call, rows, basis, wait);
   }
 
   // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
-  Instant decide_in_slot(const Call& call, const Rows& rows, const Wait& wait) {
+  Instant decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
     DatedCall dated(call, call.now ? *call.now : system_now());
     for (bool is_first = true;; is_first = false) {
-      const Reply reply = run(redis::script_call(*dated, options.keys, scripts), wait);
+      const redis::ScriptCall script = redis::script_call(*dated, options.keys, scripts);
+      redis::Telling telling(known, script.keys);
+      ++basis.commands;
+      const Reply reply = run(script, wait);
       const std::optional<Instant> elsewhere = redis::out_of_bounds(reply);
-      if (!elsewhere) return redis::read_answer(dated, reply, rows);
+      if (!elsewhere) {
+        const redis::Answer answer = redis::read_answer(dated, reply, rows);
+        telling.tell(*dated, answer, rows, false);
+        return answer.now;
+      }
       if (!is_first) {
         throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
                           false);
@@ -251,12 +279,14 @@ struct RedisStore::Impl {
     redis::protocol::raise_error_reply(reply.as_text(), who);
   }
 
-  Instant decide_across(const Call& call, std::span<const Slot> slots, const Rows& rows, const Wait& wait);
+  Instant decide_across(const Call& call, std::span<const Slot> slots, const Rows& rows, Basis& basis,
+                        const Wait& wait);
   void ask(redis::SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times,
-           const Wait& wait);
-  bool take_back(redis::SplitCall& split, const Wait& wait);
+           Basis& basis, const Wait& wait);
+  bool take_back(redis::SplitCall& split, Basis& basis, const Wait& wait);
   void follow(const redis::ScriptCall& refund, const Wait& wait);
-  void decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times, const Wait& wait);
+  void decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
+                   std::span<Basis> bases, const Wait& wait);
   void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                  const Interrupted& interrupted);
   void give_back_across(const Call& call, std::span<const Slot> slots, std::span<const Receipt> receipts,
@@ -265,6 +295,7 @@ struct RedisStore::Impl {
   const std::shared_ptr<const redis::Location> location;
   const Options options;
   redis::transport::PerProcess<Servers> topology;
+  redis::KnownRefusals known;
   const redis::Scripts scripts;
   redis::RecentRefusals refusals;
 };
@@ -272,8 +303,18 @@ struct RedisStore::Impl {
 /// Several calls, each in one slot, a number of which are under way at the same time.
 class RedisStore::ManyCalls {
  public:
-  ManyCalls(Impl& impl, std::span<const Call> calls, const Rows& rows, std::span<Instant> times)
-      : impl_(impl), calls_(calls), rows_(rows), times_(times), was_redirected_(calls.size()) {
+  /// Calls of their own, each with a basis, or the parts of one call, which share one.
+  enum class Are : bool { calls, parts };
+
+  ManyCalls(Impl& impl, Are are, std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
+            std::span<Basis> bases)
+      : impl_(impl),
+        are_(are),
+        calls_(calls),
+        rows_(rows),
+        times_(times),
+        bases_(bases),
+        was_redirected_(calls.size()) {
     std::size_t first = 0;
     for (const Call& asked : calls) {
       const Call call = with_reading(asked);
@@ -320,7 +361,12 @@ class RedisStore::ManyCalls {
   // What was answered counts, whatever happens to the others.
   void decide(std::size_t first, std::size_t last, const Wait& wait) {
     std::vector<std::string> commands;
-    for (std::size_t i = first; i < last; ++i) commands.push_back(command(i, first, last));
+    tellings_.clear();
+    for (std::size_t i = first; i < last; ++i) {
+      commands.push_back(command(i, first, last));
+      tellings_.emplace_back(impl_.known, scripts_[i].keys);
+      ++basis(i).commands;
+    }
     std::vector<std::optional<Reply>> replies(commands.size());
     FirstError failure;
     try {
@@ -329,30 +375,38 @@ class RedisStore::ManyCalls {
       failure.note();
     }
     for (std::size_t i = first; i < last; ++i) {
-      if (replies[i - first]) read(i, std::move(*replies[i - first]), wait, failure);
+      if (replies[i - first]) read(i, std::move(*replies[i - first]), tellings_[i - first], wait, failure);
     }
     failure.raise_if_any();
   }
 
   // An error says that nothing was executed, unless it is one that is raised anyway: then the call is made by
   // itself, which retries and follows what has moved.
-  void read(std::size_t i, Reply reply, const Wait& wait, FirstError& failure) {
+  void read(std::size_t i, Reply reply, redis::Telling& telling, const Wait& wait, FirstError& failure) {
     try {
       was_redirected_[i] = redis::protocol::classify(reply).is_redirection();
       if (!is_final(reply) || redis::out_of_bounds(reply)) {
-        times_[i] = impl_.decide(calls_[i], rows_of_call(i), wait);
-      } else {
-        times_[i] = redis::read_answer(dated_[i], impl_.checked_reply(std::move(reply)), rows_of_call(i));
+        times_[i] = impl_.decide(calls_[i], rows_of_call(i), basis(i), wait);
+        return;
       }
+      const Reply checked = impl_.checked_reply(std::move(reply));
+      const redis::Answer answer = redis::read_answer(dated_[i], checked, rows_of_call(i));
+      telling.tell(*dated_[i], answer, rows_of_call(i), are_ == Are::parts);
+      times_[i] = answer.now;
     } catch (...) {
       failure.note();
     }
   }
 
+  [[nodiscard]] Basis& basis(std::size_t i) const { return bases_[are_ == Are::parts ? 0 : i]; }
+
   Impl& impl_;
+  Are are_;
   std::span<const Call> calls_;
   Rows rows_;
   std::span<Instant> times_;
+  std::span<Basis> bases_;
+  std::vector<redis::Telling> tellings_;
   std::deque<DatedCall> dated_;
   std::vector<redis::ScriptCall> scripts_;
   std::vector<std::optional<Slot>> slots_;
@@ -364,16 +418,16 @@ class RedisStore::ManyCalls {
 // they have lately, are charged while the others are only read, so that a flood that one of them refuses
 // leaves the others alone.
 Instant RedisStore::Impl::decide_across(const Call& call, std::span<const Slot> slots, const Rows& rows,
-                                        const Wait& wait) {
+                                        Basis& basis, const Wait& wait) {
   redis::SplitCall split(call, slots, [&](const Charge& charge) { return refusals.has(key_of(charge)); });
   const std::size_t parts = split.parts().size();
   const std::size_t leading = redis::may_charge(call) ? split.leading() : 0;
   std::vector<Instant> times(parts, kUnasked);
-  ask(split, 0, leading, times, wait);
-  if (leading > 0 && leading < parts && split.admits()) ask(split, leading, parts, times, wait);
+  ask(split, 0, leading, times, basis, wait);
+  if (leading > 0 && leading < parts && split.admits()) ask(split, leading, parts, times, basis, wait);
   if (!split.admits()) {
     for (const Charge* const charge : split.refusing()) refusals.note(key_of(*charge));
-    take_back(split, wait);
+    take_back(split, basis, wait);
     split.show_uncharged();
   }
   split.copy_rows(rows);
@@ -383,11 +437,11 @@ Instant RedisStore::Impl::decide_across(const Call& call, std::span<const Slot> 
 // Of the parts from `first` on, those before `charged` are charged. If one of them does not answer, what the
 // others have charged is taken back, which nobody confirms.
 void RedisStore::Impl::ask(redis::SplitCall& split, std::size_t first, std::size_t charged,
-                           std::span<Instant> times, const Wait& wait) {
+                           std::span<Instant> times, Basis& basis, const Wait& wait) {
   const std::vector<Call> calls = split.calls(first, charged);
   const std::span<Instant> own = times.subspan(first);
   std::ranges::fill(own, kUnasked);
-  ManyCalls many(*this, calls, split.rows_from(first), own);
+  ManyCalls many(*this, ManyCalls::Are::parts, calls, split.rows_from(first), own, {&basis, 1});
   FirstError failure;
   try {
     many.decide(wait);
@@ -399,22 +453,24 @@ void RedisStore::Impl::ask(redis::SplitCall& split, std::size_t first, std::size
     part.is_charged = times[i] != kUnasked && part.admits();
     part.was_redirected = many.was_redirected(i - first);
   }
-  if (failure && take_back(split, wait)) failure.set_maybe_charged();
+  if (failure && take_back(split, basis, wait)) failure.set_maybe_charged();
   failure.raise_if_any();
 }
 
 // A refund is sent with its text: nobody learns whether the server has the script. Nor where the slot is,
 // so one that has moved is followed at once.
-bool RedisStore::Impl::take_back(redis::SplitCall& split, const Wait& wait) {
+bool RedisStore::Impl::take_back(redis::SplitCall& split, Basis& basis, const Wait& wait) {
   bool has_charged = false;
   for (redis::CallPart& part : split.parts()) {
     if (!part.is_charged) continue;
     const redis::ScriptCall script =
         redis::refund_call(split.call_of(part), part.rows.receipts(), false, options.keys, scripts);
+    ++basis.commands;
     if (part.was_redirected) {
       follow(script, wait);
     } else {
       servers().send(script.eval(), part.slot, wait);
+      known.change_unheard(script.keys);
     }
     part.is_charged = false;
     has_charged = true;
@@ -424,31 +480,40 @@ bool RedisStore::Impl::take_back(redis::SplitCall& split, const Wait& wait) {
 
 // A refund that does not arrive leaves its charge, as one that is sent does.
 void RedisStore::Impl::follow(const redis::ScriptCall& refund, const Wait& wait) {
+  const redis::Changing changing(known, refund.keys);
   try {
     (void)run(refund, wait);
   } catch (const StoreError&) {
   }
 }
 
-// In their order. A call across slots is under way alone, so that no other is refused by what it takes back.
+// In their order. A call across slots is under way alone, so that no other is refused by what it takes back,
+// and one that is refused here follows those before it.
 void RedisStore::Impl::decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-                                   const Wait& wait) {
-  std::size_t row = 0;
+                                   std::span<Basis> bases, const Wait& wait) {
+  std::vector<std::size_t> first_rows{0};
+  for (const Call& call : calls) first_rows.push_back(first_rows.back() + pairs_of(call.charges));
+  const auto rows_of_calls = [&](std::size_t first, std::size_t last) {
+    return rows_of(rows, first_rows[first], first_rows[last] - first_rows[first]);
+  };
+  const auto is_refused = [&](std::size_t i) {
+    return known.refuse(calls[i], rows_of_calls(i, i + 1), times[i], bases[i]);
+  };
+  const auto is_in_slot = [&](std::size_t i) { return slots_across(calls[i].charges).empty(); };
   for (std::size_t first = 0, next = 0; first < calls.size(); first = next) {
-    const auto is_across = [&](std::size_t i) { return !slots_across(calls[i].charges).empty(); };
-    for (next = first; next < calls.size() && !is_across(next); ++next) {
+    next = first + 1;
+    if (is_refused(first)) continue;
+    if (is_in_slot(first)) {
+      while (next < calls.size() && is_in_slot(next) && !is_refused(next)) ++next;
     }
-    next = std::max(next, first + 1);
-    const std::span<const Call> own = calls.subspan(first, next - first);
-    std::size_t pairs = 0;
-    for (const Call& call : own) pairs += pairs_of(call.charges);
-    const Rows own_rows = rows_of(rows, row, pairs);
-    if (own.size() == 1) {
-      times[first] = decide(own.front(), own_rows, wait);
+    const std::size_t count = next - first;
+    if (count == 1) {
+      times[first] = decide(calls[first], rows_of_calls(first, next), bases[first], wait);
     } else {
-      ManyCalls(*this, own, own_rows, times.subspan(first, own.size())).decide(wait);
+      ManyCalls(*this, ManyCalls::Are::calls, calls.subspan(first, count), rows_of_calls(first, next),
+                times.subspan(first, count), bases.subspan(first, count))
+          .decide(wait);
     }
-    row += pairs;
   }
 }
 
@@ -456,10 +521,11 @@ void RedisStore::Impl::give_back(const Call& call, std::span<const Receipt> rece
                                  const Interrupted& interrupted) {
   const redis::ScriptCall script =
       redis::refund_call(call, receipts, present != nullptr, options.keys, scripts);
+  const redis::Changing changing(known, script.keys);
   const Reply reply = run(script, interrupted);
   if (present == nullptr) return;
   DatedCall peek({.charges = present->charges, .mode = Mode::peek});
-  present->time = redis::read_answer(peek, reply, present->rows);
+  present->time = redis::read_answer(peek, reply, present->rows).now;
 }
 
 // A failure of one slot keeps nothing from the others. What these have given back is not given back again, so
@@ -482,6 +548,7 @@ void RedisStore::Impl::give_back_across(const Call& call, std::span<const Slot> 
     commands.push_back(refunds.back().evalsha());
     where.emplace_back(part.slot);
   }
+  const redis::Changing changing(known, keys_of(call.charges));
   const Wait wait{deadline(), interrupted};
   std::vector<std::optional<Reply>> replies(commands.size());
   FirstError failure;
@@ -500,7 +567,7 @@ void RedisStore::Impl::give_back_across(const Call& call, std::span<const Slot> 
       if (!shown) continue;
       const redis::CallPart& part = shown->parts()[i];
       DatedCall dated(shown->call_of(part));
-      present->time = max(present->time, redis::read_answer(dated, reply, part.rows));
+      present->time = max(present->time, redis::read_answer(dated, reply, part.rows).now);
     } catch (...) {
       failure.note();
     }
@@ -516,18 +583,22 @@ RedisStore::RedisStore(redis::Location location, Options options)
 RedisStore::~RedisStore() = default;
 
 void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-                        std::span<ChargeBits> crowded, const Interrupted& interrupted) {
-  std::ranges::fill(crowded.first(calls.size()), ChargeBits{0});
+                        std::span<Basis> bases, const Interrupted& interrupted) {
+  std::ranges::fill(bases.first(calls.size()), Basis{});
   if (calls.empty()) return;
-  const Duration timeout = calls.front().timeout.value_or(impl_->options.timeout);
-  naming_timeout(timeout, [&] {
-    const Wait wait{Deadline(std::chrono::microseconds(timeout.micros())), interrupted};
-    if (calls.size() == 1) {
-      times.front() = impl_->decide(calls.front(), rows, wait);
-    } else {
-      impl_->decide_many(calls, rows, times, wait);
-    }
-  });
+  impl_->within_timeout_of(calls.front(), interrupted,
+                           [&](const Wait& wait) { impl_->decide_many(calls, rows, times, bases, wait); });
+}
+
+void RedisStore::decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
+                            const Interrupted& interrupted) {
+  basis = {};
+  impl_->within_timeout_of(call, interrupted,
+                           [&](const Wait& wait) { time = impl_->decide(call, rows, basis, wait); });
+}
+
+bool RedisStore::decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  return impl_->known.refuse(call, rows, time, basis);
 }
 
 void RedisStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
@@ -539,13 +610,14 @@ void RedisStore::give_back(const Call& call, std::span<const Receipt> receipts, 
 }
 
 void RedisStore::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
-  (void)impl_->run(redis::lock_call(with_reading(call), duration, impl_->options.keys, impl_->scripts),
-                   interrupted);
+  const redis::ScriptCall script =
+      redis::lock_call(with_reading(call), duration, impl_->options.keys, impl_->scripts);
+  const redis::Changing changing(impl_->known, script.keys);
+  (void)impl_->run(script, interrupted);
 }
 
 void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
-  (void)impl_->run(redis::lock_call(with_reading(call), Duration{}, impl_->options.keys, impl_->scripts),
-                   interrupted);
+  lock(call, Duration{}, interrupted);
 }
 
 void RedisStore::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
@@ -554,6 +626,7 @@ void RedisStore::reset(const PolicyIdentity& policy, std::span<const std::string
   for (const std::string_view identifier : identifiers) {
     keys.push_back(redis::key_of(impl_->options.keys, policy.name(), identifier));
   }
+  const redis::Changing changing(impl_->known, keys);
   naming_timeout(timeout(), [&] { impl_->reset("DEL", keys, {impl_->deadline(), interrupted}); });
 }
 
@@ -563,6 +636,7 @@ void RedisStore::reset_all(const PolicyIdentity& policy, const Interrupted& inte
       impl_->reset_all(server, pattern, interrupted);
     }
   };
+  const redis::ChangingAll changing(impl_->known);
   naming_timeout(timeout(), [&] {
     impl_->servers().for_each_server(reset_server, {impl_->deadline(), interrupted});
   });

@@ -60,6 +60,33 @@ Value::Value(std::string_view bytes) {
   }
 }
 
+std::size_t Value::size() const {
+  std::size_t bytes = kHead;
+  for (const Record& record : records_) {
+    bytes += kTagAndHead + sizeof(Header) + record.cells.size() * sizeof(Cell);
+  }
+  return bytes;
+}
+
+// Records of other limits are left out: nobody asks for them before a reply has told of them again.
+std::optional<Value> Value::after_charge(const Charge& charge, Instant now,
+                                         std::span<const Receipt> receipts) const {
+  Value charged;
+  charged.created_at_ = receipts.front().created_at;
+  if (!records_.empty() && charged.created_at_ != created_at_) return std::nullopt;
+  for (std::size_t i = 0; i < charge.policy->size(); ++i) {
+    const CompiledLimit& each = charge.policy->limits()[i];
+    const std::optional<FoundRecord> found = find(each.tag);
+    const FoundRecord* const record = found ? &*found : nullptr;
+    const ExaminedPair pair = examine(each.limit, record, now, cost_of(charge));
+    const ChargedPair written = overlimit::charge(each.limit, pair, cost_of(charge));
+    if (pair.verdict.status != Status::ok || written.state != receipts[i].after) return std::nullopt;
+    charged.records_.push_back({each.tag, written.expires_at, written.state, {}});
+    charged.records_.back().cells = cells_after_charge(record, written);
+  }
+  return charged;
+}
+
 std::optional<FoundRecord> Value::lock() const {
   if (records_.empty() || records_.back().tag != kLockTag || !records_.back().cells.empty())
     return std::nullopt;

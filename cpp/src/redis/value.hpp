@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,12 @@ class Value {
   /// What is not exactly a time of creation and records is as if there were nothing.
   explicit Value(std::string_view bytes);
   [[nodiscard]] Instant created_at() const { return created_at_; }
+  /// How many bytes it takes.
+  [[nodiscard]] std::size_t size() const;
+  /// The value once this charge has led to these states of its policy's limits, under a key of this creation.
+  /// Nothing if it has not, so that the charge was made on another value.
+  [[nodiscard]] std::optional<Value> after_charge(const Charge& charge, Instant now,
+                                                  std::span<const Receipt> receipts) const;
   /// The record of a tag, or nothing. It borrows from this value.
   [[nodiscard]] std::optional<FoundRecord> find(Tag tag) const;
   /// The lock, which is the last record, or nothing.
@@ -28,6 +35,7 @@ class Value {
     std::vector<Cell> cells;
   };
 
+  Value() = default;
   static std::optional<FoundRecord> found_in(const Record& record);
 
   Instant created_at_{};

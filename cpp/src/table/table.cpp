@@ -431,7 +431,7 @@ template <class Holds>
 }
 
 void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-                            std::span<ChargeBits> crowded, MutexWait& wait) {
+                            std::span<Basis> bases, MutexWait& wait) {
   UninitialisedArray<KeyedCharge, kTogether> keyed_charges;
   std::uint64_t chosen = 0;
   std::size_t count = 0;
@@ -452,7 +452,7 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
       const std::size_t pairs = pairs_of(calls[i].charges);
       if (i == 0 || !have_same_time(calls[i], calls[i - 1])) readings = readings_of(calls[i]);
       prefetching.advance(first + own.size());
-      crowded[i] = decide(calls[i], own, readings, rows_of(rows, first_row, pairs));
+      bases[i].crowded = decide(calls[i], own, readings, rows_of(rows, first_row, pairs));
       times[i] = readings.now;
       sweeps_due += count_call(own) ? 1 : 0;
       first += own.size();
@@ -463,7 +463,7 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
 }
 
 void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-                   std::span<ChargeBits> crowded, MutexWait& wait) {
+                   std::span<Basis> bases, MutexWait& wait) {
   std::size_t first = 0;
   for (std::size_t i = 0; i < calls.size();) {
     const std::size_t count = count_together(calls.subspan(i));
@@ -471,9 +471,9 @@ void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Inst
     for (const Call& call : calls.subspan(i, count)) pairs += pairs_of(call.charges);
     const Rows own = rows_of(rows, first, pairs);
     if (count > 1) {
-      decide_together(calls.subspan(i, count), own, times.subspan(i), crowded.subspan(i), wait);
+      decide_together(calls.subspan(i, count), own, times.subspan(i), bases.subspan(i), wait);
     } else {
-      decide_one(calls[i], own, times[i], crowded[i], wait);
+      decide_one(calls[i], own, times[i], bases[i].crowded, wait);
     }
     first += pairs;
     i += count;

@@ -46,8 +46,8 @@ class Table {
       : state_(state), shards_(std::move(shards)) {}
 
   // The operations of a Store (store.hpp).
-  void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-              std::span<ChargeBits> crowded, MutexWait& wait);
+  void decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times, std::span<Basis> bases,
+              MutexWait& wait);
   void decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded, MutexWait& wait);
   void refund(const Call& call, std::span<const Receipt> receipts, Present* present, MutexWait& wait);
   void lock(const Call& call, Duration duration, MutexWait& wait);
@@ -80,7 +80,7 @@ class Table {
   /// Decides calls, of few charges in all and without a calendar, while their shards are locked: what they
   /// need is loaded from main memory at the same time.
   void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-                       std::span<ChargeBits> crowded, MutexWait& wait);
+                       std::span<Basis> bases, MutexWait& wait);
   void decide_several(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
                       MutexWait& wait);
   void decide_dated(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded, MutexWait& wait);

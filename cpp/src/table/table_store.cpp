@@ -17,16 +17,16 @@ void TableStore::check_sizes(std::size_t max_keys, std::size_t max_bytes, std::s
 }
 
 void TableStore::decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-                        std::span<ChargeBits> crowded, const Interrupted& interrupted) {
+                        std::span<Basis> bases, const Interrupted& interrupted) {
   if (calls.empty()) return;
   MutexWait wait(calls.front().timeout.value_or(timeout_), interrupted);
-  table().decide(calls, rows, times, crowded, wait);
+  table().decide(calls, rows, times, bases, wait);
 }
 
-void TableStore::decide_one(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
+void TableStore::decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
                             const Interrupted& interrupted) {
   MutexWait wait(call.timeout.value_or(timeout_), interrupted);
-  table().decide_one(call, rows, time, crowded, wait);
+  table().decide_one(call, rows, time, basis.crowded, wait);
 }
 
 void TableStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,

@@ -89,11 +89,12 @@ def _add(series: dict[Labels, Number], labels: Labels, number: Number) -> None:
         series[labels] = before + number
 
 
+_PLACES_OF_SOURCES = (("store", s.STORE), ("local", s.LOCAL), ("error", s.ERROR), ("refusal", s.REFUSAL))
 _Sample: TypeAlias = "tuple[d.Metric, Labels, Number]"
 
 
 def _of_limit(policy: str, limit: str, numbers: list[int]) -> Iterator[_Sample]:
-    for source, first in (("store", s.STORE), ("local", s.LOCAL), ("error", s.ERROR)):
+    for source, first in _PLACES_OF_SOURCES:
         for place, status in enumerate(s.STATUSES):
             count = numbers[first + place]
             if count or (source == "store" and status in ("allowed", "over")):

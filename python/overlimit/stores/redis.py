@@ -12,13 +12,19 @@ from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
-from overlimit._options import check_is_seconds, hash_tag_of, timeout_us_of, truth_of
+from overlimit._options import check_is_seconds, hash_tag_of, max_stale_us_of, timeout_us_of, truth_of
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.tls import TLS_DEFAULTS, load_openssl, refuse_tls_options, tls_options
 
-_KEY_DEFAULTS = {"timeout": 0.1, "prefix": "ol", "hash_tag": False, "hash_identifiers": False}
+_OWN_DEFAULTS = {
+    "timeout": 0.1,
+    "prefix": "ol",
+    "hash_tag": False,
+    "hash_identifiers": False,
+    "max_stale": None,
+}
 _IN_THE_URL = "url='redis://localhost:6379/0'"
-_OPTIONS = (*_KEY_DEFAULTS, *TLS_DEFAULTS)
+_OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS)
 
 
 class RedisStore(_core.RedisStore, Initialised):
@@ -45,6 +51,10 @@ class RedisStore(_core.RedisStore, Initialised):
         several slots, each slot decides its part.
     hash_identifiers
         Whether keys hold the SHA-256 of every identifier, not only of those longer than 256 bytes.
+    max_stale
+        For how many seconds, at most 60, this process refuses by itself what the server has refused, as long
+        as nothing but time can have changed; None or 0: never. Then a flood of refused calls costs the server
+        next to nothing, and somebody else's ``reset``, ``unlock`` or refund may be noticed so much later.
     ssl_ca_certs, ssl_ca_path, ssl_ca_data
         The CAs to trust instead of the system's: a PEM file, a directory as ``openssl rehash`` makes it, PEM
         text.
@@ -74,6 +84,7 @@ class RedisStore(_core.RedisStore, Initialised):
         prefix: str = "ol",
         hash_tag: bool | Literal["policy", "prefix"] = False,
         hash_identifiers: bool = False,
+        max_stale: float | None = None,
         ssl_ca_certs: str | os.PathLike[str] | None = None,
         ssl_ca_path: str | os.PathLike[str] | None = None,
         ssl_ca_data: str | None = None,
@@ -97,7 +108,7 @@ class RedisStore(_core.RedisStore, Initialised):
         else:
             refuse_tls_options(options)
         self._description = str(where)
-        self._shown = {name: options[name] for name in _KEY_DEFAULTS}
+        self._shown = {name: options[name] for name in _OWN_DEFAULTS}
         self._arguments = (url, keywords)
         hash_tag_word = hash_tag_of(options["hash_tag"])
         hashes = truth_of("hash_identifiers", options["hash_identifiers"])
@@ -108,6 +119,7 @@ class RedisStore(_core.RedisStore, Initialised):
             hash_tag=hash_tag_word,
             hash_identifiers=hashes,
             timeout_us=timeout_us_of(options["timeout"]),
+            max_stale_us=max_stale_us_of(options["max_stale"]),
         )
 
     @property
@@ -116,7 +128,7 @@ class RedisStore(_core.RedisStore, Initialised):
         return self._description
 
     def __repr__(self) -> str:
-        unusual = {name: value for name, value in self._shown.items() if value != _KEY_DEFAULTS[name]}
+        unusual = {name: value for name, value in self._shown.items() if value != _OWN_DEFAULTS[name]}
         options = [f"{name}={value!r}" for name, value in unusual.items()]
         return f"RedisStore({', '.join([repr(self._description), *options])})"
 

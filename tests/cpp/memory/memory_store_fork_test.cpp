@@ -67,7 +67,7 @@ class Asking {
   std::int64_t ask(std::string_view one, std::string_view other, Mode mode) {
     const std::array charges{Charge{&policy_, one}, Charge{&policy_, other}};
     const Call call{charges, mode, At(0), true};
-    store_.decide(std::span(&call, 1), columns_.rows(), std::span(&time_, 1), std::span(&crowded_, 1), {});
+    store_.decide(std::span(&call, 1), columns_.rows(), std::span(&time_, 1), std::span(&basis_, 1), {});
     return columns_.remaining[0];
   }
   void hit(int round) {
@@ -80,7 +80,7 @@ class Asking {
   const CompiledPolicy& policy_;
   testing::Columns columns_;
   Instant time_ = At(0);
-  ChargeBits crowded_ = 0;
+  Basis basis_;
 };
 
 class ForkedTables : public ::testing::Test {

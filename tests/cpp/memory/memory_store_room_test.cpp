@@ -54,12 +54,12 @@ TEST_F(FourKeys, AreToldApartFromCrowdedChargesByTheirPlaces) {
     std::array<Duration, 4> delay{};
     std::array<Receipt, 4> receipt{};
     Instant time{};
-    ChargeBits crowded = 0;
+    Basis basis;
     store.decide(calls,
                  {status.data(), remaining.data(), retry_after.data(), reset_after.data(), delay.data(),
                   receipt.data(), status.size()},
-                 {&time, 1}, {&crowded, 1}, {});
-    return crowded;
+                 {&time, 1}, {&basis, 1}, {});
+    return basis.crowded;
   };
   EXPECT_EQ(decided(), 0b1010U);
   EXPECT_EQ(store.crowded_calls(), 1U);

@@ -99,8 +99,8 @@ TEST_F(MemoryStores, DecideManyCallsAsTheyDecideEachAlone) {
   }
   Columns together(pairs);
   std::vector<Instant> times(calls.size());
-  std::vector<ChargeBits> crowded(calls.size());
-  store.decide(calls, together.rows(), times, crowded, {});
+  std::vector<Basis> bases(calls.size());
+  store.decide(calls, together.rows(), times, bases, {});
   MemoryStore alone;
   Columns one_by_one(0);
   for (const Call& call : calls) {

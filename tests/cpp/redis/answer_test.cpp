@@ -40,7 +40,7 @@ class Answers : public ::testing::Test {
   Instant read(const std::vector<Charge>& charges, const Reply& reply, Mode mode = Mode::consume) {
     columns = Columns(pairs_of(charges));
     DatedCall call({charges, mode}, At(0));
-    return read_answer(call, reply, columns.rows());
+    return read_answer(call, reply, columns.rows()).now;
   }
   void expect_script_error(const std::vector<Charge>& charges, const Reply& reply,
                            Mode mode = Mode::consume) {

@@ -284,11 +284,11 @@ TEST_F(SharedProcesses, EndAWaitThatIsInterrupted) {
   const auto charges = charges_of(policy, {"a"}, 1);
   testing::Columns columns(1);
   Instant time{};
-  ChargeBits crowded = 0;
+  Basis basis;
   const Call call{charges, Mode::consume, At(kNow), true};
   const Interrupted at_once = [] { return true; };
   const auto decide = [&](const Interrupted& interrupted) {
-    store.decide({&call, 1}, columns.rows(), {&time, 1}, {&crowded, 1}, interrupted);
+    store.decide({&call, 1}, columns.rows(), {&time, 1}, {&basis, 1}, interrupted);
   };
   EXPECT_THROW(decide(at_once), WaitInterrupted);
   EXPECT_THROW(decide(DontWait{}), WouldWait);
@@ -307,10 +307,10 @@ TEST_F(SharedProcesses, TakeOverTheLockOfOneThatDiedWhenTheyComeBack) {
   const auto charges = charges_of(policy, {"a"}, 1);
   testing::Columns columns(1);
   Instant time{};
-  ChargeBits crowded = 0;
+  Basis basis;
   const Call call{charges, Mode::consume, At(kNow), true};
   const Interrupted later = ComeBack{std::chrono::steady_clock::now() + std::chrono::hours(1)};
-  store.decide({&call, 1}, columns.rows(), {&time, 1}, {&crowded, 1}, later);
+  store.decide({&call, 1}, columns.rows(), {&time, 1}, {&basis, 1}, later);
   EXPECT_EQ(used("a"), 2);
 }
 

@@ -71,8 +71,8 @@ class TableClock : public ::testing::Test, public Clock {
     for (const Call& call : calls) pairs += pairs_of(call.charges);
     Columns columns(pairs);
     std::vector<Instant> times(calls.size());
-    std::vector<ChargeBits> crowded(calls.size());
-    table->decide(calls, columns.rows(), times, crowded, wait);
+    std::vector<Basis> bases(calls.size());
+    table->decide(calls, columns.rows(), times, bases, wait);
     receipts = columns.receipt;
     return times;
   }

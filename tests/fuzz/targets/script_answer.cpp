@@ -68,7 +68,7 @@ void read_script_answer(std::string_view input) {
   (void)redis::out_of_bounds(reply);
   try {
     DatedCall call({charges, mode}, At(0));
-    const Instant now = redis::read_answer(call, reply, columns.rows());
+    const Instant now = redis::read_answer(call, reply, columns.rows()).now;
     check(now >= 0 && now < kMaxTime, "an instant that a clock can read");
     check_rows(charges, columns);
   } catch (const ScriptError& error) {

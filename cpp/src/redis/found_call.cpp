@@ -1,0 +1,89 @@
+#include "redis/found_call.hpp"
+
+#include <algorithm>
+
+#include "redis/script_call.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+std::optional<Lock> lock_in(const FoundKey& key) {
+  const std::optional<FoundRecord> found = key.value->lock();
+  if (!found) return std::nullopt;
+  return remembered_lock(found->expires_at, found->header, key.now);
+}
+
+}  // namespace
+
+FoundCall::FoundCall(const Call& call, std::span<const FoundKey> keys) : call_(call), keys_(keys) {
+  examine_all();
+  settlement_ = settle(call_, [&](std::size_t k) { return verdicts_[k]; });
+}
+
+bool FoundCall::are_all_locked() const {
+  return std::ranges::all_of(verdicts_, [](Status each) { return each == Status::locked; });
+}
+
+bool FoundCall::writes() const {
+  if (!may_charge(call_)) return false;
+  for (std::size_t k = 0; k < call_.charges.size(); ++k) {
+    if (charges(k) || set_lock(k)) return true;
+  }
+  return false;
+}
+
+void FoundCall::show(std::span<const Instant> creations, const Rows& rows) const {
+  std::size_t row = 0;
+  for (std::size_t k = 0; k < call_.charges.size(); ++k) {
+    const bool is_charged = charges(k);
+    const std::optional<Lock> set = set_lock(k);
+    for (const CompiledLimit& each : call_.charges[k].policy->limits()) {
+      if (is_charged) {
+        fill_as_charged(each, k, creations.empty() ? Instant{} : creations[k], rows, row);
+      } else {
+        fill_refused(each.limit, pairs_[row], verdicts_[k], set ? set : locks_[k], keys_[k].now, rows, row);
+      }
+      ++row;
+    }
+  }
+}
+
+bool FoundCall::charges(std::size_t k) const {
+  const Charge& charge = call_.charges[k];
+  return cost_of(charge) > 0 && settlement_.charges(charge.role, verdicts_[k]);
+}
+
+std::optional<Lock> FoundCall::set_lock(std::size_t k) const {
+  return lock_after_refusal(settlement_, call_.charges[k], verdicts_[k], locks_[k], keys_[k].now);
+}
+
+void FoundCall::fill_as_charged(const CompiledLimit& each, std::size_t k, Instant created_at,
+                                const Rows& rows, std::size_t row) const {
+  const Charge& charge = call_.charges[k];
+  const ChargedPair written = overlimit::charge(each.limit, pairs_[row], cost_of(charge));
+  fill_charged(each.limit, written.state, keys_[k].now, created_at, rows, row);
+  if (!charges_unadmitted(charge.role)) return;
+  const std::optional<FoundRecord> found = keys_[k].value->find(each.tag);
+  fill_unadmitted(call_, charge, each.limit, found ? &*found : nullptr, pairs_[row], written, cost_of(charge),
+                  locks_[k], keys_[k].now, rows, row);
+}
+
+void FoundCall::examine_all() {
+  pairs_.reserve(pairs_of(call_.charges));
+  locks_.reserve(call_.charges.size());
+  verdicts_.reserve(call_.charges.size());
+  for (std::size_t k = 0; k < call_.charges.size(); ++k) {
+    const Charge& charge = call_.charges[k];
+    const auto& [value, now] = keys_[k];
+    locks_.push_back(lock_in(keys_[k]));
+    Status worst = locks_[k] && locks_[k]->holds(now) ? Status::locked : Status::ok;
+    for (const CompiledLimit& each : charge.policy->limits()) {
+      const std::optional<FoundRecord> found = value->find(each.tag);
+      pairs_.push_back(examine(each.limit, found ? &*found : nullptr, now, cost_of(charge), call_.patience));
+      worst = std::max(worst, pairs_.back().verdict.status);
+    }
+    verdicts_.push_back(worst);
+  }
+}
+
+}  // namespace overlimit::redis

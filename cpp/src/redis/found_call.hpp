@@ -1,0 +1,47 @@
+// A call on the values of its keys, as they were found: decided as the scripts do.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "overlimit/pair.hpp"
+#include "redis/value.hpp"
+
+namespace overlimit::redis {
+
+/// The value of a charge's key, and the instant at which that is decided.
+struct FoundKey {
+  const Value* value;
+  Instant now;
+};
+
+class FoundCall {
+ public:
+  /// A key per charge. Borrows both.
+  FoundCall(const Call& call, std::span<const FoundKey> keys);
+
+  [[nodiscard]] bool passes() const { return settlement_.passes; }
+  [[nodiscard]] bool are_all_locked() const;
+  /// Whether it charges or locks anything.
+  [[nodiscard]] bool writes() const;
+  /// Fills the rows, those of a peek as if it charged. `creations`: per charge when its key was created; none
+  /// if nothing was written.
+  void show(std::span<const Instant> creations, const Rows& rows) const;
+
+ private:
+  [[nodiscard]] bool charges(std::size_t k) const;
+  [[nodiscard]] std::optional<Lock> set_lock(std::size_t k) const;
+  void fill_as_charged(const CompiledLimit& each, std::size_t k, Instant created_at, const Rows& rows,
+                       std::size_t row) const;
+  void examine_all();
+
+  const Call& call_;
+  std::span<const FoundKey> keys_;
+  std::vector<ExaminedPair> pairs_;
+  std::vector<std::optional<Lock>> locks_;  // per charge, as far as remembered
+  std::vector<Status> verdicts_;            // per charge
+  Settlement settlement_;
+};
+
+}  // namespace overlimit::redis

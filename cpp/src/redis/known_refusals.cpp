@@ -1,0 +1,178 @@
+#include "redis/known_refusals.hpp"
+
+#include <algorithm>
+
+#include "redis/found_call.hpp"
+#include "redis/keys.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+/// Of this part of the time for which it is believed, nobody asks anew.
+constexpr std::int64_t kFreshQuarters = 3;
+
+bool has_penalty(const Call& call) {
+  return std::ranges::any_of(call.charges,
+                             [](const Charge& each) { return each.policy->penalty() != nullptr; });
+}
+
+/// The instants of the keys of one server are those of its clock, about which every key tells something.
+void agree(std::vector<FoundKey>& earliest, std::vector<FoundKey>& latest) {
+  const auto before = [](const FoundKey& one, const FoundKey& other) { return one.now < other.now; };
+  const Instant from = std::ranges::max_element(earliest, before)->now;
+  const Instant to = std::ranges::min_element(latest, before)->now;
+  for (FoundKey& key : earliest) key.now = from;
+  for (FoundKey& key : latest) key.now = to;
+}
+
+/// A call at instants that its keys' servers may be showing.
+class CallAt {
+ public:
+  CallAt(const Call& call, std::span<const FoundKey> keys)
+      : time_(std::ranges::max(keys, {}, &FoundKey::now).now), dated_(call, time_), keys_(keys) {}
+
+  [[nodiscard]] Instant time() const { return time_; }
+  /// Whether it is certainly refused, and nothing is written: its rows are filled then.
+  bool is_refused(const Rows& rows) const {
+    for (std::size_t k = 0; k < keys_.size(); ++k) {
+      if (!(*dated_).charges[k].policy->holds_at(keys_[k].now)) return false;
+    }
+    const FoundCall found(*dated_, keys_);
+    if (found.passes() || found.writes()) return false;
+    if (may_lock_ && !found.are_all_locked()) return false;
+    found.show({}, rows);
+    return true;
+  }
+  void set_may_lock(bool may_lock) { may_lock_ = may_lock; }
+
+ private:
+  Instant time_;
+  DatedCall dated_;
+  std::span<const FoundKey> keys_;
+  bool may_lock_ = false;
+};
+
+}  // namespace
+
+KnownRefusals::KnownRefusals(const Location& location, Options options)
+    : options_(std::move(options)),
+      is_cluster_(std::holds_alternative<ClusterLocation>(location)),
+      values_([location, this] {
+        auto values = KnownValues::of(location, options_.keys);
+        if (are_told()) values->want();
+        return std::make_unique<std::shared_ptr<KnownValues>>(std::move(values));
+      }) {
+  (void)*values_;
+}
+
+bool KnownRefusals::refuse(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  if (!are_told() || call.now || call.clock != nullptr) return false;
+  const Duration now = boot_time();
+  Known known;
+  if (!find_all(**values_, call, now, known) || asks_anew(known, now)) return false;
+  std::vector<FoundKey> earliest;
+  std::vector<FoundKey> latest;
+  for (const auto& each : known) {
+    earliest.push_back({&each->value, each->told.earliest(now)});
+    latest.push_back({&each->value, each->told.latest(now)});
+  }
+  if (have_same_clock()) agree(earliest, latest);
+  if (earliest.front().now > latest.front().now) return false;  // somebody has set the clock
+  const bool may_lock = call.mode == Mode::consume && has_penalty(call);
+  for (const std::span<const FoundKey> keys : {std::span(latest), std::span(earliest)}) {
+    CallAt at(call, keys);
+    at.set_may_lock(may_lock);
+    if (!at.is_refused(rows)) return false;
+    time = at.time();
+  }
+  basis.source = Source::refusal;
+  return true;
+}
+
+void KnownRefusals::change_unheard(std::span<const std::string> keys) {
+  KnownValues* const values = wanted();
+  if (values == nullptr) return;
+  const Duration changed_at = boot_time() + options_.timeout;
+  for (const std::string& key : keys) values->change_unheard(key, changed_at);
+}
+
+bool KnownRefusals::find_all(KnownValues& values, const Call& call, Duration now, Known& known) const {
+  for (const Charge& charge : call.charges) {
+    auto found = values.find(key_of(options_.keys, charge.policy->name(), charge.identifier));
+    if (found == nullptr || now - found->told.asked_at >= options_.max_stale) return false;
+    known.push_back(std::move(found));
+  }
+  return true;
+}
+
+bool KnownRefusals::asks_anew(const Known& known, Duration now) const {
+  return std::ranges::any_of(known, [&](const auto& each) {
+    const bool is_fresh = 4 * (now - each->told.asked_at) < kFreshQuarters * options_.max_stale;
+    return !is_fresh && each->take_turn(now, options_.timeout);
+  });
+}
+
+Telling::Telling(KnownRefusals& refusals, std::span<const std::string> keys)
+    : values_(refusals.wanted()), max_stale_(refusals.max_stale()), keys_(keys) {
+  if (values_ == nullptr) return;
+  for (const std::string& key : keys_) changes_.push_back(values_->changes(key));
+  asked_at_ = boot_time();
+}
+
+void Telling::tell(const Call& call, const Answer& answer, const Rows& rows, bool of_all) {
+  if (values_ == nullptr) return;
+  const Duration answered_at = boot_time();
+  const bool is_found = !answer.found.empty() && !answer.is_written && !call.now;
+  const auto is_ok = [](Status each) { return each == Status::ok; };
+  if (is_found && (of_all || !std::all_of(rows.status, rows.status + pairs_of(call.charges), is_ok))) {
+    tell_found(answer, answered_at);
+  } else if (answer.found.empty() && !call.now) {
+    tell_charged(call, answer, rows, answered_at);
+  } else {
+    for (const std::string& key : keys_) values_->change(key);
+  }
+}
+
+void Telling::tell_found(const Answer& answer, Duration answered_at) {
+  for (std::size_t k = 0; k < keys_.size(); ++k) {
+    keep(k, answer.found[k], answer.now, answered_at, changes_[k]);
+  }
+}
+
+// A key of which nothing is known has refused nobody, so nothing need be known of it.
+void Telling::tell_charged(const Call& call, const Answer& answer, const Rows& rows, Duration answered_at) {
+  std::size_t row = 0;
+  for (std::size_t k = 0; k < keys_.size(); ++k) {
+    const Charge& charge = call.charges[k];
+    const std::span receipts(rows.receipt + row, charge.policy->size());
+    row += receipts.size();
+    const auto known = values_->find(keys_[k]);
+    std::optional<Value> charged;
+    if (known != nullptr) charged = known->value.after_charge(charge, answer.now, receipts);
+    values_->change(keys_[k]);
+    if (charged) keep(k, *std::move(charged), answer.now, answered_at, values_->changes(keys_[k]));
+  }
+}
+
+void Telling::keep(std::size_t k, Value value, Instant shown, Duration answered_at, std::uint32_t changes) {
+  if (max_stale_ == Duration{}) return;
+  values_->keep(keys_[k], std::move(value), {shown, asked_at_, answered_at}, asked_at_ + max_stale_, changes);
+}
+
+Changing::Changing(KnownRefusals& refusals, std::vector<std::string> keys)
+    : values_(refusals.wanted()), keys_(std::move(keys)) {
+  change();
+}
+
+void Changing::change() const {
+  if (values_ == nullptr) return;
+  for (const std::string& key : keys_) values_->change(key);
+}
+
+ChangingAll::ChangingAll(KnownRefusals& refusals) : values_(refusals.wanted()) { change(); }
+
+void ChangingAll::change() const {
+  if (values_ != nullptr) values_->change_all();
+}
+
+}  // namespace overlimit::redis

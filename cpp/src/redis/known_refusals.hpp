@@ -1,0 +1,101 @@
+// Calls that are refused by what this process was told lately, and how it is told (docs/semantics.md: refusals
+// that cost nothing).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "overlimit/call.hpp"
+#include "overlimit/redis_location.hpp"
+#include "overlimit/redis_store.hpp"
+#include "redis/answer.hpp"
+#include "redis/known_values.hpp"
+#include "redis/transport/per_process.hpp"
+
+namespace overlimit::redis {
+
+/// Of one store. Thread-safe.
+class KnownRefusals {
+ public:
+  struct Options {
+    RedisStore::Keys keys;
+    Duration max_stale;  ///< how long what was told is believed; 0: not at all
+    Duration timeout;    ///< of who asks anew
+  };
+
+  KnownRefusals(const Location& location, Options options);
+
+  /// Whether this process refuses a call by itself; then its rows, time and basis are set.
+  bool refuse(const Call& call, const Rows& rows, Instant& time, Basis& basis);
+
+  [[nodiscard]] bool are_told() const { return options_.max_stale > Duration{}; }
+  [[nodiscard]] Duration max_stale() const { return options_.max_stale; }
+  /// Notes that this process has sent what changes these keys, and will not hear of it.
+  void change_unheard(std::span<const std::string> keys);
+  /// nullptr if nobody in this process wants to know.
+  [[nodiscard]] KnownValues* wanted() {
+    KnownValues& values = **values_;
+    return values.are_wanted() ? &values : nullptr;
+  }
+
+ private:
+  using Known = std::vector<std::shared_ptr<const KnownValue>>;
+
+  bool find_all(KnownValues& values, const Call& call, Duration now, Known& known) const;
+  [[nodiscard]] bool asks_anew(const Known& known, Duration now) const;
+  [[nodiscard]] bool have_same_clock() const { return !is_cluster_; }
+
+  const Options options_;
+  const bool is_cluster_;
+  transport::PerProcess<std::shared_ptr<KnownValues>> values_;
+};
+
+/// Tells what the reply to one command says of its keys. To be made before the command is sent.
+class Telling {
+ public:
+  /// Borrows the keys.
+  Telling(KnownRefusals& refusals, std::span<const std::string> keys);
+  /// Values of calls that are not refused are told too if `of_all`.
+  void tell(const Call& call, const Answer& answer, const Rows& rows, bool of_all);
+
+ private:
+  void tell_found(const Answer& answer, Duration answered_at);
+  void tell_charged(const Call& call, const Answer& answer, const Rows& rows, Duration answered_at);
+  void keep(std::size_t k, Value value, Instant shown, Duration answered_at, std::uint32_t changes);
+
+  KnownValues* values_;
+  Duration max_stale_;
+  std::span<const std::string> keys_;
+  Duration asked_at_{};
+  std::vector<std::uint32_t> changes_;  // per key, before it was asked for
+};
+
+/// As long as it lives, a command may be changing these keys: what is known of them, or being told, is
+/// forgotten at both ends.
+class Changing : NonCopyable {
+ public:
+  Changing(KnownRefusals& refusals, std::vector<std::string> keys);
+  ~Changing() { change(); }
+
+ private:
+  void change() const;
+
+  KnownValues* values_;
+  std::vector<std::string> keys_;
+};
+
+/// The same of all keys.
+class ChangingAll : NonCopyable {
+ public:
+  explicit ChangingAll(KnownRefusals& refusals);
+  ~ChangingAll() { change(); }
+
+ private:
+  void change() const;
+
+  KnownValues* values_;
+};
+
+}  // namespace overlimit::redis

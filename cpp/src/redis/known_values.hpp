@@ -1,0 +1,93 @@
+// What this process was told of keys, so that it need not ask again (docs/semantics.md: refusals that cost
+// nothing).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "overlimit/forks.hpp"
+#include "overlimit/redis_location.hpp"
+#include "overlimit/redis_store.hpp"
+#include "redis/server_reading.hpp"
+#include "redis/value.hpp"
+
+namespace overlimit::redis {
+
+/// A key's value as this process was last told of it.
+class KnownValue : NonCopyable {
+ public:
+  KnownValue(Value value, const ServerReading& told, Duration forgotten_at)
+      : value(std::move(value)), told(told), forgotten_at(forgotten_at) {}
+
+  /// Whether it is the caller's turn to ask anew while it is still believed; others have one after `turn`.
+  [[nodiscard]] bool take_turn(Duration now, Duration turn) const;
+
+  const Value value;
+  const ServerReading told;
+  const Duration forgotten_at;  ///< boot time, as all below
+
+ private:
+  mutable std::atomic<std::int64_t> next_turn_{0};
+};
+
+/// The values of one place that this process knows. Thread-safe.
+class KnownValues : NonCopyable {
+ public:
+  static constexpr std::size_t kMostKeys = 4096;
+  static constexpr std::size_t kMostBytesOfKey = 4096;
+  static constexpr std::size_t kMostBytes = 4 << 20;
+
+  /// Those of this process that stores share which keep the same keys in the same place.
+  static std::shared_ptr<KnownValues> of(const Location& location, const RedisStore::Keys& keys);
+
+  /// Whether anybody wants to know; otherwise nobody need tell.
+  [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }
+  void want() { are_wanted_.store(true, std::memory_order_relaxed); }
+
+  /// What is known of a key, or nullptr.
+  [[nodiscard]] std::shared_ptr<const KnownValue> find(std::string_view key);
+
+  /// How often this process has changed a key, or another one, by now.
+  [[nodiscard]] std::uint32_t changes(std::string_view key) const { return place_of(key).changes.load(); }
+  /// Keeps what a request told, unless the key was changed since this count of changes.
+  void keep(std::string key, Value value, const ServerReading& told, Duration forgotten_at,
+            std::uint32_t changes);
+  /// Forgets a key that this process changes, and what it is being told of it.
+  void change(std::string_view key);
+  /// The same when nobody hears whether it has changed: at this boot time it has.
+  void change_unheard(std::string_view key, Duration changed_at);
+  void change_all();
+
+ private:
+  struct Place {
+    std::atomic<std::uint32_t> changes{0};
+    std::atomic<std::int64_t> changed_at{0};  // boot time in microseconds
+  };
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  };
+  using Values = std::unordered_map<std::string, std::shared_ptr<const KnownValue>, Hash, std::equal_to<>>;
+
+  // Keys that share a place are taken to change together.
+  static constexpr std::size_t kPlaces = 1024;
+  [[nodiscard]] const Place& place_of(std::string_view key) const { return places_[Hash()(key) % kPlaces]; }
+  [[nodiscard]] Place& place_of(std::string_view key) { return places_[Hash()(key) % kPlaces]; }
+  void forget(Values::iterator known);
+  void forget_old();
+
+  std::atomic<bool> are_wanted_{false};
+  std::array<Place, kPlaces> places_;
+  ForkSafeMutex mutex_;
+  Values values_;          // guarded by mutex_, as all below
+  std::size_t bytes_ = 0;  // of their values
+  Duration looked_at_{};   // for old ones
+};
+
+}  // namespace overlimit::redis
