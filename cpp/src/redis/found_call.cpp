@@ -15,13 +15,30 @@ std::optional<Lock> lock_in(const FoundKey& key) {
 
 }  // namespace
 
-FoundCall::FoundCall(const Call& call, std::span<const FoundKey> keys) : call_(call), keys_(keys) {
+FoundCall::FoundCall(const Call& call, std::span<const FoundKey> keys, std::pmr::memory_resource* memory)
+    : call_(call), keys_(keys), pairs_(memory), locks_(memory), verdicts_(memory) {
   examine_all();
   settlement_ = settle(call_, [&](std::size_t k) { return verdicts_[k]; });
 }
 
 bool FoundCall::are_all_locked() const {
   return std::ranges::all_of(verdicts_, [](Status each) { return each == Status::locked; });
+}
+
+// What they tell a caller to wait is exact.
+bool FoundCall::still_refuses(std::span<const FoundKey> later) const {
+  std::size_t row = 0;
+  for (std::size_t k = 0; k < call_.charges.size(); ++k) {
+    const Charge& charge = call_.charges[k];
+    const auto refuses = [&](const ExaminedPair& pair) {
+      return pair.verdict.status == Status::never || pair.now + pair.verdict.retry_after > later[k].now;
+    };
+    const std::span pairs = std::span(pairs_).subspan(row, charge.policy->size());
+    row += pairs.size();
+    if (charge.role != Role::enforce) continue;
+    if ((locks_[k] && locks_[k]->holds(later[k].now)) || std::ranges::any_of(pairs, refuses)) return true;
+  }
+  return false;
 }
 
 bool FoundCall::writes() const {

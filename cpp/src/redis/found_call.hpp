@@ -1,6 +1,7 @@
 // A call on the values of its keys, as they were found: decided as the scripts do.
 #pragma once
 
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,11 +19,15 @@ struct FoundKey {
 
 class FoundCall {
  public:
-  /// A key per charge. Borrows both.
-  FoundCall(const Call& call, std::span<const FoundKey> keys);
+  /// A key per charge. Borrows all.
+  FoundCall(const Call& call, std::span<const FoundKey> keys,
+            std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
   [[nodiscard]] bool passes() const { return settlement_.passes; }
   [[nodiscard]] bool are_all_locked() const;
+  /// Whether an enforced charge that does not pass still does not at the later instants of these keys, if
+  /// nothing is written meanwhile.
+  [[nodiscard]] bool still_refuses(std::span<const FoundKey> later) const;
   /// Whether it charges or locks anything.
   [[nodiscard]] bool writes() const;
   /// Fills the rows, those of a peek as if it charged. `creations`: per charge when its key was created; none
@@ -38,9 +43,9 @@ class FoundCall {
 
   const Call& call_;
   std::span<const FoundKey> keys_;
-  std::vector<ExaminedPair> pairs_;
-  std::vector<std::optional<Lock>> locks_;  // per charge, as far as remembered
-  std::vector<Status> verdicts_;            // per charge
+  std::pmr::vector<ExaminedPair> pairs_;
+  std::pmr::vector<std::optional<Lock>> locks_;  // per charge, as far as remembered
+  std::pmr::vector<Status> verdicts_;            // per charge
   Settlement settlement_;
 };
 

@@ -10,9 +10,11 @@ std::string start_of(const RedisStore::Keys& keys, std::string_view policy, std:
   std::string start;
   start.reserve(keys.prefix.size() + policy.size() + more + 4);
   if (keys.hash_tag != HashTag::none) start += '{';
-  start.append(keys.prefix).append(1, kFormatVersion);
+  start += keys.prefix;
+  start += kFormatVersion;
   if (keys.hash_tag == HashTag::prefix) start += '}';
-  start.append(1, ':').append(policy);
+  start += ':';
+  start += policy;
   if (keys.hash_tag == HashTag::policy) start += '}';
   return start;
 }
@@ -22,8 +24,9 @@ std::string start_of(const RedisStore::Keys& keys, std::string_view policy, std:
 std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier) {
   std::string key = start_of(keys, policy, 1 + identifier.size());
   const bool is_hashed = keys.hash_identifiers || identifier.size() > kMaxPlainIdentifier;
-  if (is_hashed) return key.append(1, '#').append(sha256_hex(identifier));
-  return key.append(1, ':').append(identifier);
+  key += is_hashed ? '#' : ':';
+  if (is_hashed) return key += sha256_hex(identifier);
+  return key += identifier;
 }
 
 std::array<std::string, 2> patterns_of(const RedisStore::Keys& keys, std::string_view policy) {

@@ -1,6 +1,7 @@
 #include "redis/known_refusals.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "redis/found_call.hpp"
 #include "redis/keys.hpp"
@@ -11,16 +12,12 @@ namespace {
 /// Of this part of the time for which it is believed, nobody asks anew.
 constexpr std::int64_t kFreshQuarters = 3;
 
-bool has_penalty(const Call& call) {
-  return std::ranges::any_of(call.charges,
-                             [](const Charge& each) { return each.policy->penalty() != nullptr; });
-}
+using Keys = std::pmr::vector<FoundKey>;
 
 /// The instants of the keys of one server are those of its clock, about which every key tells something.
-void agree(std::vector<FoundKey>& earliest, std::vector<FoundKey>& latest) {
-  const auto before = [](const FoundKey& one, const FoundKey& other) { return one.now < other.now; };
-  const Instant from = std::ranges::max_element(earliest, before)->now;
-  const Instant to = std::ranges::min_element(latest, before)->now;
+void agree(Keys& earliest, Keys& latest) {
+  const Instant from = std::ranges::max(earliest, {}, &FoundKey::now).now;
+  const Instant to = std::ranges::min(latest, {}, &FoundKey::now).now;
   for (FoundKey& key : earliest) key.now = from;
   for (FoundKey& key : latest) key.now = to;
 }
@@ -28,29 +25,53 @@ void agree(std::vector<FoundKey>& earliest, std::vector<FoundKey>& latest) {
 /// A call at instants that its keys' servers may be showing.
 class CallAt {
  public:
-  CallAt(const Call& call, std::span<const FoundKey> keys)
-      : time_(std::ranges::max(keys, {}, &FoundKey::now).now), dated_(call, time_), keys_(keys) {}
+  CallAt(const Call& call, const Keys& keys)
+      : call_(call),
+        time_(std::ranges::max(keys, {}, &FoundKey::now).now),
+        dated_(call, time_),
+        keys_(keys),
+        found_(*dated_, keys, keys.get_allocator().resource()) {}
 
   [[nodiscard]] Instant time() const { return time_; }
-  /// Whether it is certainly refused, and nothing is written: its rows are filled then.
-  bool is_refused(const Rows& rows) const {
-    for (std::size_t k = 0; k < keys_.size(); ++k) {
-      if (!(*dated_).charges[k].policy->holds_at(keys_[k].now)) return false;
-    }
-    const FoundCall found(*dated_, keys_);
-    if (found.passes() || found.writes()) return false;
-    if (may_lock_ && !found.are_all_locked()) return false;
-    found.show({}, rows);
-    return true;
+  /// Whether it is refused, and nothing is written.
+  [[nodiscard]] bool is_refused() const {
+    if (found_.passes() || !holds(keys_) || found_.writes()) return false;
+    return !locks_ || found_.are_all_locked();
   }
-  void set_may_lock(bool may_lock) { may_lock_ = may_lock; }
+  /// The same at later instants, of what is refused now. Where a refusal may write, it is judged anew.
+  [[nodiscard]] bool is_refused_until(const Keys& later) const {
+    if (locks_ || has(Role::on_refusal)) return CallAt(call_, later).is_refused();
+    return holds(later) && found_.still_refuses(later);
+  }
+  void show(const Rows& rows) const { found_.show({}, rows); }
 
  private:
+  /// Whether the policies are as they are at the instant of each key.
+  [[nodiscard]] bool holds(const Keys& keys) const {
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+      if (!(*dated_).charges[k].policy->holds_at(keys[k].now)) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] bool has(Role role) const {
+    return std::ranges::any_of((*dated_).charges, [role](const Charge& each) { return each.role == role; });
+  }
+  [[nodiscard]] bool may_lock() const {
+    return (*dated_).mode == Mode::consume && std::ranges::any_of((*dated_).charges, [](const Charge& each) {
+             return each.policy->penalty() != nullptr;
+           });
+  }
+
+  const Call& call_;
   Instant time_;
   DatedCall dated_;
-  std::span<const FoundKey> keys_;
-  bool may_lock_ = false;
+  const Keys& keys_;
+  FoundCall found_;
+  bool locks_ = may_lock();
 };
+
+/// Room on the stack for calls with few identifiers and limits.
+constexpr std::size_t kUsualRoom = 4096;
 
 }  // namespace
 
@@ -67,24 +88,23 @@ KnownRefusals::KnownRefusals(const Location& location, Options options)
 
 bool KnownRefusals::refuse(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
   if (!are_told() || call.now || call.clock != nullptr) return false;
+  std::array<std::byte, kUsualRoom> room;
+  std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
   const Duration now = boot_time();
-  Known known;
+  Known known(&memory);
   if (!find_all(**values_, call, now, known) || asks_anew(known, now)) return false;
-  std::vector<FoundKey> earliest;
-  std::vector<FoundKey> latest;
-  for (const auto& each : known) {
-    earliest.push_back({&each->value, each->told.earliest(now)});
-    latest.push_back({&each->value, each->told.latest(now)});
+  Keys earliest(known.size(), &memory);
+  Keys latest(known.size(), &memory);
+  for (std::size_t k = 0; k < known.size(); ++k) {
+    earliest[k] = {&known[k]->value, known[k]->told.earliest(now)};
+    latest[k] = {&known[k]->value, known[k]->told.latest(now)};
   }
   if (have_same_clock()) agree(earliest, latest);
   if (earliest.front().now > latest.front().now) return false;  // somebody has set the clock
-  const bool may_lock = call.mode == Mode::consume && has_penalty(call);
-  for (const std::span<const FoundKey> keys : {std::span(latest), std::span(earliest)}) {
-    CallAt at(call, keys);
-    at.set_may_lock(may_lock);
-    if (!at.is_refused(rows)) return false;
-    time = at.time();
-  }
+  const CallAt at_earliest(call, earliest);
+  if (!at_earliest.is_refused() || !at_earliest.is_refused_until(latest)) return false;
+  at_earliest.show(rows);
+  time = at_earliest.time();
   basis.source = Source::refusal;
   return true;
 }
@@ -97,6 +117,7 @@ void KnownRefusals::change_unheard(std::span<const std::string> keys) {
 }
 
 bool KnownRefusals::find_all(KnownValues& values, const Call& call, Duration now, Known& known) const {
+  known.reserve(call.charges.size());
   for (const Charge& charge : call.charges) {
     auto found = values.find(key_of(options_.keys, charge.policy->name(), charge.identifier));
     if (found == nullptr || now - found->told.asked_at >= options_.max_stale) return false;

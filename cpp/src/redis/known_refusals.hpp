@@ -1,8 +1,9 @@
-// Calls that are refused by what this process was told lately, and how it is told (docs/semantics.md: refusals
-// that cost nothing).
+// Calls that are refused by what this process was told lately, and how it is told (docs/semantics.md:
+// refusals that cost nothing).
 #pragma once
 
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,7 +42,7 @@ class KnownRefusals {
   }
 
  private:
-  using Known = std::vector<std::shared_ptr<const KnownValue>>;
+  using Known = std::pmr::vector<std::shared_ptr<const KnownValue>>;
 
   bool find_all(KnownValues& values, const Call& call, Duration now, Known& known) const;
   [[nodiscard]] bool asks_anew(const Known& known, Duration now) const;

@@ -19,8 +19,9 @@ inline Duration boot_time() {
   return Duration(reading.tv_sec * 1'000'000 + reading.tv_nsec / 1'000);
 }
 
-/// What a server's clock showed between two instants of ours. As long as nobody sets that clock, and its speed
-/// and ours differ by an eighth at most, it shows at any later boot time something from earliest() to latest().
+/// What a server's clock showed between two instants of ours. As long as nobody sets that clock, and its
+/// speed and ours differ by an eighth at most, it shows at any later boot time something from earliest() to
+/// latest().
 struct ServerReading {
   Instant shown;
   Duration asked_at;     ///< boot time before the request was sent
