@@ -26,6 +26,8 @@ def test_a_new_limiter_has_counted_nothing(store):
         "timeouts": 0,
         "local": 0,
         "crowded": 0,
+        "refusals": 0,
+        "asked": 0,
         "breaker": "closed",
     }
     assert set(latency.values()) == {0}
