@@ -69,7 +69,6 @@ class RedisStore final : public Store {
 
  private:
   struct Impl;
-  class ManyCalls;
   std::unique_ptr<Impl> impl_;
 };
 

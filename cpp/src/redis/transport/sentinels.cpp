@@ -238,6 +238,10 @@ class Sentinels final : public Topology {
     confirm();
   }
 
+  void send(std::string_view command, std::optional<protocol::Slot> /*slot*/, const Wait& wait) override {
+    if (const Master known = known_master(); known.node) known.node->send(command, wait);
+  }
+
   void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) override {
     const Master shown = master(wait);
     visit([this, &shown](std::string_view command, const Wait& each) {

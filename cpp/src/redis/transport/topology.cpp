@@ -32,6 +32,10 @@ class SingleServer final : public Topology {
     node_->call_many(plain_commands(commands), replies, wait);
   }
 
+  void send(std::string_view command, std::optional<protocol::Slot> /*slot*/, const Wait& wait) override {
+    node_->send(command, wait);
+  }
+
   void for_each_server(const std::function<void(const Server&)>& visit, const Wait& /*wait*/) override {
     visit([this](std::string_view command, const Wait& wait) { return call(command, {}, wait); });
   }

@@ -40,8 +40,8 @@ class Topology {
                          std::span<const std::optional<protocol::Slot>> slots,
                          std::span<std::optional<protocol::Reply>> replies, const Wait& wait) = 0;
 
-  /// Sends a command of a slot for whose reply nobody waits, unless no connection is open.
-  virtual void send(std::string_view /*command*/, protocol::Slot /*slot*/, const Wait& /*wait*/) {}
+  /// Sends a command for whose reply nobody waits, unless no connection is open.
+  virtual void send(std::string_view command, std::optional<protocol::Slot> slot, const Wait& wait) = 0;
 
   /// Visits all servers that hold keys of their own. The first failure is thrown at the end.
   virtual void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) = 0;

@@ -1,4 +1,4 @@
-#include "redis/known_values.hpp"
+#include "redis/knowledge/known_values.hpp"
 
 #include <mutex>
 #include <tuple>

@@ -1,4 +1,4 @@
-#include "redis/known_refusals.hpp"
+#include "redis/knowledge/known_refusals.hpp"
 
 #include <algorithm>
 #include <array>

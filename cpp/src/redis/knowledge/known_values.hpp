@@ -14,7 +14,7 @@
 #include "overlimit/forks.hpp"
 #include "overlimit/redis_location.hpp"
 #include "overlimit/redis_store.hpp"
-#include "redis/server_reading.hpp"
+#include "redis/knowledge/server_reading.hpp"
 #include "redis/value.hpp"
 
 namespace overlimit::redis {
@@ -22,8 +22,8 @@ namespace overlimit::redis {
 /// A key's value as this process was last told of it.
 class KnownValue : NonCopyable {
  public:
-  KnownValue(Value value, const ServerReading& told, Duration forgotten_at)
-      : value(std::move(value)), told(told), forgotten_at(forgotten_at) {}
+  KnownValue(Value bytes, const ServerReading& reading, Duration until)
+      : value(std::move(bytes)), told(reading), forgotten_at(until) {}
 
   /// Whether it is the caller's turn to ask anew while it is still believed; others have one after `turn`.
   [[nodiscard]] bool take_turn(Duration now, Duration turn) const;

@@ -12,7 +12,7 @@
 #include "overlimit/redis_location.hpp"
 #include "overlimit/redis_store.hpp"
 #include "redis/answer.hpp"
-#include "redis/known_values.hpp"
+#include "redis/knowledge/known_values.hpp"
 #include "redis/transport/per_process.hpp"
 
 namespace overlimit::redis {

@@ -1,0 +1,84 @@
+// The calls of one store: what is decided here, what is asked of the servers, and what is given back.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "overlimit/redis_store.hpp"
+#include "overlimit/store.hpp"
+#include "redis/keys.hpp"
+#include "redis/knowledge/known_refusals.hpp"
+#include "redis/script.hpp"
+#include "redis/script_call.hpp"
+#include "redis/servers.hpp"
+#include "redis/split_call.hpp"
+
+namespace overlimit::redis {
+
+/// The call at the instant that its clock reads now. The server reads its own.
+inline Call with_reading(Call call) {
+  call.now = call.reading();
+  return call;
+}
+
+/// An instant that no call has.
+inline constexpr Instant kUnasked{-1};
+
+/// Thread-safe. Throws as Store does.
+class Calls {
+ public:
+  using Slot = protocol::Slot;
+  using Wait = transport::Wait;
+
+  Calls(Location location, const RedisStore::Options& options);
+
+  /// Whether a call was decided by what this process knows; then its rows, time and basis are set.
+  bool decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+    return known_.refuse(call, rows, time, basis);
+  }
+  /// Asks the servers, and returns when it was decided.
+  Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
+  void decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
+                   std::span<Basis> bases, const Wait& wait);
+  void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
+                 const Interrupted& interrupted);
+  /// Locks the identifiers of a call, or with a duration of 0 unlocks them.
+  void lock(const Call& call, Duration duration, const Interrupted& interrupted);
+  void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
+             const Interrupted& interrupted);
+  void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted);
+
+  [[nodiscard]] Servers& servers() { return servers_; }
+  [[nodiscard]] KnownRefusals& known() { return known_; }
+  [[nodiscard]] ScriptCall script_call(const Call& call) const {
+    return redis::script_call(call, keys_, scripts_);
+  }
+  [[nodiscard]] std::string key_of(const Charge& charge) const {
+    return redis::key_of(keys_, charge.policy->name(), charge.identifier);
+  }
+
+ private:
+  [[nodiscard]] bool are_tagged_alike(std::span<const Charge> charges) const;
+  [[nodiscard]] std::vector<Slot> slots_across(std::span<const Charge> charges);
+  Instant decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
+  Instant decide_across(const Call& call, std::span<const Slot> slots, const Rows& rows, Basis& basis,
+                        const Wait& wait);
+  void ask(SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times, Basis& basis,
+           const Wait& wait);
+  bool take_back(SplitCall& split, Basis& basis, const Wait& wait);
+  void follow(const ScriptCall& refund, const Wait& wait);
+  void give_back_in_slot(const Call& call, std::span<const Receipt> receipts, Present* present,
+                         const Interrupted& interrupted);
+  void give_back_across(const Call& call, std::span<const Slot> slots, std::span<const Receipt> receipts,
+                        Present* present, const Interrupted& interrupted);
+
+  const RedisStore::Keys keys_;
+  Servers servers_;
+  KnownRefusals known_;
+  const Scripts scripts_;
+  RecentRefusals refusals_;
+};
+
+}  // namespace overlimit::redis
