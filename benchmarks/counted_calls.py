@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
+from struct import pack
 
 from overlimit import (
     FixedWindow,
@@ -19,8 +20,11 @@ from overlimit import (
     RedisStore,
     SharedMemoryStore,
     SlidingLog,
+    SlidingWindow,
     TokenBucket,
 )
+from overlimit.limits import Limit
+from overlimit.redis_scripts import script_for
 
 ONE_LIMIT = "1000000/day"
 THREE_LIMITS = "1000000/hour; 2000000/day; 5000000/week"
@@ -154,6 +158,24 @@ def hits_of_full_log(store: RedisStore) -> Case:
     return hit_full_log
 
 
+def leases(url: str, name: str, limit: Limit, wanted: int) -> Case:
+    """Return leases that get all they want, by the server's clock; a life is so short that the holds of some have passed."""
+    import redis
+
+    client = redis.Redis.from_url(url)
+    script = script_for([limit], "lease")
+    sha1 = client.script_load(script.text)
+    head = pack("<6q", -1, 1_000, 2**63 - 1, 1, wanted, 100_000)
+    arguments = head + script.arguments[0][len(head) :]
+
+    def lease(times: int) -> None:
+        for _ in repeat(None, times):
+            if client.evalsha(sha1, 1, name, arguments)[9] != wanted:
+                raise AssertionError("what was granted is not what was wanted")
+
+    return lease
+
+
 def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
     store = RedisStore(url, timeout=30.0)
 
@@ -169,6 +191,8 @@ def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
     two = hits(limited("two", THREE_LONG_LIMITS), "user:1", "ip:203.0.113.7")
     yield "a script in Redis: three limits, two identifiers", two
     yield "a script in Redis: a refusal, one limit", hits(limited("refusing", "1/day"), "user:1")
+    yield "a lease in Redis: one limit", leases(url, "leased", SlidingWindow(1_000_000, 86_400), 9)
+    yield "a lease in Redis: one token bucket", leases(url, "held", bucket, 9)
     yield "a script in Redis: a log of twenty entries", hits_of_full_log(store)
 
 

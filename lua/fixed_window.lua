@@ -18,7 +18,7 @@ if not start or instant >= finish then
   end
   count = 0
 end
-admits = cost <= limit - count or always
+admits = needed <= limit - count or always
 count = count + cost
 if count >= EXACT then count = EXACT - 1 end
 a, b, c = start, finish, count

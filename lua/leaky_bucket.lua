@@ -10,12 +10,12 @@ else
   refunded = 0
 end
 if not start or rate == 0 or count <= 0 then start, count = instant, 0 end
-admits = count <= capacity + rate - cost or always
+admits = count <= capacity + rate - needed or always
 if admits then
   count = count + cost
   if count >= EXACT then count = EXACT - 1 end
   local gone = rate > 0 and math.min(start + math.ceil(count / rate) * period, EXACT - 1) or start
-  admits = always or count <= rate or gone - period - instant <= patience
+  admits = always or count + needed - cost <= rate or gone - period - instant <= patience
   a, b, c = start, count, refunded
   expiry = gone
   if refunded > 0 and refunded < EXACT - 1 and expires > gone then expiry = expires end

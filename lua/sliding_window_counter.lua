@@ -9,7 +9,7 @@ elseif window > start then
   previous, current = current, 0
 end
 local weight = previous * (period - (instant - window)) / period + current
-admits = cost <= limit and weight + cost <= limit or always
+admits = needed <= limit and weight + needed <= limit or always
 current = current + cost
 if current >= EXACT then current = EXACT - 1 end
 a, b, c = window, previous, current

@@ -1,21 +1,30 @@
 -- Token bucket. numbers: burst, debt, units per token, refill (units that come back), every (how often), start.
--- state: units used at `last`, last, and what refunds have given back, counted on from the units per token of that time.
--- cells: where these two differ, a note of the units, as (0, -units).
+-- state: units used at `last`, last, and what refunds have given back and holds that have passed, counted on from the units
+-- per token of that time.
+-- cells: where these two differ, or with holds, a note of the units, as (0, -units); then the holds, oldest first, as
+-- (until, units): used does not drain below the sum of those whose `until` is still to come.
 local burst, debt, units, used, last, refunded = x, y, z, a, b, c
+local holds, drained = life, 0
 local refill, every, epoch = unpack('<i8i8i8', args, others)
 if last and last >= latest then last = nil end
 local instant = last and last > now and last or now
 if last and refill > 0 then
   local old_units = refunded
-  if cell < cells_end then old_units = -unpack('<i8', value, cell + 8) end
+  if cell < cells_end then
+    old_units = -unpack('<i8', value, cell + 8)
+    if old_units > refunded then old_units = 0 end
+  end
   if old_units ~= units then
-    local amount, per = used, old_units <= refunded and old_units or 0
+    local amount, per = used, old_units
     --[[ rescale ]]
     used = inexact and math.min(rescaled + 1, EXACT - 1) or rescaled
     refunded = EXACT - 1
   end
   local part = (instant - last) % every
   used = used - refill * ((instant - last - part) / every)
+  if cell + CELL < cells_end then
+    --[[ keep_held ]]
+  end
   last = instant - part
 else
   refunded = units
@@ -23,7 +32,7 @@ end
 if not last or refill == 0 or used <= 0 then
   used, last = 0, epoch == 1 and instant - instant % every or instant
 end
-local room = debt < cost and burst + debt - cost or burst
+local room = debt < needed and burst + debt - needed or burst
 admits = used <= room * units or always
 if admits then
   used = used + cost * units
@@ -31,9 +40,14 @@ if admits then
   local full = refill > 0 and last + math.ceil(used / refill) * every or last
   a, b, c = used, last, refunded
   expiry = full < EXACT and full or EXACT - 1
-  if refunded ~= units then
-    cells = pack('<i8i8', 0, -units)
-    if refunded < EXACT - 1 and expires > expiry then expiry = expires end
+  if holds or refunded ~= units then
+    if holds == life then holds = '' end -- there are none yet
+    if life and every == 1 then
+      --[[ hold ]]
+    end
+    if refunded ~= units and refunded < EXACT - 1 and expires > expiry then expiry = expires end
+    if refunded ~= units or holds ~= '' then cells = pack('<i8i8', 0, -units) .. holds end
+    if drained > expiry then expiry = math.min(drained, EXACT - 1) end
   end
 end
 
@@ -43,14 +57,22 @@ local function token_bucket_refund(numbers, cost, receipt, used, last, refunded,
   if max(used, then_used) >= EXACT - 1 then return end
   local old_units, sum = refunded, refunded
   if cell < stop then old_units = -unpack('<i8', value, cell + 8) end
+  if old_units > refunded then old_units = 0 end
   if old_units ~= units then sum = EXACT - 1 end
+  local holds, held = '', 0
+  if every == 1 and cell + CELL < stop and stop - cell <= 9 * CELL then
+    holds, held = sub(value, cell + CELL, stop - 1), held_in(value, cell + CELL, stop, last)
+  end
   local drained = refill * floor(max(0, max(now, last) - then_last) / every)
-  local given = bucket_refund(min(cost * units, EXACT), then_used, drained, sum, then_refunded)
+  -- What was held right after the charge was not there to drain: it is still held, or was counted when it had passed.
+  local given = bucket_refund(min(cost * units, EXACT), then_used - held, drained, sum, then_refunded)
   if old_units ~= units then
-    local amount, units, per = given, old_units <= refunded and old_units or 0, units
+    local amount, units, per = given, max(0, old_units), units
     --[[ rescale ]]
     given = rescaled
   end
+  if held > 0 then given = min(given, max(0, used - held)) end
   if given == 0 then return end
-  return pack('<i8i8i8', max(0, used - given), last, min(refunded + given, EXACT - 1)), pack('<i8i8', 0, -old_units)
+  local state = pack('<i8i8i8', max(0, used - given), last, min(refunded + given, EXACT - 1))
+  return state, pack('<i8i8', 0, -old_units) .. holds
 end

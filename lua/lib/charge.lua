@@ -1,14 +1,15 @@
 -- charge: works out what a charge does to its key. Writes nothing.
 -- takes   key, part, limit_count   the key; where its policy begins in args, and how many limits it has
---         cost, shadow, always   the cost; whether the charge is only watched; whether it is made in any case
+--         found, length   the key's value as it was found
+--         cost, needed    what is charged; what there must be room for, which is more in a lease
+--         shadow, always  whether the charge is only watched; whether it is made in any case
+--         extra, life     how many of the cost are for a lease, and how long that lives; nil if none
 --         slack_ms, patience
--- gives   found    the key's value as it was found
---         admits, locked  whether all limits take it; whether a lock is in the way
+-- gives   admits, locked  whether all limits take it; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if about as long as before
 --         charged         what the reply says of it: the time of creation and the limits' records without their cells
 --         locking, locking_ttl   the value with a new lock, if a refusal sets one; else nil
 
---[[ get_value ]]
 local admits, records, charged, locked, ttl, locking, locking_ttl
 local old_expiry, new_expiry, limits_end = -1, 0, part + LIMIT * limit_count
 repeat -- what was found is taken for a value, and for nothing if it turns out to be none

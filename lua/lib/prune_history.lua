@@ -1,7 +1,7 @@
--- prune_history: drops what of a history no longer counts, and judges whether the limit has room for the cost.
+-- prune_history: drops what of a history no longer counts, and judges whether the limit has room for what is needed.
 -- takes   newest, count, total   the state: the newest cell and its count, and the total; newest is nil without one
 --         current, oldest        the cell to be charged, and the oldest that counts
---         limit, cost, always, value, cell, cells_end
+--         limit, needed, cost, always, value, cell, cells_end
 -- gives   admits         whether it has room, or need not
 --         count, total   of the cell to be charged and of all, after the charge
 --         cells          the older cells that count
@@ -13,7 +13,7 @@ while live and cell < cells_end do
   total, cell = total - counted, cell + CELL
 end
 if not live then count, total, cell = 0, 0, cells_end end
-admits = cost <= limit - total or always
+admits = needed <= limit - total or always
 if admits and cell < cells_end then cells = string.sub(value, cell, cells_end - 1) end
 if live and newest < current then
   if admits and count > 0 then cells = cells .. pack('<i8i8', newest, count) end

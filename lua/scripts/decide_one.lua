@@ -8,18 +8,11 @@
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, cost, limit_count, part = unpack('<i8i8i8i8B', args)
 --[[ prelude ]]
-local key, shadow, always = KEYS[1], false, false
+local key, needed, shadow, always, life, extra = KEYS[1], cost, false, false
+--[[ get_value ]]
 --[[ charge ]]
 if admits and not locked then
-  if ttl then
-    call('SET', key, records, 'PX', ttl)
-  else
-    call('SET', key, records, 'KEEPTTL')
-  end
+  --[[ write_records ]]
   return 'C' .. pack('<i8', now) .. charged
 end
-if locking then
-  call('SET', key, locking, 'PX', locking_ttl)
-  return 'W' .. pack('<i8', now) .. string.sub(locking, 1, HEAD) .. found
-end
-return 'F' .. pack('<i8', now) .. found
+--[[ refuse ]]

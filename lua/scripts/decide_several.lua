@@ -21,7 +21,8 @@ local reply, complete = 'C' .. pack('<i8', now), true
 for k = 1, #KEYS do
   local key, part, limit_count, cost, role = KEYS[k]
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
-  local shadow, always = role == SHADOW, role == ALWAYS
+  local needed, shadow, always, life, extra = cost, role == SHADOW, role == ALWAYS
+  --[[ get_value ]]
   --[[ charge ]]
   local status = always and OK or locked and LOCKED or admits and OK or OVER
   values[k], writes[k] = found, status == OK and cost > 0 and records

@@ -35,6 +35,16 @@ local function bucket_refund(charged, used, drained, refunded, then_refunded)
   return max(at_worst, min(charged, used - drained - max(0, refunded - then_refunded)))
 end
 
+-- The sum of a bucket's holds in value from cell to before stop (keep_held).
+local function held_in(value, cell, stop, last)
+  local held = 0
+  for place = cell, stop - 1, CELL do
+    local till, amount = unpack('<i8i8', value, place)
+    if till > last and till - last <= 15000000 and amount > 0 and amount < EXACT then held = min(held + amount, EXACT - 1) end
+  end
+  return held
+end
+
 -- Each gives nothing back of a count that has saturated, since it can no longer be told what that is made of.
 --[[ refunds ]]
 local receipt, answer = 1, 'F' .. pack('<i8', now)

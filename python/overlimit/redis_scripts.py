@@ -25,6 +25,7 @@ _ARGUMENTS = {
     "read": (),
     "refund": ("answer",),
     "lock": ("slack_ms", "duration"),
+    "lease": ("slack_ms", "patience"),
 }
 _CHARGE = ("policy at", "number of limits", "cost", "role")
 _BYTES = {"answer", "number of limits", "role"}
@@ -35,6 +36,7 @@ which script:
   read     what peek runs, and a hit that can only be refused: it changes nothing
   refund   what refund runs
   lock     what lock and unlock run
+  lease    what charges units early, for a process to spend by itself
 
 examples:
   python -m overlimit.redis_scripts "10/second; 120/minute"
@@ -75,8 +77,10 @@ class Script:
         yield ""
 
     def _call(self) -> Iterator[str]:
-        one = self.which == "decide" and len(self.keys) == 1
-        names = ("now", *_ARGUMENTS[self.which], *(("cost", "number of limits") if one else ()))
+        leased = ("extra", "life") if self.which == "lease" else ()
+        one = bool(leased) or (self.which == "decide" and len(self.keys) == 1)
+        own = ("cost", *leased, "number of limits") if one else ()
+        names = ("now", *_ARGUMENTS[self.which], *own)
         yield self._named(names, 0)
         at = calcsize(_format(names))
         if self.which in {"read", "lock"}:
@@ -109,7 +113,7 @@ def script_for(
 ) -> Script:
     """Return the script, with the keys and arguments of a call of this many identifiers, 1 to 64.
 
-    ``which`` is ``"decide"``, ``"read"``, ``"refund"`` or ``"lock"``. Raises InvalidLimit for more than 16
+    ``which`` is ``"decide"``, ``"read"``, ``"refund"``, ``"lock"`` or ``"lease"``, which takes one identifier. Raises InvalidLimit for more than 16
     limits or none, ValueError for another script or another number of identifiers.
     """
     names = [f"user:{number + 1}" for number in range(identifiers)]
@@ -153,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--identifiers", metavar="N", type=int, default=1, help="how many a call has, from 1 to 64"
     )
-    parser.add_argument("--which", choices=["decide", "read", "refund", "lock"], default="decide")
+    parser.add_argument("--which", choices=["decide", "read", "refund", "lock", "lease"], default="decide")
     parser.add_argument("--script-only", action="store_true", help="print the script without the comment")
     return parser
 

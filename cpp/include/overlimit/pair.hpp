@@ -213,7 +213,8 @@ template <class Action>
   return pair;
 }
 
-/// The record after charging a cost > 0, admitted or not. What it counts saturates below 2^53.
+/// The record after charging a cost > 0, admitted or not. What it counts saturates below 2^53. Of a
+/// record with holds this is what it would be without them: see cells_after_charge and expiry_with.
 inline ChargedPair charge(const Limit& limit, const ExaminedPair& pair, Cost cost) {
   ChargedPair written;
   with_algorithm(limit, [&](const auto& limited) {
@@ -229,8 +230,9 @@ inline Cost most(const Limit& limit) {
   return std::visit([](const auto& limited) { return limited.most(); }, limit.algorithm());
 }
 
-/// The cells of the record that was found, once this charge is written.
-inline std::vector<Cell> cells_after_charge(const FoundRecord* found, const ChargedPair& written) {
+/// The cells of a record once this charge is written.
+inline std::vector<Cell> cells_after_charge(const Limit& limit, const FoundRecord* found,
+                                            const ExaminedPair& pair, const ChargedPair& written) {
   std::vector<Cell> cells;
   for (std::size_t i = written.dropped; found != nullptr && i < found->cells.size(); ++i) {
     cells.push_back(found->cells[i]);
@@ -240,14 +242,36 @@ inline std::vector<Cell> cells_after_charge(const FoundRecord* found, const Char
     cells[1].count += cells[0].count;
     cells.erase(cells.begin());
   }
+  with_algorithm(limit, [&](const auto& limited) {
+    using Limited = std::decay_t<decltype(limited)>;
+    if constexpr (Holding<Limited>) {
+      if (!pair.has_record || found == nullptr || !has_holds(limited, found->cells)) return;
+      const auto state = state_from<typename Limited::State>(found->header);
+      const std::vector<Cell> with_holds = cells_after_charge(limited, state, found->cells, pair.now);
+      if (with_holds.size() > 1) cells = with_holds;
+    }
+  });
   return cells;
+}
+
+/// When the record expires once this charge is written with these cells: what is held may outlast the rest.
+inline Instant expiry_with(const std::vector<Cell>& cells, const Limit& limit, const ChargedPair& written) {
+  return with_algorithm(limit, [&](const auto& limited) {
+    using Limited = std::decay_t<decltype(limited)>;
+    if constexpr (Holding<Limited>) {
+      const auto state = state_from<typename Limited::State>(written.state);
+      return max(written.expires_at, expires_at(limited, state, Cells(cells.data(), cells.size())));
+    }
+    return written.expires_at;
+  });
 }
 
 /// What a further `cost` would meet once this charge is written.
 inline Verdict verdict_after_charge(const Limit& limit, const FoundRecord* found, const ExaminedPair& pair,
                                     const ChargedPair& written, Cost cost) {
-  const std::vector<Cell> cells = cells_after_charge(found, written);
-  const FoundRecord after{written.expires_at, written.state, Cells(cells.data(), cells.size())};
+  const std::vector<Cell> cells = cells_after_charge(limit, found, pair, written);
+  const FoundRecord after{expiry_with(cells, limit, written), written.state,
+                          Cells(cells.data(), cells.size())};
   return examine(limit, &after, pair.now, cost).verdict;
 }
 
@@ -301,6 +325,20 @@ inline void fill_charged(const Limit& limit, const Header& after, Instant readin
     const auto state = state_from<typename std::decay_t<decltype(limited)>::State>(after);
     const Instant now = max(reading, time_of(limited, state));
     detail::fill_charged(limited, state, expires_at(limited, state, Cells{}), now, created_at, rows, row);
+  });
+}
+
+/// Changes the row of such a pair if its record has holds, of which its state alone says nothing: that record
+/// has this many cells, and is kept until it expires.
+inline void show_holds(const Limit& limit, std::size_t cells, Instant expires_at, const Header& after,
+                       Instant reading, const Rows& rows, std::size_t row) {
+  with_algorithm(limit, [&](const auto& limited) {
+    using Limited = std::decay_t<decltype(limited)>;
+    if constexpr (Holding<Limited>) {
+      if (cells < 2) return;
+      const Instant time = time_of(limited, state_from<typename Limited::State>(after));
+      rows.reset_after[row] = expires_at - max(reading, time);
+    }
   });
 }
 

@@ -13,7 +13,7 @@
 
 namespace overlimit::redis {
 
-enum class ScriptUse : std::uint8_t { decide, read, refund, lock };
+enum class ScriptUse : std::uint8_t { decide, read, refund, lock, lease };
 
 /// The script with its arguments, as EVAL takes them (lua/README.md).
 struct ScriptListing {
@@ -23,7 +23,7 @@ struct ScriptListing {
   std::vector<std::string> arguments;
 };
 
-/// For a call of a policy that is charged once to each identifier. Numbers that only a decision or a caller
+/// For a call of a policy that is charged once to each identifier; a lease is of the first. Numbers that only a decision or a caller
 /// knows, such as a receipt, are zeros. Asks no server.
 ScriptListing script_listing(ScriptUse use, const CompiledPolicy& policy,
                              std::span<const std::string_view> identifiers, const RedisStore::Keys& keys);

@@ -15,6 +15,7 @@ constexpr std::size_t kKindAndNow = 1 + kWord;
 // What a charged record has before its state: its tag, its size and when it expires.
 constexpr std::size_t kRecordHead = kWord + sizeof(std::uint32_t) + kWord;
 constexpr char kCharged = 'C';
+constexpr char kLeased = 'L';
 constexpr char kOutOfBounds = 'O';
 constexpr char kFound = 'F';
 constexpr char kFoundAndWritten = 'W';
@@ -40,22 +41,35 @@ std::int64_t exact_at(std::string_view bytes, std::size_t place) {
   return number;
 }
 
-// Reads a reply that says that everything was charged: per charge when its key was created, and its limits'
-// records without their cells. A damaged value may have any time of creation, which is passed on unchanged.
-void read_charged(const Call& call, std::string_view answer, const Rows& rows) {
+// How many cells a charged record has, from its size.
+std::size_t cells_of_record(std::string_view answer, std::size_t place) {
+  std::uint32_t size = 0;
+  std::memcpy(&size, answer.data() + place, sizeof size);
+  return size < sizeof(Header) ? 0 : (size - sizeof(Header)) / sizeof(Cell);
+}
+
+// Reads a reply that says that everything was charged: from `at` on, per charge when its key was created, and
+// its limits' records without their cells. A damaged value may have any time of creation, which is passed on
+// unchanged.
+void read_charged(const Call& call, std::string_view answer, std::size_t at, const Rows& rows) {
   const std::size_t records = (kRecordHead + sizeof(Header)) * pairs_of(call.charges);
-  if (answer.size() != kKindAndNow + kWord * call.charges.size() + records) not_ours();
-  std::size_t at = kKindAndNow;
+  if (answer.size() != at + kWord * call.charges.size() + records) not_ours();
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
     const Instant created_at(int64_at(answer, at));
     at += kWord;
     for (const CompiledLimit& each : charge.policy->limits()) {
       if (static_cast<Tag>(int64_at(answer, at)) != each.tag) not_ours();
+      const std::size_t cells = cells_of_record(answer, at + kWord);
+      const std::size_t expiry = at + kRecordHead - kWord;
       at += kRecordHead;
       const Header header{exact_at(answer, at), exact_at(answer, at + kWord),
                           exact_at(answer, at + 2 * kWord)};
       fill_charged(each.limit, header, now_of(answer), created_at, rows, row);
+      if (cells > 1) {
+        const Instant expires_at(exact_at(answer, expiry));
+        show_holds(each.limit, cells, expires_at, header, now_of(answer), rows, row);
+      }
       // Nothing is charged on a record that has expired, or at a time that no clock can read.
       if (rows.reset_after[row] < Duration{} || rows.delay[row] < Duration{}) not_ours();
       ++row;
@@ -115,14 +129,21 @@ std::optional<Instant> out_of_bounds(const protocol::Reply& reply) {
   return now_of(reply.as_text());
 }
 
+std::optional<Cost> granted_extra(const protocol::Reply& reply) {
+  if (!reply.is_string() || reply.as_text().size() < kKindAndNow + kWord) return std::nullopt;
+  if (reply.as_text()[0] != kLeased) return std::nullopt;
+  return exact_at(reply.as_text(), kKindAndNow);
+}
+
 Answer read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows) {
   if (!reply.is_string() || reply.as_text().size() < kKindAndNow) not_ours();
   const std::string_view answer = reply.as_text();
   if (now_of(answer) < Instant{} || now_of(answer) >= kMaxTime) not_ours();
   call.move_to(now_of(answer));
   if (answer[0] == kFound || answer[0] == kFoundAndWritten) return read_found(*call, answer, rows);
-  if (answer[0] != kCharged || !writes_every_charge(*call)) not_ours();
-  read_charged(*call, answer, rows);
+  const bool is_leased = answer[0] == kLeased && granted_extra(reply);
+  if (!writes_every_charge(*call) || !(is_leased || answer[0] == kCharged)) not_ours();
+  read_charged(*call, answer, kKindAndNow + (is_leased ? kWord : 0), rows);
   return {now_of(answer), true, {}};
 }
 

@@ -21,6 +21,10 @@ struct Answer {
   std::vector<Value> found;  ///< per charge its key's value before that; none if every charge was written
 };
 
+/// How many extra units were charged for a lease, if this answers the script `lease` and the call was
+/// admitted.
+std::optional<Cost> granted_extra(const protocol::Reply& reply);
+
 /// Fills the rows and moves the call to its instant. Throws ScriptError for no answer of ours.
 Answer read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows);
 

@@ -77,12 +77,16 @@ std::optional<Lock> FoundCall::set_lock(std::size_t k) const {
 void FoundCall::fill_as_charged(const CompiledLimit& each, std::size_t k, Instant created_at,
                                 const Rows& rows, std::size_t row) const {
   const Charge& charge = call_.charges[k];
-  const ChargedPair written = overlimit::charge(each.limit, pairs_[row], cost_of(charge));
-  fill_charged(each.limit, written.state, keys_[k].now, created_at, rows, row);
-  if (!charges_unadmitted(charge.role)) return;
   const std::optional<FoundRecord> found = keys_[k].value->find(each.tag);
-  fill_unadmitted(call_, charge, each.limit, found ? &*found : nullptr, pairs_[row], written, cost_of(charge),
-                  locks_[k], keys_[k].now, rows, row);
+  const FoundRecord* const record = found ? &*found : nullptr;
+  const ChargedPair written = overlimit::charge(each.limit, pairs_[row], cost_of(charge));
+  const std::vector<Cell> cells = cells_after_charge(each.limit, record, pairs_[row], written);
+  fill_charged(each.limit, written.state, keys_[k].now, created_at, rows, row);
+  show_holds(each.limit, cells.size(), expiry_with(cells, each.limit, written), written.state, keys_[k].now,
+             rows, row);
+  if (!charges_unadmitted(charge.role)) return;
+  fill_unadmitted(call_, charge, each.limit, record, pairs_[row], written, cost_of(charge), locks_[k],
+                  keys_[k].now, rows, row);
 }
 
 void FoundCall::examine_all() {

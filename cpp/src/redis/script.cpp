@@ -100,6 +100,7 @@ Scripts::Scripts()
       decide_several(script_text("decide_several")),
       read(script_text("read")),
       refund(script_text("refund")),
-      lock(script_text("lock")) {}
+      lock(script_text("lock")),
+      lease(script_text("lease")) {}
 
 }  // namespace overlimit::redis

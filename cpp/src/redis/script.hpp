@@ -17,7 +17,7 @@ class Script {
   std::string sha1_;
 };
 
-/// The five scripts, the same for every store and every policy (lua/README.md).
+/// The six scripts, the same for every store and every policy (lua/README.md).
 struct Scripts {
   Scripts();
 
@@ -26,6 +26,7 @@ struct Scripts {
   const Script read;
   const Script refund;
   const Script lock;
+  const Script lease;
 };
 
 }  // namespace overlimit::redis

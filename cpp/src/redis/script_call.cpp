@@ -127,6 +127,20 @@ ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scr
   return is_one ? decision_of_one(call, keys, scripts) : decision_of_several(call, keys, scripts);
 }
 
+ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisStore::Keys& keys,
+                      const Scripts& scripts) {
+  const CompiledPolicy& policy = *call.charges[0].policy;
+  ScriptCall encoded = begun(scripts.lease, call, keys);
+  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, call.patience.micros());
+  append_int64(encoded.arguments, cost_of(call.charges[0]));
+  append_int64(encoded.arguments, extra);
+  append_int64(encoded.arguments, life.micros());
+  append_byte(encoded.arguments, policy.size());
+  encoded.arguments += policy.packed();
+  return encoded;
+}
+
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
                        const RedisStore::Keys& keys, const Scripts& scripts) {
   ScriptCall encoded = begun(scripts.refund, call, keys);
@@ -162,6 +176,8 @@ ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, cons
       return refund_call(call, std::vector<Receipt>(pairs_of(call.charges)), false, keys, scripts);
     case ScriptUse::lock:
       return lock_call(call, {}, keys, scripts);
+    case ScriptUse::lease:
+      return lease_call(call, 0, {}, keys, scripts);
     case ScriptUse::decide:
       break;
   }

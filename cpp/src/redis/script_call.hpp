@@ -28,6 +28,10 @@ bool may_charge(const Call& call);
 
 ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts);
 
+/// Decides a call of one enforced charge, and charges up to `extra` units more for a lease of this life.
+ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisStore::Keys& keys,
+                      const Scripts& scripts);
+
 /// Gives back the charges of a call; these are their receipts.
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
                        const RedisStore::Keys& keys, const Scripts& scripts);

@@ -81,8 +81,9 @@ std::optional<Value> Value::after_charge(const Charge& charge, Instant now,
     const ExaminedPair pair = examine(each.limit, record, now, cost_of(charge));
     const ChargedPair written = overlimit::charge(each.limit, pair, cost_of(charge));
     if (pair.verdict.status != Status::ok || written.state != receipts[i].after) return std::nullopt;
-    charged.records_.push_back({each.tag, written.expires_at, written.state, {}});
-    charged.records_.back().cells = cells_after_charge(record, written);
+    std::vector<Cell> cells = cells_after_charge(each.limit, record, pair, written);
+    const Instant expires_at = expiry_with(cells, each.limit, written);
+    charged.records_.push_back({each.tag, expires_at, written.state, std::move(cells)});
   }
   return charged;
 }

@@ -84,6 +84,14 @@ class Algorithm(ABC):
     def charged(self, state: Any, now: int, cost: int) -> Any:
         """The state after charging ``cost`` > 0."""
 
+    def leased(self, state: Any, now: int, cost: int, extra: int, life: int) -> Any:
+        """The state after charging ``cost``, of which ``extra`` units are spent within ``life``."""
+        return self.charged(state, now, cost)
+
+    def holds(self, state: Any) -> bool:
+        """Whether units are held for leases: a charge then says when its record expires, not its state."""
+        return False
+
     @abstractmethod
     def refunded(self, state: Any, now: int, after: Any, cost: int) -> Any:
         """The stored state without the ``cost`` that once made it ``after``, as far as that still counts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .algorithm import EXACT
@@ -28,6 +28,8 @@ class Charge:
     identifier: str | bytes
     cost: int = 1
     role: str = "enforce"  # enforce | shadow | on_refusal | always
+    extra: int = 0  # so much of the cost is for a lease
+    life: int = 0
 
     @property
     def asked(self) -> int:
@@ -44,7 +46,8 @@ class Judged:
     def __init__(self, charge: Charge, now: int, patience: int | None = None) -> None:
         self.charge = charge
         self.penalty = charge.policy.penalty_numbers
-        self.pairs = charge.policy.pairs_of(now, charge.identifier, charge.asked, patience)
+        pairs = charge.policy.pairs_of(now, charge.identifier, charge.asked, patience)
+        self.pairs = [replace(pair, extra=charge.extra, life=charge.life) for pair in pairs]
         self.lock_key, self.lock_record = charge.policy.lock_of(now, charge.identifier)
         self.now = now if self.lock is None else max(now, self.lock.start)
         self.locked = self.lock is not None and self.now < self.lock.end
@@ -198,8 +201,10 @@ def hit_all(
     return decision
 
 
-def peek_all(now: int, charges: list[Charge], *, cost: int | None = None) -> OracleDecision:
-    return Call(now, charges, total_of(charges) if cost is None else cost).decision()
+def peek_all(
+    now: int, charges: list[Charge], *, cost: int | None = None, patience: int | None = None
+) -> OracleDecision:
+    return Call(now, charges, total_of(charges) if cost is None else cost, patience).decision()
 
 
 def total_of(charges: list[Charge]) -> int:

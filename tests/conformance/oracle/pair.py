@@ -23,6 +23,10 @@ class Pair:
     now: int
     cost: int
     patience: int | None
+    extra: int = 0
+    life: int = 0
+    """How many units of the cost are for a lease of that life."""
+    is_charged: bool = False
 
     @property
     def state(self) -> Any:
@@ -53,6 +57,8 @@ class Pair:
 
     @property
     def reset_after(self) -> int:
+        if self.record is not None and self.is_charged and self.algorithm.holds(self.state):
+            return self.record.expires_at - self.now
         return 0 if self.state is None else self._not_after_expiry(self.algorithm.reset(self.state, self.now))
 
     @property
@@ -62,11 +68,11 @@ class Pair:
     def charged(self) -> Pair:
         if self.cost == 0:
             return self
-        state = self.algorithm.charged(self.state, self.now, self.cost)
+        state = self.algorithm.leased(self.state, self.now, self.cost, self.extra, self.life)
         expires_at = self.now + self.algorithm.reset(state, self.now)
         if self.record is not None and self.algorithm.knows_refunds(state):
             expires_at = max(expires_at, self.record.expires_at)
-        return replace(self, record=Record(expires_at, state))
+        return replace(self, record=Record(expires_at, state), is_charged=True)
 
     def row(self, status: str, retry_after: float, locked_for: int = 0) -> Row:
         return Row(

@@ -41,6 +41,20 @@ class Oracle:
         charges = [replace(charge, role="always") for charge in self._charges(identifiers, cost)]
         return hit_all(now, charges, cost=cost)
 
+    def lease(
+        self, now: int, identifier: Identifier, cost: int, extra: int, life: int, patience: int | None = None
+    ) -> tuple[OracleDecision, int]:
+        """Hit, and charge up to so many extra units that are spent within a life; return how many.
+
+        No more than a quarter of what would fit at once.
+        """
+        if not peek_all(now, [Charge(self, identifier, cost)], patience=patience).allowed:
+            extra = 0
+        while extra and not peek_all(now, [Charge(self, identifier, cost + 4 * extra)], patience=0).allowed:
+            extra //= 2
+        charge = Charge(self, identifier, cost + extra, extra=extra, life=life)
+        return hit_all(now, [charge], cost=cost, patience=0 if extra else patience), extra
+
     def settle(self, now: int, decision: OracleDecision, cost: int) -> OracleDecision:
         """Of a decision that charged this policy alone, and not 0."""
         if not decision.receipts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 from .algorithm import (
@@ -16,14 +17,26 @@ from .algorithm import (
 )
 
 
+MOST_HOLDS = 8
+
+
 @dataclass(frozen=True)
 class Bucket:
-    """``refunded``: what refunds have given back since the record began; None: unknown."""
+    """``refunded``: what refunds have given back since the record began, and holds that have passed; None: unknown.
+
+    ``held``: the units that do not drain before an instant, as (instant, units), the earliest first.
+    """
 
     used: int
     last: int
     units: int
     refunded: int | None = 0
+    held: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def floor(self) -> int:
+        """What does not drain before all holds have passed."""
+        return saturating(sum(units for _, units in self.held))
 
 
 class TokenBucket(Algorithm):
@@ -49,12 +62,37 @@ class TokenBucket(Algorithm):
     def at(self, state: Bucket, now: int) -> Bucket | None:
         if self.refill == 0:
             return None
+        if state.held:
+            return self._with_holds_at(state, now)
         refills = (now - state.last) // self.every
         used = self._rescaled(state) - refills * self.refill
         refunded = state.refunded if state.units == self.units else None
         if used > 0:
             return Bucket(used, state.last + refills * self.every, self.units, refunded)
         return Bucket(0, self._phase(now), self.units, refunded) if refunded != 0 else None
+
+    def _with_holds_at(self, state: Bucket, now: int) -> Bucket | None:
+        """From one end of a hold to the next."""
+        held = tuple((until, rounded_up(units * self.units, state.units)) for until, units in state.held)
+        refunded = state.refunded if state.units == self.units else None
+        moved = Bucket(self._rescaled(state), state.last, self.units, refunded, held)
+        for until, units in held:
+            if until > now:
+                break
+            used = max(moved.floor, moved.used - (until - moved.last) * self.refill)
+            refunded = with_refund(moved.refunded, units, EXACT - 1 - self.units)
+            moved = Bucket(used, until, self.units, refunded, moved.held[1:])
+        used = max(moved.floor, moved.used - (now - moved.last) * self.refill)
+        moved = replace(moved, used=used, last=now)
+        return None if used == 0 and moved.refunded == 0 else moved
+
+    def _first(self, state: Bucket, now: int, most: int) -> int:
+        """The first instant from now on at which no more is used of a state with holds, which only drains."""
+        latest = max(until for until, _ in state.held)
+        instants = range(now, latest + rounded_up(self._rescaled(state), self.refill) + 1)
+        return instants[
+            bisect_left(instants, True, key=lambda at: self._used(self.at(state, at), at) <= most)
+        ]
 
     def used(self, state: Bucket, now: int) -> int:
         return state.used
@@ -66,11 +104,15 @@ class TokenBucket(Algorithm):
         return max(0, (self.burst * self.units - int(self._used(state, now))) // self.units)
 
     def retry(self, state: Bucket, now: int, cost: int) -> int:
+        if state.held:
+            return self._first(state, now, state.used - self._need(state, now, cost)) - now
         return state.last + rounded_up(self._need(state, now, cost), self.refill) * self.every - now
 
     def reset(self, state: Bucket, now: int) -> int:
         if self.refill == 0:
             return 0
+        if state.held:
+            return max(0, saturating(self._first(state, now, 0)) - now)
         return max(0, saturating(state.last + rounded_up(state.used, self.refill) * self.every) - now)
 
     def charged(self, state: Bucket | None, now: int, cost: int) -> Bucket:
@@ -78,15 +120,40 @@ class TokenBucket(Algorithm):
             return Bucket(saturating(cost * self.units), self._phase(now), self.units)
         return replace(state, used=saturating(state.used + cost * self.units))
 
+    def leased(self, state: Bucket | None, now: int, cost: int, extra: int, life: int) -> Bucket:
+        """Held to the first half of a life, counted from the epoch, that is not before a whole one is over."""
+        charged = self.charged(state, now, cost)
+        if not extra or self.every != 1:
+            return charged
+        half = rounded_up(life, 2)
+        until = rounded_up(now + life, half) * half
+        ends = dict(charged.held)
+        ends[until] = ends.get(until, 0) + extra * self.units
+        held = sorted(ends.items())
+        if len(held) > MOST_HOLDS:
+            (_, oldest), (at, units), *held = held
+            held = [(at, oldest + units), *held]
+        return replace(charged, held=tuple(held))
+
+    def holds(self, state: Bucket) -> bool:
+        return state is not None and bool(state.held)
+
     def refunded(self, state: Bucket, now: int, after: Bucket, cost: int) -> Bucket:
-        """In the record's own units, rounded to the safe side: ``after`` is in those of this limit."""
+        """In the record's own units, rounded to the safe side: ``after`` is in those of this limit.
+
+        What is held is not given back, and what was held right after the charge could not drain in its place.
+        It is still held, or counts among the refunds since.
+        """
         if is_saturated(max(state.used, after.used)):
             return state
         drained = max(0, now - after.last) // self.every * self.refill
         since = refunded_since(state.refunded, after.refunded) if state.units == self.units else None
-        back = given_back(cost * self.units, after.used, drained, since) * state.units // self.units
+        used = after.used - state.floor
+        back = given_back(cost * self.units, used, drained, since) * state.units // self.units
+        if state.held:
+            back = min(back, max(0, state.used - state.floor))
         refunded = with_refund(state.refunded, back, EXACT - 1 - state.units)
-        return Bucket(max(0, state.used - back), state.last, state.units, refunded)
+        return replace(state, used=max(0, state.used - back), refunded=refunded)
 
     def drains_faster(self, other: TokenBucket) -> bool:
         return self.refill * other.units > other.refill * self.units

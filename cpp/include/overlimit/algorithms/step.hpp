@@ -21,6 +21,10 @@
 //                                                algorithms whose refunds depend on those before, like the next two
 //   drains_faster(one, other)                 -> whether what was charged is gone sooner by the one limit
 //   state_after(limit, charged, then, cost)   -> what a charge by the other limit led to, as this one counts it
+//   has_holds(limit, cells)                   -> whether these cells hold units for leases; only for algorithms
+//                                                whose units would drain before they are spent, like the next
+//   cells_after_charge(limit, state, cells, now)
+//                                             -> the cells of such a record after a charge
 // clang-format on
 //
 // A State is a trivially copyable header of three int64, the same bytes in memory and in Redis. Algorithms
@@ -53,8 +57,8 @@ inline constexpr Verdict kNeverAdmitted{Status::never, kNever};
 
 constexpr Verdict over(Duration retry_after) noexcept { return {Status::over, retry_after}; }
 
-/// One entry of a history: a block of time (or an instant) and what was charged in it. Or a note, the only
-/// cell of its record: one more number of the state, kept as a negative count.
+/// One entry of a history: a block of time (or an instant) and what was charged in it. Or a note: one more
+/// number of the state, kept as a negative count; it is the only cell, unless holds follow it (holds.hpp).
 struct Cell {
   std::int64_t at;
   std::int64_t count;
@@ -156,6 +160,12 @@ concept Delaying = requires(const Limited& limit, const typename Limited::State&
 template <class Limited>
 concept KnowingRefunds = requires(const Limited& limit, const typename Limited::State& state) {
   { knows_refunds(limit, state) } -> std::same_as<bool>;
+};
+
+/// Whether records hold units for leases.
+template <class Limited>
+concept Holding = requires(const Limited& limit, const Cells& cells) {
+  { has_holds(limit, cells) } -> std::same_as<bool>;
 };
 
 template <class State>

@@ -8,9 +8,11 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "overlimit/algorithms/bucket_refund.hpp"
 #include "overlimit/algorithms/checks.hpp"
+#include "overlimit/algorithms/holds.hpp"
 #include "overlimit/algorithms/step.hpp"
 
 namespace overlimit {
@@ -20,7 +22,8 @@ struct TokenBucket {
   enum class Start : std::uint8_t { first, epoch };
 
   /// Units used up at the instant `last`, and what refunds have given back, counted on from the units per
-  /// token of that time. Where these two differ, a note keeps the units.
+  /// token of that time. Where these two differ, a note keeps the units. Holds that have passed count as
+  /// given back, too (docs/semantics.md). A record with holds has the note first, then them.
   struct State {
     std::int64_t used;
     Instant last;
@@ -105,26 +108,77 @@ inline std::optional<TokenBucket::State> state_after(const TokenBucket& bucket, 
 
 constexpr Instant time_of(const TokenBucket&, const TokenBucket::State& state) { return state.last; }
 
-inline Current<TokenBucket> advance(const TokenBucket& bucket, const TokenBucket::State& state,
-                                    const Cells& cells, Instant now) {
+/// Only continuous buckets hold anything.
+inline bool has_holds(const TokenBucket& bucket, const Cells& cells) {
+  return Holds::are_in(cells) && bucket.every == kMicrosecond;
+}
+
+/// What a record holds, in the bucket's units.
+inline Holds holds_of(const TokenBucket& bucket, const TokenBucket::State& state, const Cells& cells) {
+  return {cells, state.last, units_of(state, cells), bucket.units};
+}
+
+/// The first instant at which no more than `most` of a record with holds is used, after what has drained.
+inline Instant drained_to(const TokenBucket& bucket, const TokenBucket::State& state, const Cells& cells,
+                          std::int64_t most) {
+  Instant at = state.used > most ? bucket.refilled_at(state.last, state.used - most) : state.last;
+  holds_of(bucket, state, cells).for_each([&](Instant until, std::int64_t, std::int64_t floor) {
+    if (floor > most) at = max(at, bucket.refilled_at(until, floor - most));
+  });
+  return at;
+}
+
+/// What would be left at `now` of a record that counts in `units` per token if it held nothing; with holds,
+/// usage does not drain below them.
+[[gnu::always_inline]] inline TokenBucket::State drained(const TokenBucket& bucket,
+                                                         const TokenBucket::State& state, std::int64_t units,
+                                                         Instant now) {
   auto [used, last, refunded] = state;
-  if (const std::int64_t units = units_of(state, cells); units != bucket.units) {
+  if (units != bucket.units) {
     used = multiply_divide(used, bucket.units, units, units - 1);
     refunded = bucket::kUnknown;
   }
-  used -= bucket.refilled(last, now);
-  if (bucket.refill == 0) return std::nullopt;
-  if (used > 0) return CurrentRecord<TokenBucket::State>{{used, now - (now - last) % bucket.every, refunded}};
-  if (refunded == bucket.units) return std::nullopt;
-  return CurrentRecord<TokenBucket::State>{{0, bucket.phase(now), refunded}};
+  return {used - bucket.refilled(last, now), now - (now - last) % bucket.every, refunded};
 }
 
-inline Verdict admit(const TokenBucket& bucket, const Current<TokenBucket>& current, const Cells&,
+[[gnu::always_inline]] inline Current<TokenBucket> current_of(const TokenBucket& bucket,
+                                                              const TokenBucket::State& left, Instant now) {
+  if (bucket.refill == 0) return std::nullopt;
+  if (left.used > 0) return CurrentRecord<TokenBucket::State>{left};
+  if (left.refunded == bucket.units) return std::nullopt;
+  return CurrentRecord<TokenBucket::State>{{0, bucket.phase(now), left.refunded}};
+}
+
+/// A record with a note, and perhaps holds: those that have passed count as given back.
+inline Current<TokenBucket> advance_noted(const TokenBucket& bucket, const TokenBucket::State& state,
+                                          const Cells& cells, Instant now) {
+  TokenBucket::State left = drained(bucket, state, units_of(state, cells), now);
+  if (has_holds(bucket, cells)) {
+    holds_of(bucket, state, cells).for_each([&](Instant until, std::int64_t units, std::int64_t floor) {
+      left.used = std::max(left.used, until > now ? floor : floor - bucket.refilled(until, now));
+      if (until <= now) left.refunded = bucket::with_refund(left.refunded, units);
+    });
+  }
+  return current_of(bucket, left, now);
+}
+
+inline Current<TokenBucket> advance(const TokenBucket& bucket, const TokenBucket::State& state,
+                                    const Cells& cells, Instant now) {
+  if (cells.size() != 0) [[unlikely]]
+    return advance_noted(bucket, state, cells, now);
+  return current_of(bucket, drained(bucket, state, state.refunded, now), now);
+}
+
+inline Verdict admit(const TokenBucket& bucket, const Current<TokenBucket>& current, const Cells& cells,
                      Instant now, Cost cost) {
   if (cost > bucket.most()) return kNeverAdmitted;
   if (!current) return kAdmitted;
-  const std::int64_t need = current->state.used - std::min(bucket.burst, bucket.most() - cost) * bucket.units;
-  return need <= 0 ? kAdmitted : over(bucket.refilled_at(current->state.last, need) - now);
+  const std::int64_t room = std::min(bucket.burst, bucket.most() - cost) * bucket.units;
+  const std::int64_t need = current->state.used - room;
+  if (need <= 0) return kAdmitted;
+  if (has_holds(bucket, cells)) [[unlikely]]
+    return over(drained_to(bucket, current->state, cells, room) - now);
+  return over(bucket.refilled_at(current->state.last, need) - now);
 }
 
 inline Charged<TokenBucket> charge(const TokenBucket& bucket, const Current<TokenBucket>& current,
@@ -137,7 +191,20 @@ inline Charged<TokenBucket> charge(const TokenBucket& bucket, const Current<Toke
   return {{used, state.last, state.refunded}, SIZE_MAX, Cell{0, -bucket.units}};
 }
 
-/// Given back in the record's own units, rounded down.
+/// The cells after a charge at `now` of a record with holds: the note, and what is still held.
+inline std::vector<Cell> cells_after_charge(const TokenBucket& bucket, const TokenBucket::State& state,
+                                            const Cells& cells, Instant now) {
+  std::vector<Cell> kept;
+  holds_of(bucket, state, cells).for_each([&](Instant until, std::int64_t units, std::int64_t) {
+    if (until > now) kept.push_back({until.micros(), units});
+  });
+  kept.push_back({0, -bucket.units});
+  std::ranges::reverse(kept);
+  return kept;
+}
+
+/// Given back in the record's own units, rounded down. What is held is not given back, and what was held
+/// right after the charge was not there to drain: it is still in a cell, or counted where it has passed.
 inline Refunded<TokenBucket> refund(const TokenBucket& bucket, const TokenBucket::State& state,
                                     const Cells& cells, const TokenBucket::State& then, Instant now,
                                     Cost cost) {
@@ -145,13 +212,16 @@ inline Refunded<TokenBucket> refund(const TokenBucket& bucket, const TokenBucket
   const std::int64_t sum = units == bucket.units ? state.refunded : bucket::kUnknown;
   const std::int64_t drained = bucket.refilled(min(then.last, now), now);
   if (is_saturated(std::max(state.used, then.used))) return std::nullopt;
+  const bool holds = has_holds(bucket, cells);
+  const std::int64_t held = holds ? Holds(cells, state.last, units, units).total() : 0;
   std::int64_t given =
-      bucket::given_back(product(cost, bucket.units), then.used, drained, sum, then.refunded);
+      bucket::given_back(product(cost, bucket.units), then.used - held, drained, sum, then.refunded);
   if (units != bucket.units) given = multiply_divide(given, units, bucket.units, 0);
+  if (held > 0) given = std::min(given, std::max<std::int64_t>(0, state.used - held));
   if (given == 0) return std::nullopt;
   RefundedRecord<TokenBucket::State> refunded{{std::max<std::int64_t>(0, state.used - given), state.last,
                                                bucket::with_refund(state.refunded, given)}};
-  refunded.note = Cell{0, -units};
+  if (!holds) refunded.note = Cell{0, -units};
   return refunded;
 }
 
@@ -159,7 +229,9 @@ inline std::int64_t remaining(const TokenBucket& bucket, const TokenBucket::Stat
   return std::max<std::int64_t>(0, (bucket.burst * bucket.units - state.used) / bucket.units);
 }
 
-inline Instant expires_at(const TokenBucket& bucket, const TokenBucket::State& state, const Cells&) {
+inline Instant expires_at(const TokenBucket& bucket, const TokenBucket::State& state, const Cells& cells) {
+  if (has_holds(bucket, cells)) [[unlikely]]
+    return drained_to(bucket, state, cells, 0);
   return bucket.refilled_at(state.last, state.used);
 }
 

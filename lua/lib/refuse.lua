@@ -1,0 +1,8 @@
+-- refuse: answers that a call of one charge does not pass, and sets the lock if it sets one.
+-- takes   key, found, locking, locking_ttl   of charge
+-- gives   nothing
+if locking then
+  call('SET', key, locking, 'PX', locking_ttl)
+  return 'W' .. pack('<i8', now) .. string.sub(locking, 1, HEAD) .. found
+end
+return 'F' .. pack('<i8', now) .. found

@@ -1,0 +1,28 @@
+-- Decides a call as decide_one does. If it passes, also charges extra units, which the client spends by itself within a life:
+-- as many as are wanted, halved until four times as many would go at once.
+-- KEYS[1]
+-- ARGV[1]   now, slack_ms, patience, cost, how many extra units are wanted, life; how many limits; the policy
+-- returns   'L', now, how many extra units were charged; then what 'C' has after now
+--           'O', 'F', 'W' as decide_one
+local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
+local now, slack_ms, own_patience, own_cost, wanted, longest, limit_count, part = unpack('<i8i8i8i8i8i8B', args)
+--[[ prelude ]]
+local key, shadow, always, extra, passes_alone = KEYS[1], false, false, wanted, false
+--[[ get_value ]]
+while true do -- all that is wanted; if that does not fit, the call alone; then half as much, and so on
+  local cost, needed, patience, life = own_cost + extra, own_cost + 4 * extra, own_patience
+  if extra > 0 then patience, life = -EXACT, longest end
+  --[[ charge ]]
+  if not admits or locked then
+    if extra == 0 then
+      --[[ refuse ]]
+    end
+    wanted = math.floor(wanted / 2)
+    extra = passes_alone and wanted or 0
+  elseif extra > 0 or wanted == 0 then
+    --[[ write_records ]]
+    return 'L' .. pack('<i8i8', now, extra) .. charged
+  else
+    passes_alone, extra = true, wanted
+  end
+end
