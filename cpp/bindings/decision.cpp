@@ -110,7 +110,7 @@ Py_hash_t hash(PyObject* self) {
 }
 
 constexpr std::array<const char*, kSources> kShownSources{"", ", source='local'", ", source='error'",
-                                                          ", source='refusal'"};
+                                                          ", source='refusal'", ", source='lease'"};
 
 int is_allowed(PyObject* self) { return of(self).answer.status == Status::ok ? 1 : 0; }
 
@@ -304,7 +304,7 @@ PyObject* checked_decision(PyObject* object) {
 
 bool add_names() {
   constexpr std::array kStatuses{"ok", "over", "locked", "never"};
-  constexpr std::array<const char*, kSources> kSourceNames{"store", "local", "error", "refusal"};
+  constexpr std::array<const char*, kSources> kSourceNames{"store", "local", "error", "refusal", "lease"};
   std::ranges::transform(kStatuses, status_names.begin(), PyUnicode_InternFromString);
   std::ranges::transform(kSourceNames, source_names.begin(), PyUnicode_InternFromString);
   return std::ranges::find(status_names, nullptr) == status_names.end() &&

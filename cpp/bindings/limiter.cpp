@@ -205,10 +205,22 @@ PyObject* stats(PyObject* self, PyObject*) {
         [breaker](Store& store, const Interrupted&) { *breaker = store.breaker(); },
         [breaker, &limiter] {
           if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
-          Object stats = required(stats_dict(limiter.stats, *breaker));
+          Object stats = required(stats_dict(limiter.stats, *breaker, limiter.store->leased(limiter.identity)));
           add_stats_of_store(stats.get(), limiter.store_object.get());
           return stats;
         }));
+  });
+}
+
+// (how long a lease lasts at most in microseconds, how many units are leased)
+PyObject* lease_bounds(PyObject* self, PyObject*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const LimiterState& limiter = state_of(self);
+    const Object policy = limiter.present_policy();
+    const Duration longest = limiter.store->longest_lease(compiled(policy.get()));
+    const std::uint64_t held = limiter.store->leased(limiter.identity).held;
+    return checked(Py_BuildValue("(LK)", static_cast<long long>(longest.micros()),
+                                 static_cast<unsigned long long>(held)));
   });
 }
 
@@ -467,6 +479,9 @@ PyMethodDef methods[] = {
     {"reset", as_c_function(reset<When::now>), METH_FASTCALL,
      "reset($self, /, *identifiers)\n--\n\nRemove everything that is stored for these identifiers in this "
      "policy."},
+    {"_lease_bounds", lease_bounds, METH_NOARGS,
+     "_lease_bounds($self, /)\n--\n\nReturn how many microseconds a lease lasts at most, and how many units "
+     "are leased here."},
     {"reset_all", reset_all<When::now>, METH_NOARGS,
      "reset_all($self, /)\n--\n\nRemove everything that is stored for this policy."},
     {"stats", stats<When::now>, METH_NOARGS,
@@ -475,7 +490,8 @@ PyMethodDef methods[] = {
      "calls: how often the store was asked to decide, refund, lock or reset; errors: how many of these "
      "failed, by\nkind; timeouts: of these the deadlines missed; local: decisions made in this process "
      "instead; crowded: decisions by counts that identifiers share because a memory store had no room left; "
-     "\nrefusals: what this process refused by what it was told (max_stale); asked: commands sent to Redis "
+     "\nleased: decisions by what this process had charged early (lease), of which held, returned and lapsed "
+     "are the units that are left, were given back, and were lost; refusals: what this process refused by what it was told (max_stale); asked: commands sent to Redis "
      "for "
      "decisions; "
      "breaker:\n'closed', 'open' or 'half_open'; latency: an upper bound in seconds -> how many calls took "

@@ -28,7 +28,8 @@ void fill(const ManyDecisions& many, const pybind11::buffer_info& buffer, const 
 /// "ok", "over", "locked", "never"; "unknown" where the store has not decided.
 inline constexpr std::size_t kStatuses = 5;
 inline std::size_t status_of(const ManyDecisions::Answer& answer) {
-  const bool is_known = answer.source == Source::store || answer.source == Source::refusal;
+  const bool is_known = answer.source != Source::local && answer.source != Source::error &&
+                        answer.source != ManyDecisions::kNobody;
   return is_known ? static_cast<std::size_t>(answer.decision.status) : kStatuses - 1;
 }
 

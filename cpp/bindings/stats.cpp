@@ -55,30 +55,35 @@ const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t
 void Stats::count_latency(Duration duration) { ++latencies[place_of_latency(duration)]; }
 
 void Stats::clear() {
-  for (Count* const count : {&calls, &local, &crowded, &refusals, &asked}) *count = 0;
+  for (Count* const count : {&calls, &local, &crowded, &leased, &refusals, &asked}) *count = 0;
   std::ranges::fill(errors, 0);
   std::ranges::fill(latencies, 0);
 }
 
-PyObject* stats_dict(const Stats& stats, BreakerState breaker) {
+PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts& leased) {
   Object dict = required(PyDict_New());
   set(dict, "calls", number(stats.calls));
   set(dict, "errors", errors_dict(stats));
   set(dict, "timeouts", number(stats.errors[std::size_t(StoreError::Kind::timeout)]));
   set(dict, "local", number(stats.local));
   set(dict, "crowded", number(stats.crowded));
+  set(dict, "leased", number(stats.leased));
   set(dict, "refusals", number(stats.refusals));
   set(dict, "asked", number(stats.asked));
+  set(dict, "held", number(leased.held));
+  set(dict, "returned", number(leased.returned));
+  set(dict, "lapsed", number(leased.lapsed));
   set(dict, "breaker", Object::steal(PyUnicode_FromString(kBreakerNames[std::size_t(breaker)])));
   set(dict, "latency", latency_dict(stats));
   return dict.release();
 }
 
 void count_basis(std::span<LimiterState* const> limiters, const Basis& basis) {
-  if (basis.commands == 0 && basis.source != Source::refusal) return;
+  if (basis.commands == 0 && basis.source == Source::store) return;
   for (LimiterState* const limiter : limiters) {
     limiter->stats.asked += basis.commands;
     if (basis.source == Source::refusal) ++limiter->stats.refusals;
+    if (basis.source == Source::lease) ++limiter->stats.leased;
   }
 }
 

@@ -36,6 +36,7 @@ struct Stats {
   Count calls = 0;
   Count local = 0;
   Count crowded = 0;
+  Count leased = 0;
   Count refusals = 0;
   Count asked = 0;
   std::array<Count, kKindsOfFailure> errors{};
@@ -45,7 +46,7 @@ struct Stats {
 };
 
 /// limiter.stats(): a new dict. PythonError when there's no memory.
-PyObject* stats_dict(const Stats& stats, BreakerState breaker);
+PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts& leased);
 
 /// Counts who has decided, and how many commands that took, once for each limiter.
 void count_basis(std::span<LimiterState* const> limiters, const Basis& basis);

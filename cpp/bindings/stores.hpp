@@ -312,14 +312,15 @@ inline void bind_redis_store(pybind11::module_& module) {
   py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
                                                              "The core of overlimit.RedisStore.")
       .def(py::init([](const LocationPointer& location, std::string prefix, const std::string& hash_tag,
-                       bool hash_identifiers, std::int64_t timeout_us, std::int64_t max_stale_us) {
+                       bool hash_identifiers, std::int64_t timeout_us, std::int64_t max_stale_us,
+                       std::int64_t lease_us) {
              RedisStore::Keys keys{std::move(prefix), hash_tag_from(hash_tag), hash_identifiers};
              return std::make_shared<RedisStore>(
                  location_from(location),
-                 RedisStore::Options{std::move(keys), Duration(timeout_us), Duration(max_stale_us)});
+                 RedisStore::Options{std::move(keys), Duration(timeout_us), Duration(max_stale_us), Duration(lease_us)});
            }),
            py::arg("location"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
-           py::arg("hash_identifiers"), py::arg("timeout_us"), py::arg("max_stale_us"))
+           py::arg("hash_identifiers"), py::arg("timeout_us"), py::arg("max_stale_us"), py::arg("lease_us"))
       .def(
           "close", [](const std::shared_ptr<RedisStore>& store) { given(store).close(); },
           "Close this process's connections; a later call opens new ones.");

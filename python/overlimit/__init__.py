@@ -33,6 +33,8 @@ from overlimit.errors import StoreConfigError as StoreConfigError
 from overlimit.errors import StoreError as StoreError
 from overlimit.errors import StoreTimeout as StoreTimeout
 from overlimit.errors import StoreUnavailable as StoreUnavailable
+from overlimit.leasing import Bounds as Bounds
+from overlimit.leasing import bounds as bounds
 from overlimit.limiter import Limiter as Limiter
 from overlimit.limiter import OnError as OnError
 from overlimit.limits import Limit as Limit

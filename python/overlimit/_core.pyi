@@ -233,6 +233,7 @@ class RedisStore(Store):
         hash_identifiers: bool,
         timeout_us: SupportsIndex,
         max_stale_us: SupportsIndex,
+        lease_us: SupportsIndex,
     ) -> None: ...
     def close(self) -> None: ...
 
@@ -294,11 +295,12 @@ class Decision:
         """When it was decided, in seconds since the Unix epoch."""
 
     @property
-    def source(self) -> Literal["store", "local", "error", "refusal"]:
+    def source(self) -> Literal["store", "local", "error", "refusal", "lease"]:
         """Who decided.
 
         ``"store"``; ``"local"``, the local fallback, or ``"error"``, ``on_error``, while the store failed;
-        ``"refusal"``, this process by what the store had told it (``max_stale``).
+        ``"refusal"``, this process by what the store had told it (``max_stale``); ``"lease"``, this process by
+        what it had charged early (``lease``).
         """
 
     @property
@@ -403,6 +405,7 @@ class Limiter:
     def _set_limits(
         self, limits: tuple[LimitValue, ...], local_limits: tuple[LimitValue, ...] | None, /
     ) -> None: ...
+    def _lease_bounds(self) -> tuple[int, int]: ...
     def stats(self) -> LimiterStats:
         """Return statistics of this limiter's calls to its store, in this process, as a new dict.
 

@@ -79,18 +79,16 @@ def check_is_seconds(timeout: object) -> None:
         raise TypeError(f"timeout must be a number of seconds above 0, not {short_repr(timeout)}")
 
 
-def max_stale_us_of(max_stale: float | str | None) -> int:
-    """Return ``max_stale`` in microseconds, 0 for None; raises ValueError, and TypeError for a bool."""
-    if max_stale is None:
-        return 0
-    if isinstance(max_stale, bool):
-        raise TypeError(f"max_stale must be a number of seconds or None, not {max_stale!r}")
+def seconds_us_of(name: str, seconds: float | str, most: int) -> int:
+    """Return an option of 0 to ``most`` seconds in microseconds; ValueError and TypeError name it."""
+    if isinstance(seconds, bool):
+        raise TypeError(f"{name} must be a number of seconds, not {seconds!r}")
     try:
-        microseconds = round(float(max_stale) * 1e6)
+        microseconds = round(float(seconds) * 1e6)
     except (OverflowError, TypeError, ValueError):
         microseconds = -1
-    if not 0 <= microseconds <= 60_000_000:
-        raise ValueError(f"max_stale must be from 0 to 60 seconds, or None, not {short_repr(max_stale)}")
+    if not 0 <= microseconds <= most * 1_000_000:
+        raise ValueError(f"{name} must be from 0 to {most} seconds, not {short_repr(seconds)}")
     return microseconds
 
 

@@ -22,8 +22,12 @@ class LimiterStats(TypedDict):
     timeouts: int
     local: int
     crowded: int
+    leased: int
     refusals: int
     asked: int
+    held: int
+    returned: int
+    lapsed: int
     breaker: Literal["closed", "open", "half_open"]
     latency: dict[float, int]
     processes: ProcessCounts

@@ -26,8 +26,12 @@ def test_a_new_limiter_has_counted_nothing(store):
         "timeouts": 0,
         "local": 0,
         "crowded": 0,
+        "leased": 0,
         "refusals": 0,
         "asked": 0,
+        "held": 0,
+        "returned": 0,
+        "lapsed": 0,
         "breaker": "closed",
     }
     assert set(latency.values()) == {0}

@@ -34,11 +34,13 @@ class RedisStore final : public Store {
   };
 
   static constexpr Duration kMaxStale{60'000'000};
+  static constexpr Duration kMaxLease{10'000'000};
 
   struct Options {
     Keys keys = {};
     Duration timeout{100'000};  ///< the deadline of one whole call
     Duration max_stale{};       ///< for how long it refuses by what it was told; at most kMaxStale
+    Duration lease{};           ///< for how long it may spend what it has charged early; at most kMaxLease
   };
 
   /// Throws std::invalid_argument naming a wrong option or location.
@@ -63,6 +65,8 @@ class RedisStore final : public Store {
   Duration ping(std::optional<Duration> timeout, const Interrupted& interrupted) override;
   [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool waits() const override { return true; }
+  [[nodiscard]] LeaseCounts leased(const PolicyIdentity& policy) const override;
+  [[nodiscard]] Duration longest_lease(const CompiledPolicy& policy) const override;
   [[nodiscard]] BreakerState breaker() const override;
   [[nodiscard]] Duration timeout() const override;
   void close() override;

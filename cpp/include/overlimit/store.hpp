@@ -88,14 +88,22 @@ enum class Source : std::uint8_t {
   local,    ///< this process in its place, as that fails (on_error)
   error,    ///< nobody
   refusal,  ///< this process, by what it was told of the state lately
+  lease,    ///< this process, by what it has charged early
 };
-inline constexpr std::size_t kSources = 4;
+inline constexpr std::size_t kSources = 5;
 
 /// What the decision of a store rests on.
 struct Basis {
   ChargeBits crowded = 0;  ///< charges decided by counts that identifiers share, as there was no room
   Source source = Source::store;
   std::uint32_t commands = 0;  ///< sent to servers for it
+};
+
+/// Units that this process has charged early under a policy.
+struct LeaseCounts {
+  std::uint64_t held = 0;      ///< and may still spend
+  std::uint64_t returned = 0;  ///< and has given back
+  std::uint64_t lapsed = 0;    ///< and has lost
 };
 
 /// open: calls fail at once, except for one probe at a time; half_open: a probe is under way.
@@ -179,6 +187,10 @@ class Store {
   [[nodiscard]] virtual bool waits() const = 0;
   /// Whether a call hardly ever has to wait although it may: then it understands DontWait.
   [[nodiscard]] virtual bool waits_seldom() const { return false; }
+  /// What has become of the units that this process has charged early under a policy.
+  [[nodiscard]] virtual LeaseCounts leased(const PolicyIdentity& /*policy*/) const { return {}; }
+  /// How long what is charged early under a policy may be spent at most; 0: nothing is.
+  [[nodiscard]] virtual Duration longest_lease(const CompiledPolicy& /*policy*/) const { return {}; }
   /// The state of the store's circuit breaker; closed for a store that cannot fail.
   [[nodiscard]] virtual BreakerState breaker() const { return BreakerState::closed; }
   /// Closes what this process, or the event loop of the caller, has open; a later call opens it again.

@@ -10,12 +10,78 @@ namespace {
 
 using protocol::Reply;
 
+bool have_common_key(std::span<const Call> calls, const Call& other) {
+  const auto is_same = [](const Charge& one, const Charge& two) {
+    return one.identifier == two.identifier && one.policy->name() == two.policy->name();
+  };
+  return std::ranges::any_of(calls, [&](const Call& call) {
+    return std::ranges::any_of(call.charges, [&](const Charge& one) {
+      return std::ranges::any_of(other.charges, [&](const Charge& two) { return is_same(one, two); });
+    });
+  });
+}
+
 }  // namespace
 
 Calls::Calls(Location location, const RedisStore::Options& options)
     : keys_(options.keys),
       servers_(std::move(location), options.timeout),
-      known_(servers_.location(), {options.keys, options.max_stale, options.timeout}) {}
+      known_(servers_.location(), {options.keys, options.max_stale, options.timeout}),
+      leasing_(servers_.location(), options.keys, options.lease) {}
+
+Question::Question(Calls& store, DatedCall& call, const GiveBacks& before)
+    : call_(call),
+      lease_(store.leasing(), *call),
+      script_(store.script_call(*call, lease_)),
+      telling_(store.known(), script_.keys) {
+  before.precede(telling_);
+}
+
+Instant Question::read(const Reply& reply, const Rows& rows, bool of_all) {
+  const Answer answer = read_answer(call_, reply, rows);
+  telling_.tell(*call_, answer, rows, of_all);
+  lease_.answered(*call_, answer.now, granted_extra(reply), rows);
+  return answer.now;
+}
+
+// What is leased first; then what is certainly refused; then what this process does not ask for yet.
+bool Calls::decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  if (leasing_.spend(call, rows, time, basis)) return true;
+  const Duration turn = leasing_.next_turn(call);
+  if (known_.refuse(call, turn, rows, time, basis)) return true;
+  return turn > Duration{} && (known_.refuse_until(call, turn, rows, time, basis) ||
+                               leasing_.refuse_until(call, turn, rows, time, basis));
+}
+
+GiveBacks Calls::give_backs() {
+  Leases* const leases = leasing_.wanted();
+  std::vector<Leases::Return> ended;
+  if (leases != nullptr) {
+    if (const Duration now = boot_time(); leases->have_ended(now)) ended = leases->take_ended(now);
+  }
+  return {leases, std::move(ended), keys_, scripts_, is_refund_known_};
+}
+
+// The refunds arrive in front of it. None of them is sent again; the script is, if it was not executed.
+Reply Calls::ask_after(const GiveBacks& before, const ScriptCall& script, const Wait& wait) {
+  if (before.empty()) return servers_.run(script, wait);
+  std::vector<std::string> commands;
+  std::vector<std::optional<Slot>> slots;
+  before.append_to(commands, slots, servers_);
+  commands.push_back(script.evalsha());
+  slots.push_back(servers_.slot_of(script.keys.front()));
+  std::vector<std::optional<Reply>> replies(commands.size());
+  FirstError failure;
+  try {
+    servers_.topology().call_many(commands, slots, replies, wait);
+  } catch (...) {
+    failure.note();
+  }
+  before.read(std::span(replies).first(before.size()));
+  if (!replies.back()) failure.raise_if_any();
+  if (!is_final(*replies.back())) return servers_.run(script, wait);
+  return servers_.checked(*std::move(replies.back()));
+}
 
 // Whether the hash tag alone says that the keys are in one slot.
 bool Calls::are_tagged_alike(std::span<const Charge> charges) const {
@@ -44,16 +110,12 @@ Instant Calls::decide(const Call& asked, const Rows& rows, Basis& basis, const W
 Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
   DatedCall dated(call, call.now ? *call.now : system_now());
   for (bool is_first = true;; is_first = false) {
-    const ScriptCall script = script_call(*dated);
-    Telling telling(known_, script.keys);
-    ++basis.commands;
-    const Reply reply = servers_.run(script, wait);
+    const GiveBacks before = give_backs();
+    Question question(*this, dated, before);
+    basis.commands += std::uint32_t(1 + before.size());
+    const Reply reply = ask_after(before, question.script(), wait);
     const std::optional<Instant> elsewhere = out_of_bounds(reply);
-    if (!elsewhere) {
-      const Answer answer = read_answer(dated, reply, rows);
-      telling.tell(*dated, answer, rows, false);
-      return answer.now;
-    }
+    if (!elsewhere) return question.read(reply, rows, false);
     if (!is_first) {
       throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
                         false);
@@ -134,8 +196,8 @@ void Calls::follow(const ScriptCall& refund, const Wait& wait) {
   }
 }
 
-// In their order. A call across slots is under way alone, so that no other is refused by what it takes back,
-// and one that is refused here follows those before it.
+// In their order. A call across slots is under way alone, so that no other is refused by what it takes back.
+// What may be decided here follows the calls before it that concern one of its keys.
 void Calls::decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                         std::span<Basis> bases, const Wait& wait) {
   std::vector<std::size_t> first_rows{0};
@@ -143,25 +205,52 @@ void Calls::decide_many(std::span<const Call> calls, const Rows& rows, std::span
   const auto rows_of_calls = [&](std::size_t first, std::size_t last) {
     return rows_of(rows, first_rows[first], first_rows[last] - first_rows[first]);
   };
-  const auto is_refused = [&](std::size_t i) {
-    return known_.refuse(calls[i], rows_of_calls(i, i + 1), times[i], bases[i]);
+  const auto is_decided_here = [&](std::size_t i) {
+    return decide_here(calls[i], rows_of_calls(i, i + 1), times[i], bases[i]);
   };
-  const auto is_in_slot = [&](std::size_t i) { return slots_across(calls[i].charges).empty(); };
+  const bool knows = known_.are_told() || leasing_.is_on();
+  std::size_t decided = calls.size();  // ahead of its turn
   for (std::size_t first = 0, next = 0; first < calls.size(); first = next) {
     next = first + 1;
-    if (is_refused(first)) continue;
-    if (is_in_slot(first)) {
-      while (next < calls.size() && is_in_slot(next) && !is_refused(next)) ++next;
-    }
-    const std::size_t count = next - first;
-    if (count == 1) {
+    if (decided == first || is_decided_here(first)) continue;
+    if (!slots_across(calls[first].charges).empty()) {
       times[first] = decide(calls[first], rows_of_calls(first, next), bases[first], wait);
-    } else {
-      ManyCalls(*this, ManyCalls::Are::calls, calls.subspan(first, count), rows_of_calls(first, next),
-                times.subspan(first, count), bases.subspan(first, count))
-          .decide(wait);
+      continue;
     }
+    for (; next < calls.size() && slots_across(calls[next].charges).empty(); ++next) {
+      if (!knows) continue;
+      if (have_common_key(calls.subspan(first, next - first), calls[next])) break;
+      if (is_decided_here(next)) {
+        decided = next;
+        break;
+      }
+    }
+    ManyCalls(*this, ManyCalls::Are::calls, calls.subspan(first, next - first), rows_of_calls(first, next),
+              times.subspan(first, next - first), bases.subspan(first, next - first))
+        .decide(wait);
   }
+}
+
+void Calls::close() {
+  if (Leases* const leases = leasing_.wanted()) {
+    leases->end_all();
+    const GiveBacks all = give_backs();
+    std::vector<std::string> commands;
+    std::vector<std::optional<Slot>> slots;
+    all.append_to(commands, slots, servers_);
+    std::vector<std::optional<Reply>> replies(commands.size());
+    try {
+      if (!all.empty()) servers_.topology().call_many(commands, slots, replies, {servers_.deadline(), {}});
+    } catch (const StoreError&) {
+    }
+    all.read(replies);
+  }
+  servers_.topology().close();
+}
+
+Leases::Counts Calls::leased(const PolicyIdentity& policy) {
+  Leases* const leases = leasing_.wanted();
+  return leases == nullptr ? Leases::Counts{} : leases->counts(policy);
 }
 
 }  // namespace overlimit::redis

@@ -1,6 +1,7 @@
 // The calls of one store: what is decided here, what is asked of the servers, and what is given back.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,8 +9,10 @@
 
 #include "overlimit/redis_store.hpp"
 #include "overlimit/store.hpp"
+#include "redis/give_backs.hpp"
 #include "redis/keys.hpp"
 #include "redis/knowledge/known_refusals.hpp"
+#include "redis/knowledge/leasing_calls.hpp"
 #include "redis/script.hpp"
 #include "redis/script_call.hpp"
 #include "redis/servers.hpp"
@@ -26,6 +29,26 @@ inline Call with_reading(Call call) {
 /// An instant that no call has.
 inline constexpr Instant kUnasked{-1};
 
+class Calls;
+
+/// What is asked of a server for a call, and what is made of the answer.
+class Question {
+ public:
+  /// Borrows the call. To be made right before it is asked.
+  Question(Calls& store, DatedCall& call, const GiveBacks& before);
+
+  [[nodiscard]] const ScriptCall& script() const { return script_; }
+  /// Fills the rows and returns when it was decided. Values of calls that are not refused are told too if
+  /// `of_all`.
+  Instant read(const protocol::Reply& reply, const Rows& rows, bool of_all);
+
+ private:
+  DatedCall& call_;
+  LeaseRequest lease_;
+  ScriptCall script_;
+  Telling telling_;
+};
+
 /// Thread-safe. Throws as Store does.
 class Calls {
  public:
@@ -35,9 +58,7 @@ class Calls {
   Calls(Location location, const RedisStore::Options& options);
 
   /// Whether a call was decided by what this process knows; then its rows, time and basis are set.
-  bool decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
-    return known_.refuse(call, rows, time, basis);
-  }
+  bool decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis);
   /// Asks the servers, and returns when it was decided.
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   void decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
@@ -49,12 +70,20 @@ class Calls {
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted);
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted);
+  /// Gives back all that is leased, and closes what is open.
+  void close();
+  [[nodiscard]] Leases::Counts leased(const PolicyIdentity& policy);
 
   [[nodiscard]] Servers& servers() { return servers_; }
   [[nodiscard]] KnownRefusals& known() { return known_; }
-  [[nodiscard]] ScriptCall script_call(const Call& call) const {
+  [[nodiscard]] LeasingCalls& leasing() { return leasing_; }
+  [[nodiscard]] ScriptCall script_call(const Call& call, const LeaseRequest& lease) const {
+    if (lease.extra() > 0 && may_charge(call))
+      return lease_call(call, lease.extra(), lease.life(), keys_, scripts_);
     return redis::script_call(call, keys_, scripts_);
   }
+  /// Of what has ended by now.
+  [[nodiscard]] GiveBacks give_backs();
   [[nodiscard]] std::string key_of(const Charge& charge) const {
     return redis::key_of(keys_, charge.policy->name(), charge.identifier);
   }
@@ -62,6 +91,7 @@ class Calls {
  private:
   [[nodiscard]] bool are_tagged_alike(std::span<const Charge> charges) const;
   [[nodiscard]] std::vector<Slot> slots_across(std::span<const Charge> charges);
+  protocol::Reply ask_after(const GiveBacks& before, const ScriptCall& script, const Wait& wait);
   Instant decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   Instant decide_across(const Call& call, std::span<const Slot> slots, const Rows& rows, Basis& basis,
                         const Wait& wait);
@@ -77,6 +107,8 @@ class Calls {
   const RedisStore::Keys keys_;
   Servers servers_;
   KnownRefusals known_;
+  LeasingCalls leasing_;
+  std::atomic<bool> is_refund_known_{false};
   const Scripts scripts_;
   RecentRefusals refusals_;
 };

@@ -65,6 +65,16 @@ void FoundCall::show(std::span<const Instant> creations, const Rows& rows) const
   }
 }
 
+void FoundCall::show_refused(const Rows& rows) const {
+  std::size_t row = 0;
+  for (std::size_t k = 0; k < call_.charges.size(); ++k) {
+    for (const CompiledLimit& each : call_.charges[k].policy->limits()) {
+      fill_refused(each.limit, pairs_[row], verdicts_[k], locks_[k], keys_[k].now, rows, row);
+      ++row;
+    }
+  }
+}
+
 bool FoundCall::charges(std::size_t k) const {
   const Charge& charge = call_.charges[k];
   return cost_of(charge) > 0 && settlement_.charges(charge.role, verdicts_[k]);

@@ -33,6 +33,8 @@ class FoundCall {
   /// Fills the rows, those of a peek as if it charged. `creations`: per charge when its key was created; none
   /// if nothing was written.
   void show(std::span<const Instant> creations, const Rows& rows) const;
+  /// Fills the rows as if all of it were refused, whatever is.
+  void show_refused(const Rows& rows) const;
 
  private:
   [[nodiscard]] bool charges(std::size_t k) const;

@@ -22,6 +22,7 @@ std::vector<std::string> keys_of(const RedisStore::Keys& keys, const PolicyIdent
 void Calls::give_back(const Call& asked, std::span<const Receipt> receipts, Present* present,
                       const Interrupted& interrupted) {
   const Call call = with_reading(asked);
+  if (present == nullptr && leasing_.put_back(call, receipts)) return;
   const std::vector<Slot> slots = slots_across(call.charges);
   if (slots.empty()) return give_back_in_slot(call, receipts, present, interrupted);
   naming_timeout(servers_.timeout(), [&] { give_back_across(call, slots, receipts, present, interrupted); });
@@ -88,6 +89,9 @@ void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std:
 }
 
 void Calls::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
+  if (Leases* const leases = leasing_.wanted()) {
+    for (const Charge& each : call.charges) leases->end(each.policy->name(), each.identifier, true);
+  }
   const ScriptCall script = lock_call(with_reading(call), duration, keys_, scripts_);
   const Changing changing(known_, script.keys);
   (void)servers_.run(script, interrupted);
@@ -95,12 +99,16 @@ void Calls::lock(const Call& call, Duration duration, const Interrupted& interru
 
 void Calls::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                   const Interrupted& interrupted) {
+  if (Leases* const leases = leasing_.wanted()) {
+    for (const std::string_view each : identifiers) leases->end(policy.name(), each, false);
+  }
   const std::vector<std::string> keys = keys_of(keys_, policy, identifiers);
   const Changing changing(known_, keys);
   servers_.reset(keys, interrupted);
 }
 
 void Calls::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
+  if (Leases* const leases = leasing_.wanted()) leases->end_all(policy.name(), false);
   const ChangingAll changing(known_);
   servers_.reset_all(patterns_of(keys_, policy.name()), interrupted);
 }

@@ -28,8 +28,6 @@ ManyCalls::ManyCalls(Calls& store, Are are, std::span<const Call> calls, const R
   for (const Call& asked : calls) {
     const Call call = with_reading(asked);
     dated_.emplace_back(call, call.now ? *call.now : system_now());
-    scripts_.push_back(store.script_call(*dated_.back()));
-    slots_.push_back(store.servers().slot_of(scripts_.back().keys.front()));
     first_rows_.push_back(first);
     first += pairs_of(call.charges);
   }
@@ -44,45 +42,53 @@ void ManyCalls::decide(const Wait& wait) {
 
 // A call without its script at the server is made again after the others, so calls of the same keys would
 // change places if only some scripts are there. Then the text is sent along.
-std::string ManyCalls::command(std::size_t i, std::size_t first, std::size_t last) const {
-  const auto script_of = [&](std::size_t k) { return scripts_[k].script; };
-  const auto same_slot = [&](std::size_t k) { return slots_[k] == slots_[i]; };
+std::string ManyCalls::command(std::size_t i) const {
+  const auto script_of = [&](std::size_t k) { return questions_[k].script().script; };
   bool is_first = true;
   bool are_alike = true;
-  for (std::size_t k = first; k < last; ++k) {
-    if (!same_slot(k)) continue;
+  for (std::size_t k = 0; k < questions_.size(); ++k) {
+    if (slots_[k] != slots_[i]) continue;
     are_alike &= script_of(k) == script_of(i);
     is_first &= k >= i || script_of(k) != script_of(i);
   }
-  return is_first && !are_alike ? scripts_[i].eval() : scripts_[i].evalsha();
+  const ScriptCall& script = questions_[i].script();
+  return is_first && !are_alike ? script.eval() : script.evalsha();
 }
 
 // What was answered counts, whatever happens to the others.
 void ManyCalls::decide(std::size_t first, std::size_t last, const Wait& wait) {
-  std::vector<std::string> commands;
-  tellings_.clear();
+  const GiveBacks before = store_.give_backs();
+  questions_.clear();
+  slots_.clear();
   for (std::size_t i = first; i < last; ++i) {
-    commands.push_back(command(i, first, last));
-    tellings_.emplace_back(store_.known(), scripts_[i].keys);
+    questions_.emplace_back(store_, dated_[i], before);
+    slots_.push_back(store_.servers().slot_of(questions_.back().script().keys.front()));
     ++basis(i).commands;
   }
+  basis(first).commands += std::uint32_t(before.size());
+  std::vector<std::string> commands;
+  std::vector<std::optional<protocol::Slot>> slots;
+  before.append_to(commands, slots, store_.servers());
+  for (std::size_t i = 0; i < questions_.size(); ++i) commands.push_back(command(i));
+  slots.insert(slots.end(), slots_.begin(), slots_.end());
   std::vector<std::optional<Reply>> replies(commands.size());
   FirstError failure;
   try {
-    store_.servers().topology().call_many(commands, std::span(slots_).subspan(first, last - first), replies,
-                                          wait);
+    store_.servers().topology().call_many(commands, slots, replies, wait);
   } catch (...) {
     failure.note();
   }
+  before.read(std::span(replies).first(before.size()));
   for (std::size_t i = first; i < last; ++i) {
-    if (replies[i - first]) read(i, std::move(*replies[i - first]), tellings_[i - first], wait, failure);
+    std::optional<Reply>& reply = replies[before.size() + i - first];
+    if (reply) read(i, *std::move(reply), questions_[i - first], wait, failure);
   }
   failure.raise_if_any();
 }
 
 // An error says that nothing was executed, unless it is one that is raised anyway: then the call is made by
 // itself, which retries and follows what has moved.
-void ManyCalls::read(std::size_t i, Reply reply, Telling& telling, const Wait& wait, FirstError& failure) {
+void ManyCalls::read(std::size_t i, Reply reply, Question& question, const Wait& wait, FirstError& failure) {
   try {
     was_redirected_[i] = protocol::classify(reply).is_redirection();
     if (!is_final(reply) || out_of_bounds(reply)) {
@@ -90,9 +96,7 @@ void ManyCalls::read(std::size_t i, Reply reply, Telling& telling, const Wait& w
       return;
     }
     const Reply checked = store_.servers().checked(std::move(reply));
-    const Answer answer = read_answer(dated_[i], checked, rows_of_call(i));
-    telling.tell(*dated_[i], answer, rows_of_call(i), are_ == Are::parts);
-    times_[i] = answer.now;
+    times_[i] = question.read(checked, rows_of_call(i), are_ == Are::parts);
   } catch (...) {
     failure.note();
   }

@@ -31,9 +31,9 @@ class ManyCalls {
     return rows_of(rows_, first_rows_[i], first_rows_[i + 1] - first_rows_[i]);
   }
   [[nodiscard]] Basis& basis(std::size_t i) const { return bases_[are_ == Are::parts ? 0 : i]; }
-  [[nodiscard]] std::string command(std::size_t i, std::size_t first, std::size_t last) const;
+  [[nodiscard]] std::string command(std::size_t i) const;
   void decide(std::size_t first, std::size_t last, const Wait& wait);
-  void read(std::size_t i, protocol::Reply reply, Telling& telling, const Wait& wait, FirstError& failure);
+  void read(std::size_t i, protocol::Reply reply, Question& question, const Wait& wait, FirstError& failure);
 
   Calls& store_;
   Are are_;
@@ -41,9 +41,8 @@ class ManyCalls {
   Rows rows_;
   std::span<Instant> times_;
   std::span<Basis> bases_;
-  std::vector<Telling> tellings_;
   std::deque<DatedCall> dated_;
-  std::vector<ScriptCall> scripts_;
+  std::deque<Question> questions_;  // of those under way, as the next two
   std::vector<std::optional<protocol::Slot>> slots_;
   std::vector<std::size_t> first_rows_;
   std::vector<bool> was_redirected_;

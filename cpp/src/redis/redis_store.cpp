@@ -19,6 +19,10 @@ RedisStore::Options checked(RedisStore::Options options) {
     throw std::invalid_argument("max_stale must be from 0 to 60 seconds, not " +
                                 std::to_string(options.max_stale.micros()) + " microseconds");
   }
+  if (options.lease < Duration{} || options.lease > RedisStore::kMaxLease) {
+    throw std::invalid_argument("lease must be from 0 to 10 seconds, not " +
+                                std::to_string(options.lease.micros()) + " microseconds");
+  }
   return options;
 }
 
@@ -98,7 +102,13 @@ Duration RedisStore::ping(std::optional<Duration> longest, const Interrupted& in
   return took;
 }
 
-void RedisStore::close() { impl_->calls.servers().topology().close(); }
+void RedisStore::close() { impl_->calls.close(); }
+
+LeaseCounts RedisStore::leased(const PolicyIdentity& policy) const { return impl_->calls.leased(policy); }
+
+Duration RedisStore::longest_lease(const CompiledPolicy& policy) const {
+  return min(impl_->options.lease, redis::longest_lease(policy));
+}
 
 BreakerState RedisStore::breaker() const { return impl_->calls.servers().topology().breaker(); }
 

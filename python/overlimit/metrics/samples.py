@@ -89,7 +89,14 @@ def _add(series: dict[Labels, Number], labels: Labels, number: Number) -> None:
         series[labels] = before + number
 
 
-_PLACES_OF_SOURCES = (("store", s.STORE), ("local", s.LOCAL), ("error", s.ERROR), ("refusal", s.REFUSAL))
+_PLACES_OF_SOURCES = (
+    ("store", s.STORE),
+    ("local", s.LOCAL),
+    ("error", s.ERROR),
+    ("refusal", s.REFUSAL),
+    ("lease", s.LEASE),
+)
+
 _Sample: TypeAlias = "tuple[d.Metric, Labels, Number]"
 
 

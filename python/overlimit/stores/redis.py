@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Hashable
 from functools import partial
 from typing import Any, ClassVar, Literal
+from weakref import WeakSet
 
 from overlimit import _core
 from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
-from overlimit._options import check_is_seconds, hash_tag_of, max_stale_us_of, timeout_us_of, truth_of
+from overlimit._options import check_is_seconds, hash_tag_of, seconds_us_of, timeout_us_of, truth_of
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.tls import TLS_DEFAULTS, load_openssl, refuse_tls_options, tls_options
 
@@ -21,10 +23,21 @@ _OWN_DEFAULTS = {
     "prefix": "ol",
     "hash_tag": False,
     "hash_identifiers": False,
+    "lease": 0.0,
     "max_stale": None,
 }
 _IN_THE_URL = "url='redis://localhost:6379/0'"
 _OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS)
+
+
+_leasing: WeakSet[RedisStore] = WeakSet()
+
+
+@atexit.register
+def _give_back() -> None:
+    """Give back what the stores of a process that ends have leased."""
+    for store in list(_leasing):
+        store.close()
 
 
 class RedisStore(_core.RedisStore, Initialised):
@@ -51,9 +64,12 @@ class RedisStore(_core.RedisStore, Initialised):
         several slots, each slot decides its part.
     hash_identifiers
         Whether keys hold the SHA-256 of every identifier, not only of those longer than 256 bytes.
+    lease
+        For how many seconds, at most 10, this process may spend units that it has charged early, so that calls
+        that come often ask the server now and then. 0: never.
     max_stale
         For how many seconds, at most 60, this process refuses by itself what the server has refused, as long
-        as nothing but time can have changed; None or 0: never. Then a flood of refused calls costs the server
+        as nothing but time can have changed; None: as ``lease``; 0: never. Then a flood of refused calls costs the server
         next to nothing, and somebody else's ``reset``, ``unlock`` or refund may be noticed so much later.
     ssl_ca_certs, ssl_ca_path, ssl_ca_data
         The CAs to trust instead of the system's: a PEM file, a directory as ``openssl rehash`` makes it, PEM
@@ -84,6 +100,7 @@ class RedisStore(_core.RedisStore, Initialised):
         prefix: str = "ol",
         hash_tag: bool | Literal["policy", "prefix"] = False,
         hash_identifiers: bool = False,
+        lease: float = 0.0,
         max_stale: float | None = None,
         ssl_ca_certs: str | os.PathLike[str] | None = None,
         ssl_ca_path: str | os.PathLike[str] | None = None,
@@ -110,6 +127,10 @@ class RedisStore(_core.RedisStore, Initialised):
         self._description = str(where)
         self._shown = {name: options[name] for name in _OWN_DEFAULTS}
         self._arguments = (url, keywords)
+        lease_us = seconds_us_of("lease", options["lease"], 10)
+        stale = options["max_stale"]
+        stale_us = lease_us if stale is None else seconds_us_of("max_stale", stale, 60)
+        self._longest_lease, self._longest_stale = lease_us / 1e6, max(lease_us, stale_us) / 1e6
         hash_tag_word = hash_tag_of(options["hash_tag"])
         hashes = truth_of("hash_identifiers", options["hash_identifiers"])
         self._state_key: Hashable = (self._description, options["prefix"], hash_tag_word, hashes)
@@ -119,8 +140,12 @@ class RedisStore(_core.RedisStore, Initialised):
             hash_tag=hash_tag_word,
             hash_identifiers=hashes,
             timeout_us=timeout_us_of(options["timeout"]),
-            max_stale_us=max_stale_us_of(options["max_stale"]),
+            max_stale_us=stale_us,
+            lease_us=lease_us,
         )
+
+        if lease_us > 0:
+            _leasing.add(self)
 
     @property
     def endpoint(self) -> str:

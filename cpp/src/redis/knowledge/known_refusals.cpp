@@ -44,6 +44,7 @@ class CallAt {
     return holds(later) && found_.still_refuses(later);
   }
   void show(const Rows& rows) const { found_.show({}, rows); }
+  void show_refused(const Rows& rows) const { found_.show_refused(rows); }
 
  private:
   /// Whether the policies are as they are at the instant of each key.
@@ -86,13 +87,13 @@ KnownRefusals::KnownRefusals(const Location& location, Options options)
   (void)*values_;
 }
 
-bool KnownRefusals::refuse(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+bool KnownRefusals::refuse(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) {
   if (!are_told() || call.now || call.clock != nullptr) return false;
   std::array<std::byte, kUsualRoom> room;
   std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
   const Duration now = boot_time();
   Known known(&memory);
-  if (!find_all(**values_, call, now, known) || asks_anew(known, now)) return false;
+  if (!find_all(**values_, call, now, known) || (now >= turn && asks_anew(known, now))) return false;
   Keys earliest(known.size(), &memory);
   Keys latest(known.size(), &memory);
   for (std::size_t k = 0; k < known.size(); ++k) {
@@ -104,6 +105,24 @@ bool KnownRefusals::refuse(const Call& call, const Rows& rows, Instant& time, Ba
   const CallAt at_earliest(call, earliest);
   if (!at_earliest.is_refused() || !at_earliest.is_refused_until(latest)) return false;
   at_earliest.show(rows);
+  time = at_earliest.time();
+  basis.source = Source::refusal;
+  return true;
+}
+
+bool KnownRefusals::refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time,
+                                 Basis& basis) {
+  const Duration now = boot_time();
+  if (!are_told() || now >= turn) return false;
+  Known known;
+  if (!find_all(**values_, call, now, known)) return false;
+  Keys keys;
+  for (const auto& each : known) keys.push_back({&each->value, each->told.earliest(now)});
+  const CallAt at_earliest(call, keys);
+  at_earliest.show_refused(rows);
+  rows.status[0] = std::max(rows.status[0], Status::over);
+  rows.remaining[0] = 0;
+  rows.retry_after[0] = max(rows.retry_after[0], turn - now);
   time = at_earliest.time();
   basis.source = Source::refusal;
   return true;
@@ -138,6 +157,13 @@ Telling::Telling(KnownRefusals& refusals, std::span<const std::string> keys)
   if (values_ == nullptr) return;
   for (const std::string& key : keys_) changes_.push_back(values_->changes(key));
   asked_at_ = boot_time();
+}
+
+void Telling::comes_after_change(std::string_view key) {
+  if (values_ == nullptr) return;
+  const auto own = std::ranges::find(keys_, key);
+  if (own == keys_.end()) return values_->change(key);
+  values_->change_before_told(key, changes_[std::size_t(own - keys_.begin())]);
 }
 
 void Telling::tell(const Call& call, const Answer& answer, const Rows& rows, bool of_all) {

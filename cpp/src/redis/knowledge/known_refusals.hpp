@@ -28,8 +28,11 @@ class KnownRefusals {
 
   KnownRefusals(const Location& location, Options options);
 
-  /// Whether this process refuses a call by itself; then its rows, time and basis are set.
-  bool refuse(const Call& call, const Rows& rows, Instant& time, Basis& basis);
+  /// Whether this process refuses a call by itself; then its rows, time and basis are set. Before the boot
+  /// time `turn` it does not ask anew.
+  bool refuse(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis);
+  /// Whether it refuses a call until then although the server may not, as it knows what it would ask.
+  bool refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis);
 
   [[nodiscard]] bool are_told() const { return options_.max_stale > Duration{}; }
   [[nodiscard]] Duration max_stale() const { return options_.max_stale; }
@@ -58,6 +61,8 @@ class Telling {
  public:
   /// Borrows the keys.
   Telling(KnownRefusals& refusals, std::span<const std::string> keys);
+  /// Notes that the command comes after a change that this process makes to a key.
+  void comes_after_change(std::string_view key);
   /// Values of calls that are not refused are told too if `of_all`.
   void tell(const Call& call, const Answer& answer, const Rows& rows, bool of_all);
 

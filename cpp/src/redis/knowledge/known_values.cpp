@@ -1,21 +1,11 @@
 #include "redis/knowledge/known_values.hpp"
 
 #include <mutex>
-#include <tuple>
 
-#include "redis/transport/per_process.hpp"
+#include "redis/knowledge/place.hpp"
 
 namespace overlimit::redis {
 namespace {
-
-/// A place by its address and the names of its keys, as whoever it is asked.
-using PlaceName = std::tuple<std::string, int, std::string, HashTag, bool>;
-
-int database_of(const Location& location) {
-  if (const auto* endpoint = std::get_if<Endpoint>(&location)) return endpoint->database;
-  if (const auto* sentinels = std::get_if<SentinelLocation>(&location)) return sentinels->server.database;
-  return 0;
-}
 
 /// How often those that are no longer believed are looked for.
 constexpr Duration kPause{1'000'000};
@@ -28,12 +18,7 @@ bool KnownValue::take_turn(Duration now, Duration turn) const {
 }
 
 std::shared_ptr<KnownValues> KnownValues::of(const Location& location, const RedisStore::Keys& keys) {
-  using Places = transport::Registry<PlaceName, KnownValues>;
-  static constinit transport::ProcessSlot<Places> places;
-  const std::string where = std::visit([](const auto& each) { return describe(each); }, location);
-  return places.get([] { return std::make_unique<Places>(); })
-      .of({where, database_of(location), keys.prefix, keys.hash_tag, keys.hash_identifiers},
-          [] { return std::make_shared<KnownValues>(); });
+  return of_place<KnownValues>(location, keys);
 }
 
 std::shared_ptr<const KnownValue> KnownValues::find(std::string_view key) {
@@ -63,6 +48,12 @@ void KnownValues::keep(std::string key, Value value, const ServerReading& told, 
 void KnownValues::change(std::string_view key) {
   const std::lock_guard lock(mutex_);
   place_of(key).changes.fetch_add(1);
+  if (const auto known = values_.find(key); known != values_.end()) forget(known);
+}
+
+void KnownValues::change_before_told(std::string_view key, std::uint32_t& changes) {
+  const std::lock_guard lock(mutex_);
+  if (place_of(key).changes.fetch_add(1) == changes) ++changes;
   if (const auto known = values_.find(key); known != values_.end()) forget(known);
 }
 

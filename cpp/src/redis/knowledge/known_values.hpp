@@ -60,6 +60,9 @@ class KnownValues : NonCopyable {
             std::uint32_t changes);
   /// Forgets a key that this process changes, and what it is being told of it.
   void change(std::string_view key);
+  /// The same of a key whose value is being told to the caller, after the change, since this count of
+  /// changes; that is counted on unless others have changed the key, too.
+  void change_before_told(std::string_view key, std::uint32_t& changes);
   /// The same when nobody hears whether it has changed: at this boot time it has.
   void change_unheard(std::string_view key, Duration changed_at);
   void change_all();

@@ -1,0 +1,38 @@
+#include "redis/give_backs.hpp"
+
+#include "redis/protocol/failures.hpp"
+
+namespace overlimit::redis {
+
+GiveBacks::GiveBacks(Leases* leases, std::vector<Leases::Return> returns, const RedisStore::Keys& keys,
+                     const Scripts& scripts, std::atomic<bool>& is_script_known)
+    : leases_(leases), returns_(std::move(returns)), is_script_known_(is_script_known) {
+  for (const auto& [lease, units] : returns_) {
+    const Charge charge = lease->charge_of(units);
+    scripts_.push_back(refund_call({.charges = {&charge, 1}}, lease->receipts(), false, keys, scripts));
+  }
+}
+
+// The first goes with its text, as it is not sent again.
+void GiveBacks::append_to(std::vector<std::string>& commands,
+                          std::vector<std::optional<protocol::Slot>>& slots, Servers& servers) const {
+  const bool is_known = is_script_known_.load(std::memory_order_relaxed);
+  for (const ScriptCall& script : scripts_) {
+    commands.push_back(is_known ? script.evalsha() : script.eval());
+    slots.push_back(servers.slot_of(script.keys.front()));
+  }
+}
+
+void GiveBacks::precede(Telling& telling) const {
+  for (const ScriptCall& script : scripts_) telling.comes_after_change(script.keys.front());
+}
+
+void GiveBacks::read(std::span<const std::optional<protocol::Reply>> replies) const {
+  for (std::size_t i = 0; i < returns_.size(); ++i) {
+    const bool is_done = replies[i] && !replies[i]->is_error();
+    if (replies[i]) is_script_known_.store(is_done, std::memory_order_relaxed);
+    leases_->note_given_back(returns_[i].lease->charge_of(0), returns_[i].units, is_done);
+  }
+}
+
+}  // namespace overlimit::redis

@@ -1,0 +1,67 @@
+// Calls that are decided by leases, and commands that ask for one (docs/semantics.md: leases).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "overlimit/call.hpp"
+#include "overlimit/redis_location.hpp"
+#include "overlimit/redis_store.hpp"
+#include "redis/knowledge/leases.hpp"
+#include "redis/transport/per_process.hpp"
+
+namespace overlimit::redis {
+
+/// The longest that a lease under these limits can be; 0: what they count cannot be charged early.
+Duration longest_lease(const CompiledPolicy& policy);
+
+/// Of one store. Thread-safe.
+class LeasingCalls {
+ public:
+  LeasingCalls(const Location& location, const RedisStore::Keys& keys, Duration longest);
+
+  [[nodiscard]] bool is_on() const { return longest_ > Duration{}; }
+  /// nullptr if nobody in this process leases.
+  [[nodiscard]] Leases* wanted() {
+    Leases& leases = **leases_;
+    return leases.are_wanted() ? &leases : nullptr;
+  }
+
+  /// Whether a lease of this process decides a call; then its rows, time and basis are set.
+  bool spend(const Call& call, const Rows& rows, Instant& time, Basis& basis);
+  /// Until when (boot time) this process has no turn to ask for a call; 0: it may ask.
+  [[nodiscard]] Duration next_turn(const Call& call);
+  /// Whether a call is refused until then, as this process was granted less than it wanted.
+  bool refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis);
+  /// Gives what a leased decision has spent back to its lease, if that lives.
+  bool put_back(const Call& call, std::span<const Receipt> receipts);
+
+ private:
+  friend class LeaseRequest;
+  [[nodiscard]] bool may_lease(const Call& call) const;
+
+  const Duration longest_;
+  transport::PerProcess<std::shared_ptr<Leases>> leases_;
+};
+
+/// What one command asks for a lease. To be made before it is sent.
+class LeaseRequest {
+ public:
+  LeaseRequest(LeasingCalls& leasing, const Call& call);
+
+  /// How many extra units it asks for, and for how long at most; 0: none.
+  [[nodiscard]] Cost extra() const { return extra_; }
+  [[nodiscard]] Duration life() const { return life_; }
+  /// Notes what a reply says that was read just now, and adds to the rows what is leased.
+  void answered(const Call& call, Instant shown, std::optional<Cost> granted, const Rows& rows);
+
+ private:
+  Leases* leases_ = nullptr;  // nullptr: nothing can be leased for this call
+  Duration longest_{};
+  Duration life_{};
+  Cost extra_ = 0;
+  Duration asked_at_{};
+};
+
+}  // namespace overlimit::redis
