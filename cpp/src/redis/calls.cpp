@@ -3,6 +3,7 @@
 #include "redis/answer.hpp"
 #include "redis/first_error.hpp"
 #include "redis/keys.hpp"
+#include "redis/leased_parts.hpp"
 #include "redis/many_calls.hpp"
 
 namespace overlimit::redis {
@@ -48,7 +49,7 @@ Instant Question::read(const Reply& reply, const Rows& rows, bool of_all) {
 bool Calls::decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
   if (leasing_.spend(call, rows, time, basis)) return true;
   const Duration turn = leasing_.next_turn(call);
-  if (known_.refuse(call, turn, rows, time, basis)) return true;
+  if (known_.refuse(call, turn, rows, time, basis) || refuse_rest(call, rows, time, basis)) return true;
   return turn > Duration{} && (known_.refuse_until(call, turn, rows, time, basis) ||
                                leasing_.refuse_until(call, turn, rows, time, basis));
 }
@@ -101,9 +102,59 @@ std::vector<Calls::Slot> Calls::slots_across(std::span<const Charge> charges) {
 
 Instant Calls::decide(const Call& asked, const Rows& rows, Basis& basis, const Wait& wait) {
   const Call call = with_reading(asked);
-  const std::vector<Slot> slots = slots_across(call.charges);
-  if (!slots.empty()) return decide_across(call, slots, rows, basis, wait);
+  if (leasing_.may_cut(call)) {
+    if (const std::optional<Instant> decided = decide_cut(call, rows, basis, wait)) return *decided;
+  }
+  return decide_rest(call, rows, basis, wait);
+}
+
+Instant Calls::decide_rest(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
+  const std::vector<Slot> parts = parts_of(call);
+  if (!parts.empty()) return decide_across(call, parts, rows, basis, wait);
   return decide_in_slot(call, rows, basis, wait);
+}
+
+// Of each charge, what tells the part that it is asked in: its slot, or a number of its own if it comes so
+// often that it asks for a lease. Nothing, if all are asked in one command.
+std::vector<Calls::Slot> Calls::parts_of(const Call& call) {
+  std::vector<Slot> parts = slots_across(call.charges);
+  if (!leasing_.may_cut(call)) return parts;
+  const bool has_slots = !parts.empty();
+  bool is_any_hot = false;
+  if (!has_slots) parts.assign(call.charges.size(), 0);
+  Slot own = protocol::kSlots;
+  for (std::size_t k = 0; k < call.charges.size(); ++k) {
+    if (!leasing_.is_hot(call.charges[k])) continue;
+    parts[k] = own++;
+    is_any_hot = true;
+  }
+  return has_slots || is_any_hot ? parts : std::vector<Slot>{};
+}
+
+// Commands go first, and what is leased is taken last. If that is gone by then, what was charged goes back,
+// and the whole call is asked for.
+std::optional<Instant> Calls::decide_cut(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
+  LeasedParts leased(leasing_, call);
+  if (!leased.are_some()) return std::nullopt;
+  const Instant time = decide_rest(leased.rest(), leased.rows_of_rest(), basis, wait);
+  const std::span<const Status> verdicts(leased.rows_of_rest().status, leased.rows_of_rest().count);
+  const bool admits = std::ranges::all_of(verdicts, [](Status each) { return each == Status::ok; });
+  if (admits && !leased.take()) {
+    take_back(leased.rest(), leased.rows_of_rest().receipts(), basis, wait);
+    return std::nullopt;
+  }
+  leased.show(time, rows);
+  return time;
+}
+
+// Whether the identifiers that are not leased here are certainly refused.
+bool Calls::refuse_rest(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  if (!leasing_.may_cut(call)) return false;
+  const LeasedParts leased(leasing_, call);
+  if (!leased.are_some() || !known_.refuse(leased.rest(), {}, leased.rows_of_rest(), time, basis))
+    return false;
+  leased.show(time, rows);
+  return true;
 }
 
 // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
@@ -173,18 +224,36 @@ bool Calls::take_back(SplitCall& split, Basis& basis, const Wait& wait) {
   bool has_charged = false;
   for (CallPart& part : split.parts()) {
     if (!part.is_charged) continue;
-    const ScriptCall script = refund_call(split.call_of(part), part.rows.receipts(), false, keys_, scripts_);
-    ++basis.commands;
     if (part.was_redirected) {
-      follow(script, wait);
+      ++basis.commands;
+      follow(refund_call(split.call_of(part), part.rows.receipts(), false, keys_, scripts_), wait);
     } else {
-      servers_.send(script.eval(), script.keys.front(), wait);
-      known_.change_unheard(script.keys);
+      take_back(split.call_of(part), part.rows.receipts(), basis, wait);
     }
     part.is_charged = false;
     has_charged = true;
   }
   return has_charged;
+}
+
+// What was charged together with a lease goes back to that.
+void Calls::take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait) {
+  if (leasing_.put_back(call, receipts)) return;
+  const std::vector<Slot> slots = slots_across(call.charges);
+  const auto send = [&](const Call& part, std::span<const Receipt> own) {
+    const ScriptCall script = refund_call(part, own, false, keys_, scripts_);
+    ++basis.commands;
+    servers_.send(script.eval(), script.keys.front(), wait);
+    known_.change_unheard(script.keys);
+  };
+  if (slots.empty()) return send(call, receipts);
+  std::size_t row = 0;
+  for (const Charge& charge : call.charges) {
+    Call part = call;
+    part.charges = {&charge, 1};
+    send(part, receipts.subspan(row, charge.policy->size()));
+    row += charge.policy->size();
+  }
 }
 
 // A refund that does not arrive leaves its charge, as one that is sent does.
@@ -208,16 +277,19 @@ void Calls::decide_many(std::span<const Call> calls, const Rows& rows, std::span
   const auto is_decided_here = [&](std::size_t i) {
     return decide_here(calls[i], rows_of_calls(i, i + 1), times[i], bases[i]);
   };
+  const auto is_asked_alone = [&](const Call& call) {
+    return leasing_.may_cut(call) || !slots_across(call.charges).empty();
+  };
   const bool knows = known_.are_told() || leasing_.is_on();
   std::size_t decided = calls.size();  // ahead of its turn
   for (std::size_t first = 0, next = 0; first < calls.size(); first = next) {
     next = first + 1;
     if (decided == first || is_decided_here(first)) continue;
-    if (!slots_across(calls[first].charges).empty()) {
+    if (is_asked_alone(calls[first])) {
       times[first] = decide(calls[first], rows_of_calls(first, next), bases[first], wait);
       continue;
     }
-    for (; next < calls.size() && slots_across(calls[next].charges).empty(); ++next) {
+    for (; next < calls.size() && !is_asked_alone(calls[next]); ++next) {
       if (!knows) continue;
       if (have_common_key(calls.subspan(first, next - first), calls[next])) break;
       if (is_decided_here(next)) {

@@ -93,12 +93,18 @@ class Calls {
   [[nodiscard]] std::vector<Slot> slots_across(std::span<const Charge> charges);
   protocol::Reply ask_after(const GiveBacks& before, const ScriptCall& script, const Wait& wait);
   Instant decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
-  Instant decide_across(const Call& call, std::span<const Slot> slots, const Rows& rows, Basis& basis,
+  Instant decide_across(const Call& call, std::span<const Slot> parts, const Rows& rows, Basis& basis,
                         const Wait& wait);
+  [[nodiscard]] std::vector<Slot> parts_of(const Call& call);
+  bool refuse_rest(const Call& call, const Rows& rows, Instant& time, Basis& basis);
+  std::optional<Instant> decide_cut(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   void ask(SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times, Basis& basis,
            const Wait& wait);
   bool take_back(SplitCall& split, Basis& basis, const Wait& wait);
+  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait);
+  Instant decide_rest(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   void follow(const ScriptCall& refund, const Wait& wait);
+  bool put_back(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted);
   void give_back_in_slot(const Call& call, std::span<const Receipt> receipts, Present* present,
                          const Interrupted& interrupted);
   void give_back_across(const Call& call, std::span<const Slot> slots, std::span<const Receipt> receipts,

@@ -19,10 +19,32 @@ std::vector<std::string> keys_of(const RedisStore::Keys& keys, const PolicyIdent
 
 }  // namespace
 
+// What leases take back that live; the rest is given back as ever. False: there was nothing of leases.
+bool Calls::put_back(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
+  if (leasing_.wanted() == nullptr) return false;
+  std::vector<Charge> others;
+  std::vector<Receipt> of_others;
+  std::size_t row = 0;
+  for (const Charge& charge : call.charges) {
+    Call one = call;
+    one.charges = {&charge, 1};
+    const std::span own = receipts.subspan(row, charge.policy->size());
+    row += own.size();
+    if (leasing_.put_back(one, own)) continue;
+    others.push_back(charge);
+    of_others.insert(of_others.end(), own.begin(), own.end());
+  }
+  if (others.size() == call.charges.size()) return false;
+  Call rest = call;
+  rest.charges = others;
+  if (!others.empty()) give_back(rest, of_others, nullptr, interrupted);
+  return true;
+}
+
 void Calls::give_back(const Call& asked, std::span<const Receipt> receipts, Present* present,
                       const Interrupted& interrupted) {
   const Call call = with_reading(asked);
-  if (present == nullptr && leasing_.put_back(call, receipts)) return;
+  if (present == nullptr && put_back(call, receipts, interrupted)) return;
   const std::vector<Slot> slots = slots_across(call.charges);
   if (slots.empty()) return give_back_in_slot(call, receipts, present, interrupted);
   naming_timeout(servers_.timeout(), [&] { give_back_across(call, slots, receipts, present, interrupted); });

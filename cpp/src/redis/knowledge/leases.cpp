@@ -9,9 +9,7 @@ namespace overlimit::redis {
 namespace {
 
 /// How often keys that are no longer asked for are looked for.
-constexpr Duration kPauseBetweenLooks{1'000'000};
-/// A key that was not asked for so long has no rate.
-constexpr Duration kRare{15'000'000};
+constexpr Duration kPauseBetweenLooks{100'000};
 /// Commands that follow each other faster tell nothing of a rate.
 constexpr Duration kShortest{100};
 /// Who asks for units and does not come back, which only happens with errors, is waited for so long.
@@ -94,24 +92,39 @@ Duration Leases::next_turn(const Charge& charge) {
   return known == keys_.end() || !known->second.takes_turns ? Duration{} : known->second.next_turn;
 }
 
-Cost Leases::ask(const Charge& charge, Duration life, Duration now) {
-  const std::lock_guard lock(mutex_);
-  const auto known = keys_.find(name_of(charge));
-  if (known == keys_.end() || now - known->second.asked_at > kRare) return 0;
-  Key& key = known->second;
+// What is spent in a life at the rate since the last command; 0 for a rare key, or while somebody else asks.
+Cost Leases::wanted_of(const Key& key, const Charge& charge, Duration life, Duration now) {
+  if (now < key.refilled_by) return 0;
   const Cost spent = key.asked + (key.lease ? key.lease->spent() : 0);
   const Duration since = max(kShortest, now - key.asked_at);
   const Cost wanted = multiply_divide(spent, life.micros(), since.micros(), 0);
-  if (now < key.refilled_by || wanted < 2 * charge.cost) return 0;
-  if (key.lease) end(key, true);
-  key.asked = spent;
+  return wanted < 2 * charge.cost ? 0 : std::min(wanted, kExact / 8 - charge.cost);
+}
+
+bool Leases::is_wanted(const Charge& charge, Duration life, Duration now) {
+  const std::lock_guard lock(mutex_);
+  const auto known = keys_.find(name_of(charge));
+  return known != keys_.end() && wanted_of(known->second, charge, life, now) > 0;
+}
+
+Cost Leases::ask(const Charge& charge, Duration life, Duration now) {
+  const std::lock_guard lock(mutex_);
+  const auto known = keys_.find(name_of(charge));
+  if (known == keys_.end()) return 0;
+  Key& key = known->second;
+  const Cost wanted = wanted_of(key, charge, life, now);
+  if (wanted == 0) return 0;
+  if (key.lease) {
+    key.asked += key.lease->spent();
+    end(key, true);
+  }
   key.refilled_by = now + kRefill;
   if (key.takes_turns) key.next_turn = now + life;
-  return std::min(wanted, kExact / 8 - charge.cost);
+  return wanted;
 }
 
 void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Duration asked_at, Cost wanted,
-                      bool is_refused, Duration turn) {
+                      bool is_refused, Duration rare_from) {
   const std::lock_guard lock(mutex_);
   Key* const key = key_for(charge, asked_at);
   if (key == nullptr) return;
@@ -120,11 +133,12 @@ void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Durati
     return;
   }
   key->asked_at = asked_at;
+  key->rare_from = rare_from;
   key->asked = is_refused ? 0 : charge.cost;
   if (wanted == 0) return;
   key->refilled_by = {};
   key->takes_turns = is_refused || (key->takes_turns && (lease ? lease->left() : 0) < wanted);
-  if (key->takes_turns) key->next_turn = turn;
+  if (key->takes_turns) key->next_turn = rare_from;
   if (key->lease) end(*key, true);
   if (!lease) return;
   if (lease->left() > 0) give_back_later(lease, lease->ends_at());
@@ -226,7 +240,7 @@ void Leases::forget_old(Duration now) {
   looked_at_ = now;
   for (auto each = keys_.begin(); each != keys_.end();) {
     Key& key = each->second;
-    if (now - key.asked_at > kRare) {
+    if (now > key.rare_from) {
       if (key.lease) end(key, true);
       each = keys_.erase(each);
     } else {

@@ -94,9 +94,12 @@ class Leases : NonCopyable {
   /// How many extra units to ask for with a command for this charge, to last for so long at the rate since
   /// the last one; 0: the key is rare, or somebody else is asking. A lease that is too small for it ends.
   [[nodiscard]] Cost ask(const Charge& charge, Duration life, Duration now);
-  /// What a command answered that was sent at this boot time: a lease, or nullptr; the turn ends at `turn`.
+  /// Whether ask() would ask for units.
+  [[nodiscard]] bool is_wanted(const Charge& charge, Duration life, Duration now);
+  /// What a command answered that was sent at this boot time: a lease, or nullptr. A key that is not asked
+  /// for until `rare_from`, a life later, is rare; and then the next turn comes.
   void answered(const Charge& charge, std::shared_ptr<Lease> lease, Duration asked_at, Cost wanted,
-                bool is_refused, Duration turn);
+                bool is_refused, Duration rare_from);
   /// Ends the leases of a key. Without `gives_back`, what is left of them has lapsed.
   void end(std::string_view policy, std::string_view identifier, bool gives_back);
   void end_all(std::string_view policy, bool gives_back);
@@ -117,7 +120,8 @@ class Leases : NonCopyable {
   struct Key {
     std::shared_ptr<Lease> lease;
     Duration asked_at{};  // boot time of the last command
-    Cost asked = 0;       // what that charged for its own call
+    Duration rare_from{};
+    Cost asked = 0;  // what that charged for its own call
     bool takes_turns = false;
     Duration next_turn{};
     Duration refilled_by{};  // somebody asks for units, who may not come back after this
@@ -147,6 +151,7 @@ class Leases : NonCopyable {
 
   static Name name_of(const Charge& charge) { return {charge.policy->name(), charge.identifier}; }
   Key* key_for(const Charge& charge, Duration now);
+  static Cost wanted_of(const Key& key, const Charge& charge, Duration life, Duration now);
   void end(Key& key, bool gives_back);
   void forget_old(Duration now);
   void give_back_later(std::shared_ptr<Lease> lease, Duration at);

@@ -9,9 +9,8 @@ namespace overlimit::redis {
 namespace {
 
 bool can_be_leased(const Call& call) {
-  const Charge& charge = call.charges.front();
-  return call.charges.size() == 1 && charge.role == Role::enforce && charge.cost > 0 && !call.now &&
-         call.clock == nullptr;
+  const auto is_plain = [](const Charge& each) { return each.role == Role::enforce && each.cost > 0; };
+  return !call.now && call.clock == nullptr && std::ranges::all_of(call.charges, is_plain);
 }
 
 /// Until when units count the same that led to these states, whenever they were charged.
@@ -54,12 +53,60 @@ LeasingCalls::LeasingCalls(const Location& location, const RedisStore::Keys& key
 }
 
 bool LeasingCalls::may_lease(const Call& call) const {
-  return is_on() && call.mode == Mode::consume && can_be_leased(call);
+  return is_on() && call.mode == Mode::consume && call.charges.size() == 1 && can_be_leased(call);
+}
+
+bool LeasingCalls::may_cut(const Call& call) const {
+  return is_on() && call.mode == Mode::consume && call.charges.size() > 1 && can_be_leased(call);
+}
+
+std::shared_ptr<Lease> LeasingCalls::usable(const Charge& charge) {
+  std::shared_ptr<Lease> lease = (**leases_).find(charge);
+  const bool is_enough = lease != nullptr && lease->is_of(*charge.policy) && lease->left() >= charge.cost;
+  return is_enough && !lease->has_ended(boot_time()) ? lease : nullptr;
+}
+
+bool LeasingCalls::is_hot(const Charge& charge) {
+  const Duration life = min(longest_, longest_lease(*charge.policy));
+  return life > Duration{} && (**leases_).is_wanted(charge, life, boot_time());
+}
+
+bool LeasingCalls::spend(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  if (!is_on() || !can_be_leased(call)) return false;
+  return call.charges.size() == 1 ? spend_one(call, rows, time, basis) : spend_all(call, rows, time, basis);
+}
+
+bool LeasingCalls::spend_all(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  if (call.mode == Mode::peek) return false;
+  std::vector<std::shared_ptr<Lease>> leases;
+  std::vector<Cost> left(call.charges.size());
+  for (const Charge& charge : call.charges) {
+    leases.push_back((**leases_).find(charge));
+    if (leases.back() == nullptr || !leases.back()->is_of(*charge.policy)) return false;
+  }
+  std::size_t taken = 0;
+  while (taken < leases.size() && leases[taken]->take(call.charges[taken].cost, left[taken])) ++taken;
+  const Duration now = boot_time();
+  const bool is_spent = taken == leases.size() && std::ranges::none_of(leases, [now](const auto& lease) {
+                          return lease->has_ended(now);
+                        });
+  if (!is_spent) {
+    for (std::size_t k = 0; k < taken; ++k) leases[k]->put_back(call.charges[k].cost);
+    return false;
+  }
+  time = std::ranges::max(leases, {}, [now](const auto& lease) { return lease->time(now); })->time(now);
+  std::size_t row = 0;
+  for (std::size_t k = 0; k < leases.size(); ++k) {
+    const std::size_t count = call.charges[k].policy->size();
+    leases[k]->show(time, left[k], rows_of(rows, row, count));
+    row += count;
+  }
+  basis.source = Source::lease;
+  return true;
 }
 
 // Units are taken first and the clock is read after that, so that who is stopped in between spends nothing.
-bool LeasingCalls::spend(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
-  if (!is_on() || !can_be_leased(call)) return false;
+bool LeasingCalls::spend_one(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
   const Charge& charge = call.charges.front();
   const std::shared_ptr<Lease> lease = (**leases_).find(charge);
   if (lease == nullptr || !lease->is_of(*charge.policy)) return false;
@@ -94,7 +141,7 @@ bool LeasingCalls::refuse_until(const Call& call, Duration turn, const Rows& row
 }
 
 bool LeasingCalls::put_back(const Call& call, std::span<const Receipt> receipts) {
-  if (wanted() == nullptr || !can_be_leased(call)) return false;
+  if (wanted() == nullptr || call.charges.size() != 1 || !can_be_leased(call)) return false;
   const Charge& charge = call.charges.front();
   const std::shared_ptr<Lease> lease = (**leases_).find(charge);
   if (lease == nullptr || !lease->is_charged_by(receipts) || lease->has_ended(boot_time())) return false;
@@ -103,32 +150,34 @@ bool LeasingCalls::put_back(const Call& call, std::span<const Receipt> receipts)
 }
 
 LeaseRequest::LeaseRequest(LeasingCalls& leasing, const Call& call) {
-  if (!leasing.may_lease(call)) return;
-  const Charge& charge = call.charges.front();
-  longest_ = leasing.longest_;
-  life_ = min(longest_, longest_lease(*charge.policy));
-  if (life_ == Duration{}) return;
+  if (!leasing.is_on() || call.mode != Mode::consume || !can_be_leased(call)) return;
   leases_ = &**leasing.leases_;
+  longest_ = leasing.longest_;
   asked_at_ = boot_time();
-  extra_ = leases_->ask(charge, life_, asked_at_);
+  if (call.charges.size() > 1) return;
+  life_ = min(longest_, longest_lease(*call.charges.front().policy));
+  if (life_ > Duration{}) extra_ = leases_->ask(call.charges.front(), life_, asked_at_);
 }
 
-// A lease that would have ended by now is given back with the next command.
+// A lease that would have ended by now is given back with the next command. A command for several identifiers
+// asks for none, but tells how often each comes.
 void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost> granted, const Rows& rows) {
   if (leases_ == nullptr) return;
-  const Charge& charge = call.charges.front();
-  const bool is_refused =
-      rows.status[0] != Status::ok || !std::all_of(rows.status, rows.status + charge.policy->size(),
-                                                   [](Status each) { return each == Status::ok; });
   std::shared_ptr<Lease> lease;
   if (granted) {
+    const Charge& charge = call.charges.front();
     const ServerReading told{shown, asked_at_, boot_time()};
     const Instant until = min(same_until(charge, rows), shown + longest_);
     lease = std::make_shared<Lease>(charge, told, reached_at(until, told), rows, *granted);
-  }
-  leases_->answered(charge, lease, asked_at_, extra_, is_refused, asked_at_ + life_);
-  if (lease != nullptr) {
     for (std::size_t i = 0; i < charge.policy->size(); ++i) rows.remaining[i] += *granted;
+  }
+  std::size_t row = 0;
+  for (const Charge& charge : call.charges) {
+    const std::span verdicts(rows.status + row, charge.policy->size());
+    row += verdicts.size();
+    const bool is_refused = std::ranges::any_of(verdicts, [](Status each) { return each != Status::ok; });
+    leases_->answered(charge, lease, asked_at_, extra_, is_refused,
+                      asked_at_ + (life_ > Duration{} ? life_ : longest_));
   }
 }
 

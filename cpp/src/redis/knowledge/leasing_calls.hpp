@@ -28,8 +28,14 @@ class LeasingCalls {
     return leases.are_wanted() ? &leases : nullptr;
   }
 
-  /// Whether a lease of this process decides a call; then its rows, time and basis are set.
+  /// Whether leases of this process decide a call; then its rows, time and basis are set.
   bool spend(const Call& call, const Rows& rows, Instant& time, Basis& basis);
+  /// Whether a call may be cut into what is leased and what is asked for.
+  [[nodiscard]] bool may_cut(const Call& call) const;
+  /// The lease of a key that has enough for this charge, or nullptr.
+  [[nodiscard]] std::shared_ptr<Lease> usable(const Charge& charge);
+  /// Whether this charge comes so often that a command of its own would ask for a lease.
+  [[nodiscard]] bool is_hot(const Charge& charge);
   /// Until when (boot time) this process has no turn to ask for a call; 0: it may ask.
   [[nodiscard]] Duration next_turn(const Call& call);
   /// Whether a call is refused until then, as this process was granted less than it wanted.
@@ -40,6 +46,8 @@ class LeasingCalls {
  private:
   friend class LeaseRequest;
   [[nodiscard]] bool may_lease(const Call& call) const;
+  bool spend_one(const Call& call, const Rows& rows, Instant& time, Basis& basis);
+  bool spend_all(const Call& call, const Rows& rows, Instant& time, Basis& basis);
 
   const Duration longest_;
   transport::PerProcess<std::shared_ptr<Leases>> leases_;
