@@ -159,7 +159,7 @@ def hits_of_full_log(store: RedisStore) -> Case:
 
 
 def leases(url: str, name: str, limit: Limit, wanted: int) -> Case:
-    """Return leases that get all they want, by the server's clock; a life is so short that the holds of some have passed."""
+    """Return leases that get all they want, by the server's clock: some are still held, others have ended."""
     import redis
 
     client = redis.Redis.from_url(url)

@@ -332,7 +332,8 @@ inline redis::ScriptUse script_use_from(const std::string& name) {
   if (name == "lock") return redis::ScriptUse::lock;
   if (name == "lease") return redis::ScriptUse::lease;
   if (name == "decide") return redis::ScriptUse::decide;
-  throw pybind11::value_error("which must be 'decide', 'read', 'refund', 'lock' or 'lease', not '" + name + "'");
+  throw pybind11::value_error("which must be 'decide', 'read', 'refund', 'lock' or 'lease', not '" + name +
+                              "'");
 }
 
 inline pybind11::tuple redis_script(const std::string& which, const pybind11::str& name,

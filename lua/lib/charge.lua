@@ -1,5 +1,5 @@
 -- charge: works out what a charge does to its key. Writes nothing.
--- takes   key, part, limit_count   the key; where its policy begins in args, and how many limits it has
+-- takes   part, limit_count   where the key's policy begins in args, and how many limits it has
 --         found, length   the key's value as it was found
 --         cost, needed    what is charged; what there must be room for, which is more in a lease
 --         shadow, always  whether the charge is only watched; whether it is made in any case

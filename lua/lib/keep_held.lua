@@ -5,7 +5,7 @@
 -- gives   used, refunded   with what is held, and with what has passed
 --         holds, drained   the holds still to come, in units; from when on they leave nothing behind
 local held, LONGEST = 0, 15000000
-if every == 1 and cells_end - cell <= 9 * CELL then
+if every == 1 and old_units > 0 and cells_end - cell <= 9 * CELL then
   holds = ''
   for place = cells_end - CELL, cell + CELL, -CELL do
     local till, amount = unpack('<i8i8', value, place)

@@ -113,9 +113,12 @@ def script_for(
 ) -> Script:
     """Return the script, with the keys and arguments of a call of this many identifiers, 1 to 64.
 
-    ``which`` is ``"decide"``, ``"read"``, ``"refund"``, ``"lock"`` or ``"lease"``, which takes one identifier. Raises InvalidLimit for more than 16
-    limits or none, ValueError for another script or another number of identifiers.
+    ``which`` is ``"decide"``, ``"read"``, ``"refund"``, ``"lock"`` or ``"lease"``, which takes one
+    identifier. Raises InvalidLimit for more than 16 limits or none, ValueError for another script or
+    another number of identifiers.
     """
+    if which == "lease" and identifiers != 1:
+        raise ValueError(f"identifiers must be 1 for a lease, not {identifiers}")
     names = [f"user:{number + 1}" for number in range(identifiers)]
     sha1, text, keys, arguments, order = _core.redis_script(which, _POLICY, tuple(limits), penalty, names)
     return Script(sha1, text, keys, arguments, [(limits[place], count) for place, count in order], which)

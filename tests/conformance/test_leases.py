@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit import LeakyBucket, Penalty, SlidingLog, SlidingWindow, TokenBucket
+from overlimit import LeakyBucket, Limiter, Penalty, SlidingLog, SlidingWindow, TokenBucket
 
 from .answers import answer_of, expected_of
 from .leasing import Leased, Leasing
@@ -101,6 +102,48 @@ class TestTheScript:
         before = client.get(policy.key)
         assert policy.ask(START_US, 1, 1000, 1000) == b"F" + START_US.to_bytes(8, "little") + before
         assert client.get(policy.key) == before
+
+
+class TestDamaged:
+    """Whatever a record with holds was damaged to: no error, no lock-out, never more than the burst."""
+
+    @pytest.fixture
+    def policy(self, build_limiter, client, prefix):
+        limit = TokenBucket(2, per=1, burst=12)
+        return build_limiter(limit), Leasing(client, f"{prefix}1:damaged:a", (limit,))
+
+    @pytest.fixture
+    def build_limiter(self, redis_store, clock):
+        clock.set(START_US / 1e6)
+        return lambda limit: Limiter(limit, name="damaged", store=redis_store, clock=clock)
+
+    def test_one_damaged_byte_is_never_an_error_and_never_admits_more(self, policy, client, clock):
+        limiter, leasing = policy
+        for life in (1_000_000, 2_000_000):
+            assert leasing.lease(START_US, 1, 1, life).extra == 1
+        whole = client.get(leasing.key)
+        for value in damaged(whole, after=8 + 20 + 24):
+            clock.set(START_US / 1e6)
+            client.set(leasing.key, value)
+            for _ in range(3):
+                foretold = answer_of(limiter.peek("a"))
+                decision = answer_of(limiter.hit("a"))
+                assert [foretold[name] for name in TOLD] == [decision[name] for name in TOLD], value
+            leasing.lease(START_US, 1, 3, 1_000_000)
+            assert limiter.peek("a", cost=0).remaining <= 12 - 3
+            clock.advance(60)
+            assert limiter.hit("a", cost=8), value
+            assert limiter.peek("a", cost=0).remaining <= 4
+
+
+TOLD = ("status", "remaining", "retry_after")
+
+
+def damaged(value: bytes, after: int) -> Iterator[bytes]:
+    """Yield the value with each later byte in turn flipped in one bit, in all bits, and set to extremes."""
+    for place in range(after, len(value)):
+        for other in sorted({value[place] ^ 1, value[place] ^ 0xFF, 0x00, 0x7F, 0x80} - {value[place]}):
+            yield value[:place] + bytes([other]) + value[place + 1 :]
 
 
 @dataclass(frozen=True)

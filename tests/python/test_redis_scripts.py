@@ -72,35 +72,45 @@ class TestScripts:
         limiter.lock("user:1", 1)
         assert client.script_exists(*[script.sha1 for script in sent]) == [True] * len(sent)
 
-    def test_are_five_whatever_the_limits(self):
+    def test_are_six_whatever_the_limits(self):
         shapes = [[FixedWindow(1, 60)], [TokenBucket(5, burst=20), SlidingWindow(10, 60)]]
         sha1s = {
             script_for(limits, which, penalty=penalty, identifiers=number).sha1
             for limits in shapes
             for penalty in (None, Penalty(5))
-            for which in ("decide", "read", "refund", "lock")
+            for which in ("decide", "read", "refund", "lock", "lease")
             for number in (1, 2)
+            if number == 1 or which != "lease"
         }
-        assert len(sha1s) == 5
+        assert len(sha1s) == 6
 
-    @pytest.mark.parametrize("which", ["decide", "read", "refund", "lock"])
+    @pytest.mark.parametrize("which", ["decide", "read", "refund", "lock", "lease"])
     def test_are_known_by_the_sha1_of_their_text(self, client, which):
         script = script_for([FixedWindow(1, 60)], which)
         assert script.sha1 == hashlib.sha1(script.text.encode()).hexdigest()
         assert script.sha1 == client.script_load(script.text)
 
     def test_run_with_the_keys_and_arguments_that_are_shown(self, client, prefix):
-        script = script_for([FixedWindow(1, 60)])
-        key = f"{prefix}:{script.keys[0].decode()}"
-        replies = [client.eval(script.text, 1, key, *script.arguments) for _ in range(2)]
-        client.delete(key)
-        assert [reply[:1] for reply in replies] == [b"C", b"F"]
+        for which, charged in (("decide", b"C"), ("lease", b"L")):
+            script = script_for([FixedWindow(1, 60)], which)
+            key = f"{prefix}:{script.keys[0].decode()}"
+            replies = [client.eval(script.text, 1, key, *script.arguments) for _ in range(2)]
+            client.delete(key)
+            assert [reply[:1] for reply in replies] == [charged, b"F"]
 
     def test_show_their_keys_and_arguments_above_the_text(self):
         deciding = script_for([SlidingWindow(10, 60)], penalty=Penalty([60, 300]), identifiers=2)
         refunding = script_for([FixedWindow(10, 60)], "refund")
         for script, shown in [(deciding, DECIDING), (refunding, REFUNDING)]:
             assert script.commented() == shown.format(sha1=script.sha1, text=script.text)
+
+    def test_show_what_a_lease_is_asked_for(self):
+        shown = script_for([FixedWindow(10, 60)], "lease").commented()
+        assert "patience 9223372036854775807, cost 1, extra 0, life 0, number of limits 1\n" in shown
+
+    def test_lease_for_one_identifier(self):
+        with pytest.raises(ValueError, match="identifiers must be 1 for a lease, not 2"):
+            script_for([FixedWindow(10, 60)], "lease", identifiers=2)
 
     def test_show_limits_in_the_order_of_their_numbers(self):
         script = script_for([TokenBucket(5, burst=20), FixedWindow(10, 60)])
@@ -133,7 +143,7 @@ class TestTheCommand:
     def test_explains_itself(self):
         done = run("--help")
         assert done.returncode == 0
-        assert "--which {decide,read,refund,lock}" in done.stdout
+        assert "--which {decide,read,refund,lock,lease}" in done.stdout
         assert all(name in done.stdout for name in ALGORITHMS)
 
     @pytest.mark.parametrize(
@@ -234,7 +244,7 @@ class TestFragments:
             *(listed(other, "takes") | listed(other, "gives") for other in pasted)
         )
         # What the steps of limits use.
-        generated = {"cost", "patience"} if "--[[ steps ]]" in text else set()
-        assert (listed(path, "takes") | listed(path, "gives")) - words - generated == set(
+        generated = {"cost", "needed", "extra", "life", "patience"} if "--[[ steps ]]" in text else set()
+        assert (listed(path, "takes") | listed(path, "gives")) - words - generated - {"nothing"} == set(
             {"unpack", "pack", "args"} if path.stem == "prelude" else ()
         )

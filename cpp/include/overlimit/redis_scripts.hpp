@@ -23,8 +23,8 @@ struct ScriptListing {
   std::vector<std::string> arguments;
 };
 
-/// For a call of a policy that is charged once to each identifier; a lease is of the first. Numbers that only a decision or a caller
-/// knows, such as a receipt, are zeros. Asks no server.
+/// For a call of a policy that is charged once to each identifier; a lease has one. Numbers that only a
+/// decision or a caller knows, such as a receipt, are zeros. Asks no server.
 ScriptListing script_listing(ScriptUse use, const CompiledPolicy& policy,
                              std::span<const std::string_view> identifiers, const RedisStore::Keys& keys);
 

@@ -17,14 +17,10 @@ from .algorithm import (
 )
 
 
-MOST_HOLDS = 8
-
-
 @dataclass(frozen=True)
 class Bucket:
-    """``refunded``: what refunds have given back since the record began, and holds that have passed; None: unknown.
-
-    ``held``: the units that do not drain before an instant, as (instant, units), the earliest first.
+    """``refunded``: what refunds have given back since the record began, and holds that have passed; None:
+    unknown. ``held``: the units that do not drain before an instant, as (instant, units), the earliest first.
     """
 
     used: int
@@ -41,6 +37,8 @@ class Bucket:
 
 class TokenBucket(Algorithm):
     """``refill`` units come back at the end of every ``every`` microseconds; 1 is continuous."""
+
+    most_holds = 8
 
     def __init__(
         self, burst: int, period: int, units: int, refill: int, every: int = 1, start: int = 0, debt: int = 0
@@ -73,18 +71,24 @@ class TokenBucket(Algorithm):
 
     def _with_holds_at(self, state: Bucket, now: int) -> Bucket | None:
         """From one end of a hold to the next."""
-        held = tuple((until, rounded_up(units * self.units, state.units)) for until, units in state.held)
         refunded = state.refunded if state.units == self.units else None
-        moved = Bucket(self._rescaled(state), state.last, self.units, refunded, held)
-        for until, units in held:
+        moved = Bucket(self._rescaled(state), state.last, self.units, refunded, self.rescaled_holds(state))
+        for until, units in moved.held:
             if until > now:
                 break
             used = max(moved.floor, moved.used - (until - moved.last) * self.refill)
-            refunded = with_refund(moved.refunded, units, EXACT - 1 - self.units)
+            refunded = self.after_hold(moved.refunded, units)
             moved = Bucket(used, until, self.units, refunded, moved.held[1:])
         used = max(moved.floor, moved.used - (now - moved.last) * self.refill)
         moved = replace(moved, used=used, last=now)
         return None if used == 0 and moved.refunded == 0 else moved
+
+    def rescaled_holds(self, state: Bucket) -> tuple[tuple[int, int], ...]:
+        return tuple((until, rounded_up(units * self.units, state.units)) for until, units in state.held)
+
+    def after_hold(self, refunded: int | None, units: int) -> int | None:
+        """The sum of refunds once a hold has passed: from then on it drains, which no refund can see."""
+        return with_refund(refunded, units, EXACT - 1 - self.units)
 
     def _first(self, state: Bucket, now: int, most: int) -> int:
         """The first instant from now on at which no more is used of a state with holds, which only drains."""
@@ -121,19 +125,24 @@ class TokenBucket(Algorithm):
         return replace(state, used=saturating(state.used + cost * self.units))
 
     def leased(self, state: Bucket | None, now: int, cost: int, extra: int, life: int) -> Bucket:
-        """Held to the first half of a life, counted from the epoch, that is not before a whole one is over."""
         charged = self.charged(state, now, cost)
         if not extra or self.every != 1:
             return charged
-        half = rounded_up(life, 2)
-        until = rounded_up(now + life, half) * half
+        until, units = self.held_until(now, life), extra * self.units
         ends = dict(charged.held)
-        ends[until] = ends.get(until, 0) + extra * self.units
-        held = sorted(ends.items())
-        if len(held) > MOST_HOLDS:
-            (_, oldest), (at, units), *held = held
-            held = [(at, oldest + units), *held]
+        held = sorted({**ends, until: ends.get(until, 0) + units}.items())
+        while len(held) > self.most_holds:
+            held = [self.merged(*held[:2]), *held[2:]]
         return replace(charged, held=tuple(held))
+
+    def held_until(self, now: int, life: int) -> int:
+        """The first of the halves of a life since the epoch that is not before a life from now."""
+        half = rounded_up(life, 2)
+        return rounded_up(now + life, half) * half
+
+    def merged(self, oldest: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+        """One hold for two, where there are too many."""
+        return second[0], oldest[1] + second[1]
 
     def holds(self, state: Bucket) -> bool:
         return state is not None and bool(state.held)
@@ -148,12 +157,18 @@ class TokenBucket(Algorithm):
             return state
         drained = max(0, now - after.last) // self.every * self.refill
         since = refunded_since(state.refunded, after.refunded) if state.units == self.units else None
-        used = after.used - state.floor
+        used = after.used - self.could_not_drain(state)
         back = given_back(cost * self.units, used, drained, since) * state.units // self.units
         if state.held:
-            back = min(back, max(0, state.used - state.floor))
+            back = min(back, self.may_be_given_back(state))
         refunded = with_refund(state.refunded, back, EXACT - 1 - state.units)
         return replace(state, used=max(0, state.used - back), refunded=refunded)
+
+    def could_not_drain(self, state: Bucket) -> int:
+        return state.floor
+
+    def may_be_given_back(self, state: Bucket) -> int:
+        return max(0, state.used - state.floor)
 
     def drains_faster(self, other: TokenBucket) -> bool:
         return self.refill * other.units > other.refill * self.units

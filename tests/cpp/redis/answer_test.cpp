@@ -80,6 +80,38 @@ TEST_F(Answers, OfAChargeAreOfExactlyOneSize) {
   expect_script_error(one, Reply::string(whole), Mode::peek);
 }
 
+TEST_F(Answers, OfALeaseSayHowMuchWasGrantedAndThenWhatWasCharged) {
+  const std::string whole = 'L' + packed({200, 9, 77}) + charged_records();
+  EXPECT_EQ(granted_extra(Reply::string(whole)), 9);
+  EXPECT_EQ(read(one, Reply::string(whole)), 200);
+  EXPECT_EQ(columns.remaining, (std::vector<Cost>{2, 16}));
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    expect_script_error(one, Reply::string(whole.substr(0, size)));
+  expect_script_error(one, Reply::string(whole + "x"));
+  expect_script_error(one, Reply::string(whole), Mode::peek);
+  for (const std::int64_t extra : {std::int64_t{-1}, kExact, INT64_MIN})
+    expect_script_error(one, answer('L', {200, extra, 77}, charged_records()));
+}
+
+TEST_F(Answers, OfNoLeaseGrantNothing) {
+  EXPECT_FALSE(granted_extra(answer('C', {200, 77}, charged_records())));
+  EXPECT_FALSE(granted_extra(answer('F', {200}, found(4, 1))));
+  EXPECT_FALSE(granted_extra(Reply::string("L")));
+}
+
+TEST_F(Answers, AreResetByTheExpiryOfARecordThatHoldsUnits) {
+  const auto bucket = [&](std::uint32_t size, Micros expires_at) {
+    std::string record = record_of(policy.limits()[1].tag, expires_at, packed({400'000, 200, 100'000}));
+    return record.replace(8, sizeof size, testing::bytes_of(size));
+  };
+  read(one, answer('C', {200, 77}, window_record(3) + bucket(40, 999'200)));
+  EXPECT_EQ(columns.reset_after[1], 400'000) << "a note alone is no hold";
+  read(one, answer('C', {200, 77}, window_record(3) + bucket(56, 999'200)));
+  EXPECT_EQ(columns.reset_after[1], 999'000);
+  for (const Micros expires_at : {Micros{-1}, Micros{199}, kExact, INT64_MIN, INT64_MAX})
+    expect_script_error(one, answer('C', {200, 77}, window_record(3) + bucket(56, expires_at)));
+}
+
 TEST_F(Answers, HaveOnlyNumbersThatAScriptCanPack) {
   for (const std::int64_t number : {std::int64_t{-1}, kExact, INT64_MIN, INT64_MAX}) {
     expect_script_error(one, answer('C', {number, 77}, charged_records()));

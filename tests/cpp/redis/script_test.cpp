@@ -26,7 +26,8 @@ std::vector<std::pair<std::string, const Script*>> all(const Scripts& scripts) {
           {"decide_several", &scripts.decide_several},
           {"read", &scripts.read},
           {"refund", &scripts.refund},
-          {"lock", &scripts.lock}};
+          {"lock", &scripts.lock},
+          {"lease", &scripts.lease}};
 }
 
 TEST(Scripts, AreTheSameForEveryStore) {

@@ -27,7 +27,7 @@ class Holds {
   /// Calls action(until, units, floor) for each, newest first; the floor is what is held right before
   /// `until`.
   void for_each(const auto& action) const {
-    if (!are_in(cells_)) return;
+    if (!are_in(cells_) || from_ <= 0) return;
     std::int64_t floor = 0;
     for (std::size_t i = cells_.size() - 1; i > 0; --i) {
       if (!is_hold(cells_[i])) continue;
