@@ -30,13 +30,11 @@ Calls::Calls(Location location, const RedisStore::Options& options)
       known_(servers_.location(), {options.keys, options.max_stale, options.timeout}),
       leasing_(servers_.location(), options.keys, options.lease) {}
 
-Question::Question(Calls& store, DatedCall& call, const GiveBacks& before)
+Question::Question(Calls& store, DatedCall& call)
     : call_(call),
       lease_(store.leasing(), *call),
       script_(store.script_call(*call, lease_)),
-      telling_(store.known(), script_.keys) {
-  before.precede(telling_);
-}
+      telling_(store.known(), script_.keys) {}
 
 Instant Question::read(const Reply& reply, const Rows& rows, bool of_all) {
   const Answer answer = read_answer(call_, reply, rows);
@@ -161,8 +159,9 @@ bool Calls::refuse_rest(const Call& call, const Rows& rows, Instant& time, Basis
 Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
   DatedCall dated(call, call.now ? *call.now : system_now());
   for (bool is_first = true;; is_first = false) {
+    Question question(*this, dated);
     const GiveBacks before = give_backs();
-    Question question(*this, dated, before);
+    question.follows(before);
     basis.commands += std::uint32_t(1 + before.size());
     const Reply reply = ask_after(before, question.script(), wait);
     const std::optional<Instant> elsewhere = out_of_bounds(reply);

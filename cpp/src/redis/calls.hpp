@@ -35,7 +35,9 @@ class Calls;
 class Question {
  public:
   /// Borrows the call. To be made right before it is asked.
-  Question(Calls& store, DatedCall& call, const GiveBacks& before);
+  Question(Calls& store, DatedCall& call);
+  /// Notes what goes back in front of it.
+  void follows(const GiveBacks& before) { before.precede(telling_); }
 
   [[nodiscard]] const ScriptCall& script() const { return script_; }
   /// Fills the rows and returns when it was decided. Values of calls that are not refused are told too if

@@ -111,9 +111,10 @@ void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std:
 }
 
 void Calls::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
-  if (Leases* const leases = leasing_.wanted()) {
-    for (const Charge& each : call.charges) leases->end(each.policy->name(), each.identifier, true);
-  }
+  std::vector<std::string_view> identifiers;
+  for (const Charge& each : call.charges) identifiers.push_back(each.identifier);
+  const EndingLeases ending(leasing_, call.charges.front().policy->name(), std::move(identifiers),
+                            EndingLeases::Then::goes_back);
   const ScriptCall script = lock_call(with_reading(call), duration, keys_, scripts_);
   const Changing changing(known_, script.keys);
   (void)servers_.run(script, interrupted);
@@ -121,16 +122,16 @@ void Calls::lock(const Call& call, Duration duration, const Interrupted& interru
 
 void Calls::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                   const Interrupted& interrupted) {
-  if (Leases* const leases = leasing_.wanted()) {
-    for (const std::string_view each : identifiers) leases->end(policy.name(), each, false);
-  }
+  if (identifiers.empty()) return;
+  const EndingLeases ending(leasing_, policy.name(), {identifiers.begin(), identifiers.end()},
+                            EndingLeases::Then::lapses);
   const std::vector<std::string> keys = keys_of(keys_, policy, identifiers);
   const Changing changing(known_, keys);
   servers_.reset(keys, interrupted);
 }
 
 void Calls::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
-  if (Leases* const leases = leasing_.wanted()) leases->end_all(policy.name(), false);
+  const EndingLeases ending(leasing_, policy.name(), {}, EndingLeases::Then::lapses);
   const ChangingAll changing(known_);
   servers_.reset_all(patterns_of(keys_, policy.name()), interrupted);
 }

@@ -57,14 +57,15 @@ std::string ManyCalls::command(std::size_t i) const {
 
 // What was answered counts, whatever happens to the others.
 void ManyCalls::decide(std::size_t first, std::size_t last, const Wait& wait) {
-  const GiveBacks before = store_.give_backs();
   questions_.clear();
   slots_.clear();
   for (std::size_t i = first; i < last; ++i) {
-    questions_.emplace_back(store_, dated_[i], before);
+    questions_.emplace_back(store_, dated_[i]);
     slots_.push_back(store_.servers().slot_of(questions_.back().script().keys.front()));
     ++basis(i).commands;
   }
+  const GiveBacks before = store_.give_backs();
+  for (Question& each : questions_) each.follows(before);
   basis(first).commands += std::uint32_t(before.size());
   std::vector<std::string> commands;
   std::vector<std::optional<protocol::Slot>> slots;

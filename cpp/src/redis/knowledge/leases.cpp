@@ -124,10 +124,15 @@ Cost Leases::ask(const Charge& charge, Duration life, Duration now) {
 }
 
 void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Duration asked_at, Cost wanted,
-                      bool is_refused, Duration rare_from) {
+                      bool is_refused, Duration rare_from, std::uint32_t endings) {
   const std::lock_guard lock(mutex_);
+  // What was under way while leases were ended has ended, too.
+  if (lease != nullptr && endings != endings_.load()) give_back_later(std::exchange(lease, nullptr), {});
   Key* const key = key_for(charge, asked_at);
-  if (key == nullptr) return;
+  if (key == nullptr) {
+    if (lease != nullptr) give_back_later(std::move(lease), {});
+    return;
+  }
   if (wanted == 0 && key->lease != nullptr) {
     key->asked += is_refused ? 0 : charge.cost;
     return;
@@ -155,6 +160,7 @@ Leases::Key* Leases::key_for(const Charge& charge, Duration now) {
 
 void Leases::end(std::string_view policy, std::string_view identifier, bool gives_back) {
   const std::lock_guard lock(mutex_);
+  endings_.fetch_add(1);
   const auto known = keys_.find(Name{policy, identifier});
   if (known == keys_.end()) return;
   if (known->second.lease) end(known->second, gives_back);
@@ -163,6 +169,7 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
 
 void Leases::end_all(std::string_view policy, bool gives_back) {
   const std::lock_guard lock(mutex_);
+  endings_.fetch_add(1);
   for (auto each = keys_.begin(); each != keys_.end();) {
     if (each->first.policy == policy) {
       if (each->second.lease) end(each->second, gives_back);

@@ -96,10 +96,12 @@ class Leases : NonCopyable {
   [[nodiscard]] Cost ask(const Charge& charge, Duration life, Duration now);
   /// Whether ask() would ask for units.
   [[nodiscard]] bool is_wanted(const Charge& charge, Duration life, Duration now);
-  /// What a command answered that was sent at this boot time: a lease, or nullptr. A key that is not asked
-  /// for until `rare_from`, a life later, is rare; and then the next turn comes.
+  /// How often leases were ended from outside by now.
+  [[nodiscard]] std::uint32_t endings() const { return endings_.load(std::memory_order_acquire); }
+  /// What a command answered that was sent at this boot time, after so many endings: a lease, or nullptr. A
+  /// key that is not asked for until `rare_from`, a life later, is rare; and then the next turn comes.
   void answered(const Charge& charge, std::shared_ptr<Lease> lease, Duration asked_at, Cost wanted,
-                bool is_refused, Duration rare_from);
+                bool is_refused, Duration rare_from, std::uint32_t endings);
   /// Ends the leases of a key. Without `gives_back`, what is left of them has lapsed.
   void end(std::string_view policy, std::string_view identifier, bool gives_back);
   void end_all(std::string_view policy, bool gives_back);
@@ -157,6 +159,7 @@ class Leases : NonCopyable {
   void give_back_later(std::shared_ptr<Lease> lease, Duration at);
 
   std::atomic<bool> are_wanted_{false};
+  std::atomic<std::uint32_t> endings_{0};
   std::atomic<std::int64_t> next_end_{INT64_MAX};  // boot time in microseconds
   ForkSafeMutex mutex_;
   std::unordered_map<OwnName, Key, Hash, Equal> keys_;                     // guarded by mutex_, as all below

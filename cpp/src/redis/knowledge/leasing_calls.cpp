@@ -25,12 +25,6 @@ Instant same_until(const Charge& charge, const Rows& rows) {
   return until;
 }
 
-/// The boot time at which a server's clock may show this, at the earliest.
-Duration reached_at(Instant instant, const ServerReading& told) {
-  const std::int64_t left = (instant - told.shown - Duration(5)).micros();
-  return left <= 0 ? told.asked_at : told.asked_at + Duration(left - ceil_div(left, 9));
-}
-
 }  // namespace
 
 Duration longest_lease(const CompiledPolicy& policy) {
@@ -154,6 +148,7 @@ LeaseRequest::LeaseRequest(LeasingCalls& leasing, const Call& call) {
   leases_ = &**leasing.leases_;
   longest_ = leasing.longest_;
   asked_at_ = boot_time();
+  endings_ = leases_->endings();
   if (call.charges.size() > 1) return;
   life_ = min(longest_, longest_lease(*call.charges.front().policy));
   if (life_ > Duration{}) extra_ = leases_->ask(call.charges.front(), life_, asked_at_);
@@ -168,7 +163,7 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
     const Charge& charge = call.charges.front();
     const ServerReading told{shown, asked_at_, boot_time()};
     const Instant until = min(same_until(charge, rows), shown + longest_);
-    lease = std::make_shared<Lease>(charge, told, reached_at(until, told), rows, *granted);
+    lease = std::make_shared<Lease>(charge, told, told.before(until), rows, *granted);
     for (std::size_t i = 0; i < charge.policy->size(); ++i) rows.remaining[i] += *granted;
   }
   std::size_t row = 0;
@@ -177,8 +172,21 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
     row += verdicts.size();
     const bool is_refused = std::ranges::any_of(verdicts, [](Status each) { return each != Status::ok; });
     leases_->answered(charge, lease, asked_at_, extra_, is_refused,
-                      asked_at_ + (life_ > Duration{} ? life_ : longest_));
+                      asked_at_ + (life_ > Duration{} ? life_ : longest_), endings_);
   }
+}
+
+EndingLeases::EndingLeases(LeasingCalls& leasing, std::string_view policy,
+                           std::vector<std::string_view> identifiers, Then then)
+    : leases_(leasing.wanted()), policy_(policy), identifiers_(std::move(identifiers)), then_(then) {
+  end();
+}
+
+void EndingLeases::end() const {
+  if (leases_ == nullptr) return;
+  const bool gives_back = then_ == Then::goes_back;
+  if (identifiers_.empty()) leases_->end_all(policy_, gives_back);
+  for (const std::string_view each : identifiers_) leases_->end(policy_, each, gives_back);
 }
 
 }  // namespace overlimit::redis

@@ -70,6 +70,26 @@ class LeaseRequest {
   Duration life_{};
   Cost extra_ = 0;
   Duration asked_at_{};
+  std::uint32_t endings_ = 0;
+};
+
+/// As long as it lives, a command may be changing a key: what is leased of it ends at both ends. What is left
+/// goes back, or after a reset has lapsed.
+class EndingLeases : NonCopyable {
+ public:
+  enum class Then : bool { lapses, goes_back };
+  /// Of these identifiers; none: of all of the policy. Borrows both.
+  EndingLeases(LeasingCalls& leasing, std::string_view policy, std::vector<std::string_view> identifiers,
+               Then then);
+  ~EndingLeases() { end(); }
+
+ private:
+  void end() const;
+
+  Leases* leases_;
+  std::string_view policy_;
+  std::vector<std::string_view> identifiers_;
+  Then then_;
 };
 
 }  // namespace overlimit::redis

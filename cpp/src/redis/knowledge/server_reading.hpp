@@ -37,6 +37,12 @@ struct ServerReading {
     return shown + passed + Duration(ceil_div(passed.micros(), kDrift)) + kMicrosecond;
   }
 
+  /// The boot time before which it certainly shows less than this.
+  [[nodiscard]] constexpr Duration before(Instant instant) const {
+    const std::int64_t left = (instant - shown - Duration(5)).micros();
+    return left <= 0 ? asked_at : asked_at + Duration(left - ceil_div(left, kDrift + 1));
+  }
+
  private:
   static constexpr std::int64_t kDrift = 8;
 };

@@ -1,0 +1,166 @@
+#include "redis/knowledge/leases.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "../columns.hpp"
+#include "../limits.hpp"
+#include "../times.hpp"
+#include "redis/knowledge/leasing_calls.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+using testing::Columns;
+using testing::kSecond;
+
+class LeasesTest : public ::testing::Test {
+ protected:
+  const CompiledPolicy policy{"api", {Limit("fixed_window", std::array<std::int64_t, 3>{100, kSecond, 0})}};
+  const Charge charge{&policy, "a"};
+  const Duration life{kSecond};
+  Leases leases;
+
+  std::shared_ptr<Lease> lease(Cost units, Micros ends_at) {
+    Columns columns(1);
+    columns.rows().status[0] = Status::ok;
+    columns.rows().remaining[0] = 50;
+    columns.rows().reset_after[0] = Duration(kSecond);
+    columns.rows().receipt[0] = {At(7), {At(0).micros(), kSecond, 50}};
+    return std::make_shared<Lease>(charge, ServerReading{At(100), For(10), For(20)}, For(ends_at),
+                                   columns.rows(), units);
+  }
+  void note(std::shared_ptr<Lease> granted, Micros asked_at, Cost wanted, bool is_refused = false) {
+    leases.answered(charge, std::move(granted), For(asked_at), wanted, is_refused, For(asked_at + kSecond),
+                    leases.endings());
+  }
+  Cost rest(Micros now) {
+    Cost units = 0;
+    for (const auto& each : leases.take_ended(For(now))) units += each.units;
+    return units;
+  }
+};
+
+TEST_F(LeasesTest, SpendNoMoreThanWasGranted) {
+  const std::shared_ptr<Lease> shared = lease(10'000, kSecond);
+  std::vector<std::thread> threads;
+  std::array<Cost, 4> taken{};
+  for (Cost& own : taken) {
+    threads.emplace_back([&] {
+      for (Cost left = 0; shared->take(3, left); own += 3) {
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(taken[0] + taken[1] + taken[2] + taken[3], 9999);
+  EXPECT_EQ(shared->left(), 1);
+  EXPECT_EQ(shared->spent(), 9999);
+  EXPECT_EQ(shared->take_rest(), 1);
+  EXPECT_EQ(shared->take_rest(), 0);
+  EXPECT_EQ(shared->spent(), 9999);
+}
+
+TEST_F(LeasesTest, AskForWhatIsSpentInALifeAtTheRateSinceTheLastCommand) {
+  EXPECT_EQ(leases.ask(charge, life, For(0)), 0);  // never seen
+  note(nullptr, 0, 0);
+  EXPECT_EQ(leases.ask(charge, life, For(600'000)), 0);  // less than twice in a life
+  EXPECT_EQ(leases.ask(charge, life, For(100'000)), 10);
+  note(lease(10, 900'000), 100'000, 10);
+  Cost left = 0;
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(leases.find(charge)->take(1, left));
+  EXPECT_EQ(leases.ask(charge, life, For(600'000)), 20);  // 10 in half a second
+}
+
+TEST_F(LeasesTest, LetOneAskAtATime) {
+  note(nullptr, 0, 0);
+  EXPECT_EQ(leases.ask(charge, life, For(10'000)), 100);
+  EXPECT_EQ(leases.ask(charge, life, For(20'000)), 0);
+  EXPECT_EQ(leases.ask(charge, life, For(200'000)), 5);  // the other one has not come back
+}
+
+TEST_F(LeasesTest, GiveBackOnceWhatIsLeft) {
+  note(lease(10, 500), 0, 10);
+  Cost left = 0;
+  EXPECT_TRUE(leases.find(charge)->take(4, left));
+  EXPECT_EQ(leases.counts(policy.identity()).held, 6U);
+  EXPECT_FALSE(leases.have_ended(For(499)));
+  EXPECT_EQ(rest(499), 0);
+  EXPECT_TRUE(leases.have_ended(For(500)));
+  EXPECT_EQ(rest(500), 6);
+  EXPECT_EQ(rest(501), 0);
+  EXPECT_EQ(leases.counts(policy.identity()).held, 0U);
+}
+
+TEST_F(LeasesTest, GiveBackTheRestOfALeaseThatAnotherReplaces) {
+  note(lease(10, 500), 0, 10);
+  note(lease(5, 900), 100, 5);
+  EXPECT_EQ(rest(100), 10);
+  EXPECT_EQ(leases.find(charge)->left(), 5);
+}
+
+TEST_F(LeasesTest, EndWithOrWithoutGivingBack) {
+  note(lease(10, 500), 0, 10);
+  leases.end("api", "a", true);
+  EXPECT_EQ(leases.find(charge), nullptr);
+  EXPECT_EQ(rest(0), 10);
+  note(lease(10, 500), 0, 10);
+  leases.end("api", "a", false);
+  EXPECT_EQ(rest(500), 0);
+  EXPECT_EQ(leases.counts(policy.identity()).lapsed, 10U);
+}
+
+TEST_F(LeasesTest, KeepNothingThatWasUnderWayWhenTheyEnded) {
+  const std::uint32_t before = leases.endings();
+  leases.end("api", "a", false);
+  leases.answered(charge, lease(10, 500), For(0), 10, false, For(kSecond), before);
+  EXPECT_EQ(leases.find(charge), nullptr);
+  EXPECT_EQ(rest(0), 10);
+}
+
+TEST_F(LeasesTest, TakeTurnsOnceRefusedUntilAllIsGranted) {
+  note(nullptr, 0, 8, true);
+  EXPECT_EQ(leases.next_turn(charge), kSecond);
+  note(lease(4, 2 * kSecond), kSecond, 8);
+  EXPECT_EQ(leases.next_turn(charge), 2 * kSecond);
+  note(lease(8, 3 * kSecond), 2 * kSecond, 8);
+  EXPECT_EQ(leases.next_turn(charge), 0);
+  note(lease(4, 4 * kSecond), 3 * kSecond, 8);  // less than wanted, but not refused
+  EXPECT_EQ(leases.next_turn(charge), 0);
+}
+
+TEST_F(LeasesTest, KnowOnlySoManyKeys) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i <= Leases::kMostKeys; ++i) names.push_back(std::to_string(i));
+  for (const std::string& each : names) {
+    leases.answered({&policy, each}, nullptr, For(1000), 0, false, For(1000 + kSecond), 0);
+  }
+  EXPECT_TRUE(leases.is_wanted({&policy, names.front()}, life, For(2000)));
+  EXPECT_FALSE(leases.is_wanted({&policy, names.back()}, life, For(2000)));
+  // Once the others have become rare there is room.
+  leases.answered({&policy, names.back()}, nullptr, For(3 * kSecond), 0, false, For(4 * kSecond), 0);
+  EXPECT_TRUE(leases.is_wanted({&policy, names.back()}, life, For(3 * kSecond + 1000)));
+}
+
+TEST_F(LeasesTest, LastNoLongerThanTheLimitsAllow) {
+  const auto longest = [](std::string_view algorithm, std::vector<std::int64_t> numbers) {
+    return longest_lease(CompiledPolicy("api", {Limit(algorithm, numbers)})).micros();
+  };
+  EXPECT_EQ(longest("fixed_window", {5, kSecond, 0}), kSecond);
+  EXPECT_EQ(longest("sliding_window", {5, kSecond, 20'000}), 20'000);
+  EXPECT_EQ(longest("sliding_window_counter", {5, kSecond}), kSecond);
+  EXPECT_EQ(longest("leaky_bucket", {5, kSecond, 5}), kSecond);
+  EXPECT_EQ(longest("sliding_log", {5, kSecond}), 0);
+  EXPECT_EQ(longest("token_bucket", {5, kSecond, kSecond, 5, 1, 0, 0}), 15 * kSecond);
+  EXPECT_EQ(longest("token_bucket", {5, kSecond, 1, 5, kSecond, 0, 0}), kSecond);
+  EXPECT_EQ(longest("token_bucket", {5, kSecond, kSecond, 5, 1, 0, 5}), 0);  // with debt
+  const CompiledPolicy punishing("api", {Limit("fixed_window", std::array<std::int64_t, 3>{5, kSecond, 0})},
+                                 testing::penalty({For(kSecond)}));
+  EXPECT_EQ(longest_lease(punishing), 0);
+}
+
+}  // namespace
+}  // namespace overlimit::redis
