@@ -19,10 +19,14 @@ CHAPTERS = {
     "adding_a_question forks decisions",
 }
 
+NUMBERS = {"guides/alarms": {"## HTTP 429 that nobody expects": "429"}}
+"""Headings by page with the number that leads there in the search, which takes no number from a text."""
+
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Have Sphinx call what is here."""
     app.connect("source-read", append_navigation)
+    app.connect("source-read", index_numbers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -30,6 +34,12 @@ def append_navigation(_: Sphinx, page: str, text: list[str]) -> None:
     """Append the pages of each chapter to the first page."""
     if page == "index":
         text[0] += "".join(toctree(title, pages.split()) for title, pages in CHAPTERS.items())
+
+
+def index_numbers(_: Sphinx, page: str, text: list[str]) -> None:
+    """Put an entry of the index below each heading that has one."""
+    for heading, number in NUMBERS.get(page, {}).items():
+        text[0] = text[0].replace(f"{heading}\n", f"{heading}\n\n```{{index}} {number}\n```\n", 1)
 
 
 def toctree(title: str, pages: list[str]) -> str:
