@@ -59,9 +59,9 @@ local function token_bucket_refund(numbers, cost, receipt, used, last, refunded,
   if cell < stop then old_units = -unpack('<i8', value, cell + 8) end
   if old_units > refunded then old_units = 0 end
   if old_units ~= units then sum = EXACT - 1 end
-  local holds, held = '', 0
+  local cells, held = pack('<i8i8', 0, -old_units), 0
   if every == 1 and cell + CELL < stop and stop - cell <= 9 * CELL then
-    holds, held = sub(value, cell + CELL, stop - 1), held_in(value, cell + CELL, stop, last)
+    cells, held = sub(value, cell, stop - 1), held_in(value, cell + CELL, stop, last)
   end
   local drained = refill * floor(max(0, max(now, last) - then_last) / every)
   -- What was held right after the charge was not there to drain: it is still held, or was counted when it had passed.
@@ -73,6 +73,5 @@ local function token_bucket_refund(numbers, cost, receipt, used, last, refunded,
   end
   if held > 0 then given = min(given, max(0, used - held)) end
   if given == 0 then return end
-  local state = pack('<i8i8i8', max(0, used - given), last, min(refunded + given, EXACT - 1))
-  return state, pack('<i8i8', 0, -old_units) .. holds
+  return pack('<i8i8i8', max(0, used - given), last, min(refunded + given, EXACT - 1)), cells
 end

@@ -1,7 +1,7 @@
 -- hold: holds the extra units of a lease until it has ended, on a grid of half a life, so that few ends differ.
 -- takes   life, extra      of the lease
 --         instant, refill, units   of the bucket
---         holds, drained   as keep_held gives them
+--         holds            as keep_held gives them
 -- gives   holds, drained   with these units
 local half, held, MOST = math.ceil(life / 2), 0, 8
 local till, amount = math.ceil((instant + life) / half) * half, extra * units
@@ -17,6 +17,7 @@ if #holds > MOST * CELL then -- the two oldest become one at the later time
   local _, oldest, at, counted = unpack('<i8i8i8i8', holds)
   holds = pack('<i8i8', at, math.min(oldest + counted, EXACT - 1)) .. string.sub(holds, 2 * CELL + 1)
 end
+drained = 0
 for from = #holds - CELL + 1, 1, -CELL do
   local at, counted = unpack('<i8i8', holds, from)
   held = math.min(held + counted, EXACT - 1)

@@ -4,12 +4,13 @@
 --         value, cell, cells_end   the cells: the note, then the holds, oldest first
 -- gives   used, refunded   with what is held, and with what has passed
 --         holds, drained   the holds still to come, in units; from when on they leave nothing behind
-local held, LONGEST = 0, 15000000
+local held, next_till = 0, last + 15000001
 if every == 1 and old_units > 0 and cells_end - cell <= 9 * CELL then
   holds = ''
   for place = cells_end - CELL, cell + CELL, -CELL do
     local till, amount = unpack('<i8i8', value, place)
-    if till > last and till - last <= LONGEST and amount > 0 and amount < EXACT then
+    if till > last and till < next_till and amount > 0 and amount < EXACT then
+      next_till = till
       if old_units ~= units then
         local per = old_units
         --[[ rescale ]]

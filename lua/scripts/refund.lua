@@ -37,10 +37,12 @@ end
 
 -- The sum of a bucket's holds in value from cell to before stop (keep_held).
 local function held_in(value, cell, stop, last)
-  local held = 0
-  for place = cell, stop - 1, CELL do
+  local held, next_till = 0, last + 15000001
+  for place = stop - CELL, cell, -CELL do
     local till, amount = unpack('<i8i8', value, place)
-    if till > last and till - last <= 15000000 and amount > 0 and amount < EXACT then held = min(held + amount, EXACT - 1) end
+    if till > last and till < next_till and amount > 0 and amount < EXACT then
+      held, next_till = min(held + amount, EXACT - 1), till
+    end
   end
   return held
 end

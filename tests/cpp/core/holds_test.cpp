@@ -136,11 +136,19 @@ TEST_F(HeldBucket, TakesCellsOfAnotherFormForNone) {
   }
 }
 
+TEST_F(HeldBucket, TakesCellsInAnotherOrderForNone) {
+  cells = {{0, -kUnits}, {1'050, 20}, {1'020, 30}, {1'020, 1}};
+  EXPECT_EQ(used_at(1'000), 60);
+  EXPECT_EQ(used_at(1'031), 29);
+}
+
 TEST_F(HeldBucket, HoldsNothingByMoreCellsThanThereCanBe) {
-  cells.resize(1 + kMostHolds, {1'050, 1});
-  EXPECT_EQ(used_at(1'049), 30 - 29 + 20 + 6) << "the first has passed";
+  cells.resize(1);
+  for (Micros until = 1'041; until <= 1'048; ++until) cells.push_back({until, 5});
+  EXPECT_EQ(used_at(1'040), 40);
+  EXPECT_EQ(used_at(1'043), 38) << "the first three pass one after the other";
   cells.push_back({1'050, 1});
-  EXPECT_EQ(used_at(1'049), 11);
+  EXPECT_EQ(used_at(1'040), 20);
 }
 
 TEST_F(HeldBucket, HoldsAtMostWhatANumberCanSay) {

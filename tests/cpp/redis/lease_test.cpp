@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -40,14 +39,18 @@ std::vector<Cell> copied(const Cells& cells) {
 
 // Holds so many units more until then, in cells that begin with a note.
 std::vector<Cell> with_hold(std::vector<Cell> cells, const Cell& note, Micros until, std::int64_t units) {
-  std::map<std::int64_t, std::int64_t> holds{{until, units}};
-  for (std::size_t i = 1; i < cells.size(); ++i) holds[cells[i].at] += cells[i].count;
-  if (holds.size() > kMostHolds) {
-    const auto oldest = holds.extract(holds.begin());
-    holds.begin()->second += oldest.mapped();
+  if (cells.empty()) cells.push_back(note);
+  auto place = cells.end();
+  while (place > cells.begin() + 1 && (place - 1)->at >= until) --place;
+  if (place != cells.end() && place->at == until) {
+    place->count = sum(place->count, units);
+  } else {
+    cells.insert(place, {until, units});
   }
-  cells = {note};
-  for (const auto& [at, count] : holds) cells.push_back({at, count});
+  if (cells.size() > 1 + kMostHolds) {
+    cells[2].count = sum(cells[2].count, cells[1].count);
+    cells.erase(cells.begin() + 1);
+  }
   return cells;
 }
 

@@ -10,7 +10,8 @@
 
 namespace overlimit {
 
-/// A record with more holds than this, or one that lasts longer, was not written by a script.
+/// A script writes no more holds than this, none that lasts longer, and each before the next: others are
+/// none.
 inline constexpr std::size_t kMostHolds = 8;
 inline constexpr Duration kLongestHold{15'000'000};
 
@@ -29,11 +30,14 @@ class Holds {
   void for_each(const auto& action) const {
     if (!are_in(cells_) || from_ <= 0) return;
     std::int64_t floor = 0;
+    Instant next = later(last_, kLongestHold + kMicrosecond);
     for (std::size_t i = cells_.size() - 1; i > 0; --i) {
-      if (!is_hold(cells_[i])) continue;
+      const Instant until{cells_[i].at};
+      if (until <= last_ || until >= next || cells_[i].count <= 0 || cells_[i].count >= kExact) continue;
+      next = until;
       const std::int64_t units = in_shown_units(cells_[i].count);
       floor = sum(floor, units);
-      action(Instant(cells_[i].at), units, floor);
+      action(until, units, floor);
     }
   }
 
@@ -45,10 +49,6 @@ class Holds {
   }
 
  private:
-  [[nodiscard]] bool is_hold(const Cell& cell) const {
-    if (cell.count <= 0 || cell.count >= kExact || cell.at <= last_.micros()) return false;
-    return cell.at - last_.micros() <= kLongestHold.micros();
-  }
   // Rounded up like what is used.
   [[nodiscard]] std::int64_t in_shown_units(std::int64_t units) const {
     return from_ == to_ ? units : multiply_divide(units, to_, from_, from_ - 1);
