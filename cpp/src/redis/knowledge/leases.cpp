@@ -89,7 +89,13 @@ std::shared_ptr<Lease> Leases::find(const Charge& charge) {
 Duration Leases::next_turn(const Charge& charge) {
   const std::lock_guard lock(mutex_);
   const auto known = keys_.find(name_of(charge));
-  return known == keys_.end() || !known->second.takes_turns ? Duration{} : known->second.next_turn;
+  return known == keys_.end() || !takes_turns(known->second, charge) ? Duration{} : known->second.next_turn;
+}
+
+// A dear call that was refused says nothing of cheaper ones, nor of those under other limits.
+bool Leases::takes_turns(const Key& key, const Charge& charge) {
+  return key.turns_from > 0 && charge.cost >= key.turns_from &&
+         charge.policy->limits_digest() == key.turns_under;
 }
 
 // What is spent in a life at the rate since the last command; 0 for a rare key, or while somebody else asks.
@@ -113,13 +119,14 @@ Cost Leases::ask(const Charge& charge, Duration life, Duration now) {
   if (known == keys_.end()) return 0;
   Key& key = known->second;
   const Cost wanted = wanted_of(key, charge, life, now);
-  if (wanted == 0) return 0;
-  if (key.lease) {
+  const bool is_enough = key.lease && key.lease->is_of(*charge.policy) && key.lease->left() >= charge.cost;
+  if (key.lease && (wanted > 0 || !is_enough)) {
     key.asked += key.lease->spent();
     end(key, true);
   }
+  if (wanted == 0) return 0;
   key.refilled_by = now + kRefill;
-  if (key.takes_turns) key.next_turn = now + life;
+  if (takes_turns(key, charge)) key.next_turn = now + life;
   return wanted;
 }
 
@@ -142,12 +149,23 @@ void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Durati
   key->asked = is_refused ? 0 : charge.cost;
   if (wanted == 0) return;
   key->refilled_by = {};
-  key->takes_turns = is_refused || (key->takes_turns && (lease ? lease->left() : 0) < wanted);
-  if (key->takes_turns) key->next_turn = rare_from;
+  note_turn(*key, charge, is_refused, (lease ? lease->left() : 0) >= wanted);
+  key->next_turn = rare_from;
   if (key->lease) end(*key, true);
   if (!lease) return;
   if (lease->left() > 0) give_back_later(lease, lease->ends_at());
   key->lease = std::move(lease);
+}
+
+// Who wanted units and was refused takes turns until all of them are granted.
+void Leases::note_turn(Key& key, const Charge& charge, bool is_refused, bool has_all) {
+  const bool took_turns = takes_turns(key, charge);
+  if (is_refused || (took_turns && !has_all)) {
+    key.turns_from = took_turns ? key.turns_from : charge.cost;
+    key.turns_under = charge.policy->limits_digest();
+  } else {
+    key.turns_from = 0;
+  }
 }
 
 // The key of a charge, which is made; nullptr if there is no room.

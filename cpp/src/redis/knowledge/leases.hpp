@@ -123,8 +123,9 @@ class Leases : NonCopyable {
     std::shared_ptr<Lease> lease;
     Duration asked_at{};  // boot time of the last command
     Duration rare_from{};
-    Cost asked = 0;  // what that charged for its own call
-    bool takes_turns = false;
+    Cost asked = 0;                 // what that charged for its own call
+    Cost turns_from = 0;            // calls of this cost and dearer ones take turns; 0: none
+    std::uint64_t turns_under = 0;  // these limits
     Duration next_turn{};
     Duration refilled_by{};  // somebody asks for units, who may not come back after this
   };
@@ -152,6 +153,8 @@ class Leases : NonCopyable {
   };
 
   static Name name_of(const Charge& charge) { return {charge.policy->name(), charge.identifier}; }
+  static bool takes_turns(const Key& key, const Charge& charge);
+  static void note_turn(Key& key, const Charge& charge, bool is_refused, bool has_all);
   Key* key_for(const Charge& charge, Duration now);
   static Cost wanted_of(const Key& key, const Charge& charge, Duration life, Duration now);
   void end(Key& key, bool gives_back);

@@ -25,6 +25,21 @@ Instant same_until(const Charge& charge, const Rows& rows) {
   return until;
 }
 
+/// Has a bucket's receipt of the call that asked for a lease be one of that call alone: what is not leased is
+/// not held and drains meanwhile, so it does not go back into the lease.
+void leave_out(Cost leased, const Charge& charge, const Rows& rows) {
+  for (std::size_t i = 0; i < charge.policy->size(); ++i) {
+    with_algorithm(charge.policy->limits()[i].limit, [&](const auto& limit) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(limit)>, TokenBucket>) {
+        if (limit.every != kMicrosecond) return;
+        auto state = state_from<TokenBucket::State>(rows.receipt[i].after);
+        state.used -= product(leased, limit.units);
+        rows.receipt[i].after = header_from(state);
+      }
+    });
+  }
+}
+
 }  // namespace
 
 Duration longest_lease(const CompiledPolicy& policy) {
@@ -165,6 +180,7 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
     const Instant until = min(same_until(charge, rows), shown + longest_);
     lease = std::make_shared<Lease>(charge, told, told.before(until), rows, *granted);
     for (std::size_t i = 0; i < charge.policy->size(); ++i) rows.remaining[i] += *granted;
+    leave_out(*granted, charge, rows);
   }
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
