@@ -40,7 +40,9 @@ TEST(ServerReading, TellsBeforeWhichInstantAClockShowsLess) {
   const ServerReading reading{At(1'000'000), For(800), For(1600)};
   for (Micros ahead = 0; ahead < 40'000; ahead += 7) {
     const Duration before = reading.before(At(1'000'000 + ahead));
-    if (before > reading.asked_at) EXPECT_LT(reading.latest(before - Duration(1)), 1'000'000 + ahead);
+    if (before > reading.asked_at) {
+      EXPECT_LT(reading.latest(before - Duration(1)), 1'000'000 + ahead);
+    }
     EXPECT_GE(reading.latest(before + Duration(9)), 1'000'000 + ahead);
   }
 }
