@@ -205,7 +205,8 @@ PyObject* stats(PyObject* self, PyObject*) {
         [breaker](Store& store, const Interrupted&) { *breaker = store.breaker(); },
         [breaker, &limiter] {
           if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
-          Object stats = required(stats_dict(limiter.stats, *breaker, limiter.store->leased(limiter.identity)));
+          Object stats =
+              required(stats_dict(limiter.stats, *breaker, limiter.store->leased(limiter.identity)));
           add_stats_of_store(stats.get(), limiter.store_object.get());
           return stats;
         }));
@@ -491,7 +492,8 @@ PyMethodDef methods[] = {
      "failed, by\nkind; timeouts: of these the deadlines missed; local: decisions made in this process "
      "instead; crowded: decisions by counts that identifiers share because a memory store had no room left; "
      "\nleased: decisions by what this process had charged early (lease), of which held, returned and lapsed "
-     "are the units that are left, were given back, and were lost; refusals: what this process refused by what it was told (max_stale); asked: commands sent to Redis "
+     "are the units that are left, were given back, and were lost; refusals: what this process refused by "
+     "what it was told (max_stale); asked: commands sent to Redis "
      "for "
      "decisions; "
      "breaker:\n'closed', 'open' or 'half_open'; latency: an upper bound in seconds -> how many calls took "

@@ -316,8 +316,8 @@ inline void bind_redis_store(pybind11::module_& module) {
                        std::int64_t lease_us) {
              RedisStore::Keys keys{std::move(prefix), hash_tag_from(hash_tag), hash_identifiers};
              return std::make_shared<RedisStore>(
-                 location_from(location),
-                 RedisStore::Options{std::move(keys), Duration(timeout_us), Duration(max_stale_us), Duration(lease_us)});
+                 location_from(location), RedisStore::Options{std::move(keys), Duration(timeout_us),
+                                                              Duration(max_stale_us), Duration(lease_us)});
            }),
            py::arg("location"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
            py::arg("hash_identifiers"), py::arg("timeout_us"), py::arg("max_stale_us"), py::arg("lease_us"))

@@ -299,8 +299,8 @@ class Decision:
         """Who decided.
 
         ``"store"``; ``"local"``, the local fallback, or ``"error"``, ``on_error``, while the store failed;
-        ``"refusal"``, this process by what the store had told it (``max_stale``); ``"lease"``, this process by
-        what it had charged early (``lease``).
+        ``"refusal"``, this process by what the store had told it (``max_stale``); ``"lease"``, this process
+        by what it had charged early (``lease``).
         """
 
     @property

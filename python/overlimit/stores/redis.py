@@ -65,12 +65,13 @@ class RedisStore(_core.RedisStore, Initialised):
     hash_identifiers
         Whether keys hold the SHA-256 of every identifier, not only of those longer than 256 bytes.
     lease
-        For how many seconds, at most 10, this process may spend units that it has charged early, so that calls
-        that come often ask the server now and then. 0: never.
+        For how many seconds, at most 10, this process may spend units that it has charged early, so that
+        calls that come often ask the server only now and then. 0: never.
     max_stale
         For how many seconds, at most 60, this process refuses by itself what the server has refused, as long
-        as nothing but time can have changed; None: as ``lease``; 0: never. Then a flood of refused calls costs the server
-        next to nothing, and somebody else's ``reset``, ``unlock`` or refund may be noticed so much later.
+        as nothing but time can have changed; None: as ``lease``; 0: never. Then a flood of refused calls
+        costs the server next to nothing, and somebody else's ``reset``, ``unlock`` or refund may be noticed
+        so much later.
     ssl_ca_certs, ssl_ca_path, ssl_ca_data
         The CAs to trust instead of the system's: a PEM file, a directory as ``openssl rehash`` makes it, PEM
         text.

@@ -88,7 +88,14 @@ ENDPOINT = {
     **{"host": "127.0.0.1", "port": 1, "unix_path": "", "username": "", "password": "", "database": 0},
     "tls": None,
 }
-STORE = {"prefix": "t", "hash_tag": "none", "hash_identifiers": False, "timeout_us": 1000, "max_stale_us": 0, "lease_us": 0}
+STORE = {
+    "prefix": "t",
+    "hash_tag": "none",
+    "hash_identifiers": False,
+    "timeout_us": 1000,
+    "max_stale_us": 0,
+    "lease_us": 0,
+}
 IDENTIFIERS = ["user:42", b"user:43"]
 COUNTERS = tempfile.NamedTemporaryFile(suffix=".counters")  # noqa: SIM115  # as long as the tests
 FIXED_WINDOW = ["fixed_window", [5, 60, 0]]

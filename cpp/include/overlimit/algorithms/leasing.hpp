@@ -31,7 +31,8 @@ constexpr Duration longest(const TokenBucket& bucket) {
   return bucket.every == kMicrosecond ? kUnbounded : bucket.every;
 }
 
-/// Until when it is, after a charge that led to this state; a continuous bucket's record holds what is leased.
+/// Until when it is, after a charge that led to this state; a continuous bucket's record holds what is
+/// leased.
 constexpr Instant until(const FixedWindow&, const FixedWindow::State& state) { return state.end; }
 constexpr Instant until(const SlidingWindow& window, const SlidingWindow::State& state) {
   return Instant{} + product(state.newest + 1, window.precision);

@@ -399,7 +399,8 @@ class Cluster final : public Topology {
   }
 
   void send(std::string_view command, std::optional<Slot> slot, const Wait& wait) override {
-    if (const ClusterNodes::Pointer owner = nodes_.known_owner(slot.value())) owner->node->send(command, wait);
+    if (const ClusterNodes::Pointer owner = nodes_.known_owner(slot.value()))
+      owner->node->send(command, wait);
   }
 
   void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) override {
