@@ -31,8 +31,9 @@ Calls::Calls(Location location, const RedisStore::Options& options)
       leasing_(servers_.location(), options.keys, options.lease) {}
 
 Question::Question(Calls& store, DatedCall& call)
-    : call_(call),
-      lease_(store.leasing(), *call),
+    : leasing_(store.leasing()),
+      call_(call),
+      lease_(leasing_, *call),
       script_(store.script_call(*call, lease_)),
       telling_(store.known(), script_.keys) {}
 
@@ -40,6 +41,7 @@ Instant Question::read(const Reply& reply, const Rows& rows, bool of_all) {
   const Answer answer = read_answer(call_, reply, rows);
   telling_.tell(*call_, answer, rows, of_all);
   lease_.answered(*call_, answer.now, granted_extra(reply), rows);
+  leasing_.show_held(*call_, rows);
   return answer.now;
 }
 

@@ -45,6 +45,7 @@ class Question {
   Instant read(const protocol::Reply& reply, const Rows& rows, bool of_all);
 
  private:
+  LeasingCalls& leasing_;
   DatedCall& call_;
   LeaseRequest lease_;
   ScriptCall script_;

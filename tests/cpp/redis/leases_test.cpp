@@ -121,15 +121,22 @@ TEST_F(LeasesTest, KeepNothingThatWasUnderWayWhenTheyEnded) {
   EXPECT_EQ(rest(0), 10);
 }
 
-TEST_F(LeasesTest, TakeTurnsOnceRefusedUntilAllIsGranted) {
+TEST_F(LeasesTest, TakeTurnsOnceRefusedUntilSomethingIsGranted) {
   note(nullptr, 0, 8, true);
   EXPECT_EQ(leases.next_turn(charge), kSecond);
-  note(lease(4, 2 * kSecond), kSecond, 8);
+  note(nullptr, kSecond, 8, true);
   EXPECT_EQ(leases.next_turn(charge), 2 * kSecond);
-  note(lease(8, 3 * kSecond), 2 * kSecond, 8);
+  note(lease(4, 3 * kSecond), 2 * kSecond, 8);
   EXPECT_EQ(leases.next_turn(charge), 0);
-  note(lease(4, 4 * kSecond), 3 * kSecond, 8);  // less than wanted, but not refused
-  EXPECT_EQ(leases.next_turn(charge), 0);
+}
+
+TEST_F(LeasesTest, HaveCheaperCallsAndOtherLimitsTakeNoTurns) {
+  const CompiledPolicy other("api", {Limit("fixed_window", std::array<std::int64_t, 3>{200, kSecond, 0})});
+  leases.answered({&policy, "a", 3}, nullptr, For(0), 8, true, For(kSecond), 0);
+  EXPECT_EQ(leases.next_turn({&policy, "a", 3}), kSecond);
+  EXPECT_EQ(leases.next_turn({&policy, "a", 4}), kSecond);
+  EXPECT_EQ(leases.next_turn({&policy, "a", 2}), 0);
+  EXPECT_EQ(leases.next_turn({&other, "a", 3}), 0);
 }
 
 TEST_F(LeasesTest, KnowOnlySoManyKeys) {

@@ -149,7 +149,7 @@ void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Durati
   key->asked = is_refused ? 0 : charge.cost;
   if (wanted == 0) return;
   key->refilled_by = {};
-  note_turn(*key, charge, is_refused, (lease ? lease->left() : 0) >= wanted);
+  note_turn(*key, charge, is_refused);
   key->next_turn = rare_from;
   if (key->lease) end(*key, true);
   if (!lease) return;
@@ -157,15 +157,15 @@ void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Durati
   key->lease = std::move(lease);
 }
 
-// Who wanted units and was refused takes turns until all of them are granted.
-void Leases::note_turn(Key& key, const Charge& charge, bool is_refused, bool has_all) {
-  const bool took_turns = takes_turns(key, charge);
-  if (is_refused || (took_turns && !has_all)) {
-    key.turns_from = took_turns ? key.turns_from : charge.cost;
-    key.turns_under = charge.policy->limits_digest();
-  } else {
+// Who was refused takes turns until it is granted something. Until all that it wanted would leave a tenth of
+// what there is to others, who may not want it.
+void Leases::note_turn(Key& key, const Charge& charge, bool is_refused) {
+  if (!is_refused) {
     key.turns_from = 0;
+    return;
   }
+  if (!takes_turns(key, charge)) key.turns_from = charge.cost;
+  key.turns_under = charge.policy->limits_digest();
 }
 
 // The key of a charge, which is made; nullptr if there is no room.
@@ -174,6 +174,16 @@ Leases::Key* Leases::key_for(const Charge& charge, Duration now) {
   if (keys_.size() >= kMostKeys) forget_old(now);
   if (keys_.size() >= kMostKeys) return nullptr;
   return &keys_.emplace(OwnName{charge.policy->name(), std::string(charge.identifier)}, Key{}).first->second;
+}
+
+void Leases::make_way(const Charge& charge) {
+  const std::lock_guard lock(mutex_);
+  const auto known = keys_.find(name_of(charge));
+  if (known == keys_.end() || known->second.lease == nullptr) return;
+  Key& key = known->second;
+  if (key.lease->is_of(*charge.policy) && key.lease->left() >= charge.cost) return;
+  key.asked += key.lease->spent();
+  end(key, true);
 }
 
 void Leases::end(std::string_view policy, std::string_view identifier, bool gives_back) {

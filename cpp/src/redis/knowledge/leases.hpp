@@ -102,6 +102,8 @@ class Leases : NonCopyable {
   /// key that is not asked for until `rare_from`, a life later, is rare; and then the next turn comes.
   void answered(const Charge& charge, std::shared_ptr<Lease> lease, Duration asked_at, Cost wanted,
                 bool is_refused, Duration rare_from, std::uint32_t endings);
+  /// Ends a lease that is too small for a charge which is asked for, so that its rest goes back before that.
+  void make_way(const Charge& charge);
   /// Ends the leases of a key. Without `gives_back`, what is left of them has lapsed.
   void end(std::string_view policy, std::string_view identifier, bool gives_back);
   void end_all(std::string_view policy, bool gives_back);
@@ -154,7 +156,7 @@ class Leases : NonCopyable {
 
   static Name name_of(const Charge& charge) { return {charge.policy->name(), charge.identifier}; }
   static bool takes_turns(const Key& key, const Charge& charge);
-  static void note_turn(Key& key, const Charge& charge, bool is_refused, bool has_all);
+  static void note_turn(Key& key, const Charge& charge, bool is_refused);
   Key* key_for(const Charge& charge, Duration now);
   static Cost wanted_of(const Key& key, const Charge& charge, Duration life, Duration now);
   void end(Key& key, bool gives_back);

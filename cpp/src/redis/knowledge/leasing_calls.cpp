@@ -149,6 +149,18 @@ bool LeasingCalls::refuse_until(const Call& call, Duration turn, const Rows& row
   return true;
 }
 
+void LeasingCalls::show_held(const Call& call, const Rows& rows) {
+  if (!is_on() || call.mode != Mode::peek || call.now || call.clock != nullptr) return;
+  std::size_t row = 0;
+  for (const Charge& charge : call.charges) {
+    const std::size_t first = row;
+    row += charge.policy->size();
+    const std::shared_ptr<Lease> lease = charge.cost == 0 ? (**leases_).find(charge) : nullptr;
+    if (lease == nullptr || !lease->is_of(*charge.policy) || lease->has_ended(boot_time())) continue;
+    for (std::size_t i = first; i < row; ++i) rows.remaining[i] += lease->left();
+  }
+}
+
 bool LeasingCalls::put_back(const Call& call, std::span<const Receipt> receipts) {
   if (wanted() == nullptr || call.charges.size() != 1 || !can_be_leased(call)) return false;
   const Charge& charge = call.charges.front();
@@ -159,7 +171,11 @@ bool LeasingCalls::put_back(const Call& call, std::span<const Receipt> receipts)
 }
 
 LeaseRequest::LeaseRequest(LeasingCalls& leasing, const Call& call) {
-  if (!leasing.is_on() || call.mode != Mode::consume || !can_be_leased(call)) return;
+  if (!leasing.is_on() || !can_be_leased(call)) return;
+  if (call.mode == Mode::peek) {
+    for (const Charge& charge : call.charges) (**leasing.leases_).make_way(charge);
+    return;
+  }
   leases_ = &**leasing.leases_;
   longest_ = leasing.longest_;
   asked_at_ = boot_time();

@@ -40,6 +40,8 @@ class LeasingCalls {
   [[nodiscard]] Duration next_turn(const Call& call);
   /// Whether a call is refused until then, as this process was granted less than it wanted.
   bool refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis);
+  /// Adds what is leased here to what a server has left for peeks of cost 0, which ask it.
+  void show_held(const Call& call, const Rows& rows);
   /// Gives what a leased decision has spent back to its lease, if that lives.
   bool put_back(const Call& call, std::span<const Receipt> receipts);
 
