@@ -1,0 +1,669 @@
+"""Calls decided by what a process has charged early (``lease``, ``docs/semantics.md``), on real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    Penalty,
+    RedisStore,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+    bounds,
+)
+from overlimit.aio import AsyncLimiter
+from overlimit.flask import RateLimit
+from programs import output_of
+from servers.patience import PATIENCE, eventually
+from servers.redis_server import RedisServer
+
+from .all_algorithms import CALENDAR, of_each_algorithm
+
+MANY = FixedWindow(1000, per=3600)
+WINDOWS = {
+    "fixed": MANY,
+    "epoch": FixedWindow(1000, per=3600, start="epoch"),
+    "calendar": FixedWindow(1000, "hour", start="calendar", timezone="America/St_Johns"),
+    "calendar_day": FixedWindow(1000, "day", start="calendar", timezone="Europe/Berlin"),
+    "sliding": SlidingWindow(1000, per=3600),
+    "counter": SlidingWindowCounter(1000, per=3600),
+    "interval": TokenBucket(1000, per=3600, refill="interval"),
+    "epoch_interval": TokenBucket(1000, per=3600, refill="interval", start="epoch"),
+    "queue": LeakyBucket(1000, per=3600, capacity=0),
+    "several": [FixedWindow(1000, per=3600), SlidingWindow(1500, per=7200)],
+}
+"""Of 1000 each, that count what is charged for longer than any test takes."""
+BUCKETS = {
+    "bucket": TokenBucket(1, per=3600, burst=1000),
+    "mixed": [TokenBucket(1, per=3600, burst=1000), FixedWindow(2000, per=7200)],
+}
+"""Likewise, which hold what is leased."""
+
+
+@pytest.fixture
+def leasing_for(redis_server: RedisServer, prefix: str) -> Callable[..., RedisStore]:
+    """Return a function that builds a store: ``leasing_for(0.5, max_stale=0)``."""
+
+    def build(lease: float, **options: Any) -> RedisStore:
+        return RedisStore(
+            redis_server.unix_url(), **{"timeout": PATIENCE, "prefix": prefix, "lease": lease, **options}
+        )
+
+    return build
+
+
+@pytest.fixture
+def leasing(leasing_for: Callable[..., RedisStore]) -> RedisStore:
+    """Leases that last longer than any test."""
+    return leasing_for(10)
+
+
+@pytest.fixture
+def brief(leasing_for: Callable[..., RedisStore]) -> RedisStore:
+    """Leases that end soon."""
+    return leasing_for(0.2)
+
+
+@pytest.fixture
+def strict(redis_server: RedisServer, prefix: str) -> RedisStore:
+    """The same keys, always asked for."""
+    return RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix)
+
+
+def limiter_of(store: Any, limits: Any = MANY, **options: Any) -> Limiter:
+    return Limiter(limits, **{"name": "api", "store": store, **options})
+
+
+def held(limiter: Any) -> int:
+    return limiter.stats()["held"]
+
+
+def warmed(store: Any, limits: Any = MANY, least: int = 10, **options: Any) -> tuple[Limiter, int]:
+    """Return a limiter that holds units of ``a``, and how often it was hit."""
+    limiter = limiter_of(store, limits, **options)
+    for hits in range(1, 200):
+        assert limiter.hit("a")
+        if held(limiter) >= least:
+            return limiter, hits
+    raise AssertionError(f"nothing is leased: {limiter.stats()}")
+
+
+def used(strict: RedisStore, limits: Any = MANY, most: int = 1000, **options: Any) -> int:
+    """Return what the server has counted of ``a``."""
+    return most - limiter_of(strict, limits, **options).peek("a", cost=0).remaining
+
+
+def elsewhere(store: RedisStore, url: str, what: str, limits: str = "FixedWindow(1000, per=3600)") -> str:
+    """Do something with the limiter ``api`` in another process, which leases nothing."""
+    return output_of(
+        f"from overlimit import *; import sys\n"
+        f"store = RedisStore(sys.argv[1], prefix=sys.argv[2], timeout={PATIENCE})\n"
+        f"limiter = Limiter({limits}, name='api', store=store)\n{what}",
+        url,
+        store._shown["prefix"],
+    )
+
+
+class TestWhatIsLeased:
+    @pytest.mark.parametrize("kind", WINDOWS | BUCKETS)
+    def test_a_single_process_counts_down_one_by_one_with_few_commands(self, leasing, strict, kind):
+        limits = (WINDOWS | BUCKETS)[kind]
+        limiter = limiter_of(leasing, limits)
+        decisions = [limiter.hit("a") for _ in range(1000)]
+        assert [each.remaining for each in decisions] == list(range(999, -1, -1))
+        assert {each.source for each in decisions} == {"store", "lease"}
+        assert limiter.stats()["asked"] <= 40
+        assert limiter.stats()["leased"] >= 960
+        assert used(strict, limits) == 1000
+        assert limiter.hit("a").status == "over"
+
+    @pytest.mark.parametrize("kind", WINDOWS)
+    def test_what_is_held_comes_back_when_the_store_is_closed(self, leasing, strict, kind):
+        limits = WINDOWS[kind]
+        limiter, hits = warmed(leasing, limits)
+        rest = held(limiter)
+        assert used(strict, limits) == hits + rest
+        leasing.close()
+        assert used(strict, limits) == hits
+        stats = limiter.stats()
+        assert (stats["held"], stats["returned"], stats["lapsed"]) == (0, rest, 0)
+
+    @pytest.mark.parametrize("kind", BUCKETS)
+    def test_what_a_bucket_holds_is_not_given_back_before_its_time(self, leasing, strict, kind):
+        limits = BUCKETS[kind]
+        _, hits = warmed(leasing, limits)
+        leasing.close()
+        assert used(strict, limits) >= hits
+
+    def test_fields_are_those_of_the_record(self, leasing):
+        limits = [FixedWindow(1000, per=3600), SlidingWindow(2000, per=7200)]
+        limiter, hits = warmed(leasing, limits)
+        decision = limiter.hit("a")
+        assert (decision.source, decision.allowed, decision.status) == ("lease", True, "ok")
+        assert (decision.retry_after, decision.delay, decision.identifier) == (0.0, 0.0, "a")
+        assert [row.remaining for row in decision.details] == [999 - hits, 1999 - hits]
+        assert decision.details[0].reset_after == pytest.approx(3600, abs=100)
+        assert decision.time == pytest.approx(time.time(), abs=100)
+
+    def test_no_more_than_a_quarter_of_what_is_left(self, leasing):
+        limiter, hits = warmed(leasing)
+        assert held(limiter) <= (1000 - hits) / 4 + 1
+        assert bounds(limiter).held == held(limiter)
+
+    def test_rare_calls_are_asked_for(self, leasing_for):
+        store = leasing_for(0.001)
+        limiter = limiter_of(store)
+        for _ in range(20):
+            assert limiter.hit("a").source == "store"
+            time.sleep(0.005)
+        assert limiter.stats()["held"] == 0
+
+    def test_when_four_are_left_answers_are_exact(self, leasing, strict):
+        limiter = limiter_of(leasing, "5/hour")
+        assert [limiter.hit("a").source for _ in range(5)] == ["store"] * 5
+        assert held(limiter) == 0
+
+    @pytest.mark.parametrize(
+        ("limits", "options", "why"),
+        [
+            (SlidingLog(1000, per=3600), {}, "keeps the instant of every call"),
+            ([MANY, SlidingLog(1000, per=3600)], {}, "keeps the instant of every call"),
+            (TokenBucket(1, per=3600, burst=1000, debt=5), {}, "overdrawn"),
+            (TokenBucket(1000, per=3600, refill="interval", debt=5), {}, "overdrawn"),
+            (MANY, {"penalty": Penalty(5)}, "penalty"),
+            (MANY, {"clock": time.time}, "clock of its own"),
+        ],
+    )
+    def test_what_is_never_leased(self, leasing, limits, options, why):
+        limiter = limiter_of(leasing, limits, **options)
+        assert {limiter.hit("a").source for _ in range(100)} == {"store"}
+        assert limiter.stats()["asked"] == 100
+        assert held(limiter) == 0
+        assert why in bounds(limiter).reason
+        assert bounds(limiter).lease == 0.0
+
+    def test_a_manual_clock_is_never_leased_for(self, leasing):
+        limiter = limiter_of(leasing, clock=ManualClock(start=1_700_000_000))
+        assert {limiter.hit("a").source for _ in range(50)} == {"store"}
+        assert "clock of its own" in bounds(limiter).reason
+
+    def test_a_cost_of_nothing_is_never_leased(self, leasing):
+        limiter, _ = warmed(leasing)
+        assert limiter.hit("a", cost=0).source == "store"
+        assert limiter.peek("a", cost=0).source == "store"
+
+    def test_nor_are_charges_that_are_not_refused(self, leasing):
+        limiter, _ = warmed(leasing)
+        assert limiter.charge("a").source == "store"
+
+    def test_bounds(self, leasing, strict, prefix):
+        assert bounds(limiter_of(leasing)) == (0, 10.0, 10.0, None, 0.25, 0)
+        assert bounds(limiter_of(leasing, "5/second")).lease == 0.02
+        assert bounds(limiter_of(leasing, FixedWindow(5, per=3))).lease == 3.0
+        assert bounds(limiter_of(strict)) == (0, 0.0, 0.0, "the store has no lease", 0.25, 0)
+        assert bounds(limiter_of(MemoryStore())).reason == "the store is no RedisStore"
+
+    @pytest.mark.parametrize("kind", of_each_algorithm(3, 3600) | CALENDAR)
+    def test_small_limits_are_exact(self, leasing, kind):
+        limiter = limiter_of(leasing, (of_each_algorithm(3, 3600) | CALENDAR)[kind])
+        assert [limiter.hit("a").allowed for _ in range(5)] == [True] * 3 + [False] * 2
+
+
+class TestCosts:
+    def test_dearer_calls_spend_several_units(self, leasing, strict):
+        limiter, hits = warmed(leasing, least=100)
+        before = held(limiter)
+        decision = limiter.hit("a", cost=7)
+        assert (decision.source, decision.remaining) == ("lease", 1000 - hits - 7)
+        assert held(limiter) == before - 7
+
+    def test_a_call_that_needs_more_than_is_held_gets_all_that_is_left(self, leasing):
+        limiter, hits = warmed(leasing, least=100)
+        decision = limiter.hit("a", cost=1000 - hits)
+        assert (decision.allowed, decision.remaining) == (True, 0)
+        assert held(limiter) == 0
+        assert limiter.hit("a").status == "over"
+
+    def test_a_row_that_needs_more_likewise(self, leasing):
+        limiter, hits = warmed(leasing, least=100)
+        first, second = limiter.hit_many(["a", "b"], cost=1000 - hits)
+        assert (first.allowed, first.remaining, second.allowed) == (True, 0, True)
+
+    def test_a_peek_says_what_a_hit_would(self, leasing):
+        limiter, hits = warmed(leasing, least=100)
+        rest = 1000 - hits
+        for cost in (1, 10, rest, rest + 1):
+            shown = limiter.peek("a", cost=cost)
+            assert (shown.allowed, shown.remaining) == (cost <= rest, rest - cost if cost <= rest else rest)
+
+    def test_a_peek_spends_nothing(self, leasing):
+        limiter, hits = warmed(leasing)
+        before = held(limiter)
+        shown = [limiter.peek("a") for _ in range(3)]
+        assert [(each.source, each.remaining) for each in shown] == [("lease", 999 - hits)] * 3
+        assert held(limiter) == before
+
+    def test_what_can_never_fit_is_never(self, leasing):
+        limiter, _ = warmed(leasing)
+        assert limiter.hit("a", cost=1001).status == "never"
+
+
+class TestRefunds:
+    def test_a_unit_goes_back_into_its_lease(self, leasing):
+        limiter, _ = warmed(leasing)
+        before, asked = held(limiter), limiter.stats()["asked"]
+        decision = limiter.hit("a")
+        assert (decision.source, held(limiter)) == ("lease", before - 1)
+        limiter.refund(decision)
+        limiter.refund(decision)
+        assert (held(limiter), limiter.stats()["asked"]) == (before, asked)
+        assert limiter.hit("a").remaining == decision.remaining
+
+    def test_what_goes_back_into_a_lease_of_nothing_is_not_lost(self, brief, strict):
+        limiter = limiter_of(brief, FixedWindow(5, per=3600))
+        for _ in range(3):
+            decision = limiter.hit("a")
+        limiter.refund(decision)
+        time.sleep(0.25)
+        assert [limiter.hit("a").allowed for _ in range(4)] == [True] * 3 + [False]
+
+    @pytest.mark.parametrize("kind", WINDOWS)
+    def test_after_its_end_it_goes_to_the_server(self, brief, strict, kind):
+        limits = WINDOWS[kind]
+        limiter, _ = warmed(brief, limits)
+        decision = limiter.hit("a")
+        while decision.source != "lease":
+            decision = limiter.hit("a")
+        brief.close()
+        before = used(strict, limits)
+        limiter.refund(decision)
+        limiter.refund(decision)
+        assert used(strict, limits) == before - 1
+
+    def test_what_a_bucket_has_drained_is_not_put_back(self, leasing_for):
+        store = leasing_for(10)
+        limiter = limiter_of(store, TokenBucket(100, per=1, burst=400))
+        limiter.hit("a", cost=20)
+        asking = limiter.hit("a", cost=20)
+        assert (asking.source, held(limiter) >= 40) == ("store", True)
+        time.sleep(0.5)  # until all that was not leased has drained
+        limiter.refund(asking)
+        began = time.monotonic()
+        at_once = 0
+        while (limiter.hit("a", cost=4) if at_once < 300 else limiter.hit("a")).allowed:
+            at_once += 4 if at_once < 300 else 1
+        assert at_once <= 400 + 100 * (time.monotonic() - began) + 1
+
+
+class TestChanges:
+    def test_a_reset_here_ends_the_lease_at_once(self, leasing, strict):
+        for number, change in enumerate(("reset", "reset_all")):
+            limiter, _ = warmed(leasing, name=f"api{number}")
+            rest = held(limiter)
+            getattr(limiter, change)(*(("a",) if change == "reset" else ()))
+            assert (held(limiter), limiter.stats()["lapsed"]) == (0, rest)
+            decision = limiter.hit("a")
+            assert (decision.source, decision.remaining) == ("store", 999)
+            assert limiter.stats()["returned"] == 0
+
+    def test_after_a_reset_nothing_is_given_back(self, leasing, strict):
+        limiter, _ = warmed(leasing)
+        limiter.reset("a")
+        assert limiter_of(strict).hit("a", cost=500)
+        leasing.close()
+        assert used(strict) == 500
+
+    @pytest.mark.parametrize("change", ["reset", "reset_all"])
+    def test_a_reset_ends_the_lease_that_is_being_asked_for(self, start_redis, prefix, change):
+        server = start_redis()
+        leasing, strict = (
+            RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=lease) for lease in (10, 0)
+        )
+        limiter, _ = warmed(leasing)
+        assert limiter.hit("a", cost=held(limiter)).source == "lease"
+        server.pause()
+        deeds = [lambda: limiter.hit("a"), lambda: getattr(limiter, change)(*("a",)[: change == "reset"])]
+        threads = [threading.Thread(target=deed) for deed in deeds]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.2)  # so that they are sent in this order
+        server.resume()
+        for thread in threads:
+            thread.join()
+        admitted = 0
+        for each in (limiter_of(strict), limiter):
+            while each.hit("a"):
+                admitted += 1
+        assert 500 <= admitted <= 1000
+
+    def test_a_lock_here_ends_the_lease_at_once(self, leasing, strict):
+        limiter, hits = warmed(leasing)
+        limiter.lock("a", 60)
+        assert [limiter.hit("a").status for _ in range(3)] == ["locked"] * 3
+        limiter.unlock("a")
+        assert limiter.hit("a").remaining == 999 - hits
+
+    def test_so_does_a_strict_store_of_the_same_place(self, leasing, strict):
+        limiter, _ = warmed(leasing)
+        limiter_of(strict).lock("a", 60)
+        assert limiter.hit("a").status == "locked"
+        limiter_of(strict).reset("a")
+        assert limiter.hit("a").remaining == 999
+
+    def test_so_does_an_update(self, leasing):
+        limiter, hits = warmed(leasing)
+        limiter.update(FixedWindow(hits + 5, per=3600))
+        assert [limiter.hit("a").allowed for _ in range(7)] == [True] * 5 + [False] * 2
+
+    def test_a_lower_limit_of_the_call_alone_is_kept(self, leasing):
+        limiter, hits = warmed(leasing)
+        lower = limiter.with_limits(FixedWindow(hits, per=3600))
+        assert not lower.hit("a")
+        assert limiter.hit("a").allowed
+
+    @pytest.mark.parametrize(
+        ("what", "is_noticed"),
+        [
+            ("limiter.lock('a', 600)", lambda decision: decision.status == "locked"),
+            ("limiter.reset('a')", lambda decision: decision.remaining > 900),
+            ("limiter.hit('a', cost=600)", lambda decision: decision.remaining < 400),
+        ],
+    )
+    def test_what_others_change_is_noticed_within_a_lease(self, leasing_for, redis_server, what, is_noticed):
+        store = leasing_for(0.5)
+        limiter = limiter_of(store)
+        assert limiter.hit("a", cost=150)
+        warmed(store)
+        elsewhere(store, redis_server.unix_url(), what)
+        assert eventually(lambda: is_noticed(limiter.hit("a"))) < 5
+
+
+class TestWhoSharesALease:
+    def test_stores_of_one_place(self, leasing, leasing_for):
+        limiter, hits = warmed(leasing)
+        other = leasing_for(5)
+        decision = limiter_of(other).hit("a")
+        assert (decision.source, decision.remaining) == ("lease", 999 - hits)
+        assert held(limiter) == held(limiter_of(other))
+
+    def test_no_others(self, redis_server, leasing, leasing_for, prefix):
+        warmed(leasing)
+        db = RedisStore(redis_server.unix_url(db=1), timeout=PATIENCE, prefix=prefix, lease=10)
+        named = leasing_for(10, prefix=f"{prefix}.b")
+        for store in (db, named):
+            assert limiter_of(store).hit("a").remaining == 999
+        assert limiter_of(leasing, name="other").hit("a").source == "store"
+        assert limiter_of(leasing).hit("b").source == "store"
+
+    def test_a_strict_store_counts_what_is_held_as_used(self, leasing, strict):
+        limiter, hits = warmed(leasing)
+        rest = held(limiter)
+        asked = limiter_of(strict)
+        decision = asked.hit("a")
+        assert (decision.source, decision.remaining) == ("store", 999 - hits - rest)
+        while asked.hit("a"):
+            pass
+        admitted = sum(limiter.hit("a").allowed for _ in range(rest + 5))
+        assert admitted == rest
+        assert used(strict) == 1000
+
+    def test_threads_admit_exactly_what_there_is(self, leasing, strict):
+        limiter = limiter_of(leasing)
+        admitted: list[bool] = []
+
+        def spend() -> None:
+            for _ in range(400):
+                admitted.append(limiter.hit("a").allowed)
+
+        threads = [threading.Thread(target=spend) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        leasing.close()
+        assert 900 <= sum(admitted) <= 1000
+        assert sum(admitted) == used(strict)
+
+    def test_rows_of_many(self, leasing, strict):
+        limiter = limiter_of(leasing, FixedWindow(5000, per=3600))
+        decided = limiter.hit_many(["a"] * 6000)
+        assert decided.allowed.tolist() == [True] * 5000 + [False] * 1000
+        assert [each.remaining for each in decided][:5000] == list(range(4999, -1, -1))
+        assert {each.source for each in decided} == {"store", "lease", "refusal"}
+        assert limiter.stats()["asked"] <= 100
+
+    def test_rows_of_several(self, leasing, strict):
+        limiter = limiter_of(leasing)
+        names = ["a", "b", "a", "c"]
+        decided = limiter.hit_many(names * 200)
+        assert decided.allowed.all()
+        leasing.close()
+        assert used(strict) == 400
+
+    def test_tasks(self, leasing):
+        async def ask() -> list[Any]:
+            limiter = AsyncLimiter(MANY, name="api", store=leasing)
+            decisions = [await limiter.hit("a") for _ in range(50)]
+            return decisions + await asyncio.gather(*(limiter.hit("a") for _ in range(50)))
+
+        decisions = asyncio.run(ask())
+        assert sorted((each.remaining for each in decisions), reverse=True) == list(range(999, 899, -1))
+        assert limiter_of(leasing).stats()["held"] > 0
+        assert sum(each.source == "lease" for each in decisions) >= 90
+
+    def test_flask(self, redis_server):
+        app = Flask("leasing")
+        RateLimit(app, default_limits="1000/hour", store=f"{redis_server.unix_url()}&lease=0.5&timeout=10")
+        app.get("/")(lambda: "hello")
+        client = app.test_client()
+        asked = sum(calls_of(redis_server).values())
+        headers = [client.get("/").headers["RateLimit"] for _ in range(200)]
+        remaining = [int(re.search(r"r=(\d+)", each)[1]) for each in headers]
+        assert remaining == list(range(remaining[0], remaining[0] - 200, -1))
+        assert sum(calls_of(redis_server).values()) - asked <= 100
+
+    def test_a_child_has_none(self, redis_server, prefix):
+        program = f"""
+            from overlimit import *; import os, sys
+            store = RedisStore(sys.argv[1], prefix=sys.argv[2], timeout={PATIENCE}, lease=10)
+            limiter = Limiter(FixedWindow(1000, per=3600), name="api", store=store)
+            for _ in range(10):
+                limiter.hit("a")
+            held = limiter.stats()["held"]
+            assert held > 50
+            if os.fork() == 0:
+                assert limiter.stats()["held"] == 0
+                decision = limiter.hit("a")
+                assert (decision.source, decision.remaining) == ("store", 989 - held), decision
+                store.close()
+                os._exit(0)
+            assert os.wait()[1] == 0
+            assert limiter.stats()["held"] == held
+            print(limiter.hit("a").source)
+            """
+        assert output_of(program, redis_server.unix_url(), prefix) == "lease\n"
+
+    def test_what_is_held_comes_back_when_a_process_ends(self, redis_server, strict, prefix):
+        program = f"""
+            from overlimit import *; import sys
+            store = RedisStore(sys.argv[1], prefix=sys.argv[2], timeout={PATIENCE}, lease=10)
+            limiter = Limiter(FixedWindow(1000, per=3600), name="api", store=store)
+            for _ in range(10):
+                limiter.hit("a")
+            assert limiter.stats()["held"] > 50
+            """
+        output_of(program, redis_server.unix_url(), prefix)
+        assert used(strict) == 10
+
+    def test_what_has_ended_goes_in_front_of_the_next_command(self, brief, strict):
+        limiter, hits = warmed(brief)
+        rest = held(limiter)
+        time.sleep(0.25)
+        assert limiter.hit("somebody else").allowed
+        assert used(strict) == hits
+        assert (held(limiter), limiter.stats()["returned"]) == (0, rest)
+
+    def test_a_hot_tenant_beside_cold_users(self, leasing, strict):
+        limiter = limiter_of(leasing)
+        for i in range(300):
+            decision = limiter.hit("a", f"user {i}")
+            assert (decision.allowed, decision.remaining) == (True, 999 - i)
+        leasing.close()
+        assert used(strict) == 300
+        assert limiter_of(strict).peek("user 7").remaining == 998
+
+
+class TestExhaustedLimits:
+    def test_take_turns(self, start_redis, prefix):
+        server = start_redis()
+        store = RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=0.3)
+        limiter = limiter_of(store)
+        while limiter.hit("a"):
+            pass
+        server.ask("CONFIG", "RESETSTAT")
+        before = limiter.stats()
+        began = time.monotonic()
+        while time.monotonic() - began < 1.2:
+            refused = limiter.hit("a")
+            assert not refused
+            assert refused.source in {"store", "refusal"}
+            assert 0 < refused.retry_after <= 3600
+        took = time.monotonic() - began
+        asked = limiter.stats()["asked"] - before["asked"]
+        assert sum(calls_of(server).values()) == asked
+        assert 1 <= asked <= took / 0.3 + 2
+        assert limiter.stats()["refusals"] - before["refusals"] > 50 * asked
+
+    def test_are_asked_each_time_by_who_wants_no_refusals(self, leasing_for):
+        store = leasing_for(0.3, max_stale=0)
+        limiter = limiter_of(store)
+        while limiter.hit("a"):
+            pass
+        assert {limiter.hit("a").source for _ in range(100)} == {"store"}
+
+    def test_a_dear_call_that_is_refused_takes_no_turn_of_cheaper_ones(self, leasing):
+        limiter, hits = warmed(leasing)
+        while limiter.hit("a", cost=100):
+            hits += 100
+        rest = 1000 - hits
+        assert [limiter.hit("a").allowed for _ in range(rest + 1)] == [True] * rest + [False]
+
+    def test_are_asked_again_within_a_lease(self, leasing_for, redis_server):
+        store = leasing_for(0.5)
+        limiter = limiter_of(store)
+        while limiter.hit("a"):
+            pass
+        elsewhere(store, redis_server.unix_url(), "limiter.reset('a')")
+        assert eventually(lambda: limiter.hit("a").allowed) < 5
+
+    @pytest.mark.parametrize(
+        "limits",
+        [
+            FixedWindow(400, per=0.5),
+            SlidingWindow(400, per=0.5, precision=0.05),
+            SlidingWindowCounter(400, per=0.5),
+            TokenBucket(400, per=0.5),
+            TokenBucket(400, per=0.5, refill="interval"),
+            LeakyBucket(400, per=0.5, capacity=0),
+        ],
+        ids=["window", "blocks", "counter", "bucket", "interval", "queue"],
+    )
+    def test_admit_nine_tenths_of_what_the_strict_do(self, leasing_for, strict, limits):
+        leased, asked = limiter_of(leasing_for(0.02), limits, name="b"), limiter_of(strict, limits, name="c")
+        admitted = most = 0
+        ends = time.monotonic() + 1.2
+        while time.monotonic() < ends:
+            admitted += leased.hit("a").allowed
+            most += asked.hit("a").allowed
+        while time.monotonic() < ends + 0.04:  # it may have had to wait for its turn
+            admitted += leased.hit("a").allowed
+        assert leased.stats()["leased"] > 0
+        assert admitted >= 0.9 * most > 0
+
+
+class TestCommands:
+    def test_are_few(self, start_redis, prefix):
+        server = start_redis()
+        store = RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=0.5)
+        limiter = limiter_of(store, FixedWindow(1_000_000, per=3600))
+        began = time.monotonic()
+        for _ in range(50_000):
+            assert limiter.hit("a")
+        took = time.monotonic() - began
+        commands = sum(calls_of(server).values())
+        assert commands <= 30 + 2 * took / 0.25
+        # A script that the server does not know yet is sent again.
+        assert limiter.stats()["asked"] <= commands <= limiter.stats()["asked"] + 2
+        assert limiter.stats()["leased"] >= 50_000 - commands
+
+    def test_without_a_lease_are_what_they_were(self, start_redis, prefix):
+        server = start_redis()
+        limiter = limiter_of(RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix))
+        for _ in range(20):
+            assert limiter.hit("a").source == "store"
+        assert limiter.stats()["asked"] == 20
+        assert {limiter.stats()[each] for each in ("leased", "held", "returned", "lapsed", "refusals")} == {0}
+
+
+def calls_of(server: RedisServer) -> dict[str, int]:
+    """Return how often each command that runs a script was given."""
+    stats = server.ask("INFO", "commandstats").decode()
+    return {
+        name: int(calls)
+        for name, calls in re.findall(r"cmdstat_(\w+):calls=(\d+)", stats)
+        if name in {"eval", "evalsha"}
+    }
+
+
+class TestOptions:
+    @pytest.mark.parametrize("wrong", [-1, 11, "soon", float("nan"), float("inf")])
+    def test_lease_is_checked(self, wrong):
+        with pytest.raises(ValueError, match="lease must be from 0 to 10 seconds"):
+            RedisStore("redis://localhost", lease=wrong)
+        with pytest.raises(ValueError, match="lease must be from 0 to 10 seconds"):
+            RedisStore(f"redis://localhost?lease={wrong}")
+
+    def test_lease_is_an_option_of_urls(self, redis_server):
+        store = RedisStore(f"{redis_server.unix_url()}&lease=2.5")
+        assert "lease='2.5'" in repr(store)
+        assert bounds(limiter_of(store)).lease == 2.5
+        assert bounds(limiter_of(store)).stale == 2.5
+        with pytest.raises(TypeError, match="lease"):
+            RedisStore("redis://localhost", lease=True)
+
+    def test_max_stale_may_be_longer(self):
+        limiter = limiter_of(RedisStore("redis://localhost", lease=1, max_stale=7))
+        assert (bounds(limiter).stale, bounds(limiter).lease) == (7.0, 1.0)
+        limiter = limiter_of(RedisStore("redis://localhost", lease=3, max_stale=0))
+        assert (bounds(limiter).stale, bounds(limiter).lease) == (3.0, 3.0)
+
+    def test_closing_twice_is_harmless(self, leasing):
+        limiter, _ = warmed(leasing)
+        leasing.close()
+        leasing.close()
+        assert limiter.hit("a").allowed
+
+    def test_a_server_that_is_gone_costs_the_process_its_units(self, start_redis, prefix):
+        server = start_redis()
+        store = RedisStore(server.unix_url(), timeout=0.2, prefix=prefix, lease=10)
+        limiter, _ = warmed(store)
+        rest = held(limiter)
+        server.kill()
+        assert [limiter.hit("a").source for _ in range(rest)] == ["lease"] * rest
+        store.close()
+        assert held(limiter) == 0
