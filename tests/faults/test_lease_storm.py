@@ -1,0 +1,88 @@
+"""Leased and strict processes together admit no more than the limits, while they are stopped and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .lease_storm import COLD, LIMITS, MOST, PERIOD_US, Account, in_blocks, in_bucket, in_queue, in_windows
+
+pytestmark = [pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
+
+SECONDS = float(os.environ.get("STORM_SECONDS", 7 * int(os.environ.get("PROVE", "1")))) / 2
+
+
+def storm(server: Any, prefix: str, **options: Any) -> dict[str, Any]:
+    program = str(Path(__file__).with_name("lease_storm.py"))
+    options |= {"url": server.unix_url(), "server": server.pid, "prefix": prefix, "seconds": SECONDS}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", program, json.dumps(options)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60 + 3 * SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    counts: dict[str, Any] = json.loads(done.stdout)
+    counts["commands"] = commands_of(server)
+    return counts
+
+
+def commands_of(server: Any) -> int:
+    stats = server.ask("INFO", "commandstats").decode()
+    return sum(int(calls) for calls in re.findall(r"cmdstat_(?:eval|evalsha):calls=(\d+)", stats))
+
+
+@pytest.mark.parametrize("leased", [1.0, 0.5])
+def test_no_more_is_admitted_than_the_limits_allow(start_redis, prefix, leased):
+    server = start_redis()
+    counts = storm(server, prefix, seed=1, leased=leased)
+    assert max(counts["over"].values()) <= 0, counts
+    assert min(counts["admitted"].values()) > 0, counts
+    assert sum(counts["admitted"].values()) > 2 * MOST * SECONDS, counts
+    assert counts["killed"] >= 8
+    sources = counts["counted"]
+    assert sources["lease"] > MOST * SECONDS / 2, counts
+    decided = sources["store"] + sources["lease"] + sources["refusal"]
+    if leased == 1.0:
+        assert decided > 2 * counts["commands"], counts
+
+
+class TestTheAccount:
+    """It finds what is over, and only that."""
+
+    def test_windows(self):
+        inside = [(PERIOD_US + 1, PERIOD_US + 2, 1)] * MOST
+        across = [(PERIOD_US - 1, PERIOD_US + 2, 1)] * MOST
+        assert in_windows(inside + across, MOST) == 0
+        assert in_windows([*inside, (PERIOD_US, PERIOD_US, 3)], MOST) == 3
+
+    def test_blocks(self):
+        block = PERIOD_US // 5
+        assert in_blocks([(0, 1, 50), (5 * block, 6 * block - 1, 51)], 100) == 1
+        assert in_blocks([(0, 1, 50), (5 * block, 6 * block, 51)], 100) == -49
+        assert in_blocks([(0, 1, 50), (6 * block, 6 * block, 51)], 100) == -49
+
+    def test_buckets(self):
+        assert in_bucket([(0, 1, 100), (PERIOD_US // 2, PERIOD_US // 2, 51)], 100) == 0
+        assert in_bucket([(0, 1, 100), (PERIOD_US // 2, PERIOD_US // 2, 53)], 100) == 2
+        assert in_bucket([(0, PERIOD_US // 2, 100), (1, PERIOD_US // 2, 53)], 100) == 2
+
+    def test_queues(self):
+        assert in_queue([(0, 1, 100), (PERIOD_US - 1, PERIOD_US - 1, 101)], 100) == 1
+        assert in_queue([(0, 1, 100), (PERIOD_US, PERIOD_US, 201)], 100) == 1
+
+    def test_of_all(self):
+        account = Account()
+        account.calls["cold", 7] = [(1, 2, COLD)]
+        account.calls["cold", 8] = [(1, 2, COLD + 2)]
+        assert account.over("cold") == 2
+        assert account.admitted("cold") == 2 * COLD + 2
+        assert all(account.over(what) == 0 for what in LIMITS)
