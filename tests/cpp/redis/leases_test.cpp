@@ -102,6 +102,27 @@ TEST_F(LeasesTest, GiveBackTheRestOfALeaseThatAnotherReplaces) {
   EXPECT_EQ(leases.find(charge)->left(), 5);
 }
 
+TEST_F(LeasesTest, GiveBackWhatIsPutBackIntoALeaseOfNothing) {
+  note(lease(0, 500), 0, 10);
+  leases.find(charge)->put_back(1);
+  EXPECT_EQ(rest(499), 0);
+  EXPECT_EQ(rest(500), 1);
+}
+
+TEST_F(LeasesTest, LetWhatAnotherHasReplacedLapseWithIt) {
+  for (const bool is_one : {true, false}) {
+    const std::shared_ptr<Lease> found = lease(10, 500);
+    note(found, 0, 10);
+    note(lease(5, 900), 100, 5);
+    const std::uint64_t lapsed = leases.counts(policy.identity()).lapsed;
+    is_one ? leases.end("api", "a", false) : leases.end_all("api", false);
+    Cost left = 0;
+    EXPECT_FALSE(found->take(1, left));
+    EXPECT_EQ(rest(1'000), 0);
+    EXPECT_EQ(leases.counts(policy.identity()).lapsed, lapsed + 15);
+  }
+}
+
 TEST_F(LeasesTest, EndWithOrWithoutGivingBack) {
   note(lease(10, 500), 0, 10);
   leases.end("api", "a", true);

@@ -153,7 +153,7 @@ void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Durati
   key->next_turn = rare_from;
   if (key->lease) end(*key, true);
   if (!lease) return;
-  if (lease->left() > 0) give_back_later(lease, lease->ends_at());
+  give_back_later(lease, lease->ends_at());
   key->lease = std::move(lease);
 }
 
@@ -189,6 +189,9 @@ void Leases::make_way(const Charge& charge) {
 void Leases::end(std::string_view policy, std::string_view identifier, bool gives_back) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
+  if (!gives_back) {
+    let_lapse([&](const Charge& charge) { return name_of(charge) == Name{policy, identifier}; });
+  }
   const auto known = keys_.find(Name{policy, identifier});
   if (known == keys_.end()) return;
   if (known->second.lease) end(known->second, gives_back);
@@ -198,6 +201,7 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
 void Leases::end_all(std::string_view policy, bool gives_back) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
+  if (!gives_back) let_lapse([&](const Charge& charge) { return charge.policy->name() == policy; });
   for (auto each = keys_.begin(); each != keys_.end();) {
     if (each->first.policy == policy) {
       if (each->second.lease) end(each->second, gives_back);
@@ -218,10 +222,18 @@ void Leases::end_all() {
 
 // It is found no more; whoever has found it already may still spend of it, as of one that has just ended.
 void Leases::end(Key& key, bool gives_back) {
-  std::shared_ptr<Lease> lease = std::exchange(key.lease, nullptr);
-  if (gives_back) return give_back_later(std::move(lease), Duration{});
-  const Charge charge = lease->charge_of(0);
-  counts_[charge.policy->name()].lapsed += std::uint64_t(lease->take_rest());
+  const std::shared_ptr<Lease> lease = std::exchange(key.lease, nullptr);
+  if (gives_back) give_back_later(lease, Duration{});
+}
+
+// Those that have ended before, too: somebody may have found one while it lived.
+void Leases::let_lapse(const auto& is_lost) {
+  std::erase_if(to_give_back_, [&](const auto& each) {
+    const Charge charge = each.second->charge_of(0);
+    if (!is_lost(charge)) return false;
+    counts_[charge.policy->name()].lapsed += std::uint64_t(each.second->take_rest());
+    return true;
+  });
 }
 
 void Leases::give_back_later(std::shared_ptr<Lease> lease, Duration at) {

@@ -160,6 +160,7 @@ class Leases : NonCopyable {
   Key* key_for(const Charge& charge, Duration now);
   static Cost wanted_of(const Key& key, const Charge& charge, Duration life, Duration now);
   void end(Key& key, bool gives_back);
+  void let_lapse(const auto& is_lost);
   void forget_old(Duration now);
   void give_back_later(std::shared_ptr<Lease> lease, Duration at);
 
