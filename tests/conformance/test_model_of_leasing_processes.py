@@ -98,7 +98,8 @@ class Lease:
     end: int  # by the process's clock
     left: int
     outlived_reset: bool = False
-    """Whether another process has reset what was leased: it counts as spent before."""
+    """Whether another process has reset what was leased, or this one what it leased until that was answered:
+    it counts as spent before."""
 
 
 @dataclass
@@ -225,8 +226,9 @@ def ask(world: World, me: Process) -> Steps:
         return
     began = asked_at if rules.counts_from_before_the_request else world.clock(me)
     lease = Lease(answer.charged, began + life_of(world, answer), answer.extra)
-    lease.outlived_reset = any(each is not me for each in world.resets[resets:])
-    if answer.extra and (me.resets == own_resets or not rules.resets_end_leases_under_way):
+    is_kept = me.resets == own_resets
+    lease.outlived_reset = any(is_kept or each is not me for each in world.resets[resets:])
+    if answer.extra and (is_kept or not rules.resets_end_leases_under_way):
         end(me)
         me.lease = lease
         world.leases.append((me, lease))
@@ -336,7 +338,7 @@ def reset(world: World, me: Process) -> Steps:
     world.resets.append(me)
     world.note("reset", 0)
     for owner, lease in world.leases:
-        lease.outlived_reset |= owner is not me
+        lease.outlived_reset |= owner is not me or rules.resets_end_leases
     yield world.pause()
     end_lease()
 
