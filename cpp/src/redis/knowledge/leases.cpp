@@ -134,7 +134,8 @@ void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Durati
                       bool is_refused, Duration rare_from, std::uint32_t endings) {
   const std::lock_guard lock(mutex_);
   // What was under way while leases were ended has ended, too.
-  if (lease != nullptr && endings != endings_.load()) give_back_later(std::exchange(lease, nullptr), {});
+  if (lease != nullptr && (endings != endings_.load() || changes_.load() > 0))
+    give_back_later(std::exchange(lease, nullptr), {});
   Key* const key = key_for(charge, asked_at);
   if (key == nullptr) {
     if (lease != nullptr) give_back_later(std::move(lease), {});

@@ -96,6 +96,9 @@ class Leases : NonCopyable {
   [[nodiscard]] Cost ask(const Charge& charge, Duration life, Duration now);
   /// Whether ask() would ask for units.
   [[nodiscard]] bool is_wanted(const Charge& charge, Duration life, Duration now);
+  /// As long as keys are being changed, what is leased meanwhile ends at once.
+  void begin_change() { changes_.fetch_add(1); }
+  void end_change() { changes_.fetch_sub(1); }
   /// How often leases were ended from outside by now.
   [[nodiscard]] std::uint32_t endings() const { return endings_.load(std::memory_order_acquire); }
   /// What a command answered that was sent at this boot time, after so many endings: a lease, or nullptr. A
@@ -166,6 +169,7 @@ class Leases : NonCopyable {
 
   std::atomic<bool> are_wanted_{false};
   std::atomic<std::uint32_t> endings_{0};
+  std::atomic<std::uint32_t> changes_{0};          // under way
   std::atomic<std::int64_t> next_end_{INT64_MAX};  // boot time in microseconds
   ForkSafeMutex mutex_;
   std::unordered_map<OwnName, Key, Hash, Equal> keys_;                     // guarded by mutex_, as all below

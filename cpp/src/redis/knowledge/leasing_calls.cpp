@@ -193,7 +193,7 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
   if (granted) {
     const Charge& charge = call.charges.front();
     const ServerReading told{shown, asked_at_, boot_time()};
-    const Instant until = min(same_until(charge, rows), shown + longest_);
+    const Instant until = min(same_until(charge, rows), shown + life_);
     lease = std::make_shared<Lease>(charge, told, told.before(until), rows, *granted);
     for (std::size_t i = 0; i < charge.policy->size(); ++i) rows.remaining[i] += *granted;
     leave_out(*granted, charge, rows);
@@ -211,11 +211,18 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
 EndingLeases::EndingLeases(LeasingCalls& leasing, std::string_view policy,
                            std::vector<std::string_view> identifiers, Then then)
     : leases_(leasing.wanted()), policy_(policy), identifiers_(std::move(identifiers)), then_(then) {
+  if (leases_ == nullptr) return;
+  leases_->begin_change();
   end();
 }
 
-void EndingLeases::end() const {
+EndingLeases::~EndingLeases() {
   if (leases_ == nullptr) return;
+  end();
+  leases_->end_change();
+}
+
+void EndingLeases::end() const {
   const bool gives_back = then_ == Then::goes_back;
   if (identifiers_.empty()) leases_->end_all(policy_, gives_back);
   for (const std::string_view each : identifiers_) leases_->end(policy_, each, gives_back);

@@ -83,7 +83,7 @@ class EndingLeases : NonCopyable {
   /// Of these identifiers; none: of all of the policy. Borrows both.
   EndingLeases(LeasingCalls& leasing, std::string_view policy, std::vector<std::string_view> identifiers,
                Then then);
-  ~EndingLeases() { end(); }
+  ~EndingLeases();
 
  private:
   void end() const;
