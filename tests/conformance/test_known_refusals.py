@@ -257,7 +257,9 @@ def test_a_flood_asks_once_more_for_each_unit_that_becomes_free(redis_server, pr
     while (took := time.monotonic() - began) < 1:
         admitted += limiter.hit("a").allowed
     asked = limiter.stats()["asked"] - before["asked"]
-    assert 20 * took - 3 <= admitted <= 20 * took + 1
+    # Of what a busy machine has left no time to take, something is left.
+    assert 20 * took - 3 <= admitted + limiter.peek("a", cost=0).remaining
+    assert admitted <= 20 * took + 1
     # It is asked again and again as long as the server's clock may show that a unit is free.
     assert admitted <= asked
 
