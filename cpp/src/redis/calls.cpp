@@ -298,9 +298,14 @@ void Calls::decide_many(std::span<const Call> calls, const Rows& rows, std::span
         break;
       }
     }
-    ManyCalls(*this, ManyCalls::Are::calls, calls.subspan(first, next - first), rows_of_calls(first, next),
-              times.subspan(first, next - first), bases.subspan(first, next - first))
-        .decide(wait);
+    const std::size_t count = next - first;
+    if (count == 1) {
+      times[first] = decide(calls[first], rows_of_calls(first, next), bases[first], wait);
+    } else {
+      ManyCalls(*this, ManyCalls::Are::calls, calls.subspan(first, count), rows_of_calls(first, next),
+                times.subspan(first, count), bases.subspan(first, count))
+          .decide(wait);
+    }
   }
 }
 

@@ -220,7 +220,7 @@ def test_a_walk_that_is_bounded_says_so(url):
         limiter_at(url).hit(f"user:{number}")
     answer = told(0, "top", url, "--keys", "10")
     assert not answer["is_complete"]
-    assert 10 <= answer["looked_at"] < 400
+    assert 1 <= answer["looked_at"] < 400  # Redis decides how many keys a step has
     assert "which is not all: --keys raises the bound." in printed("top", url, "--keys", "10")
 
 
