@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from overlimit import _core
+from overlimit._messages.texts import short_repr
 from overlimit.limits import SlidingLog, TokenBucket
 from overlimit.stores.redis import RedisStore
 
@@ -46,6 +48,8 @@ def bounds(limiter: Limiter) -> Bounds:
     >>> bounds(Limiter("100/minute", name="api", store=RedisStore("redis://localhost", lease=0.5))).lease
     0.5
     """
+    if not isinstance(limiter, _core.Limiter):
+        raise TypeError(f"bounds() takes a Limiter, not {short_repr(limiter)}")
     longest_us, held = limiter._lease_bounds()
     stale = limiter.store._longest_stale if isinstance(limiter.store, RedisStore) else 0.0
     reason = None if longest_us > 0 and limiter.clock is None else _reason(limiter)
@@ -64,4 +68,6 @@ def _reason(limiter: Limiter) -> str:
             return f"{limit!r} keeps the instant of every call"
         if isinstance(limit, TokenBucket) and limit.debt > 0:
             return f"{limit!r} may be overdrawn"
-    return "the limiter has a clock of its own"
+    if limiter.clock is not None:
+        return "the limiter has a clock of its own"
+    return "a limit grants less than 5"

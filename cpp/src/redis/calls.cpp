@@ -49,7 +49,11 @@ Instant Question::read(const Reply& reply, const Rows& rows, bool of_all) {
 bool Calls::decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
   if (leasing_.spend(call, rows, time, basis)) return true;
   const Duration turn = leasing_.next_turn(call);
-  if (known_.refuse(call, turn, rows, time, basis) || refuse_rest(call, rows, time, basis)) return true;
+  if (known_.refuse(call, turn, rows, time, basis)) {
+    wait_until(turn, rows_of(rows, 0, pairs_of(call.charges)));
+    return true;
+  }
+  if (refuse_rest(call, rows, time, basis)) return true;
   return turn > Duration{} && (known_.refuse_until(call, turn, rows, time, basis) ||
                                leasing_.refuse_until(call, turn, rows, time, basis));
 }
@@ -143,6 +147,7 @@ std::optional<Instant> Calls::decide_cut(const Call& call, const Rows& rows, Bas
     take_back(leased.rest(), leased.rows_of_rest().receipts(), basis, wait);
     return std::nullopt;
   }
+  leased.note_time(time);
   leased.show(time, rows);
   return time;
 }
@@ -165,7 +170,13 @@ Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, 
     const GiveBacks before = give_backs();
     question.follows(before);
     basis.commands += std::uint32_t(1 + before.size());
-    const Reply reply = ask_after(before, question.script(), wait);
+    Reply reply;
+    try {
+      reply = ask_after(before, question.script(), wait);
+    } catch (const StoreError& error) {
+      if (error.maybe_charged()) question.lost();
+      throw;
+    }
     const std::optional<Instant> elsewhere = out_of_bounds(reply);
     if (!elsewhere) return question.read(reply, rows, false);
     if (!is_first) {

@@ -40,6 +40,8 @@ class Question {
   void follows(const GiveBacks& before) { before.precede(telling_); }
 
   [[nodiscard]] const ScriptCall& script() const { return script_; }
+  /// Notes that no reply came, although it may have been charged.
+  void lost() const { lease_.lost(*call_); }
   /// Fills the rows and returns when it was decided. Values of calls that are not refused are told too if
   /// `of_all`.
   Instant read(const protocol::Reply& reply, const Rows& rows, bool of_all);

@@ -40,6 +40,12 @@ bool LeasedParts::take() {
   return false;
 }
 
+void LeasedParts::note_time(Instant time) const {
+  for (const auto& lease : leases_) {
+    if (lease != nullptr) lease->note_time(time);
+  }
+}
+
 void LeasedParts::show(Instant time, const Rows& rows) const {
   std::size_t row = 0;
   std::size_t own = 0;

@@ -24,6 +24,8 @@ class LeasedParts {
 
   /// Takes what the call costs of all leases, or of none.
   [[nodiscard]] bool take();
+  /// Has later decisions of these leases be no earlier.
+  void note_time(Instant time) const;
   /// Fills the whole call's rows: those of the others as they were decided, those of leases at this instant.
   void show(Instant time, const Rows& rows) const;
 

@@ -82,7 +82,11 @@ void ManyCalls::decide(std::size_t first, std::size_t last, const Wait& wait) {
   before.read(std::span(replies).first(before.size()));
   for (std::size_t i = first; i < last; ++i) {
     std::optional<Reply>& reply = replies[before.size() + i - first];
-    if (reply) read(i, *std::move(reply), questions_[i - first], wait, failure);
+    if (reply) {
+      read(i, *std::move(reply), questions_[i - first], wait, failure);
+    } else {
+      questions_[i - first].lost();
+    }
   }
   failure.raise_if_any();
 }

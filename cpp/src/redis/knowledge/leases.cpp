@@ -52,9 +52,10 @@ bool Lease::is_charged_by(std::span<const Receipt> receipts) const {
 }
 
 void Lease::show(Instant time, Cost left, const Rows& rows) const {
+  const Cost besides = besides_.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     rows.status[i] = Status::ok;
-    rows.remaining[i] = rows_[i].remaining + left;
+    rows.remaining[i] = std::max<Cost>(0, rows_[i].remaining - besides) + left;
     rows.retry_after[i] = {};
     rows.reset_after[i] = max(Duration{}, rows_[i].gone_at - time);
     rows.delay[i] = {};
@@ -99,26 +100,40 @@ bool Leases::takes_turns(const Key& key, const Charge& charge) {
 }
 
 // What is spent in a life at the rate since the last command; 0 for a rare key, or while somebody else asks.
-Cost Leases::wanted_of(const Key& key, const Charge& charge, Duration life, Duration now) {
+Cost Leases::wanted_of(const Key& key, const Charge& charge, Duration life, Duration now, bool is_dear) {
   if (now < key.refilled_by) return 0;
   const Cost spent = key.asked + (key.lease ? key.lease->spent() : 0);
   const Duration since = max(kShortest, now - key.asked_at);
-  const Cost wanted = multiply_divide(spent, life.micros(), since.micros(), 0);
+  Cost wanted = multiply_divide(spent, life.micros(), since.micros(), 0);
+  if (is_dear) wanted = std::min(wanted, std::max(sum(key.in_life, spent), key.before));
   return wanted < 2 * charge.cost ? 0 : std::min(wanted, kExact / 8 - charge.cost);
 }
 
-bool Leases::is_wanted(const Charge& charge, Duration life, Duration now) {
+bool Leases::is_wanted(const Charge& charge, Duration life, Duration now, bool is_dear) {
   const std::lock_guard lock(mutex_);
   const auto known = keys_.find(name_of(charge));
-  return known != keys_.end() && wanted_of(known->second, charge, life, now) > 0;
+  return known != keys_.end() && wanted_of(known->second, charge, life, now, is_dear) > 0;
 }
 
-Cost Leases::ask(const Charge& charge, Duration life, Duration now) {
+// Adds what was spent since the last command to the present time of a life.
+void Leases::count_spent(Key& key, Duration life, Duration now) {
+  const Cost spent = key.asked + (key.lease ? key.lease->spent() : 0);
+  if (now - key.life_began >= life) {
+    key.before = now - key.life_began < 2 * life ? sum(key.in_life, spent) : 0;
+    key.in_life = 0;
+    key.life_began = now;
+  } else {
+    key.in_life = sum(key.in_life, spent);
+  }
+}
+
+Cost Leases::ask(const Charge& charge, Duration life, Duration now, bool is_dear) {
   const std::lock_guard lock(mutex_);
   const auto known = keys_.find(name_of(charge));
   if (known == keys_.end()) return 0;
   Key& key = known->second;
-  const Cost wanted = wanted_of(key, charge, life, now);
+  const Cost wanted = wanted_of(key, charge, life, now, is_dear);
+  count_spent(key, life, now);
   const bool is_enough = key.lease && key.lease->is_of(*charge.policy) && key.lease->left() >= charge.cost;
   if (key.lease && (wanted > 0 || !is_enough)) {
     key.asked += key.lease->spent();

@@ -49,7 +49,17 @@ class Lease : NonCopyable {
   }
   [[nodiscard]] bool is_charged_by(std::span<const Receipt> receipts) const;
   [[nodiscard]] Duration ends_at() const { return ends_at_; }
-  [[nodiscard]] Instant time(Duration now) const { return told_.earliest(now); }
+  /// The earliest instant that the server's clock can show, but none before one that was shown.
+  [[nodiscard]] Instant time(Duration now) const {
+    return max(told_.earliest(now), Instant(shown_.load(std::memory_order_relaxed)));
+  }
+  /// Notes what this process charged to the key besides.
+  void note_charged(Cost units) { besides_.fetch_add(units, std::memory_order_relaxed); }
+  void note_time(Instant time) {
+    std::int64_t before = shown_.load(std::memory_order_relaxed);
+    while (before < time.micros() && !shown_.compare_exchange_weak(before, time.micros())) {
+    }
+  }
   /// The rows of a decision at this instant, after which so many units are left here.
   void show(Instant time, Cost left, const Rows& rows) const;
   /// The rows of a call that is refused until its turn comes, after so long.
@@ -66,7 +76,9 @@ class Lease : NonCopyable {
   const std::vector<Row> rows_;
   const Cost granted_;
   std::atomic<Cost> units_;
-  std::atomic<Cost> rest_{0};  // that was taken
+  std::atomic<Cost> besides_{0};
+  std::atomic<Cost> rest_{0};           // that was taken
+  std::atomic<std::int64_t> shown_{0};  // the latest instant of a call with others
 };
 
 /// The leases that this process has in one place. Thread-safe.
@@ -93,9 +105,10 @@ class Leases : NonCopyable {
 
   /// How many extra units to ask for with a command for this charge, to last for so long at the rate since
   /// the last one; 0: the key is rare, or somebody else is asking. A lease that is too small for it ends.
-  [[nodiscard]] Cost ask(const Charge& charge, Duration life, Duration now);
+  /// If little of a lease comes back (`is_dear`), no more than what was spent in such a time.
+  [[nodiscard]] Cost ask(const Charge& charge, Duration life, Duration now, bool is_dear = false);
   /// Whether ask() would ask for units.
-  [[nodiscard]] bool is_wanted(const Charge& charge, Duration life, Duration now);
+  [[nodiscard]] bool is_wanted(const Charge& charge, Duration life, Duration now, bool is_dear = false);
   /// As long as keys are being changed, what is leased meanwhile ends at once.
   void begin_change() { changes_.fetch_add(1); }
   void end_change() { changes_.fetch_sub(1); }
@@ -128,7 +141,10 @@ class Leases : NonCopyable {
     std::shared_ptr<Lease> lease;
     Duration asked_at{};  // boot time of the last command
     Duration rare_from{};
-    Cost asked = 0;                 // what that charged for its own call
+    Cost asked = 0;         // what that charged for its own call
+    Duration life_began{};  // a time of a life, and what was spent in it before the last command
+    Cost in_life = 0;
+    Cost before = 0;                // in the one before
     Cost turns_from = 0;            // calls of this cost and dearer ones take turns; 0: none
     std::uint64_t turns_under = 0;  // these limits
     Duration next_turn{};
@@ -161,7 +177,8 @@ class Leases : NonCopyable {
   static bool takes_turns(const Key& key, const Charge& charge);
   static void note_turn(Key& key, const Charge& charge, bool is_refused);
   Key* key_for(const Charge& charge, Duration now);
-  static Cost wanted_of(const Key& key, const Charge& charge, Duration life, Duration now);
+  static Cost wanted_of(const Key& key, const Charge& charge, Duration life, Duration now, bool is_dear);
+  static void count_spent(Key& key, Duration life, Duration now);
   void end(Key& key, bool gives_back);
   void let_lapse(const auto& is_lost);
   void forget_old(Duration now);

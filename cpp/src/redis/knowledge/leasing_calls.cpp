@@ -8,6 +8,17 @@
 namespace overlimit::redis {
 namespace {
 
+/// What a limit must grant for any of it to be leased.
+constexpr Cost kFewest = 5;
+
+/// Whether a policy's records hold what is leased, so that little of it comes back.
+bool has_holds(const CompiledPolicy& policy) {
+  return std::ranges::any_of(policy.limits(), [](const CompiledLimit& each) {
+    const auto* const bucket = std::get_if<TokenBucket>(&each.limit.algorithm());
+    return bucket != nullptr && bucket->every == kMicrosecond;
+  });
+}
+
 bool can_be_leased(const Call& call) {
   const auto is_plain = [](const Charge& each) { return each.role == Role::enforce && each.cost > 0; };
   return !call.now && call.clock == nullptr && std::ranges::all_of(call.charges, is_plain);
@@ -42,10 +53,21 @@ void leave_out(Cost leased, const Charge& charge, const Rows& rows) {
 
 }  // namespace
 
+void wait_until(Duration turn, const Rows& rows) {
+  if (turn == Duration{}) return;
+  const std::span verdicts(rows.status, rows.count);
+  const auto refusing = std::ranges::find(verdicts, Status::over);
+  if (refusing == verdicts.end()) return;
+  Duration& wait = rows.retry_after[refusing - verdicts.begin()];
+  wait = max(wait, turn - boot_time());
+}
+
+// Less than five units are never leased.
 Duration longest_lease(const CompiledPolicy& policy) {
   if (policy.penalty() != nullptr) return {};
   Duration longest = leasing::kUnbounded;
   for (const CompiledLimit& each : policy.limits()) {
+    if (most(each.limit) < kFewest) return {};
     longest =
         min(longest, with_algorithm(each.limit, [](const auto& limit) { return leasing::longest(limit); }));
   }
@@ -77,7 +99,7 @@ std::shared_ptr<Lease> LeasingCalls::usable(const Charge& charge) {
 
 bool LeasingCalls::is_hot(const Charge& charge) {
   const Duration life = min(longest_, longest_lease(*charge.policy));
-  return life > Duration{} && (**leases_).is_wanted(charge, life, boot_time());
+  return life > Duration{} && (**leases_).is_wanted(charge, life, boot_time(), has_holds(*charge.policy));
 }
 
 bool LeasingCalls::spend(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
@@ -150,7 +172,7 @@ bool LeasingCalls::refuse_until(const Call& call, Duration turn, const Rows& row
 }
 
 void LeasingCalls::show_held(const Call& call, const Rows& rows) {
-  if (!is_on() || call.mode != Mode::peek || call.now || call.clock != nullptr) return;
+  if (!is_on() || call.now || call.clock != nullptr) return;
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
     const std::size_t first = row;
@@ -170,10 +192,25 @@ bool LeasingCalls::put_back(const Call& call, std::span<const Receipt> receipts)
   return true;
 }
 
+// What cannot be leased ends the leases of its keys, which go back before it: what it is told, and what later
+// decisions tell, is right then. A peek only ends those that are too small for it.
+void LeasingCalls::make_way(const Call& call) {
+  Leases* const leases = wanted();
+  if (leases == nullptr || !is_on()) return;
+  for (const Charge& charge : call.charges) {
+    if (charge.cost == 0) continue;
+    if (call.mode == Mode::peek) {
+      leases->make_way(charge);
+    } else {
+      leases->end(charge.policy->name(), charge.identifier, true);
+    }
+  }
+}
+
 LeaseRequest::LeaseRequest(LeasingCalls& leasing, const Call& call) {
-  if (!leasing.is_on() || !can_be_leased(call)) return;
-  if (call.mode == Mode::peek) {
-    for (const Charge& charge : call.charges) (**leasing.leases_).make_way(charge);
+  known_ = leasing.wanted();
+  if (!leasing.is_on() || !can_be_leased(call) || call.mode == Mode::peek) {
+    leasing.make_way(call);
     return;
   }
   leases_ = &**leasing.leases_;
@@ -182,12 +219,15 @@ LeaseRequest::LeaseRequest(LeasingCalls& leasing, const Call& call) {
   endings_ = leases_->endings();
   if (call.charges.size() > 1) return;
   life_ = min(longest_, longest_lease(*call.charges.front().policy));
-  if (life_ > Duration{}) extra_ = leases_->ask(call.charges.front(), life_, asked_at_);
+  if (life_ == Duration{}) return;
+  const Charge& charge = call.charges.front();
+  extra_ = leases_->ask(charge, life_, asked_at_, has_holds(*charge.policy));
 }
 
 // A lease that would have ended by now is given back with the next command. A command for several identifiers
 // asks for none, but tells how often each comes.
 void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost> granted, const Rows& rows) {
+  if (known_ != nullptr && !granted) note_charged(call, shown, rows);
   if (leases_ == nullptr) return;
   std::shared_ptr<Lease> lease;
   if (granted) {
@@ -203,9 +243,28 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
     const std::span verdicts(rows.status + row, charge.policy->size());
     row += verdicts.size();
     const bool is_refused = std::ranges::any_of(verdicts, [](Status each) { return each != Status::ok; });
+    if (is_refused && extra_ > 0) wait_until(asked_at_ + life_, rows_of(rows, 0, verdicts.size()));
     leases_->answered(charge, lease, asked_at_, extra_, is_refused,
                       asked_at_ + (life_ > Duration{} ? life_ : longest_), endings_);
   }
+}
+
+// What this process charges to a key without its lease, such as another store that does not lease.
+void LeaseRequest::note_charged(const Call& call, Instant time, const Rows& rows) const {
+  std::size_t row = 0;
+  for (const Charge& charge : call.charges) {
+    const bool is_charged = rows.receipt[row].created_at != Instant{};
+    row += charge.policy->size();
+    if (!is_charged) continue;
+    if (const std::shared_ptr<Lease> lease = known_->find(charge)) {
+      lease->note_charged(charge.cost);
+      lease->note_time(time);
+    }
+  }
+}
+
+void LeaseRequest::lost(const Call& call) const {
+  if (extra_ > 0) leases_->note_given_back(call.charges.front(), extra_, false);
 }
 
 EndingLeases::EndingLeases(LeasingCalls& leasing, std::string_view policy,

@@ -13,6 +13,9 @@
 
 namespace overlimit::redis {
 
+/// Has the rows of a refused call tell it to wait at least until this boot time.
+void wait_until(Duration turn, const Rows& rows);
+
 /// The longest that a lease under these limits can be; 0: what they count cannot be charged early.
 Duration longest_lease(const CompiledPolicy& policy);
 
@@ -40,7 +43,7 @@ class LeasingCalls {
   [[nodiscard]] Duration next_turn(const Call& call);
   /// Whether a call is refused until then, as this process was granted less than it wanted.
   bool refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis);
-  /// Adds what is leased here to what a server has left for peeks of cost 0, which ask it.
+  /// Adds what is leased here to what a server has left, for charges of cost 0, which ask it.
   void show_held(const Call& call, const Rows& rows);
   /// Gives what a leased decision has spent back to its lease, if that lives.
   bool put_back(const Call& call, std::span<const Receipt> receipts);
@@ -48,6 +51,7 @@ class LeasingCalls {
  private:
   friend class LeaseRequest;
   [[nodiscard]] bool may_lease(const Call& call) const;
+  void make_way(const Call& call);
   bool spend_one(const Call& call, const Rows& rows, Instant& time, Basis& basis);
   bool spend_all(const Call& call, const Rows& rows, Instant& time, Basis& basis);
 
@@ -63,10 +67,15 @@ class LeaseRequest {
   /// How many extra units it asks for, and for how long at most; 0: none.
   [[nodiscard]] Cost extra() const { return extra_; }
   [[nodiscard]] Duration life() const { return life_; }
+  /// Notes that no reply came, although units may have been charged.
+  void lost(const Call& call) const;
   /// Notes what a reply says that was read just now, and adds to the rows what is leased.
   void answered(const Call& call, Instant shown, std::optional<Cost> granted, const Rows& rows);
 
  private:
+  void note_charged(const Call& call, Instant time, const Rows& rows) const;
+
+  Leases* known_ = nullptr;   // nullptr: nobody in this process leases
   Leases* leases_ = nullptr;  // nullptr: nothing can be leased for this call
   Duration longest_{};
   Duration life_{};
