@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from overlimit import _core
 from overlimit._messages.texts import short_repr
-from overlimit.limits import SlidingLog, TokenBucket
+from overlimit.limits import Limit, SlidingLog, TokenBucket
 from overlimit.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -61,13 +61,16 @@ def _reason(limiter: Limiter) -> str:
         return "the store is no RedisStore"
     if limiter.store._longest_lease == 0.0:
         return "the store has no lease"
-    if limiter.penalty is not None:
-        return "a call may set the lock of the penalty"
-    for limit in limiter.limits:
-        if isinstance(limit, SlidingLog):
-            return f"{limit!r} keeps the instant of every call"
-        if isinstance(limit, TokenBucket) and limit.debt > 0:
-            return f"{limit!r} may be overdrawn"
     if limiter.clock is not None:
         return "the limiter has a clock of its own"
-    return "a limit grants less than 5"
+    if limiter.penalty is not None:
+        return "a call may set the lock of the penalty"
+    return next(filter(None, map(_reason_of, limiter.limits)), "a limit grants less than 5")
+
+
+def _reason_of(limit: Limit) -> str | None:
+    if isinstance(limit, SlidingLog):
+        return f"{limit!r} keeps the instant of every call"
+    if isinstance(limit, TokenBucket) and limit.debt > 0:
+        return f"{limit!r} may be overdrawn"
+    return None
