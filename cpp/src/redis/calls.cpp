@@ -47,6 +47,7 @@ Instant Question::read(const Reply& reply, const Rows& rows, bool of_all) {
 
 // What is leased first; then what is certainly refused; then what this process does not ask for yet.
 bool Calls::decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  if (!anybody_wants_to_know.load(std::memory_order_relaxed)) return false;
   if (leasing_.spend(call, rows, time, basis)) return true;
   const Duration turn = leasing_.next_turn(call);
   if (known_.refuse(call, turn, rows, time, basis)) {
@@ -106,6 +107,7 @@ std::vector<Calls::Slot> Calls::slots_across(std::span<const Charge> charges) {
 
 Instant Calls::decide(const Call& asked, const Rows& rows, Basis& basis, const Wait& wait) {
   const Call call = with_reading(asked);
+  if (call.charges.size() == 1) return decide_in_slot(call, rows, basis, wait);
   if (leasing_.may_cut(call)) {
     if (const std::optional<Instant> decided = decide_cut(call, rows, basis, wait)) return *decided;
   }
@@ -113,6 +115,7 @@ Instant Calls::decide(const Call& asked, const Rows& rows, Basis& basis, const W
 }
 
 Instant Calls::decide_rest(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
+  if (call.charges.size() == 1) return decide_in_slot(call, rows, basis, wait);
   const std::vector<Slot> parts = parts_of(call);
   if (!parts.empty()) return decide_across(call, parts, rows, basis, wait);
   return decide_in_slot(call, rows, basis, wait);
@@ -166,24 +169,34 @@ bool Calls::refuse_rest(const Call& call, const Rows& rows, Instant& time, Basis
 Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
   DatedCall dated(call, call.now ? *call.now : system_now());
   for (bool is_first = true;; is_first = false) {
-    Question question(*this, dated);
-    const GiveBacks before = give_backs();
-    question.follows(before);
-    basis.commands += std::uint32_t(1 + before.size());
-    Reply reply;
-    try {
-      reply = ask_after(before, question.script(), wait);
-    } catch (const StoreError& error) {
-      if (error.maybe_charged()) question.lost();
-      throw;
-    }
+    std::optional<Question> question;
+    if (anybody_wants_to_know.load(std::memory_order_relaxed)) question.emplace(*this, dated);
+    const Reply reply = question ? ask(*question, basis, wait) : ask_plainly(*dated, basis, wait);
     const std::optional<Instant> elsewhere = out_of_bounds(reply);
-    if (!elsewhere) return question.read(reply, rows, false);
+    if (!elsewhere)
+      return question ? question->read(reply, rows, false) : read_answer(dated, reply, rows).now;
     if (!is_first) {
       throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
                         false);
     }
     dated.move_to(*elsewhere);
+  }
+}
+
+Reply Calls::ask_plainly(const Call& call, Basis& basis, const Wait& wait) {
+  ++basis.commands;
+  return servers_.run(redis::script_call(call, keys_, scripts_), wait);
+}
+
+Reply Calls::ask(Question& question, Basis& basis, const Wait& wait) {
+  const GiveBacks before = give_backs();
+  question.follows(before);
+  basis.commands += std::uint32_t(1 + before.size());
+  try {
+    return ask_after(before, question.script(), wait);
+  } catch (const StoreError& error) {
+    if (error.maybe_charged()) question.lost();
+    throw;
   }
 }
 

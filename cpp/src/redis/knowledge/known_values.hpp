@@ -14,6 +14,7 @@
 #include "overlimit/forks.hpp"
 #include "overlimit/redis_location.hpp"
 #include "overlimit/redis_store.hpp"
+#include "redis/knowledge/place.hpp"
 #include "redis/knowledge/server_reading.hpp"
 #include "redis/value.hpp"
 
@@ -48,7 +49,10 @@ class KnownValues : NonCopyable {
 
   /// Whether anybody wants to know; otherwise nobody need tell.
   [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }
-  void want() { are_wanted_.store(true, std::memory_order_relaxed); }
+  void want() {
+    are_wanted_.store(true, std::memory_order_relaxed);
+    anybody_wants_to_know.store(true, std::memory_order_relaxed);
+  }
 
   /// What is known of a key, or nullptr.
   [[nodiscard]] std::shared_ptr<const KnownValue> find(std::string_view key);

@@ -15,6 +15,7 @@
 #include "overlimit/forks.hpp"
 #include "overlimit/redis_location.hpp"
 #include "overlimit/redis_store.hpp"
+#include "redis/knowledge/place.hpp"
 #include "redis/knowledge/server_reading.hpp"
 
 namespace overlimit::redis {
@@ -96,7 +97,10 @@ class Leases : NonCopyable {
   static std::shared_ptr<Leases> of(const Location& location, const RedisStore::Keys& keys);
 
   [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }
-  void want() { are_wanted_.store(true, std::memory_order_relaxed); }
+  void want() {
+    are_wanted_.store(true, std::memory_order_relaxed);
+    anybody_wants_to_know.store(true, std::memory_order_relaxed);
+  }
 
   /// The lease of a key, or nullptr.
   [[nodiscard]] std::shared_ptr<Lease> find(const Charge& charge);

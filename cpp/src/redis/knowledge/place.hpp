@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -12,6 +13,9 @@
 #include "redis/transport/per_process.hpp"
 
 namespace overlimit::redis {
+
+/// Whether any store of this process wants to know or leases anything: otherwise nobody need look.
+inline std::atomic<bool> anybody_wants_to_know{false};
 
 /// Whoever it is asked as.
 using PlaceName = std::tuple<std::string, int, std::string, HashTag, bool>;
