@@ -213,18 +213,6 @@ PyObject* stats(PyObject* self, PyObject*) {
   });
 }
 
-// (how long a lease lasts at most in microseconds, how many units are leased)
-PyObject* lease_bounds(PyObject* self, PyObject*) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const LimiterState& limiter = state_of(self);
-    const Object policy = limiter.present_policy();
-    const Duration longest = limiter.store->longest_lease(compiled(policy.get()));
-    const std::uint64_t held = limiter.store->leased(limiter.identity).held;
-    return checked(Py_BuildValue("(LK)", static_cast<long long>(longest.micros()),
-                                 static_cast<unsigned long long>(held)));
-  });
-}
-
 // The policy of these limits; `local_limits` are those of its local fallback, or the same tuple.
 Object policy_of(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty,
                  PyObject* local_limits) {

@@ -2,6 +2,7 @@
 
 #include "clock.hpp"
 #include "counting.hpp"
+#include "errors.hpp"
 #include "hooks.hpp"
 #include "limiter.hpp"
 #include "object.hpp"
@@ -76,6 +77,18 @@ PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts
   set(dict, "breaker", Object::steal(PyUnicode_FromString(kBreakerNames[std::size_t(breaker)])));
   set(dict, "latency", latency_dict(stats));
   return dict.release();
+}
+
+// (how long a lease lasts at most in microseconds, how many units are leased)
+PyObject* lease_bounds(PyObject* self, PyObject*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const LimiterState& limiter = state_of(self);
+    const Object policy = limiter.present_policy();
+    const Duration longest = limiter.store->longest_lease(compiled(policy.get()));
+    const std::uint64_t held = limiter.store->leased(limiter.identity).held;
+    return checked(Py_BuildValue("(LK)", static_cast<long long>(longest.micros()),
+                                 static_cast<unsigned long long>(held)));
+  });
 }
 
 void count_basis(std::span<LimiterState* const> limiters, const Basis& basis) {

@@ -48,6 +48,9 @@ struct Stats {
 /// limiter.stats(): a new dict. PythonError when there's no memory.
 PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts& leased);
 
+/// Limiter._lease_bounds, METH_NOARGS.
+PyObject* lease_bounds(PyObject* self, PyObject* nothing);
+
 /// Counts who has decided, and how many commands that took, once for each limiter.
 void count_basis(std::span<LimiterState* const> limiters, const Basis& basis);
 

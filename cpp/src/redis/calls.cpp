@@ -48,15 +48,30 @@ Instant Question::read(const Reply& reply, const Rows& rows, bool of_all) {
 // What is leased first; then what is certainly refused; then what this process does not ask for yet.
 bool Calls::decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
   if (!anybody_wants_to_know.load(std::memory_order_relaxed)) return false;
+  if (leasing_.may_cut(call) && decide_cut_here(call, rows, time, basis)) return true;
   if (leasing_.spend(call, rows, time, basis)) return true;
   const Duration turn = leasing_.next_turn(call);
   if (known_.refuse(call, turn, rows, time, basis)) {
-    wait_until(turn, rows_of(rows, 0, pairs_of(call.charges)));
+    hold_back(turn, rows_of(rows, 0, pairs_of(call.charges)));
     return true;
   }
-  if (refuse_rest(call, rows, time, basis)) return true;
   return turn > Duration{} && (known_.refuse_until(call, turn, rows, time, basis) ||
                                leasing_.refuse_until(call, turn, rows, time, basis));
+}
+
+// Several identifiers: all are leased here, or those that are not are certainly refused.
+bool Calls::decide_cut_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  LeasedParts leased(leasing_, call);
+  if (leased.are_all()) {
+    if (!leased.take()) return false;
+    time = leased.time();
+    basis.source = Source::lease;
+  } else if (!leased.are_some() || !known_.refuse(leased.rest(), {}, leased.rows_of_rest(), time, basis)) {
+    return false;
+  }
+  leased.note_time(time);
+  leased.show(time, rows);
+  return true;
 }
 
 GiveBacks Calls::give_backs() {
@@ -153,16 +168,6 @@ std::optional<Instant> Calls::decide_cut(const Call& call, const Rows& rows, Bas
   leased.note_time(time);
   leased.show(time, rows);
   return time;
-}
-
-// Whether the identifiers that are not leased here are certainly refused.
-bool Calls::refuse_rest(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
-  if (!leasing_.may_cut(call)) return false;
-  const LeasedParts leased(leasing_, call);
-  if (!leased.are_some() || !known_.refuse(leased.rest(), {}, leased.rows_of_rest(), time, basis))
-    return false;
-  leased.show(time, rows);
-  return true;
 }
 
 // If the server's clock is in another period of a calendar, the call is made once more with its bounds.

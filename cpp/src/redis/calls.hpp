@@ -103,7 +103,7 @@ class Calls {
   Instant decide_across(const Call& call, std::span<const Slot> parts, const Rows& rows, Basis& basis,
                         const Wait& wait);
   [[nodiscard]] std::vector<Slot> parts_of(const Call& call);
-  bool refuse_rest(const Call& call, const Rows& rows, Instant& time, Basis& basis);
+  bool decide_cut_here(const Call& call, const Rows& rows, Instant& time, Basis& basis);
   std::optional<Instant> decide_cut(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   void ask(SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times, Basis& basis,
            const Wait& wait);

@@ -29,6 +29,7 @@ class FirstError {
   }
   /// To be called if other parts have changed something.
   void set_maybe_charged() { maybe_charged_ = true; }
+  [[nodiscard]] bool maybe_charged() const { return maybe_charged_; }
   explicit operator bool() const { return first_ != nullptr; }
 
   void raise_if_any() const {

@@ -1,7 +1,5 @@
 #include "redis/give_backs.hpp"
 
-#include "redis/protocol/failures.hpp"
-
 namespace overlimit::redis {
 
 GiveBacks::GiveBacks(Leases* leases, std::vector<Leases::Return> returns, const RedisStore::Keys& keys,

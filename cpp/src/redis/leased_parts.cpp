@@ -19,7 +19,7 @@ LeasedParts::LeasedParts(LeasingCalls& leasing, const Call& call) : call_(call),
   rows_ = rows_at(memory_.get(), pairs);
 }
 
-// As Leases says: first taken, then the clock is read.
+// Units are taken first and the clock is read after that, as for a single one.
 bool LeasedParts::take() {
   std::size_t taken = 0;
   const auto put_back = [&] {
@@ -38,6 +38,15 @@ bool LeasedParts::take() {
   if (!std::ranges::any_of(leases_, has_ended)) return true;
   put_back();
   return false;
+}
+
+Instant LeasedParts::time() const {
+  const Duration now = boot_time();
+  Instant latest{};
+  for (const auto& lease : leases_) {
+    if (lease != nullptr) latest = max(latest, lease->time(now));
+  }
+  return latest;
 }
 
 void LeasedParts::note_time(Instant time) const {

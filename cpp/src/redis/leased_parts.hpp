@@ -16,8 +16,12 @@ class LeasedParts {
   /// Borrows the call.
   LeasedParts(LeasingCalls& leasing, const Call& call);
 
-  /// Whether some of the call's identifiers are leased here, and others are not.
-  [[nodiscard]] bool are_some() const { return count_ > 0 && count_ < leases_.size(); }
+  /// Whether all of the call's identifiers are leased here.
+  [[nodiscard]] bool are_all() const { return count_ == leases_.size(); }
+  /// Whether some of them are, and others are not.
+  [[nodiscard]] bool are_some() const { return count_ > 0 && !are_all(); }
+  /// The latest of the instants that the leases' servers can be showing, at the earliest.
+  [[nodiscard]] Instant time() const;
   /// The call of the others, and rows for it.
   [[nodiscard]] const Call& rest() const { return rest_; }
   [[nodiscard]] const Rows& rows_of_rest() const { return rows_; }

@@ -84,7 +84,7 @@ void ManyCalls::decide(std::size_t first, std::size_t last, const Wait& wait) {
     std::optional<Reply>& reply = replies[before.size() + i - first];
     if (reply) {
       read(i, *std::move(reply), questions_[i - first], wait, failure);
-    } else {
+    } else if (failure.maybe_charged()) {
       questions_[i - first].lost();
     }
   }

@@ -100,7 +100,7 @@ bool KnownRefusals::refuse(const Call& call, Duration turn, const Rows& rows, In
     earliest[k] = {&known[k]->value, known[k]->told.earliest(now)};
     latest[k] = {&known[k]->value, known[k]->told.latest(now)};
   }
-  if (have_same_clock()) agree(earliest, latest);
+  if (!is_cluster_) agree(earliest, latest);
   if (earliest.front().now > latest.front().now) return false;  // somebody has set the clock
   const CallAt at_earliest(call, earliest);
   if (!at_earliest.is_refused() || !at_earliest.is_refused_until(latest)) return false;

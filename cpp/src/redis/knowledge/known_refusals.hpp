@@ -40,6 +40,7 @@ class KnownRefusals {
   void change_unheard(std::span<const std::string> keys);
   /// nullptr if nobody in this process wants to know.
   [[nodiscard]] KnownValues* wanted() {
+    if (!anybody_wants_to_know.load(std::memory_order_relaxed)) return nullptr;
     KnownValues& values = **values_;
     return values.are_wanted() ? &values : nullptr;
   }
@@ -49,7 +50,6 @@ class KnownRefusals {
 
   bool find_all(KnownValues& values, const Call& call, Duration now, Known& known) const;
   [[nodiscard]] bool asks_anew(const Known& known, Duration now) const;
-  [[nodiscard]] bool have_same_clock() const { return !is_cluster_; }
 
   const Options options_;
   const bool is_cluster_;

@@ -117,14 +117,11 @@ bool Leases::is_wanted(const Charge& charge, Duration life, Duration now, bool i
 
 // Adds what was spent since the last command to the present time of a life.
 void Leases::count_spent(Key& key, Duration life, Duration now) {
-  const Cost spent = key.asked + (key.lease ? key.lease->spent() : 0);
-  if (now - key.life_began >= life) {
-    key.before = now - key.life_began < 2 * life ? sum(key.in_life, spent) : 0;
-    key.in_life = 0;
-    key.life_began = now;
-  } else {
-    key.in_life = sum(key.in_life, spent);
-  }
+  key.in_life = sum(key.in_life, key.asked);
+  if (now - key.life_began < life) return;
+  key.before = now - key.life_began < 2 * life ? key.in_life : 0;
+  key.in_life = 0;
+  key.life_began = now;
 }
 
 Cost Leases::ask(const Charge& charge, Duration life, Duration now, bool is_dear) {
@@ -133,12 +130,7 @@ Cost Leases::ask(const Charge& charge, Duration life, Duration now, bool is_dear
   if (known == keys_.end()) return 0;
   Key& key = known->second;
   const Cost wanted = wanted_of(key, charge, life, now, is_dear);
-  count_spent(key, life, now);
-  const bool is_enough = key.lease && key.lease->is_of(*charge.policy) && key.lease->left() >= charge.cost;
-  if (key.lease && (wanted > 0 || !is_enough)) {
-    key.asked += key.lease->spent();
-    end(key, true);
-  }
+  if (key.lease && (wanted > 0 || !key.lease->covers(charge))) end(key);
   if (wanted == 0) return 0;
   key.refilled_by = now + kRefill;
   if (takes_turns(key, charge)) key.next_turn = now + life;
@@ -160,6 +152,7 @@ void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Durati
     key->asked += is_refused ? 0 : charge.cost;
     return;
   }
+  count_spent(*key, rare_from - asked_at, asked_at);
   key->asked_at = asked_at;
   key->rare_from = rare_from;
   key->asked = is_refused ? 0 : charge.cost;
@@ -167,14 +160,14 @@ void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Durati
   key->refilled_by = {};
   note_turn(*key, charge, is_refused);
   key->next_turn = rare_from;
-  if (key->lease) end(*key, true);
+  if (key->lease) end(*key);
   if (!lease) return;
   give_back_later(lease, lease->ends_at());
   key->lease = std::move(lease);
 }
 
-// Who was refused takes turns until it is granted something. Until all that it wanted would leave a tenth of
-// what there is to others, who may not want it.
+// Who was refused takes turns until it is granted something. If it were until it is granted all that it
+// wanted, up to a tenth of what the limit admits would be left.
 void Leases::note_turn(Key& key, const Charge& charge, bool is_refused) {
   if (!is_refused) {
     key.turns_from = 0;
@@ -196,10 +189,7 @@ void Leases::make_way(const Charge& charge) {
   const std::lock_guard lock(mutex_);
   const auto known = keys_.find(name_of(charge));
   if (known == keys_.end() || known->second.lease == nullptr) return;
-  Key& key = known->second;
-  if (key.lease->is_of(*charge.policy) && key.lease->left() >= charge.cost) return;
-  key.asked += key.lease->spent();
-  end(key, true);
+  if (!known->second.lease->covers(charge)) end(known->second);
 }
 
 void Leases::end(std::string_view policy, std::string_view identifier, bool gives_back) {
@@ -210,7 +200,7 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
   }
   const auto known = keys_.find(Name{policy, identifier});
   if (known == keys_.end()) return;
-  if (known->second.lease) end(known->second, gives_back);
+  if (known->second.lease && gives_back) end(known->second);
   keys_.erase(known);
 }
 
@@ -220,7 +210,7 @@ void Leases::end_all(std::string_view policy, bool gives_back) {
   if (!gives_back) let_lapse([&](const Charge& charge) { return charge.policy->name() == policy; });
   for (auto each = keys_.begin(); each != keys_.end();) {
     if (each->first.policy == policy) {
-      if (each->second.lease) end(each->second, gives_back);
+      if (each->second.lease && gives_back) end(each->second);
       each = keys_.erase(each);
     } else {
       ++each;
@@ -230,16 +220,17 @@ void Leases::end_all(std::string_view policy, bool gives_back) {
 
 void Leases::end_all() {
   const std::lock_guard lock(mutex_);
+  endings_.fetch_add(1);
   for (auto& [name, key] : keys_) {
-    if (key.lease) end(key, true);
+    if (key.lease) end(key);
   }
   keys_.clear();
 }
 
 // It is found no more; whoever has found it already may still spend of it, as of one that has just ended.
-void Leases::end(Key& key, bool gives_back) {
-  const std::shared_ptr<Lease> lease = std::exchange(key.lease, nullptr);
-  if (gives_back) give_back_later(lease, Duration{});
+void Leases::end(Key& key) {
+  key.asked = sum(key.asked, key.lease->spent());
+  give_back_later(std::exchange(key.lease, nullptr), Duration{});
 }
 
 // Those that have ended before, too: somebody may have found one while it lived.
@@ -279,8 +270,6 @@ std::vector<Leases::Return> Leases::take_ended(Duration now) {
   return ended;
 }
 
-std::vector<Leases::Return> Leases::take_all() { return take_ended(Duration{INT64_MAX}); }
-
 void Leases::note_given_back(const Charge& charge, Cost units, bool has_arrived) {
   const std::lock_guard lock(mutex_);
   Counts& counts = counts_[charge.policy->name()];
@@ -304,7 +293,7 @@ void Leases::forget_old(Duration now) {
   for (auto each = keys_.begin(); each != keys_.end();) {
     Key& key = each->second;
     if (now > key.rare_from) {
-      if (key.lease) end(key, true);
+      if (key.lease) end(key);
       each = keys_.erase(each);
     } else {
       ++each;

@@ -48,6 +48,10 @@ class Lease : NonCopyable {
   [[nodiscard]] bool is_of(const CompiledPolicy& policy) const {
     return policy.limits_digest() == policy_.limits_digest();
   }
+  /// Whether it has enough for a charge, under the limits of that.
+  [[nodiscard]] bool covers(const Charge& charge) const {
+    return is_of(*charge.policy) && left() >= charge.cost;
+  }
   [[nodiscard]] bool is_charged_by(std::span<const Receipt> receipts) const;
   [[nodiscard]] Duration ends_at() const { return ends_at_; }
   /// The earliest instant that the server's clock can show, but none before one that was shown.
@@ -133,9 +137,8 @@ class Leases : NonCopyable {
   [[nodiscard]] bool have_ended(Duration now) const {
     return next_end_.load(std::memory_order_relaxed) <= now.micros();
   }
-  /// Takes what is left of all that have ended, or of all.
+  /// Takes what is left of all that have ended.
   [[nodiscard]] std::vector<Return> take_ended(Duration now);
-  [[nodiscard]] std::vector<Return> take_all();
   /// Counts units that were given back, or were lost on the way.
   void note_given_back(const Charge& charge, Cost units, bool has_arrived);
   [[nodiscard]] Counts counts(const PolicyIdentity& policy);
@@ -183,7 +186,7 @@ class Leases : NonCopyable {
   Key* key_for(const Charge& charge, Duration now);
   static Cost wanted_of(const Key& key, const Charge& charge, Duration life, Duration now, bool is_dear);
   static void count_spent(Key& key, Duration life, Duration now);
-  void end(Key& key, bool gives_back);
+  void end(Key& key);
   void let_lapse(const auto& is_lost);
   void forget_old(Duration now);
   void give_back_later(std::shared_ptr<Lease> lease, Duration at);

@@ -53,13 +53,13 @@ void leave_out(Cost leased, const Charge& charge, const Rows& rows) {
 
 }  // namespace
 
-void wait_until(Duration turn, const Rows& rows) {
-  if (turn == Duration{}) return;
+void hold_back(Duration until, const Rows& rows) {
+  if (until == Duration{}) return;
   const std::span verdicts(rows.status, rows.count);
   const auto refusing = std::ranges::find(verdicts, Status::over);
   if (refusing == verdicts.end()) return;
   Duration& wait = rows.retry_after[refusing - verdicts.begin()];
-  wait = max(wait, turn - boot_time());
+  wait = max(wait, until - boot_time());
 }
 
 // Less than five units are never leased.
@@ -93,8 +93,7 @@ bool LeasingCalls::may_cut(const Call& call) const {
 
 std::shared_ptr<Lease> LeasingCalls::usable(const Charge& charge) {
   std::shared_ptr<Lease> lease = (**leases_).find(charge);
-  const bool is_enough = lease != nullptr && lease->is_of(*charge.policy) && lease->left() >= charge.cost;
-  return is_enough && !lease->has_ended(boot_time()) ? lease : nullptr;
+  return lease != nullptr && lease->covers(charge) && !lease->has_ended(boot_time()) ? lease : nullptr;
 }
 
 bool LeasingCalls::is_hot(const Charge& charge) {
@@ -102,42 +101,9 @@ bool LeasingCalls::is_hot(const Charge& charge) {
   return life > Duration{} && (**leases_).is_wanted(charge, life, boot_time(), has_holds(*charge.policy));
 }
 
-bool LeasingCalls::spend(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
-  if (!is_on() || !can_be_leased(call)) return false;
-  return call.charges.size() == 1 ? spend_one(call, rows, time, basis) : spend_all(call, rows, time, basis);
-}
-
-bool LeasingCalls::spend_all(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
-  if (call.mode == Mode::peek) return false;
-  std::vector<std::shared_ptr<Lease>> leases;
-  std::vector<Cost> left(call.charges.size());
-  for (const Charge& charge : call.charges) {
-    leases.push_back((**leases_).find(charge));
-    if (leases.back() == nullptr || !leases.back()->is_of(*charge.policy)) return false;
-  }
-  std::size_t taken = 0;
-  while (taken < leases.size() && leases[taken]->take(call.charges[taken].cost, left[taken])) ++taken;
-  const Duration now = boot_time();
-  const bool is_spent = taken == leases.size() && std::ranges::none_of(leases, [now](const auto& lease) {
-                          return lease->has_ended(now);
-                        });
-  if (!is_spent) {
-    for (std::size_t k = 0; k < taken; ++k) leases[k]->put_back(call.charges[k].cost);
-    return false;
-  }
-  time = std::ranges::max(leases, {}, [now](const auto& lease) { return lease->time(now); })->time(now);
-  std::size_t row = 0;
-  for (std::size_t k = 0; k < leases.size(); ++k) {
-    const std::size_t count = call.charges[k].policy->size();
-    leases[k]->show(time, left[k], rows_of(rows, row, count));
-    row += count;
-  }
-  basis.source = Source::lease;
-  return true;
-}
-
 // Units are taken first and the clock is read after that, so that who is stopped in between spends nothing.
-bool LeasingCalls::spend_one(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+bool LeasingCalls::spend(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  if (!is_on() || call.charges.size() != 1 || !can_be_leased(call)) return false;
   const Charge& charge = call.charges.front();
   const std::shared_ptr<Lease> lease = (**leases_).find(charge);
   if (lease == nullptr || !lease->is_of(*charge.policy)) return false;
@@ -243,7 +209,7 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
     const std::span verdicts(rows.status + row, charge.policy->size());
     row += verdicts.size();
     const bool is_refused = std::ranges::any_of(verdicts, [](Status each) { return each != Status::ok; });
-    if (is_refused && extra_ > 0) wait_until(asked_at_ + life_, rows_of(rows, 0, verdicts.size()));
+    if (is_refused && extra_ > 0) hold_back(asked_at_ + life_, rows_of(rows, 0, verdicts.size()));
     leases_->answered(charge, lease, asked_at_, extra_, is_refused,
                       asked_at_ + (life_ > Duration{} ? life_ : longest_), endings_);
   }

@@ -13,8 +13,8 @@
 
 namespace overlimit::redis {
 
-/// Has the rows of a refused call tell it to wait at least until this boot time.
-void wait_until(Duration turn, const Rows& rows);
+/// Has the rows of a refused call tell it to come back no earlier than at this boot time.
+void hold_back(Duration until, const Rows& rows);
 
 /// The longest that a lease under these limits can be; 0: what they count cannot be charged early.
 Duration longest_lease(const CompiledPolicy& policy);
@@ -27,11 +27,12 @@ class LeasingCalls {
   [[nodiscard]] bool is_on() const { return longest_ > Duration{}; }
   /// nullptr if nobody in this process leases.
   [[nodiscard]] Leases* wanted() {
+    if (!anybody_wants_to_know.load(std::memory_order_relaxed)) return nullptr;
     Leases& leases = **leases_;
     return leases.are_wanted() ? &leases : nullptr;
   }
 
-  /// Whether leases of this process decide a call; then its rows, time and basis are set.
+  /// Whether a lease of this process decides a call of one charge; then its rows, time and basis are set.
   bool spend(const Call& call, const Rows& rows, Instant& time, Basis& basis);
   /// Whether a call may be cut into what is leased and what is asked for.
   [[nodiscard]] bool may_cut(const Call& call) const;
@@ -52,8 +53,6 @@ class LeasingCalls {
   friend class LeaseRequest;
   [[nodiscard]] bool may_lease(const Call& call) const;
   void make_way(const Call& call);
-  bool spend_one(const Call& call, const Rows& rows, Instant& time, Basis& basis);
-  bool spend_all(const Call& call, const Rows& rows, Instant& time, Basis& basis);
 
   const Duration longest_;
   transport::PerProcess<std::shared_ptr<Leases>> leases_;
