@@ -38,12 +38,6 @@ def believing(redis_server: RedisServer, prefix: str) -> RedisStore:
     return RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix, max_stale=60)
 
 
-@pytest.fixture
-def strict(redis_server: RedisServer, prefix: str) -> RedisStore:
-    """The same keys, always asked for."""
-    return RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix)
-
-
 def exhausted(store: RedisStore, limits: Any = HOUR, *identifiers: str, **options: Any) -> Limiter:
     """Return a limiter that has refused once."""
     limiter = Limiter(limits, name="api", store=store, **options)

@@ -6,7 +6,6 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from flask import Flask
 from overlimit import (
     FixedWindow,
     LeakyBucket,
-    Limiter,
     ManualClock,
     MemoryStore,
     Penalty,
@@ -30,11 +28,10 @@ from overlimit.aio import AsyncLimiter
 from overlimit.flask import RateLimit
 from programs import output_of
 from servers.patience import PATIENCE, eventually
-from servers.redis_server import RedisServer
 
 from .all_algorithms import CALENDAR, of_each_algorithm
+from .leased import MANY, calls_of, elsewhere, held, limiter_of, used, warmed
 
-MANY = FixedWindow(1000, per=3600)
 WINDOWS = {
     "fixed": MANY,
     "epoch": FixedWindow(1000, per=3600, start="epoch"),
@@ -53,70 +50,6 @@ BUCKETS = {
     "mixed": [TokenBucket(1, per=3600, burst=1000), FixedWindow(2000, per=7200)],
 }
 """Likewise, which hold what is leased."""
-
-
-@pytest.fixture
-def leasing_for(redis_server: RedisServer, prefix: str) -> Callable[..., RedisStore]:
-    """Return a function that builds a store: ``leasing_for(0.5, max_stale=0)``."""
-
-    def build(lease: float, **options: Any) -> RedisStore:
-        return RedisStore(
-            redis_server.unix_url(), **{"timeout": PATIENCE, "prefix": prefix, "lease": lease, **options}
-        )
-
-    return build
-
-
-@pytest.fixture
-def leasing(leasing_for: Callable[..., RedisStore]) -> RedisStore:
-    """Leases that last longer than any test."""
-    return leasing_for(10)
-
-
-@pytest.fixture
-def brief(leasing_for: Callable[..., RedisStore]) -> RedisStore:
-    """Leases that end soon."""
-    return leasing_for(0.2)
-
-
-@pytest.fixture
-def strict(redis_server: RedisServer, prefix: str) -> RedisStore:
-    """The same keys, always asked for."""
-    return RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix)
-
-
-def limiter_of(store: Any, limits: Any = MANY, **options: Any) -> Limiter:
-    return Limiter(limits, **{"name": "api", "store": store, **options})
-
-
-def held(limiter: Any) -> int:
-    return limiter.stats()["held"]
-
-
-def warmed(store: Any, limits: Any = MANY, least: int = 10, **options: Any) -> tuple[Limiter, int]:
-    """Return a limiter that holds units of ``a``, and how often it was hit."""
-    limiter = limiter_of(store, limits, **options)
-    for hits in range(1, 200):
-        assert limiter.hit("a")
-        if held(limiter) >= least:
-            return limiter, hits
-    raise AssertionError(f"nothing is leased: {limiter.stats()}")
-
-
-def used(strict: RedisStore, limits: Any = MANY, most: int = 1000, **options: Any) -> int:
-    """Return what the server has counted of ``a``."""
-    return most - limiter_of(strict, limits, **options).peek("a", cost=0).remaining
-
-
-def elsewhere(store: RedisStore, url: str, what: str, limits: str = "FixedWindow(1000, per=3600)") -> str:
-    """Do something with the limiter ``api`` in another process, which leases nothing."""
-    return output_of(
-        f"from overlimit import *; import sys\n"
-        f"store = RedisStore(sys.argv[1], prefix=sys.argv[2], timeout={PATIENCE})\n"
-        f"limiter = Limiter({limits}, name='api', store=store)\n{what}",
-        url,
-        store._shown["prefix"],
-    )
 
 
 class TestWhatIsLeased:
@@ -527,108 +460,6 @@ class TestWhoSharesALease:
         leasing.close()
         assert used(strict) == 300
         assert limiter_of(strict).peek("user 7").remaining == 998
-
-
-class TestExhaustedLimits:
-    def test_take_turns(self, start_redis, prefix):
-        server = start_redis()
-        store = RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=0.3)
-        limiter = limiter_of(store)
-        while limiter.hit("a"):
-            pass
-        server.ask("CONFIG", "RESETSTAT")
-        before = limiter.stats()
-        began = time.monotonic()
-        while time.monotonic() - began < 1.2:
-            refused = limiter.hit("a")
-            assert not refused
-            assert refused.source in {"store", "refusal"}
-            assert 0 < refused.retry_after <= 3600
-        took = time.monotonic() - began
-        asked = limiter.stats()["asked"] - before["asked"]
-        assert sum(calls_of(server).values()) == asked
-        assert 1 <= asked <= took / 0.3 + 2
-        assert limiter.stats()["refusals"] - before["refusals"] > 50 * asked
-
-    def test_are_asked_each_time_by_who_wants_no_refusals(self, leasing_for):
-        store = leasing_for(0.3, max_stale=0)
-        limiter = limiter_of(store)
-        while limiter.hit("a"):
-            pass
-        assert {limiter.hit("a").source for _ in range(100)} == {"store"}
-
-    def test_a_dear_call_that_is_refused_takes_no_turn_of_cheaper_ones(self, leasing):
-        limiter, hits = warmed(leasing)
-        while limiter.hit("a", cost=100):
-            hits += 100
-        rest = 1000 - hits
-        assert [limiter.hit("a").allowed for _ in range(rest + 1)] == [True] * rest + [False]
-
-    def test_are_asked_again_within_a_lease(self, leasing_for, redis_server):
-        store = leasing_for(0.5)
-        limiter = limiter_of(store)
-        while limiter.hit("a"):
-            pass
-        elsewhere(store, redis_server.unix_url(), "limiter.reset('a')")
-        assert eventually(lambda: limiter.hit("a").allowed) < 5
-
-    @pytest.mark.parametrize(
-        "limits",
-        [
-            FixedWindow(400, per=0.5),
-            SlidingWindow(400, per=0.5, precision=0.05),
-            SlidingWindowCounter(400, per=0.5),
-            TokenBucket(400, per=0.5),
-            TokenBucket(400, per=0.5, refill="interval"),
-            LeakyBucket(400, per=0.5, capacity=0),
-        ],
-        ids=["window", "blocks", "counter", "bucket", "interval", "queue"],
-    )
-    def test_admit_nine_tenths_of_what_the_strict_do(self, leasing_for, strict, limits):
-        leased, asked = limiter_of(leasing_for(0.02), limits, name="b"), limiter_of(strict, limits, name="c")
-        admitted = most = 0
-        ends = time.monotonic() + 1.2
-        while time.monotonic() < ends:
-            admitted += leased.hit("a").allowed
-            most += asked.hit("a").allowed
-        while time.monotonic() < ends + 0.04:  # it may have had to wait for its turn
-            admitted += leased.hit("a").allowed
-        assert leased.stats()["leased"] > 0
-        assert admitted >= 0.9 * most > 0
-
-
-class TestCommands:
-    def test_are_few(self, start_redis, prefix):
-        server = start_redis()
-        store = RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=0.5)
-        limiter = limiter_of(store, FixedWindow(1_000_000, per=3600))
-        began = time.monotonic()
-        for _ in range(50_000):
-            assert limiter.hit("a")
-        took = time.monotonic() - began
-        commands = sum(calls_of(server).values())
-        assert commands <= 30 + 2 * took / 0.25
-        # A script that the server does not know yet is sent again.
-        assert limiter.stats()["asked"] <= commands <= limiter.stats()["asked"] + 2
-        assert limiter.stats()["leased"] >= 50_000 - commands
-
-    def test_without_a_lease_are_what_they_were(self, start_redis, prefix):
-        server = start_redis()
-        limiter = limiter_of(RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix))
-        for _ in range(20):
-            assert limiter.hit("a").source == "store"
-        assert limiter.stats()["asked"] == 20
-        assert {limiter.stats()[each] for each in ("leased", "held", "returned", "lapsed", "refusals")} == {0}
-
-
-def calls_of(server: RedisServer) -> dict[str, int]:
-    """Return how often each command that runs a script was given."""
-    stats = server.ask("INFO", "commandstats").decode()
-    return {
-        name: int(calls)
-        for name, calls in re.findall(r"cmdstat_(\w+):calls=(\d+)", stats)
-        if name in {"eval", "evalsha"}
-    }
 
 
 class TestOptions:

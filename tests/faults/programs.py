@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 _PRELUDE = '''
 import faulthandler, os, signal, sys, threading, time
@@ -65,3 +67,20 @@ def run_program(text: str, *arguments: str, directory: Path, options: tuple[str,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
+
+
+def counts_of_storm(program: str, seconds: float, **options: Any) -> dict[str, Any]:
+    """Run a storm of this folder for so long and return what it counted; AssertionError if it failed."""
+    done = subprocess.run(
+        [
+            sys.executable, "-W", "error", Path(__file__).with_name(program),
+            json.dumps({"seconds": seconds, **options}),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60 + 3 * seconds,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    counts: dict[str, Any] = json.loads(done.stdout)
+    return counts

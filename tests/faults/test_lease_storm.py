@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .lease_storm import COLD, LIMITS, MOST, PERIOD_US, Account, in_blocks, in_bucket, in_queue, in_windows
+from .programs import counts_of_storm
 
 pytestmark = [pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
 
@@ -20,17 +17,8 @@ SECONDS = float(os.environ.get("STORM_SECONDS", 7 * int(os.environ.get("PROVE", 
 
 
 def storm(server: Any, prefix: str, **options: Any) -> dict[str, Any]:
-    program = str(Path(__file__).with_name("lease_storm.py"))
-    options |= {"url": server.unix_url(), "server": server.pid, "prefix": prefix, "seconds": SECONDS}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", program, json.dumps(options)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60 + 3 * SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    counts: dict[str, Any] = json.loads(done.stdout)
+    where = {"url": server.unix_url(), "server": server.pid, "prefix": prefix}
+    counts = counts_of_storm("lease_storm.py", SECONDS, **where, **options)
     counts["commands"] = commands_of(server)
     return counts
 

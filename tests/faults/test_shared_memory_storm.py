@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from overlimit import SharedMemoryStore
+
+from .programs import counts_of_storm
 
 pytestmark = [
     pytest.mark.longer_in_prove,
@@ -32,18 +30,7 @@ def name():
 
 
 def storm(name: str, seed: int) -> dict[str, Any]:
-    program = str(Path(__file__).with_name("shared_memory_storm.py"))
-    options = {"name": name, "seconds": SECONDS, "seed": seed, "tight": TIGHT}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", program, json.dumps(options)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60 + 3 * SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    counts: dict[str, Any] = json.loads(done.stdout)
-    return counts
+    return counts_of_storm("shared_memory_storm.py", SECONDS, name=name, seed=seed, tight=TIGHT)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

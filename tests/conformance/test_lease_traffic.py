@@ -1,0 +1,111 @@
+"""How many commands leases cost, and what is admitted when there is nothing left, on real servers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from overlimit import (
+    FixedWindow,
+    LeakyBucket,
+    RedisStore,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+)
+from servers.patience import PATIENCE, eventually
+
+from .leased import calls_of, elsewhere, limiter_of, warmed
+
+
+class TestExhaustedLimits:
+    def test_take_turns(self, start_redis, prefix):
+        server = start_redis()
+        store = RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=0.3)
+        limiter = limiter_of(store)
+        while limiter.hit("a"):
+            pass
+        server.ask("CONFIG", "RESETSTAT")
+        before = limiter.stats()
+        began = time.monotonic()
+        while time.monotonic() - began < 1.2:
+            refused = limiter.hit("a")
+            assert not refused
+            assert refused.source in {"store", "refusal"}
+            assert 0 < refused.retry_after <= 3600
+        took = time.monotonic() - began
+        asked = limiter.stats()["asked"] - before["asked"]
+        assert sum(calls_of(server).values()) == asked
+        assert 1 <= asked <= took / 0.3 + 2
+        assert limiter.stats()["refusals"] - before["refusals"] > 50 * asked
+
+    def test_are_asked_each_time_by_who_wants_no_refusals(self, leasing_for):
+        store = leasing_for(0.3, max_stale=0)
+        limiter = limiter_of(store)
+        while limiter.hit("a"):
+            pass
+        assert {limiter.hit("a").source for _ in range(100)} == {"store"}
+
+    def test_a_dear_call_that_is_refused_takes_no_turn_of_cheaper_ones(self, leasing):
+        limiter, hits = warmed(leasing)
+        while limiter.hit("a", cost=100):
+            hits += 100
+        rest = 1000 - hits
+        assert [limiter.hit("a").allowed for _ in range(rest + 1)] == [True] * rest + [False]
+
+    def test_are_asked_again_within_a_lease(self, leasing_for, redis_server):
+        store = leasing_for(0.5)
+        limiter = limiter_of(store)
+        while limiter.hit("a"):
+            pass
+        elsewhere(store, redis_server.unix_url(), "limiter.reset('a')")
+        assert eventually(lambda: limiter.hit("a").allowed) < 5
+
+    @pytest.mark.parametrize(
+        "limits",
+        [
+            FixedWindow(400, per=0.5),
+            SlidingWindow(400, per=0.5, precision=0.05),
+            SlidingWindowCounter(400, per=0.5),
+            TokenBucket(400, per=0.5),
+            TokenBucket(400, per=0.5, refill="interval"),
+            LeakyBucket(400, per=0.5, capacity=0),
+        ],
+        ids=["window", "blocks", "counter", "bucket", "interval", "queue"],
+    )
+    def test_admit_nine_tenths_of_what_the_strict_do(self, leasing_for, strict, limits):
+        leased, asked = limiter_of(leasing_for(0.02), limits, name="b"), limiter_of(strict, limits, name="c")
+        admitted = most = 0
+        ends = time.monotonic() + 1.2
+        while time.monotonic() < ends:
+            admitted += leased.hit("a").allowed
+            most += asked.hit("a").allowed
+        while time.monotonic() < ends + 0.04:  # it may have had to wait for its turn
+            admitted += leased.hit("a").allowed
+        assert leased.stats()["leased"] > 0
+        assert admitted >= 0.9 * most > 0
+
+
+class TestCommands:
+    def test_are_few(self, start_redis, prefix):
+        server = start_redis()
+        store = RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=0.5)
+        limiter = limiter_of(store, FixedWindow(1_000_000, per=3600))
+        began = time.monotonic()
+        for _ in range(50_000):
+            assert limiter.hit("a")
+        took = time.monotonic() - began
+        commands = sum(calls_of(server).values())
+        assert commands <= 30 + 2 * took / 0.25
+        # A script that the server does not know yet is sent again.
+        assert limiter.stats()["asked"] <= commands <= limiter.stats()["asked"] + 2
+        assert limiter.stats()["leased"] >= 50_000 - commands
+
+    def test_without_a_lease_are_what_they_were(self, start_redis, prefix):
+        server = start_redis()
+        limiter = limiter_of(RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix))
+        for _ in range(20):
+            assert limiter.hit("a").source == "store"
+        assert limiter.stats()["asked"] == 20
+        assert {limiter.stats()[each] for each in ("leased", "held", "returned", "lapsed", "refusals")} == {0}
