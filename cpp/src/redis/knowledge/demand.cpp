@@ -21,7 +21,7 @@ void Demand::note_command(Cost cost, Duration at, Duration rare) {
   const Duration life = rare - at;
   in_life = sum(in_life, asked);
   if (at - life_began >= life) {
-    before = at - life_began < 2 * life ? in_life : Relaxed<Cost>(0);
+    before = at - life_began < 2 * life ? in_life : Shared<Cost>(0);
     in_life = 0;
     life_began = at;
   }

@@ -10,19 +10,20 @@
 
 namespace overlimit::redis {
 
-/// A number that may be read while another thread or process changes it. When, is settled elsewhere.
+/// A number that may be read while another thread or process changes it; when that may be is settled
+/// elsewhere. What is read before it stays before it, and what is written before it, too.
 template <class T>
-class Relaxed {
+class Shared {
  public:
-  Relaxed() = default;
-  Relaxed(T value) : value_(value) {}
-  Relaxed(const Relaxed& other) : value_(T(other)) {}
-  Relaxed& operator=(const Relaxed& other) { return *this = T(other); }
-  Relaxed& operator=(T value) {
-    value_.store(value, std::memory_order_relaxed);
+  Shared() = default;
+  Shared(T value) : value_(value) {}
+  Shared(const Shared& other) : value_(T(other)) {}
+  Shared& operator=(const Shared& other) { return *this = T(other); }
+  Shared& operator=(T value) {
+    value_.store(value, std::memory_order_release);
     return *this;
   }
-  operator T() const { return value_.load(std::memory_order_relaxed); }
+  operator T() const { return value_.load(std::memory_order_acquire); }
 
  private:
   std::atomic<T> value_{};
@@ -30,16 +31,16 @@ class Relaxed {
 
 /// Of one key. All times are boot times. Whoever changes it does so alone.
 struct Demand {
-  Relaxed<Duration> asked_at;   ///< of the last command
-  Relaxed<Duration> rare_from;  ///< if it is not asked for until then, it is rare
-  Relaxed<Cost> asked;  ///< what that command charged for its own call, and others since without a lease
-  Relaxed<Duration> life_began;
-  Relaxed<Cost> in_life;     ///< what was spent since then, in a time of a life, before the last command
-  Relaxed<Cost> before;      ///< the same of the life before
-  Relaxed<Cost> turns_from;  ///< calls of this cost and dearer ones take turns; 0: none
-  Relaxed<std::uint64_t> turns_under;  ///< these limits
-  Relaxed<Duration> next_turn;
-  Relaxed<Duration> refilled_by;  ///< somebody asks for units, who may not come back after this
+  Shared<Duration> asked_at;   ///< of the last command
+  Shared<Duration> rare_from;  ///< if it is not asked for until then, it is rare
+  Shared<Cost> asked;  ///< what that command charged for its own call, and others since without a lease
+  Shared<Duration> life_began;
+  Shared<Cost> in_life;     ///< what was spent since then, in a time of a life, before the last command
+  Shared<Cost> before;      ///< the same of the life before
+  Shared<Cost> turns_from;  ///< calls of this cost and dearer ones take turns; 0: none
+  Shared<std::uint64_t> turns_under;  ///< these limits
+  Shared<Duration> next_turn;
+  Shared<Duration> refilled_by;  ///< somebody asks for units, who may not come back after this
 
   /// What would be spent in a life at the rate since the last command, of which a lease has spent some; 0 for
   /// a rare key, or while somebody else asks. If little of a lease comes back (`is_dear`), no more than what

@@ -64,7 +64,6 @@ std::shared_ptr<Lease> HostKey::lease_of(const Charge& charge) {
   const std::uint64_t version = version_.load(std::memory_order_acquire);
   if (version % 2 != 0 || granted_ <= 0 || rows_count_ != charge.policy->size()) return nullptr;
   LeaseTerms terms = read(charge.policy->size());
-  std::atomic_thread_fence(std::memory_order_acquire);
   if (version_.load(std::memory_order_relaxed) != version) return nullptr;
   const SharedUnits own = units(version, terms.ends_at);
   return std::make_shared<Lease>(charge, std::move(terms), own);
@@ -122,10 +121,10 @@ void HostKey::free() {
   end_writing();
 }
 
-// One that was left odd, by somebody who died, becomes another odd one.
+// One that was left odd, by somebody who died, becomes another odd one. Whatever is written after it is seen
+// after it (H.-J. Boehm, Can Seqlocks Get Along With Programming Language Memory Models?, 2012).
 void HostKey::begin_writing() {
   version_.store((version_.load(std::memory_order_relaxed) | 1) + 2, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
 }
 
 void HostKey::end_writing() {

@@ -58,14 +58,14 @@ class HostKey {
 
   Demand demand;
   /// Who asks for units: whatever an earlier one is granted comes too late.
-  Relaxed<std::uint64_t> turn;
+  Shared<std::uint64_t> turn;
 
  private:
   struct Row {
-    Relaxed<std::int64_t> remaining;
-    Relaxed<Instant> gone_at;
-    Relaxed<Instant> created_at;
-    std::array<Relaxed<std::int64_t>, 3> after;
+    Shared<std::int64_t> remaining;
+    Shared<Instant> gone_at;
+    Shared<Instant> created_at;
+    std::array<Shared<std::int64_t>, 3> after;
   };
 
   void begin_writing();
@@ -75,19 +75,19 @@ class HostKey {
   [[nodiscard]] SharedUnits units(std::uint64_t version, Duration ends_at);
 
   std::atomic<std::uint64_t> version_;  // odd while somebody writes
-  Relaxed<std::uint64_t> is_used_;
-  Relaxed<std::uint64_t> low_;
-  Relaxed<std::uint64_t> high_;
-  Relaxed<std::uint64_t> policy_;
-  Relaxed<std::uint64_t> limits_;
+  Shared<std::uint64_t> is_used_;
+  Shared<std::uint64_t> low_;
+  Shared<std::uint64_t> high_;
+  Shared<std::uint64_t> policy_;
+  Shared<std::uint64_t> limits_;
   // When the lease ends, in the upper half, and the units that are left; changed by compare-and-swap alone.
   std::atomic<std::uint64_t> word_;
-  Relaxed<Duration> ends_at_;
-  Relaxed<Cost> granted_;  // 0: there is no lease
-  Relaxed<Instant> shown_;
-  Relaxed<Duration> asked_at_;
-  Relaxed<Duration> answered_at_;
-  Relaxed<std::uint64_t> rows_count_;
+  Shared<Duration> ends_at_;
+  Shared<Cost> granted_;  // 0: there is no lease
+  Shared<Instant> shown_;
+  Shared<Duration> asked_at_;
+  Shared<Duration> answered_at_;
+  Shared<std::uint64_t> rows_count_;
   std::array<Row, kMostLimits> rows_;
 };
 
