@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 import pytest
@@ -19,13 +18,8 @@ SECONDS = float(os.environ.get("STORM_SECONDS", 7 * int(os.environ.get("PROVE", 
 def storm(server: Any, prefix: str, **options: Any) -> dict[str, Any]:
     where = {"url": server.unix_url(), "server": server.pid, "prefix": prefix}
     counts = counts_of_storm("lease_storm.py", SECONDS, **where, **options)
-    counts["commands"] = commands_of(server)
+    counts["commands"] = server.scripts_run()
     return counts
-
-
-def commands_of(server: Any) -> int:
-    stats = server.ask("INFO", "commandstats").decode()
-    return sum(int(calls) for calls in re.findall(r"cmdstat_(?:eval|evalsha):calls=(\d+)", stats))
 
 
 @pytest.mark.parametrize("leased", [1.0, 0.5])
