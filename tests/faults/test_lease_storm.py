@@ -23,7 +23,7 @@ def storm(server: Any, prefix: str, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("leased", [1.0, 0.5])
-def test_no_more_is_admitted_than_the_limits_allow(start_redis, prefix, leased):
+def test_no_more_is_admitted_than_the_limits_allow(start_redis, prefix, leased, record_property):
     server = start_redis()
     counts = storm(server, prefix, seed=1, leased=leased)
     assert max(counts["over"].values()) <= 0, counts
@@ -33,8 +33,18 @@ def test_no_more_is_admitted_than_the_limits_allow(start_redis, prefix, leased):
     sources = counts["counted"]
     assert sources["lease"] > MOST * SECONDS / 2, counts
     decided = sources["store"] + sources["lease"] + sources["refusal"]
+    record_property("figure", figure_of(leased, counts, decided))
     if leased == 1.0:
         assert decided > 2 * counts["commands"], counts
+
+
+def figure_of(leased: float, counts: dict[str, Any], decided: int) -> str:
+    over = max(0, *counts["over"].values())
+    share = counts["counted"]["lease"] / decided
+    return (
+        f"a storm of processes, {leased:.0%} of which lease: {over} admitted over the limits, {decided:,} "
+        f"decisions, {decided / counts['commands']:.1f} a command, {share:.0%} leased, {counts['killed']} killed"
+    )
 
 
 class TestTheAccount:
