@@ -42,8 +42,9 @@ def figure_of(leased: float, counts: dict[str, Any], decided: int) -> str:
     over = max(0, *counts["over"].values())
     share = counts["counted"]["lease"] / decided
     return (
-        f"a storm of processes, {leased:.0%} of which lease: {over} admitted over the limits, {decided:,} "
-        f"decisions, {decided / counts['commands']:.1f} a command, {share:.0%} leased, {counts['killed']} killed"
+        f"a storm of processes, {leased:.0%} of which lease: {over} admitted over the limits, "
+        f"{decided:,} decisions, {decided / counts['commands']:.1f} a command, {share:.0%} leased, "
+        f"{counts['killed']} killed"
     )
 
 
