@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from overlimit import FixedWindow, LeakyBucket, SlidingWindow, SlidingWindowCounter, TokenBucket
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+ROOT = Path(__file__).parents[2]
 LIMITS = [
     FixedWindow(400, per=0.5),
     SlidingWindow(400, per=0.5, precision=0.05),
@@ -21,7 +22,7 @@ LIMITS = [
 
 @pytest.fixture(autouse=True)
 def benchmarks(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
 
 
 def simulated(limit=None, *, rate=3000, seconds=2.0, keys=1, **options):
@@ -108,6 +109,23 @@ def test_real_processes_make_the_same_calls(redis_server):
     assert 0 < found.model.commands < found.model.decisions / 4
     assert 0 < found.real.commands < found.real.decisions
     assert found.told()["differences"].keys() == {"commands", "admitted"}
+
+
+@pytest.mark.prove
+def test_the_guide_shows_what_the_model_finds(tmp_path):
+    import fleet
+
+    guide = (ROOT / "docs/guides/fewer_commands.md").read_text(encoding="utf-8")
+    (options,) = set(re.findall(r"`python benchmarks/fleet.py (simulate [^`]*)`", guide))
+    rows = re.findall(r"^\|[^|]*\| `(--[^`]*)` \| (.*) \|$", guide, re.M)
+    assert len(rows) >= 9
+    for own, cells in rows:
+        assert fleet.main([*options.split(), *own.split(), "--json", str(tmp_path / "found.json")]) == 0
+        found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+        strict, leasing = found["strict"], found["fleet"]
+        share = leasing["admitted"] / strict["admitted"]
+        shown = f"{leasing['commands_per_second']:,.0f} | {leasing['load']:.1%} | {share:.1%}"
+        assert (own, cells, leasing["over"]) == (own, f"{shown} | {leasing['held']:,.0f}", 0)
 
 
 def test_the_command_says_what_is_asked_and_admitted(tmp_path, capsys):
