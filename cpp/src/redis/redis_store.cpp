@@ -2,6 +2,7 @@
 
 #include "redis/calls.hpp"
 #include "redis/keys.hpp"
+#include "shared_memory/shared_file.hpp"
 
 namespace overlimit {
 namespace {
@@ -22,6 +23,10 @@ RedisStore::Options checked(RedisStore::Options options) {
   if (options.lease < Duration{} || options.lease > RedisStore::kMaxLease) {
     throw std::invalid_argument("lease must be from 0 to 10 seconds, not " +
                                 std::to_string(options.lease.micros()) + " microseconds");
+  }
+  if (options.lease_in && !shared_memory::is_name_or_path(options.lease_in->name_or_path)) {
+    throw std::invalid_argument("lease_in must be " + std::string(kKeyNameRule) +
+                                ", or an absolute path, not '" + options.lease_in->name_or_path + "'");
   }
   return options;
 }
