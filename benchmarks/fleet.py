@@ -27,6 +27,8 @@ from overlimit.limits import Limit
 
 PROCESSES = (1, 2, 4)
 LIVES = (0.0, 0.05, 0.1, 0.5)
+AS_ONE = 0.1
+"""How long leases are that the processes of a host have together."""
 RATE = 1000.0
 """Calls per second of each real process: so few that the processor is not what limits them."""
 
@@ -143,12 +145,9 @@ def calibrate(given: argparse.Namespace) -> dict[str, Any]:
     with redis_server() as socket:
         speed = measured_speed(socket)
         found = [
-            compared(
-                name, Fleet(limit, workers=count, lease=lease), traffic(count, seconds, keys), socket, speed
-            )
+            compared(name, fleet, traffic(fleet.processes, seconds, keys), socket, speed)
             for name, limit, keys in cases()[: 1 if given.quick else None]
-            for lease in (LIVES[1:3] if given.quick else LIVES)
-            for count in PROCESSES
+            for fleet in fleets(limit, LIVES[1:3] if given.quick else LIVES)
         ]
     show([Table("Real processes, and the model", HEADER, [row_of(each) for each in found])])
     wrong = [each for each in found if not each.agrees()]
@@ -166,6 +165,15 @@ def cases() -> list[tuple[str, Limit, int]]:
     ]
 
 
+def fleets(limit: Limit, lives: Sequence[float]) -> Iterator[Fleet]:
+    """Yield processes that lease each for itself, and some that lease as one."""
+    for lease in lives:
+        for count in PROCESSES:
+            yield Fleet(limit, workers=count, lease=lease)
+            if lease == AS_ONE and count > 1:
+                yield Fleet(limit, workers=count, lease=lease, per_host=True)
+
+
 def traffic(count: int, seconds: float, keys: int) -> Traffic:
     return Traffic(RATE * count, seconds, keys, 1.1)
 
@@ -175,9 +183,9 @@ HEADER = ("real / model", "commands/s", "per decision", "admitted", "late ms", "
 
 def row_of(each: Comparison) -> Sequence[str]:
     """Return a row in which real figures are before a slash, and those of the model after it."""
-    both = each.real, each.model
+    both, fleet = (each.real, each.model), each.fleet
     return [
-        f"{each.name}, {each.fleet.processes} x {each.fleet.lease * 1e3:.0f} ms",
+        f"{each.name}, {fleet.processes} x {fleet.lease * 1e3:.0f} ms{' as one' * fleet.per_host}",
         " / ".join(f"{one.per_second:,.0f}" for one in both),
         " / ".join(number(one.per_decision) for one in both),
         " / ".join(f"{one.admitted:,}" for one in both),

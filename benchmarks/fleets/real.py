@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import statistics
+import tempfile
 import time
 from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
@@ -15,12 +16,15 @@ from fleets.model import Fleet, simulated
 from fleets.server import Speed
 from fleets.traffic import Arrival, Traffic
 from overlimit import Limiter, RedisStore
+from overlimit.limits import Limit
 
 PATIENCE = 60.0
 TIMEOUT = 5.0
 TOLERANCE = 0.15
 FEW = 20
 """Differences of so few commands or calls are those of chance."""
+LATE, TRIES = 0.01, 3
+"""A run of a machine that was busy with something else is made again: by how late calls came, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Comparison:
             "name": self.name,
             "processes": self.fleet.processes,
             "lease": self.fleet.lease,
+            "per_host": self.fleet.per_host,
             "real": {**vars(self.real), "commands_per_decision": self.real.per_decision},
             "simulated": {**vars(self.model), "commands_per_decision": self.model.per_decision},
             "differences": self.differences(),
@@ -81,6 +86,10 @@ class Comparison:
 def compared(name: str, fleet: Fleet, traffic: Traffic, socket: str, speed: Speed) -> Comparison:
     """Have processes meet some traffic, and the model too, at the speed that was measured."""
     real = met(fleet, traffic, socket)
+    for _ in range(TRIES - 1):
+        if real.late <= LATE:
+            break
+        real = met(fleet, traffic, socket)
     model = simulated(Fleet(**{**vars(fleet), "speed": speed}), traffic)
     return Comparison(
         name, fleet, real, Counted(model.decisions, model.commands, model.admitted, traffic.seconds)
@@ -92,11 +101,14 @@ def met(fleet: Fleet, traffic: Traffic, socket: str) -> Counted:
     context = multiprocessing.get_context("fork")
     start, answers = context.Barrier(fleet.processes + 1), context.Queue()
     arrivals = traffic.arrivals(fleet.processes)
-    workers = [
-        context.Process(target=work, args=(fleet, socket, calls_of(arrivals, each), start, answers))
-        for each in range(fleet.processes)
-    ]
-    with redis.Redis(unix_socket_path=socket) as client:
+    with redis.Redis(unix_socket_path=socket) as client, tempfile.TemporaryDirectory() as folder:
+        options = options_of(fleet, folder)
+        workers = [
+            context.Process(
+                target=work, args=(fleet.limit, socket, options, calls_of(arrivals, each), start, answers)
+            )
+            for each in range(fleet.processes)
+        ]
         client.flushall()
         for worker in workers:
             worker.start()
@@ -112,6 +124,12 @@ def met(fleet: Fleet, traffic: Traffic, socket: str) -> Counted:
     )
 
 
+def options_of(fleet: Fleet, folder: str) -> dict[str, Any]:
+    """Return those of the stores of the processes, all of which are of one host."""
+    own = {"lease": fleet.lease, "max_stale": fleet.max_stale}
+    return own | {"lease_in": f"shm://{folder}/leases"} if fleet.per_host else own
+
+
 def calls_of(arrivals: list[Arrival], process: int) -> list[tuple[float, str]]:
     return [(each.time, each.identifier) for each in arrivals if each.process == process]
 
@@ -121,11 +139,18 @@ def scripts_run(client: Any) -> int:
     return sum(int(stats.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("evalsha", "eval"))
 
 
-def work(fleet: Fleet, socket: str, calls: list[tuple[float, str]], start: Barrier, answers: Any) -> None:
+def work(
+    limit: Limit,
+    socket: str,
+    options: dict[str, Any],
+    calls: list[tuple[float, str]],
+    start: Barrier,
+    answers: Any,
+) -> None:
     """Make calls when they are due; answer with how many were admitted, and how late calls were."""
-    store = RedisStore(f"unix://{socket}", timeout=TIMEOUT, lease=fleet.lease, max_stale=fleet.max_stale)
+    store = RedisStore(f"unix://{socket}", timeout=TIMEOUT, **options)
     warm_up(store)
-    limiter = Limiter(fleet.limit, name="fleet", store=store)
+    limiter = Limiter(limit, name="fleet", store=store)
     start.wait(PATIENCE)
     start.wait(PATIENCE)
     began, admitted, late = time.perf_counter(), 0, []

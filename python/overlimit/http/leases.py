@@ -33,7 +33,8 @@ def bounds_of(rule: Rule, together: Collection[Rule]) -> dict[str, Any] | None:
     limits, rate_limit = rule.limits, rule.rate_limit
     if limits is None:
         return None
-    found = bounds(UnregisteredLimiter(limits, name="-", store=rate_limit.store, clock=rate_limit.clock))
+    name = rule.policy_name or "-"
+    found = bounds(UnregisteredLimiter(limits, name=name, store=rate_limit.store, clock=rate_limit.clock))
     reason = found.reason or _reason_of_others(rule, together)
     lease = 0.0 if reason else found.lease
     return {"over": found.over, "stale": found.stale, "lease": lease, "reason": reason}
