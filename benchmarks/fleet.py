@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fleets.model import Fleet, Outcome, simulated
-from fleets.real import TOLERANCE, Comparison, compared, measured_speed
+from fleets.real import LATE, TOLERANCE, Comparison, compared, measured_speed
 from fleets.server import Speed
 from fleets.traffic import Traffic
 from measuring.servers import redis_server
@@ -152,6 +152,8 @@ def calibrate(given: argparse.Namespace) -> dict[str, Any]:
     show([Table("Real processes, and the model", HEADER, [row_of(each) for each in found])])
     wrong = [each for each in found if not each.agrees()]
     print(f"{len(found) - len(wrong)} of {len(found)} runs agree within {TOLERANCE:.0%}.")
+    if late := sum(each.real.late > LATE for each in wrong):
+        print(f"In {late} of the others calls came late: this machine was busy with something else.")
     return {"speed": dataclasses.asdict(speed), "runs": [each.told() for each in found]}
 
 
