@@ -14,7 +14,7 @@ from servers.patience import PATIENCE
 
 pytestmark = [pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
 
-SECONDS = 1.2 * int(os.environ.get("PROVE", "1"))
+SECONDS = 0.8 * int(os.environ.get("PROVE", "1"))
 PAUSES = {"below": 0.004, "above": 0.0}
 """Between two calls, in seconds, at a rate below or above the limit."""
 LEASES = {"each": ("0.05", "0.05"), "one": ("0.05", "0")}
