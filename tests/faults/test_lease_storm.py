@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 import pytest
@@ -19,19 +18,16 @@ SECONDS = float(os.environ.get("STORM_SECONDS", 9 * int(os.environ.get("PROVE", 
 def storm(server: Any, prefix: str, **options: Any) -> dict[str, Any]:
     where = {"url": server.unix_url(), "server": server.pid, "prefix": prefix}
     counts = counts_of_storm("lease_storm.py", SECONDS, **where, **options)
-    counts["commands"] = commands_of(server)
+    counts["commands"] = server.scripts_run()
     return counts
-
-
-def commands_of(server: Any) -> int:
-    stats = server.ask("INFO", "commandstats").decode()
-    return sum(int(calls) for calls in re.findall(r"cmdstat_(?:eval|evalsha):calls=(\d+)", stats))
 
 
 @pytest.mark.parametrize(
     ("leased", "is_shared"), [(1.0, False), (0.5, False), (0.8, True)], ids=["leased", "mixed", "of_the_host"]
 )
-def test_no_more_is_admitted_than_the_limits_allow(start_redis, prefix, leased, is_shared, tmp_path):
+def test_no_more_is_admitted_than_the_limits_allow(
+    start_redis, prefix, leased, is_shared, tmp_path, record_property
+):
     server = start_redis()
     lease_in = f"shm://{tmp_path}/leases" if is_shared else None
     counts = storm(server, prefix, seed=1, leased=leased, lease_in=lease_in)
@@ -42,8 +38,20 @@ def test_no_more_is_admitted_than_the_limits_allow(start_redis, prefix, leased, 
     sources = counts["counted"]
     assert sources["lease"] > MOST * SECONDS / 2, counts
     decided = sources["store"] + sources["lease"] + sources["refusal"]
+    record_property("figure", figure_of(leased, is_shared, counts, decided))
     if leased == 1.0 or is_shared:
         assert decided > 2 * counts["commands"], counts
+
+
+def figure_of(leased: float, is_shared: bool, counts: dict[str, Any], decided: int) -> str:
+    over = max(0, *counts["over"].values())
+    share = counts["counted"]["lease"] / decided
+    how = "lease as one" if is_shared else "lease"
+    return (
+        f"a storm of processes, {leased:.0%} of which {how}: {over} admitted over the limits, "
+        f"{decided:,} decisions, {decided / counts['commands']:.1f} a command, {share:.0%} leased, "
+        f"{counts['killed']} killed"
+    )
 
 
 class TestTheAccount:
