@@ -121,6 +121,65 @@ class TestProcesses:
         hosted.close()
         assert used(strict) == 1
 
+    @pytest.mark.parametrize("what", ["lock('a', 60)", "unlock('a')", "reset('a')", "reset_all()"])
+    def test_end_leases_by_whatever_they_do_first(self, what, hosted):
+        limiter, _ = warmed(hosted)
+        elsewhere(hosted, f"limiter.{what}; print(1)")
+        after = limiter.peek("a")
+        assert (after.source, after.status) == ("store", "locked" if what.startswith("lock") else "ok")
+
+    def test_give_back_what_others_have_leased_and_do_not_know_themselves(self, hosted, strict, prefix):
+        limiter = limiter_of(hosted)
+        limiter.hit("b")
+        program = PROGRAM + "while limiter.stats()['held'] < 10: assert limiter.hit('a')\nlimiter.hit('c')"
+        for _ in range(2):
+            output_of(program, hosted._arguments[0], prefix, 10)
+        admitted = used(strict)
+        hosted.close()
+        assert used(strict) <= admitted - 10
+        assert limiter_of(strict).peek("c", cost=0).remaining == 998
+
+    def test_give_back_what_one_has_leased_that_others_end(self, hosted, strict):
+        limiter, hits = warmed(hosted)
+        elsewhere(hosted, "limiter.hit('b'); limiter.unlock('a'); print(1)")
+        assert held(limiter) == 0
+        assert limiter.hit("a").source == "store"
+        hosted.close()
+        assert used(strict) == hits + 1
+
+    def test_give_back_what_is_leased_under_other_limits(self, hosted, strict):
+        limiter = limiter_of(hosted, FixedWindow(2000, per=3600))
+        limiter.hit("a")
+        what = (
+            "while limiter.stats()['held'] < 10: assert limiter.hit('a')\nprint(json.dumps(limiter.stats()))"
+        )
+        stats = elsewhere(hosted, what)
+        hosted.close()
+        assert used(strict) == 1 + stats["asked"] + stats["leased"]
+
+    def test_are_not_kept_by_those_who_lease_from_another_server(self, hosted, strict, leasing_for, prefix):
+        other = leasing_for(10, lease_in=f"shm://{prefix}", prefix=f"{prefix}2")
+        limiter_of(other).hit("a")
+        _, hits = warmed(hosted)
+        hosted.close()
+        assert used(strict) == hits
+        other.close()
+
+    def test_spend_no_lease_that_is_older_than_their_own(self, hosted, leasing_for, prefix):
+        warmed(hosted)
+        limiter = limiter_of(leasing_for(0.05, lease_in=f"shm://{prefix}"))
+        assert bounds(limiter).stale == 0.05
+        time.sleep(0.06)
+        assert limiter.hit("a").source == "store"
+
+    def test_show_times_that_do_not_go_back(self, leasing_for, prefix, file):
+        limiter = limiter_of(leasing_for(1, lease_in=f"shm://{prefix}"))
+        times = []
+        for turn in range(400):
+            times.append(limiter.hit("a", cost=int(turn % 5 > 0)).time)
+            time.sleep(0.0005)
+        assert times == sorted(times)
+
     def test_send_few_commands_together(self, start_redis, prefix, file):
         server = start_redis()
         what = """
@@ -162,7 +221,7 @@ class TestTheFile:
         assert not file.exists()
         limiter.hit("a")
         assert file.stat().st_mode & 0o777 == 0o600
-        assert file.stat().st_size < 4 << 20
+        assert file.stat().st_size < 5 << 20
 
     def test_has_the_mode_that_is_asked_for(self, leasing_for, prefix, file):
         limiter_of(leasing_for(1, lease_in=f"shm://{prefix}?mode=660")).hit("a")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 END = 3
-"""When all leases would end: those that follow each other must differ nevertheless."""
+"""When all leases end."""
 GRANTED = 2
 LAST = 4
 
@@ -24,17 +24,16 @@ class Rules:
     """Each of them broken makes another model."""
 
     a_living_holder_keeps_the_bucket: bool = True
-    those_that_follow_each_other_differ: bool = True
+    no_two_leases_have_the_same_tag: bool = True
     what_is_being_written_is_not_read: bool = True
-    it_is_still_that_lease_after_taking: bool = True
     takes_before_the_clock_is_read: bool = True
-    what_is_given_back_is_taken_out: bool = True
+    what_is_given_back_is_taken_out_in_one_step: bool = True
     puts_back_only_into_its_own: bool = True
 
 
 class Lease(NamedTuple):
     number: int
-    end: int
+    tag: int
 
 
 class Actor(NamedTuple):
@@ -53,8 +52,8 @@ class World(NamedTuple):
     now: int = 1
     holder: int = -1
     version: int = 2
-    rows: tuple[Lease, Lease] = (Lease(0, END), Lease(0, END))
-    tag: int = END
+    rows: tuple[Lease, Lease] = (Lease(0, 0), Lease(0, 0))
+    tag: int = 0
     units: int = GRANTED
     leased: int = 0
     """Whose the units in the word are, which nobody can see."""
@@ -103,26 +102,21 @@ class Spender:
         if first != world.rows[1]:
             raise Broken("what was read is of two leases")
         read_at = -1 if rules.takes_before_the_clock_is_read else world.now
-        return actor.at("take", version, first, read_at), {}
+        return actor.at("take", first, read_at), {}
 
     def take(self, _: Rules, world: World, actor: Actor) -> Next:
-        version, lease, read_at = actor.known
-        if world.tag != lease.end or not world.units:
+        lease, read_at = actor.known
+        if world.tag != lease.tag or not world.units:
             return actor.at("done"), {}
-        return actor.at("check", version, lease, world.leased, read_at), {"units": world.units - 1}
-
-    def check(self, rules: Rules, world: World, actor: Actor) -> Next:
-        version, *known = actor.known
-        is_current = not rules.it_is_still_that_lease_after_taking or world.version == version
-        return actor.at("spend" if is_current else "put_back", *known), {}
+        return actor.at("spend", lease, world.leased, read_at), {"units": world.units - 1}
 
     def spend(self, _: Rules, world: World, actor: Actor) -> Next:
         lease, taken, read_at = actor.known
-        if (world.now if read_at < 0 else read_at) >= lease.end:
+        if (world.now if read_at < 0 else read_at) >= END:
             return actor.at("put_back", *actor.known), {}
         if lease.number != taken:
             raise Broken("it shows what another lease was told")
-        if read_at >= 0 and world.now >= lease.end:
+        if read_at >= 0 and world.now >= END:
             raise Broken("it was spent late")
         return actor.at("refund", *actor.known), {"spent": plus(world.spent, taken, 1)}
 
@@ -132,7 +126,7 @@ class Spender:
         return after, changes and changes | {"spent": plus(world.spent, actor.known[1], -1)}
 
     def put_back(self, rules: Rules, world: World, actor: Actor) -> Next:
-        if world.tag != actor.known[0].end and rules.puts_back_only_into_its_own:
+        if world.tag != actor.known[0].tag and rules.puts_back_only_into_its_own:
             return actor.at("done"), {}
         return actor.at("done"), {"units": world.units + 1}
 
@@ -147,20 +141,15 @@ class Refiller:
         is_free = world.holder < 0 or world.actors[world.holder].is_dead
         if not is_free and rules.a_living_holder_keeps_the_bucket:
             return actor.at("done"), {}
-        return actor.at("end"), {"holder": self.number}
-
-    def end(self, rules: Rules, world: World, actor: Actor) -> Next:
-        """It knows a lease if its rows are whole, and takes what is left if that is the one in the word."""
-        first, second = world.rows
-        if world.version % 2 or first != second or world.tag != first.end:
-            return actor.at("odd"), {}
-        left = 0 if rules.what_is_given_back_is_taken_out else world.units
-        return actor.at("odd"), {"returned": plus(world.returned, world.leased, world.units), "units": left}
+        return actor.at("odd"), {"holder": self.number}
 
     def odd(self, rules: Rules, world: World, actor: Actor) -> Next:
-        differs = not rules.those_that_follow_each_other_differ or world.tag != END
-        lease = Lease(self.number, END if differs else END - 1)
-        return actor.at("row", lease), {"version": (world.version | 1) + 2}
+        """Before it writes, it reads the lease that is there, if that is whole and the one in the word."""
+        first, second = world.rows
+        is_whole = not world.version % 2 and first == second and world.tag == first.tag
+        lease = Lease(self.number, self.number if rules.no_two_leases_have_the_same_tag else 0)
+        known = lease, first.number if is_whole else -1, world.units
+        return actor.at("row", *known), {"version": (world.version | 1) + 2}
 
     def row(self, _: Rules, world: World, actor: Actor) -> Next:
         return actor.at("other_row", *actor.known), {"rows": (actor.known[0], world.rows[1])}
@@ -171,9 +160,15 @@ class Refiller:
     def even(self, _: Rules, world: World, actor: Actor) -> Next:
         return actor.at("word", *actor.known), {"version": world.version + 1}
 
-    def word(self, _: Rules, __: World, actor: Actor) -> Next:
-        [lease] = actor.known
-        return actor.at("let_go"), {"tag": lease.end, "units": GRANTED, "leased": lease.number}
+    def word(self, rules: Rules, world: World, actor: Actor) -> Next:
+        """What is left of the lease that it has read is given back; of another it is lost."""
+        lease, before, units = actor.known
+        left = world.units if rules.what_is_given_back_is_taken_out_in_one_step else units
+        if before >= 0 and before != world.leased:
+            raise Broken("another lease's units are given back")
+        returned = world.returned if before < 0 else plus(world.returned, before, left)
+        changes = {"tag": lease.tag, "units": GRANTED, "leased": lease.number, "returned": returned}
+        return actor.at("let_go"), changes
 
     def let_go(self, _: Rules, world: World, actor: Actor) -> Next:
         return actor.at("done"), {"holder": -1 if world.holder == self.number else world.holder}

@@ -6,8 +6,7 @@ GiveBacks::GiveBacks(Leases* leases, std::vector<Leases::Return> returns, const 
                      const Scripts& scripts, std::atomic<bool>& is_script_known)
     : leases_(leases), returns_(std::move(returns)), is_script_known_(is_script_known) {
   for (const auto& [lease, units] : returns_) {
-    const Charge charge = lease->charge_of(units);
-    scripts_.push_back(refund_call({.charges = {&charge, 1}}, lease->receipts(), false, keys, scripts));
+    scripts_.push_back(give_back_call(lease->subject(), units, lease->receipts(), keys, scripts));
   }
 }
 
@@ -29,7 +28,7 @@ void GiveBacks::read(std::span<const std::optional<protocol::Reply>> replies) co
   for (std::size_t i = 0; i < returns_.size(); ++i) {
     const bool is_done = replies[i] && !replies[i]->is_error();
     if (replies[i]) is_script_known_.store(is_done, std::memory_order_relaxed);
-    leases_->note_given_back(returns_[i].lease->charge_of(0), returns_[i].units, is_done);
+    leases_->note_given_back(returns_[i].lease->subject().policy, returns_[i].units, is_done);
   }
 }
 

@@ -2,7 +2,8 @@
 
 namespace overlimit::redis {
 
-LeasedParts::LeasedParts(LeasingCalls& leasing, const Call& call) : call_(call), rest_(call) {
+LeasedParts::LeasedParts(LeasingCalls& leasing, const Call& call)
+    : leasing_(leasing), call_(call), rest_(call) {
   for (const Charge& charge : call.charges) {
     leases_.push_back(leasing.usable(charge));
     left_.push_back(leases_.back() ? leases_.back()->left() : 0);
@@ -24,7 +25,7 @@ bool LeasedParts::take() {
   std::size_t taken = 0;
   const auto put_back = [&] {
     for (std::size_t k = 0; k < taken; ++k) {
-      if (leases_[k] != nullptr) leases_[k]->put_back(call_.charges[k].cost);
+      if (leases_[k] != nullptr) leasing_.put_back(leases_[k], call_.charges[k].cost);
     }
   };
   for (; taken < leases_.size(); ++taken) {

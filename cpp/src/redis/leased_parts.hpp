@@ -34,6 +34,7 @@ class LeasedParts {
   void show(Instant time, const Rows& rows) const;
 
  private:
+  LeasingCalls& leasing_;
   const Call& call_;
   std::vector<std::shared_ptr<Lease>> leases_;  // per charge; nullptr: not leased here
   std::vector<Cost> left_;                      // per charge

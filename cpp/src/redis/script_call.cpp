@@ -45,11 +45,19 @@ Places places_from(std::size_t begin, const Call& call) {
 
 // Where the policy of the charge begins, how many limits it has, the cost and the role.
 constexpr std::size_t kChargeBytes = 2 * sizeof(std::int64_t) + 2;
-void append_charge(std::string& bytes, const Charge& charge, std::size_t place) {
+void append_charge(std::string& bytes, std::size_t place, std::size_t limits, Cost cost, Role role) {
   append_int64(bytes, static_cast<std::int64_t>(place));
-  append_byte(bytes, charge.policy->size());
-  append_int64(bytes, cost_of(charge));
-  append_byte(bytes, static_cast<std::size_t>(charge.role));
+  append_byte(bytes, limits);
+  append_int64(bytes, cost);
+  append_byte(bytes, static_cast<std::size_t>(role));
+}
+
+// Of a charge: when its key was created, and the states of its records.
+void append_receipts(std::string& bytes, std::span<const Receipt> receipts) {
+  append_int64(bytes, receipts.front().created_at.micros());
+  for (const Receipt& each : receipts) {
+    for (const std::int64_t number : each.after) append_int64(bytes, number);
+  }
 }
 
 std::string encoded(std::string_view name, std::string_view script, const ScriptCall& call) {
@@ -88,7 +96,10 @@ ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys&
 
 void append_charges(std::string& bytes, const Call& call) {
   const Places places = places_from(1 + bytes.size() + kChargeBytes * call.charges.size(), call);
-  for (const Charge& charge : call.charges) append_charge(bytes, charge, place_of(places, charge.policy));
+  for (const Charge& charge : call.charges) {
+    append_charge(bytes, place_of(places, charge.policy), charge.policy->size(), cost_of(charge),
+                  charge.role);
+  }
   for (const auto& [policy, place] : places) bytes += policy->packed();
 }
 
@@ -148,12 +159,21 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool
   append_charges(encoded.arguments, call);
   std::size_t pair = 0;
   for (const Charge& charge : call.charges) {
-    append_int64(encoded.receipts, receipts[pair].created_at.micros());
-    for (std::size_t i = 0; i < charge.policy->size(); ++i) {
-      for (const std::int64_t number : receipts[pair].after) append_int64(encoded.receipts, number);
-      ++pair;
-    }
+    append_receipts(encoded.receipts, receipts.subspan(pair, charge.policy->size()));
+    pair += charge.policy->size();
   }
+  return encoded;
+}
+
+ScriptCall give_back_call(const LeaseSubject& subject, Cost units, std::span<const Receipt> receipts,
+                          const RedisStore::Keys& keys, const Scripts& scripts) {
+  ScriptCall encoded{&scripts.refund, {key_of(keys, subject.policy, subject.identifier)}, {}, {}};
+  append_int64(encoded.arguments, kServerClock.micros());
+  append_byte(encoded.arguments, 0);
+  append_charge(encoded.arguments, 1 + encoded.arguments.size() + kChargeBytes, receipts.size(), units,
+                Role::enforce);
+  encoded.arguments += subject.packed;
+  append_receipts(encoded.receipts, receipts);
   return encoded;
 }
 

@@ -7,6 +7,7 @@
 
 #include "overlimit/redis_store.hpp"
 #include "overlimit/store.hpp"
+#include "redis/knowledge/lease.hpp"
 #include "redis/script.hpp"
 
 namespace overlimit::redis {
@@ -35,6 +36,10 @@ ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisSt
 /// Gives back the charges of a call; these are their receipts.
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
                        const RedisStore::Keys& keys, const Scripts& scripts);
+
+/// The same for units of a lease.
+ScriptCall give_back_call(const LeaseSubject& subject, Cost units, std::span<const Receipt> receipts,
+                          const RedisStore::Keys& keys, const Scripts& scripts);
 
 ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
                      const Scripts& scripts);

@@ -65,6 +65,8 @@ bool ProcessSlots::is_alive(std::size_t slot) const {
   return ::fcntl(fd_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
+bool ProcessSlots::is_attached(std::size_t slot) const { return slots_[slot].is_used != 0 && is_alive(slot); }
+
 std::size_t ProcessSlots::attached() const {
   return std::size_t(
       std::ranges::count_if(slots_, [](const ProcessSlot& slot) { return slot.is_used != 0; }));
@@ -73,7 +75,7 @@ std::size_t ProcessSlots::attached() const {
 std::size_t ProcessSlots::alive() const {
   std::size_t count = 0;
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].is_used != 0 && is_alive(slot)) ++count;
+    if (is_attached(slot)) ++count;
   }
   return count;
 }

@@ -50,7 +50,7 @@ namespace shared_memory {
 
 std::string path_of(const std::string& /*name_or_path*/, const FileKind& /*kind*/) { refuse(); }
 bool Mapping::has_descriptor() const noexcept { return false; }
-std::size_t ProcessSlots::alive() const { return 0; }
+bool ProcessSlots::is_attached(std::size_t /*slot*/) const { return false; }
 Attachment& Attachments::open_or_create(const FileKind& /*kind*/, const std::string& /*path*/,
                                         mode_t /*mode*/, const Sizes& /*sizes*/) {
   refuse();

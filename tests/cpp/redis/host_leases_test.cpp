@@ -40,7 +40,7 @@ class HostLeasesTest : public ::testing::Test {
   struct Process {
     explicit Process(const std::string& path, std::string place = "server") {
       leases.file().name({.name_or_path = path, .warn = [this](auto why) { warnings.push_back(why); }},
-                         std::move(place));
+                         Location(Endpoint()), std::move(place));
       leases.file().open();
     }
     Leases leases;
@@ -75,6 +75,27 @@ class HostLeasesTest : public ::testing::Test {
     Cost left = 0;
     const auto found = process.leases.find(charge);
     return found != nullptr && found->take(units, left);
+  }
+  HostLeases::Bucket& bucket() {
+    HostLeases& host = *one.leases.file().leases();
+    const std::string& place = one.leases.file().place();
+    return host.bucket_of(host.name_of(place, "api", "a", policy.limits_digest()));
+  }
+  std::string of_the_same_bucket() {
+    HostLeases& host = *one.leases.file().leases();
+    for (int i = 0;; ++i) {
+      std::string identifier = std::to_string(i);
+      const HostName name = host.name_of(one.leases.file().place(), "api", identifier, 0);
+      if (&host.bucket_of(name) == &bucket()) return identifier;
+    }
+  }
+  /// From this place on, with other keys that are asked for.
+  void fill_bucket(std::uint64_t first) {
+    for (std::uint64_t i = first; i < HostLeases::kBucketSize; ++i) {
+      HostKey& key = bucket().keys[i];
+      key.become({{i, 0}, i, i, i});
+      key.demand.rare_from = For(5 * kSecond);
+    }
   }
   std::uint64_t lapsed(Process& process) { return process.leases.counts(policy.identity()).lapsed; }
 
@@ -143,10 +164,11 @@ TEST_F(HostLeasesTest, NeverLastLongerThanTheyWere) {
   EXPECT_LE(first->ends_at(), For(500'000));
   EXPECT_GT(first->ends_at(), For(499'900));
   lease(other, terms(10, 50, 500'000), 300'000);
-  EXPECT_LT(other.leases.find(charge)->ends_at(), first->ends_at());
+  EXPECT_EQ(other.leases.find(charge)->ends_at(), first->ends_at());
   Cost left = 0;
-  EXPECT_FALSE(first->take(1, left));
+  EXPECT_FALSE(first->take(1, left)) << "it is another one, although it ends with the first";
   EXPECT_FALSE(first->put_back(1));
+  EXPECT_EQ(first->take_rest(), 0);
   EXPECT_EQ(this->left(one), 10);
 }
 
@@ -163,13 +185,47 @@ TEST_F(HostLeasesTest, EndForAllWithAReset) {
   EXPECT_EQ(lapsed(one) + lapsed(other), 17U);
 }
 
-TEST_F(HostLeasesTest, AreGivenBackByWhoPutThemWhenTheyEndOtherwise) {
+TEST_F(HostLeasesTest, AreGivenBackByWhoeverEndsThem) {
   lease(one, terms(10, 50, 500'000), 1000);
   other.leases.end("api", "a", true);
   EXPECT_EQ(left(one), -1);
   EXPECT_EQ(left(other), -1);
-  EXPECT_EQ(rest(other, 600'000), 0);
-  EXPECT_EQ(rest(one, 600'000), 10);
+  const auto taken = other.leases.take_ended(For(2000));
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(taken[0].units, 10);
+  const LeaseSubject& subject = taken[0].lease->subject();
+  EXPECT_EQ(subject.policy, "api");
+  EXPECT_EQ(subject.identifier, "a");
+  EXPECT_EQ(subject.packed, policy.packed());
+  EXPECT_TRUE(taken[0].lease->is_charged_by(std::array{Receipt{At(7), {At(0).micros(), kSecond, 50}}}));
+  EXPECT_EQ(rest(one, 600'000), 0);
+}
+
+TEST_F(HostLeasesTest, AreGivenBackByWhoeverTakesTheirPlaceForAnotherKey) {
+  lease(one, terms(10, 50, 500'000), 1000);
+  const auto first = one.leases.find(charge);
+  const std::string identifier = of_the_same_bucket();
+  const Charge next{&policy, identifier};
+  fill_bucket(1);
+  const Micros later = 2 * kSecond;
+  other.leases.answered(next, {}, For(later), {}, false, For(later + kSecond));
+  EXPECT_EQ(rest(other, later), 10);
+  const Leases::Asking asking = other.leases.ask(next, life, For(later + 1000), kPatience);
+  other.leases.answered(next, terms(10, 50, 500'000), For(later + 1000), asking, false, For(later + kSecond));
+  ASSERT_TRUE(other.leases.find(next)->is_shared());
+  EXPECT_FALSE(first->put_back(1)) << "its unit is none of the other key's";
+  EXPECT_EQ(first->take_rest(), 0);
+  EXPECT_EQ(other.leases.find(next)->left(), 10);
+}
+
+TEST_F(HostLeasesTest, TakeNoMoreBackThanTheyHaveRoomFor) {
+  lease(one, terms(SharedUnits::kMost, 50, 500'000), 1000);
+  const auto found = one.leases.find(charge);
+  EXPECT_TRUE(found->put_back(SharedUnits::kMost));
+  EXPECT_FALSE(found->put_back(2));
+  EXPECT_TRUE(found->put_back(1));
+  EXPECT_FALSE(found->put_back(1));
+  EXPECT_EQ(found->left(), 0xFFFFFFFF);
 }
 
 TEST_F(HostLeasesTest, KeepNothingThatWasUnderWayWhenAnotherEndedThem) {
@@ -222,12 +278,14 @@ TEST_F(HostLeasesTest, AreOfOneProcessForPoliciesOfManyLimits) {
   EXPECT_EQ(other.leases.find(asked), nullptr);
 }
 
-TEST_F(HostLeasesTest, AreLeftToOthersWhoLive) {
+TEST_F(HostLeasesTest, AreAllGivenBackByTheLastOne) {
   const OwnFile own;
   Process alone(own.path());
   lease(alone, terms(10, 50, 500'000), 1000);
-  alone.leases.end_all();
-  EXPECT_EQ(rest(alone, 2000), 10);
+  Process knows_nothing(own.path());
+  knows_nothing.leases.end_all();
+  EXPECT_EQ(rest(knows_nothing, 2000), 10);
+  EXPECT_EQ(rest(alone, 600'000), 0);
 }
 
 TEST_F(HostLeasesTest, AreOfOneProcessIfTheFileCannotBeHad) {
@@ -244,18 +302,12 @@ TEST_F(HostLeasesTest, AreOfOneProcessIfTheFileCannotBeHad) {
 }
 
 TEST_F(HostLeasesTest, FindNoRoomInABucketAndAreThenOfOneProcess) {
-  HostLeases& host = *one.leases.file().leases();
-  HostLeases::Bucket& bucket = host.bucket_of(host.name_of("server", "api", "a", policy.limits_digest()));
-  for (std::uint64_t i = 0; i < HostLeases::kBucketSize; ++i) {
-    HostKey* const key = HostLeases::make(bucket, {{i, 0}, i, i}, For(0));
-    ASSERT_NE(key, nullptr);
-    key->demand.rare_from = For(5000);
-  }
+  fill_bucket(0);
   lease(one, terms(10, 50, 500'000), 2000);
   EXPECT_FALSE(one.leases.find(charge)->is_shared());
   EXPECT_EQ(other.leases.find(charge), nullptr);
   // Once those who had the room have become rare, it is free.
-  lease(other, terms(10, 50, 500'000), 9000);
+  lease(other, terms(10, 50, 9 * kSecond), 8 * kSecond);
   EXPECT_TRUE(other.leases.find(charge)->is_shared());
 }
 
@@ -283,6 +335,7 @@ class HostLeasesCrashes : public HostLeasesTest {
     const auto found = survivor.leases.find(charge);
     std::optional<std::array<Cost, 2>> seen;
     if (found != nullptr) {
+      EXPECT_EQ(found->subject().identifier, "a");
       EXPECT_EQ(found->terms().rows[0].remaining, found->terms().granted == 10 ? 50 : 70);
       EXPECT_LE(found->ends_at(), For(found->terms().granted == 10 ? 500'000 : 900'000));
       seen = {found->terms().granted, found->left()};

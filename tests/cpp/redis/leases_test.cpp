@@ -47,7 +47,7 @@ class LeasesTest : public ::testing::Test {
 };
 
 TEST_F(LeasesTest, SpendNoMoreThanWasGranted) {
-  const std::shared_ptr<Lease> shared = std::make_shared<Lease>(charge, terms(10'000, kSecond));
+  const std::shared_ptr<Lease> shared = std::make_shared<Lease>(LeaseSubject(charge), terms(10'000, kSecond));
   std::vector<std::thread> threads;
   std::array<Cost, 4> taken{};
   for (Cost& own : taken) {
@@ -105,7 +105,7 @@ TEST_F(LeasesTest, GiveBackTheRestOfALeaseThatAnotherReplaces) {
 
 TEST_F(LeasesTest, GiveBackWhatIsPutBackIntoALeaseOfNothing) {
   note(terms(0, 500), 0, 10);
-  leases.find(charge)->put_back(1);
+  EXPECT_TRUE(leases.find(charge)->put_back(1));
   EXPECT_EQ(rest(499), 0);
   EXPECT_EQ(rest(500), 1);
 }

@@ -2,6 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <thread>
+
+#include "overlimit/redis_store.hpp"
 #include "platform/processor.hpp"
 
 namespace overlimit::redis {
@@ -14,10 +17,17 @@ using shared_memory::View;
 
 /// How finely a word tells the ends of leases apart.
 constexpr std::int64_t kTick = 64;
-constexpr int kHalf = 32;
+/// Of a word: the tick in which the lease ends, above which lease of the key it is, above the units.
+constexpr int kTickShift = 44;
+constexpr int kOrdinalShift = 32;
+constexpr std::uint64_t kOrdinals = 1 << (kTickShift - kOrdinalShift);
+constexpr std::uint64_t kTicks = 1 << (64 - kTickShift);
 constexpr int kMomentsToSpin = 40;
+/// No lease lasts longer.
+constexpr Duration kLongest = RedisStore::kMaxLease;
 
-std::uint64_t tag_of(Duration ends_at) { return std::uint64_t(ends_at.micros() / kTick) << kHalf; }
+std::uint64_t tick_of(std::uint64_t word) { return word >> kTickShift; }
+std::uint64_t tick_of(Duration ends_at) { return std::uint64_t(ends_at.micros() / kTick) % kTicks; }
 
 /// What boot times of this process are counted from.
 std::uint64_t time_namespace() {
@@ -37,6 +47,26 @@ HostLeases::Head& head_of(Mapping& mapping) { return *reinterpret_cast<HostLease
 void format(Mapping& mapping, const Sizes&) {
   new (&head_of(mapping).hash) table::KeyedHash();
   head_of(mapping).time_namespace = time_namespace();
+}
+
+std::uint64_t hash_of_lease(const LeaseSubject& subject, const LeaseTerms& terms) {
+  std::string bytes = subject.policy + '\0' + subject.identifier + '\0' + subject.packed;
+  const auto append = [&](std::int64_t number) {
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  append(std::int64_t(subject.limits));
+  append(terms.told.shown.micros());
+  append(terms.told.asked_at.micros());
+  append(terms.told.answered_at.micros());
+  append(terms.ends_at.micros());
+  append(terms.granted);
+  for (const LeasedRow& row : terms.rows) {
+    append(row.remaining);
+    append(row.gone_at.micros());
+    append(row.receipt.created_at.micros());
+    for (const std::int64_t number : row.receipt.after) append(number);
+  }
+  return hash_of(bytes);
 }
 
 std::string joined(std::string_view one, std::string_view two, std::string_view three) {
@@ -59,79 +89,69 @@ const FileKind HostLeases::kFiles{
       return std::make_unique<HostLeases>(mapping, processes);
     }};
 
-// Of what is read while somebody writes, nothing is used.
-std::shared_ptr<Lease> HostKey::lease_of(const Charge& charge) {
+bool HostKey::has_room_for(const Charge& charge) {
+  const CompiledPolicy& policy = *charge.policy;
+  return policy.size() <= kMostLimits && policy.name().size() <= decltype(name_)::kMostBytes &&
+         charge.identifier.size() <= decltype(identifier_)::kMostBytes &&
+         policy.packed().size() <= decltype(packed_)::kMostBytes;
+}
+
+// Of what is read while somebody writes, nothing is used, nor of what contradicts itself.
+std::shared_ptr<Lease> HostKey::lease() {
   const std::uint64_t version = version_.load(std::memory_order_acquire);
-  if (version % 2 != 0 || granted_ <= 0 || rows_count_ != charge.policy->size()) return nullptr;
-  LeaseTerms terms = read(charge.policy->size());
+  if (version % 2 != 0 || tag_ == 0 || rows_count_ > kMostLimits) return nullptr;
+  LeaseTerms own_terms = terms();
+  LeaseSubject own_subject = subject();
+  const std::uint64_t tag = tag_;
+  const std::uint64_t check = check_;
   if (version_.load(std::memory_order_relaxed) != version) return nullptr;
-  const SharedUnits own = units(version, terms.ends_at);
-  return std::make_shared<Lease>(charge, std::move(terms), own);
+  const bool is_sound = tick_of(tag) == tick_of(own_terms.ends_at) &&
+                        own_terms.ends_at <= own_terms.told.asked_at + kLongest &&
+                        check == hash_of_lease(own_subject, own_terms);
+  if (!is_sound || (word_.load(std::memory_order_acquire) & ~SharedUnits::kMask) != tag) return nullptr;
+  return std::make_shared<Lease>(std::move(own_subject), std::move(own_terms), SharedUnits{&word_, tag});
 }
 
 void HostKey::become(const HostName& name) {
-  begin_writing();
   low_ = name.key.low;
   high_ = name.key.high;
+  place_ = name.place;
   policy_ = name.policy;
   limits_ = name.limits;
-  granted_ = 0;
-  ends_at_ = Duration{};
-  word_.store(0, std::memory_order_release);
   demand = Demand{};
   turn = 0;
   is_used_ = 1;
-  end_writing();
 }
 
-// The word of no two leases that follow each other says the same end, so who has found the one takes nothing
-// of the other. What the word says of the end is all that safety rests on.
-std::shared_ptr<Lease> HostKey::put(const Charge& charge, const LeaseTerms& terms) {
+LeaseReturn HostKey::put(const LeaseSubject& subject, const LeaseTerms& terms) {
   LeaseTerms own = terms;
   own.ends_at = Duration(own.ends_at.micros() / kTick * kTick);
-  if (tag_of(own.ends_at) == (word_.load(std::memory_order_acquire) & ~SharedUnits::kMask))
-    own.ends_at = own.ends_at - Duration(kTick);
-  begin_writing();
-  write(own);
-  end_writing();
-  word_.store(tag_of(own.ends_at) | std::uint64_t(own.granted), std::memory_order_release);
-  const std::uint64_t version = version_.load(std::memory_order_relaxed);
-  const SharedUnits shared = units(version, own.ends_at);
-  return std::make_shared<Lease>(charge, std::move(own), shared);
+  std::shared_ptr<Lease> before = lease();
+  const std::uint64_t tag = next_tag(own.ends_at);
+  write(subject, own, tag);
+  const std::uint64_t word = word_.exchange(tag | std::uint64_t(own.granted), std::memory_order_acq_rel);
+  return {std::move(before), Cost(word & SharedUnits::kMask)};
 }
 
-void HostKey::drop_lease() {
-  begin_writing();
-  granted_ = 0;
-  end_writing();
+LeaseReturn HostKey::take_lease() {
+  std::shared_ptr<Lease> before = lease();
+  const std::uint64_t word = word_.exchange(next_tag({}), std::memory_order_acq_rel);
+  return {std::move(before), Cost(word & SharedUnits::kMask)};
 }
 
-Cost HostKey::take_rest() {
-  std::uint64_t word = word_.load(std::memory_order_acquire);
-  while (!word_.compare_exchange_weak(word, word & ~SharedUnits::kMask, std::memory_order_acq_rel)) {
-  }
-  return Cost(word & SharedUnits::kMask);
+// No two leases of a key that follow each other within a minute have the same.
+std::uint64_t HostKey::next_tag(Duration ends_at) const {
+  const std::uint64_t word = word_.load(std::memory_order_acquire);
+  const std::uint64_t ordinal = (word >> kOrdinalShift) % (kOrdinals - 1) + 1;  // never 0
+  return tick_of(ends_at) << kTickShift | ordinal << kOrdinalShift;
 }
 
-void HostKey::free() {
-  begin_writing();
-  is_used_ = 0;
-  granted_ = 0;
-  turn = 0;
-  end_writing();
-}
-
-// One that was left odd, by somebody who died, becomes another odd one. Whatever is written after it is seen
-// after it (H.-J. Boehm, Can Seqlocks Get Along With Programming Language Memory Models?, 2012).
-void HostKey::begin_writing() {
+// A version that was left odd, by somebody who died, becomes another odd one. Whatever is written after it is
+// seen after it (H.-J. Boehm, Can Seqlocks Get Along With Programming Language Memory Models?, 2012).
+void HostKey::write(const LeaseSubject& subject, const LeaseTerms& terms, std::uint64_t tag) {
   version_.store((version_.load(std::memory_order_relaxed) | 1) + 2, std::memory_order_relaxed);
-}
-
-void HostKey::end_writing() {
-  version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-}
-
-void HostKey::write(const LeaseTerms& terms) {
+  tag_ = tag;
+  check_ = hash_of_lease(subject, terms);
   ends_at_ = terms.ends_at;
   granted_ = terms.granted;
   shown_ = terms.told.shown;
@@ -145,11 +165,16 @@ void HostKey::write(const LeaseTerms& terms) {
     rows_[i].created_at = receipt.created_at;
     std::ranges::copy(receipt.after, rows_[i].after.begin());
   }
+  name_ = subject.policy;
+  identifier_ = subject.identifier;
+  packed_ = subject.packed;
+  version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-LeaseTerms HostKey::read(std::size_t limits) const {
+LeaseTerms HostKey::terms() const {
   LeaseTerms terms{{shown_, asked_at_, answered_at_}, ends_at_, granted_, {}};
-  for (std::size_t i = 0; i < limits; ++i) {
+  const std::uint64_t count = rows_count_;
+  for (std::size_t i = 0; i < std::min<std::uint64_t>(count, kMostLimits); ++i) {
     const Row& row = rows_[i];
     terms.rows.push_back(
         {row.remaining, row.gone_at, {row.created_at, {row.after[0], row.after[1], row.after[2]}}});
@@ -157,29 +182,57 @@ LeaseTerms HostKey::read(std::size_t limits) const {
   return terms;
 }
 
-SharedUnits HostKey::units(std::uint64_t version, Duration ends_at) {
-  return {&word_, tag_of(ends_at), &version_, version};
+LeaseSubject HostKey::subject() const {
+  LeaseSubject subject;
+  subject.policy = name_.text();
+  subject.identifier = identifier_.text();
+  subject.packed = packed_.text();
+  subject.limits = limits_;
+  return subject;
 }
 
 HostLeases::HostLeases(Mapping& mapping, const table::Holders& processes)
     : head_(head_of(mapping)), processes_(processes) {
-  if (head_.time_namespace == time_namespace()) return;
-  throw StoreConfigError(
-      "the shared memory of the leases is of a time namespace in which this process is not: give each of "
-      "them a lease_in of its own");
+  if (head_.time_namespace != time_namespace()) {
+    throw StoreConfigError(
+        "the shared memory of the leases is of a time namespace in which this process is not: give each of "
+        "them a lease_in of its own");
+  }
+  for (auto& place : places_of(processes_.own())) place.store(0);
+}
+
+HostLeases::Places& HostLeases::places_of(std::size_t holder) const {
+  return head_.places[holder % shared_memory::kMostProcesses];
+}
+
+void HostLeases::enter(std::string_view place) {
+  const std::uint64_t own = place_of(place);
+  for (auto& each : places_of(processes_.own())) {
+    std::uint64_t known = 0;
+    if (each.load(std::memory_order_relaxed) == own || each.compare_exchange_strong(known, own)) return;
+  }
+}
+
+bool HostLeases::leases_from(std::string_view place, std::size_t slot) const {
+  const Places& places = places_of(slot);
+  const std::uint64_t own = place_of(place);
+  return std::ranges::any_of(places, [own](const auto& each) { return each == own; }) ||
+         std::ranges::none_of(places, [](const auto& each) { return each == 0; });
 }
 
 // Whoever has died leaves it to the next one, who finds what was half written by its version.
-HostLeases::Hold::Hold(Bucket& bucket, const table::Holders& processes) : bucket_(bucket), is_held_(false) {
-  for (int i = 0; i < kMomentsToSpin && !is_held_; ++i) {
-    std::uint32_t holder = 0;
-    is_held_ = bucket_.holder.compare_exchange_strong(holder, processes.own(), std::memory_order_acq_rel);
-    if (!is_held_) platform::pause_briefly();
+HostLeases::Hold::Hold(Bucket& bucket, const table::Holders& processes, int times)
+    : bucket_(bucket), is_held_(false) {
+  const auto take = [&](std::uint32_t holder) {
+    return bucket_.holder.compare_exchange_strong(holder, processes.own(), std::memory_order_acq_rel);
+  };
+  for (int i = 0; i < kMomentsToSpin + times && !is_held_; ++i) {
+    is_held_ = take(0);
+    if (is_held_) return;
+    i < kMomentsToSpin ? platform::pause_briefly() : std::this_thread::yield();
   }
-  if (is_held_) return;
-  std::uint32_t holder = bucket_.holder.load(std::memory_order_acquire);
-  if (holder != 0 && !processes.has_ended(holder)) return;
-  is_held_ = bucket_.holder.compare_exchange_strong(holder, processes.own(), std::memory_order_acq_rel);
+  const std::uint32_t holder = bucket_.holder.load(std::memory_order_acquire);
+  is_held_ = (holder == 0 || processes.has_ended(holder)) && take(holder);
 }
 
 HostLeases::Hold::~Hold() {
@@ -188,8 +241,11 @@ HostLeases::Hold::~Hold() {
 
 HostName HostLeases::name_of(std::string_view place, std::string_view policy, std::string_view identifier,
                              std::uint64_t limits) const {
-  return {head_.hash(1, joined(place, policy, identifier)), policy_of(place, policy), limits};
+  return {head_.hash(1, joined(place, policy, identifier)), place_of(place), policy_of(place, policy),
+          limits};
 }
+
+std::uint64_t HostLeases::place_of(std::string_view place) const { return head_.hash(3, place).low | 1; }
 
 std::uint64_t HostLeases::policy_of(std::string_view place, std::string_view policy) const {
   return head_.hash(2, joined(place, policy, {})).low;
@@ -200,13 +256,12 @@ HostKey* HostLeases::find(Bucket& bucket, const HostName& name) {
   return found == bucket.keys.end() ? nullptr : &*found;
 }
 
-HostKey* HostLeases::make(Bucket& bucket, const HostName& name, Duration now) {
+HostKey* HostLeases::room_for(Bucket& bucket, const HostName& name, Duration now) {
   if (HostKey* const known = find(bucket, name)) return known;
-  const auto is_there_room = [now](const HostKey& key) { return key.is_free() || key.is_old(now); };
-  const auto free = std::ranges::find_if(bucket.keys, is_there_room);
-  if (free == bucket.keys.end()) return nullptr;
-  free->become(name);
-  return &*free;
+  auto found = std::ranges::find_if(bucket.keys, &HostKey::is_free);
+  if (found == bucket.keys.end())
+    found = std::ranges::find_if(bucket.keys, [now](const HostKey& key) { return key.is_old(now); });
+  return found == bucket.keys.end() ? nullptr : &*found;
 }
 
 }  // namespace overlimit::redis

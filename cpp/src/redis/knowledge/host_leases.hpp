@@ -1,9 +1,11 @@
 // Leases that the processes of a host spend as one, in a file that they share (docs/semantics.md: leases).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,8 +21,38 @@ namespace overlimit::redis {
 /// What tells a key under some limits from all others of the file.
 struct HostName {
   table::KeyHash key;
-  std::uint64_t policy;  ///< a hash of its place and name
+  std::uint64_t place;   ///< a hash of where the server is
+  std::uint64_t policy;  ///< of that and the policy's name
   std::uint64_t limits;
+};
+
+/// Text of a limited length.
+template <std::size_t kMost>
+class HostText {
+ public:
+  static constexpr std::size_t kMostBytes = kMost;
+
+  HostText& operator=(std::string_view text) {
+    size_ = text.size();
+    for (std::size_t i = 0; i * 8 < text.size(); ++i) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, text.data() + i * 8, std::min<std::size_t>(8, text.size() - i * 8));
+      words_[i] = word;
+    }
+    return *this;
+  }
+  [[nodiscard]] std::string text() const {
+    std::string text(std::min<std::uint64_t>(size_, kMost), '\0');
+    for (std::size_t i = 0; i * 8 < text.size(); ++i) {
+      const std::uint64_t word = words_[i];
+      std::memcpy(text.data() + i * 8, &word, std::min<std::size_t>(8, text.size() - i * 8));
+    }
+    return text;
+  }
+
+ private:
+  Shared<std::uint64_t> size_;
+  std::array<Shared<std::uint64_t>, (kMost + 7) / 8> words_;
 };
 
 /// A key in the file. Zeros are a free one. It is changed by whoever holds its bucket, but for its units; a
@@ -29,6 +61,9 @@ class HostKey {
  public:
   static constexpr std::size_t kMostLimits = 4;
 
+  /// Whether there is room for what is known of such a lease.
+  [[nodiscard]] static bool has_room_for(const Charge& charge);
+
   [[nodiscard]] bool is_free() const { return is_used_ == 0; }
   [[nodiscard]] bool is_of(const HostName& name) const { return is_of_key(name) && limits_ == name.limits; }
   /// Whatever its limits.
@@ -36,25 +71,24 @@ class HostKey {
     return !is_free() && low_ == name.key.low && high_ == name.key.high;
   }
   [[nodiscard]] bool is_of_policy(std::uint64_t policy) const { return !is_free() && policy_ == policy; }
+  [[nodiscard]] bool is_of_place(std::uint64_t place) const { return !is_free() && place_ == place; }
   /// Whether nobody asks for it any more.
   [[nodiscard]] bool is_old(Duration now) const {
-    return now > demand.rare_from && now > demand.refilled_by && now >= ends_at_;
+    return now > demand.rare_from && now > demand.refilled_by && has_ended(now);
   }
+  [[nodiscard]] bool has_ended(Duration now) const { return now >= ends_at_; }
+  [[nodiscard]] bool has_units() const { return (word_.load() & SharedUnits::kMask) > 0; }
 
-  /// Its lease as that of this charge, which is of its key and limits; nullptr if it has none, or another
-  /// process is writing it.
-  [[nodiscard]] std::shared_ptr<Lease> lease_of(const Charge& charge);
+  /// Its lease; nullptr if it has none, or another process is writing it.
+  [[nodiscard]] std::shared_ptr<Lease> lease();
 
   // By whoever holds its bucket.
   void become(const HostName& name);
-  /// Puts a lease in the place of the one before, and returns it as all see it. Units of that which are left
-  /// are lost.
-  std::shared_ptr<Lease> put(const Charge& charge, const LeaseTerms& terms);
-  /// Has nobody spend of its lease any more. Who has put it may still give back what is left.
-  void drop_lease();
-  /// Takes all that is left of its lease.
-  [[nodiscard]] Cost take_rest();
-  void free();
+  /// Puts a lease in the place of the one before, of which it returns what is left.
+  LeaseReturn put(const LeaseSubject& subject, const LeaseTerms& terms);
+  /// Ends its lease, and returns what is left of it.
+  LeaseReturn take_lease();
+  void free() { is_used_ = 0; }
 
   Demand demand;
   /// Who asks for units: whatever an earlier one is granted comes too late.
@@ -68,42 +102,50 @@ class HostKey {
     std::array<Shared<std::int64_t>, 3> after;
   };
 
-  void begin_writing();
-  void end_writing();
-  void write(const LeaseTerms& terms);
-  [[nodiscard]] LeaseTerms read(std::size_t limits) const;
-  [[nodiscard]] SharedUnits units(std::uint64_t version, Duration ends_at);
+  void write(const LeaseSubject& subject, const LeaseTerms& terms, std::uint64_t tag);
+  [[nodiscard]] LeaseTerms terms() const;
+  [[nodiscard]] LeaseSubject subject() const;
+  [[nodiscard]] std::uint64_t next_tag(Duration ends_at) const;
 
   std::atomic<std::uint64_t> version_;  // odd while somebody writes
   Shared<std::uint64_t> is_used_;
   Shared<std::uint64_t> low_;
   Shared<std::uint64_t> high_;
+  Shared<std::uint64_t> place_;
   Shared<std::uint64_t> policy_;
   Shared<std::uint64_t> limits_;
-  // When the lease ends, in the upper half, and the units that are left; changed by compare-and-swap alone.
+  // When the lease ends, which one it is, and the units that are left; changed in one step.
   std::atomic<std::uint64_t> word_;
+  Shared<std::uint64_t> tag_;    // of the lease that follows; 0: none
+  Shared<std::uint64_t> check_;  // a hash of what follows
   Shared<Duration> ends_at_;
-  Shared<Cost> granted_;  // 0: there is no lease
+  Shared<Cost> granted_;
   Shared<Instant> shown_;
   Shared<Duration> asked_at_;
   Shared<Duration> answered_at_;
   Shared<std::uint64_t> rows_count_;
   std::array<Row, kMostLimits> rows_;
+  HostText<64> name_;
+  HostText<256> identifier_;
+  HostText<320> packed_;
 };
 
 /// The view of one process. Thread-safe.
 class HostLeases final : public shared_memory::View {
  public:
   static const shared_memory::FileKind kFiles;
-  static constexpr std::size_t kBuckets = 1024;
+  static constexpr std::size_t kBuckets = 512;
   static constexpr std::size_t kBucketSize = 8;
 
   struct Bucket {
     std::atomic<std::uint32_t> holder;  ///< the process that changes its keys; 0: none
     std::array<HostKey, kBucketSize> keys;
   };
+  /// From which servers a process leases; if all are used, from any.
+  using Places = std::array<std::atomic<std::uint64_t>, 4>;
   struct Head {
     shared_memory::FileHead file;
+    std::array<Places, shared_memory::kMostProcesses> places;  ///< by their slots
     table::KeyedHash hash;
     std::uint64_t time_namespace;  ///< in which its boot times are
     std::atomic<std::uint64_t> turns;
@@ -113,10 +155,11 @@ class HostLeases final : public shared_memory::View {
   /// Throws StoreConfigError if this process does not count the same time as the others.
   HostLeases(shared_memory::Mapping& mapping, const table::Holders& processes);
 
-  /// The right to change the keys of a bucket. False: a process that has it lives.
+  /// The right to change the keys of a bucket. False: a process that has it lives, and did not let go of it
+  /// after so many times that others could run.
   class Hold : ::overlimit::NonCopyable {
    public:
-    Hold(Bucket& bucket, const table::Holders& processes);
+    Hold(Bucket& bucket, const table::Holders& processes, int times = 0);
     ~Hold();
     explicit operator bool() const { return is_held_; }
 
@@ -125,10 +168,16 @@ class HostLeases final : public shared_memory::View {
     bool is_held_;
   };
 
+  /// Notes that this process leases from a server.
+  void enter(std::string_view place);
+  /// Whether the process of a slot does, too.
+  [[nodiscard]] bool leases_from(std::string_view place, std::size_t slot) const;
+
   /// `place`: where the server is.
   [[nodiscard]] HostName name_of(std::string_view place, std::string_view policy, std::string_view identifier,
                                  std::uint64_t limits) const;
   [[nodiscard]] std::uint64_t policy_of(std::string_view place, std::string_view policy) const;
+  [[nodiscard]] std::uint64_t place_of(std::string_view place) const;
   [[nodiscard]] Bucket& bucket_of(const HostName& name) const {
     return head_.buckets[name.key.low % kBuckets];
   }
@@ -136,13 +185,14 @@ class HostLeases final : public shared_memory::View {
   [[nodiscard]] const table::Holders& processes() const { return processes_; }
   /// nullptr if there is none.
   [[nodiscard]] static HostKey* find(Bucket& bucket, const HostName& name);
-  /// The key, or a new one in the place of one that is free or old; nullptr if there is no room. By whoever
-  /// holds the bucket.
-  [[nodiscard]] static HostKey* make(Bucket& bucket, const HostName& name, Duration now);
+  /// The key, or one that may become it: it is free, or else old; nullptr if there is none.
+  [[nodiscard]] static HostKey* room_for(Bucket& bucket, const HostName& name, Duration now);
   /// A number that nobody had before.
   [[nodiscard]] std::uint64_t next_turn() const { return head_.turns.fetch_add(1) + 1; }
 
  private:
+  [[nodiscard]] Places& places_of(std::size_t holder) const;
+
   Head& head_;
   const table::Holders& processes_;
 };

@@ -4,39 +4,20 @@
 
 namespace overlimit::redis {
 
-Lease::Lease(const Charge& charge, LeaseTerms terms)
-    : policy_(*charge.policy),
-      identifier_(charge.identifier),
+Lease::Lease(LeaseSubject subject, LeaseTerms terms, std::optional<SharedUnits> units)
+    : subject_(std::move(subject)),
       terms_(std::move(terms)),
       own_word_(std::uint64_t(terms_.granted)),
-      word_(&own_word_),
-      mask_(~std::uint64_t{0}),
-      tag_(0),
-      version_(nullptr),
-      known_(0) {}
+      word_(units ? units->word : &own_word_),
+      mask_(units ? SharedUnits::kMask : ~std::uint64_t{0}),
+      tag_(units ? units->tag : 0) {}
 
-Lease::Lease(const Charge& charge, LeaseTerms terms, const SharedUnits& units)
-    : policy_(*charge.policy),
-      identifier_(charge.identifier),
-      terms_(std::move(terms)),
-      own_word_(0),
-      word_(units.word),
-      mask_(SharedUnits::kMask),
-      tag_(units.tag),
-      version_(units.version),
-      known_(units.known) {}
-
-// What was taken of one that replaced it meanwhile goes back: its receipts are others.
 bool Lease::take(Cost units, Cost& left) {
   std::uint64_t word = word_->load(std::memory_order_acquire);
   while (is_own(word) && units_in(word) >= units) {
     if (!word_->compare_exchange_weak(word, word - std::uint64_t(units), std::memory_order_acq_rel)) continue;
-    if (is_current()) {
-      left = units_in(word) - units;
-      return true;
-    }
-    put_back(units);
-    return false;
+    left = units_in(word) - units;
+    return true;
   }
   left = is_own(word) ? units_in(word) : 0;
   return false;
@@ -44,7 +25,7 @@ bool Lease::take(Cost units, Cost& left) {
 
 bool Lease::put_back(Cost units) {
   std::uint64_t word = word_->load(std::memory_order_acquire);
-  while (is_own(word)) {
+  while (is_own(word) && std::uint64_t(units) <= mask_ - (word & mask_)) {
     if (word_->compare_exchange_weak(word, word + std::uint64_t(units), std::memory_order_acq_rel))
       return true;
   }

@@ -5,10 +5,11 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <functional>
+#include <optional>
 #include <string>
 
 #include "overlimit/forks.hpp"
+#include "overlimit/redis_location.hpp"
 #include "overlimit/redis_store.hpp"
 #include "redis/knowledge/host_leases.hpp"
 
@@ -25,7 +26,7 @@ class LeaseFile : NonCopyable {
   ~LeaseFile();
 
   /// Has leases be those of a file, if none was named before. False: another one was.
-  bool name(const RedisStore::LeaseIn& file, std::string place);
+  bool name(const RedisStore::LeaseIn& file, const Location& location, std::string place);
   /// Opens what was named, or creates it, unless it is open. Warns, once, if it cannot be had: then leases
   /// are of this process.
   void open() {
@@ -37,7 +38,7 @@ class LeaseFile : NonCopyable {
   [[nodiscard]] HostLeases* leases();
   [[nodiscard]] const std::string& place() const { return place_; }
   /// Has this process no longer count as one that leases, until it asks for a lease again. Returns whether
-  /// there is no other.
+  /// no other leases from the same place.
   bool leave();
 
  private:
@@ -45,12 +46,14 @@ class LeaseFile : NonCopyable {
 
   void open_it();
   void warn(const StoreConfigError& error);
+  void enter(shared_memory::Attachment& attachment);
   void keep(shared_memory::Attachment& opened);
 
   std::atomic<State> state_{State::none};
   std::atomic<shared_memory::Attachment*> attachment_{nullptr};
   ForkSafeMutex naming_;  // guards what follows, which does not change once it is named
   RedisStore::LeaseIn file_;
+  std::optional<Location> location_;
   std::string place_;
 };
 

@@ -8,6 +8,8 @@ namespace {
 
 /// How often keys that are no longer asked for are looked for.
 constexpr Duration kPauseBetweenLooks{100'000};
+/// How often others may run before what a command was granted goes back, as somebody keeps the bucket.
+constexpr int kTimesToWait = 50;
 
 }  // namespace
 
@@ -19,12 +21,17 @@ struct Leases::Held : NonCopyable {
     if (own.shared->is_of(*own.name)) share();
     leases.look_up(own, charge);
   }
-  /// The same, and the key is made in the file, as far as there is room.
+  /// The same, and the key is made in the file, as far as there is room. Others are waited for a little.
   Held(Leases& leases, Key& own, const Charge& charge, Duration now) : key(own), demand(&own.demand) {
     (void)leases.shared_of(own, charge);
     HostLeases* const host = leases.host_of(charge);
-    if (host == nullptr || !hold(*host)) return;
-    own.shared = HostLeases::make(host->bucket_of(*own.name), *own.name, now);
+    if (host == nullptr || !hold(*host, kTimesToWait)) return;
+    own.shared = HostLeases::room_for(host->bucket_of(*own.name), *own.name, now);
+    if (own.shared != nullptr && !own.shared->is_of(*own.name)) {
+      const bool is_ours = own.shared->is_of_place(own.name->place);
+      if (LeaseReturn left = own.shared->take_lease(); is_ours) leases.keep_return(std::move(left));
+      own.shared->become(*own.name);
+    }
     if (own.shared != nullptr) share();
     leases.look_up(own, charge);
   }
@@ -36,8 +43,8 @@ struct Leases::Held : NonCopyable {
   HostKey* shared = nullptr;
 
  private:
-  bool hold(HostLeases& host) {
-    bucket_hold.emplace(host.bucket_of(*key.name), host.processes());
+  bool hold(HostLeases& host, int times = 0) {
+    bucket_hold.emplace(host.bucket_of(*key.name), host.processes(), times);
     return bool(*bucket_hold);
   }
   void share() {
@@ -52,9 +59,10 @@ std::shared_ptr<Leases> Leases::of(const Location& location, const RedisStore::K
   return of_place<Leases>(location, keys);
 }
 
-// Of a policy with more limits than there is room for, leases are of this process.
+// What there is no room for is leased by this process alone.
 HostLeases* Leases::host_of(const Charge& charge) {
-  return charge.policy->size() > HostKey::kMostLimits ? nullptr : file_.leases();
+  HostLeases* const host = file_.leases();
+  return host != nullptr && HostKey::has_room_for(charge) ? host : nullptr;
 }
 
 // The key of a charge, if anything is known of it: others of the host may know something.
@@ -90,7 +98,7 @@ void Leases::look_up(Key& key, const Charge& charge) {
   HostKey* const shared = shared_of(key, charge);
   if (key.lease && !key.lease->is_shared()) return;
   if (key.lease && key.lease->is_current() && key.lease->is_of(*charge.policy)) return;
-  key.lease = shared == nullptr ? nullptr : shared->lease_of(charge);
+  key.lease = shared == nullptr ? nullptr : shared->lease();
 }
 
 Demand& Leases::demand_of(Key& key, const Charge& charge) {
@@ -138,7 +146,11 @@ Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Du
   if (asking.extra == 0) return asking;
   demand.refilled_by = now + patience;
   if (demand.takes_turns(charge)) demand.next_turn = now + life;
-  if (held.shared != nullptr) held.shared->turn = asking.turn = file_.leases()->next_turn();
+  if (held.shared != nullptr) {
+    HostLeases& host = *file_.leases();
+    held.shared->turn = asking.turn = host.next_turn();
+    sweep(host, now);
+  }
   return asking;
 }
 
@@ -149,7 +161,8 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
   const std::lock_guard lock(mutex_);
   const bool is_void = asking.endings != endings_.load() || changes_.load() > 0;
   const auto refuse = [&] {
-    if (terms) give_back_now(std::make_shared<Lease>(charge, *std::exchange(terms, std::nullopt)));
+    if (!terms) return;
+    give_back_now(std::make_shared<Lease>(LeaseSubject(charge), *std::exchange(terms, std::nullopt)));
   };
   if (is_void) refuse();
   Key* const key = key_for(charge, asked_at);
@@ -169,9 +182,13 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
   demand.next_turn = rare_from;
   if (key->lease) end(held);
   if (!terms) return;
-  key->lease = held.shared != nullptr ? held.shared->put(charge, *terms)
-                                      : std::make_shared<Lease>(charge, *std::move(terms));
-  give_back_later(key->lease, key->lease->ends_at());
+  if (held.shared != nullptr) {
+    keep_return(held.shared->put(LeaseSubject(charge), *terms));
+    key->lease = held.shared->lease();
+  } else {
+    key->lease = std::make_shared<Lease>(LeaseSubject(charge), *std::move(terms));
+  }
+  if (key->lease) give_back_later(key->lease, key->lease->ends_at());
 }
 
 void Leases::make_way(const Charge& charge) {
@@ -186,7 +203,8 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
   if (!gives_back) {
-    let_lapse([&](const Charge& charge) { return name_of(charge) == Name{policy, identifier}; });
+    let_lapse(
+        [&](const LeaseSubject& each) { return each.policy == policy && each.identifier == identifier; });
   }
   if (const HostLeases* const host = file_.leases()) {
     const HostName name = host->name_of(file_.place(), policy, identifier, 0);
@@ -202,7 +220,7 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
 void Leases::end_all(std::string_view policy, bool gives_back) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
-  if (!gives_back) let_lapse([&](const Charge& charge) { return charge.policy->name() == policy; });
+  if (!gives_back) let_lapse([&](const LeaseSubject& each) { return each.policy == policy; });
   if (const HostLeases* const host = file_.leases()) {
     const std::uint64_t hash = host->policy_of(file_.place(), policy);
     for (HostLeases::Bucket& bucket : host->buckets()) {
@@ -223,45 +241,65 @@ void Leases::end_all(std::string_view policy, bool gives_back) {
 void Leases::end_all() {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
-  const bool is_alone = file_.leave();
   for (auto& [name, key] : keys_) {
-    if (key.lease && (!key.lease->is_shared() || is_alone)) end(key);
-  }
-  for (auto& [at, lease] : to_give_back_) {
-    if (lease->is_shared() && lease->is_current() && !is_alone) continue;
-    at = Duration{};
-    next_end_.store(0);
+    if (key.lease && !key.lease->is_shared()) give_back_now(std::move(key.lease));
   }
   keys_.clear();
+  if (file_.leave()) take_all_of_host();
 }
 
-// As the last one that leases from the file.
-void Leases::end(Key& key) {
-  HostLeases* const host = key.lease->is_shared() ? file_.leases() : nullptr;
-  if (host != nullptr) {
-    const HostLeases::Hold hold(host->bucket_of(*key.name), host->processes());
-    if (hold && key.lease->is_current()) key.shared->drop_lease();
+// As the last one that leases there.
+void Leases::take_all_of_host() {
+  HostLeases* const host = file_.leases();
+  if (host == nullptr) return;
+  const std::uint64_t place = host->place_of(file_.place());
+  for (HostLeases::Bucket& bucket : host->buckets()) {
+    const auto is_leased = [&](const HostKey& key) { return key.is_of_place(place) && key.has_units(); };
+    if (std::ranges::none_of(bucket.keys, is_leased)) continue;
+    const HostLeases::Hold hold(bucket, host->processes(), kTimesToWait);
+    if (!hold) continue;
+    for (HostKey& key : bucket.keys) {
+      if (is_leased(key)) keep_return(key.take_lease());
+    }
   }
-  give_back_now(std::move(key.lease));
+}
+
+// Leases that have ended, of whoever has died or does nothing more: some each time that a lease is asked for.
+void Leases::sweep(HostLeases& host, Duration now) {
+  HostLeases::Bucket& bucket = host.buckets()[swept_++ % HostLeases::kBuckets];
+  const std::uint64_t place = host.place_of(file_.place());
+  const auto is_left = [&](const HostKey& key) {
+    return key.is_of_place(place) && key.has_units() && key.has_ended(now);
+  };
+  if (std::ranges::none_of(bucket.keys, is_left)) return;
+  const HostLeases::Hold hold(bucket, host.processes());
+  if (!hold) return;
+  for (HostKey& key : bucket.keys) {
+    if (is_left(key)) keep_return(key.take_lease());
+  }
 }
 
 // It is found no more; whoever has found it already may still spend of it, as of one that has just ended.
 void Leases::end(Held& held) {
   Key& key = held.key;
   held.demand->asked = sum(held.demand->asked, key.lease->spent());
-  if (held.shared != nullptr && key.lease->is_shared()) held.shared->drop_lease();
+  if (held.shared != nullptr && key.lease->is_shared()) keep_return(held.shared->take_lease());
   give_back_now(std::move(key.lease));
 }
 
-// Of leases that other processes have put, those give back what is left when they would have ended; a reset
-// leaves them nothing. Whoever is stopped in the middle of a change keeps only that from happening at once.
+// Whoever is stopped in the middle of a change keeps only the keys from being free.
 void Leases::end_shared(HostLeases::Bucket& bucket, const auto& is_meant, std::string_view policy,
                         bool gives_back) {
   if (std::ranges::none_of(bucket.keys, is_meant)) return;
-  const HostLeases::Hold hold(bucket, file_.leases()->processes());
+  const HostLeases::Hold hold(bucket, file_.leases()->processes(), kTimesToWait);
   for (HostKey& key : bucket.keys) {
     if (!is_meant(key)) continue;
-    if (!gives_back) counts_[std::string(policy)].lapsed += std::uint64_t(key.take_rest());
+    Return taken = key.take_lease();
+    if (gives_back) {
+      keep_return(std::move(taken));
+    } else {
+      counts_[std::string(policy)].lapsed += std::uint64_t(taken.units);
+    }
     if (hold) key.free();
   }
 }
@@ -269,15 +307,15 @@ void Leases::end_shared(HostLeases::Bucket& bucket, const auto& is_meant, std::s
 // Those that have ended before, too: somebody may have found one while it lived.
 void Leases::let_lapse(const auto& is_lost) {
   std::erase_if(to_give_back_, [&](const auto& each) {
-    const Charge charge = each.second->charge_of(0);
-    if (!is_lost(charge)) return false;
-    counts_[charge.policy->name()].lapsed += std::uint64_t(each.second->take_rest());
+    const LeaseSubject& subject = each.second->subject();
+    if (!is_lost(subject)) return false;
+    counts_[subject.policy].lapsed += std::uint64_t(each.second->take_rest());
     return true;
   });
   std::erase_if(taken_, [&](const Return& each) {
-    const Charge charge = each.lease->charge_of(0);
-    if (!is_lost(charge)) return false;
-    counts_[charge.policy->name()].lapsed += std::uint64_t(each.units);
+    const LeaseSubject& subject = each.lease->subject();
+    if (!is_lost(subject)) return false;
+    counts_[subject.policy].lapsed += std::uint64_t(each.units);
     return true;
   });
 }
@@ -292,15 +330,21 @@ void Leases::give_back_later(std::shared_ptr<Lease> lease, Duration at) {
   next_end_.store(std::min(next_end_.load(), at.micros()));
 }
 
-// What others spend, too, is taken before another lease has its place.
+// Of what others spend, too, whoever takes it from the file gives back the rest.
 void Leases::give_back_now(std::shared_ptr<Lease> lease) {
-  if (lease->is_shared()) {
-    const Cost rest = lease->take_rest();
-    if (rest > 0) taken_.push_back({std::move(lease), rest});
-    next_end_.store(rest > 0 ? 0 : next_end_.load());
-  } else {
-    give_back_later(std::move(lease), {});
-  }
+  if (!lease->is_shared()) give_back_later(std::move(lease), {});
+}
+
+void Leases::give_back(Return units) {
+  const std::lock_guard lock(mutex_);
+  keep_return(std::move(units));
+}
+
+// What is left of a lease of which a process that died has told nothing is lost.
+void Leases::keep_return(Return taken) {
+  if (taken.lease == nullptr || taken.units == 0) return;
+  taken_.push_back(std::move(taken));
+  next_end_.store(0);
 }
 
 std::vector<Leases::Return> Leases::take_ended(Duration now) {
@@ -320,9 +364,9 @@ std::vector<Leases::Return> Leases::take_ended(Duration now) {
   return ended;
 }
 
-void Leases::note_given_back(const Charge& charge, Cost units, bool has_arrived) {
+void Leases::note_given_back(const std::string& policy, Cost units, bool has_arrived) {
   const std::lock_guard lock(mutex_);
-  Counts& counts = counts_[charge.policy->name()];
+  Counts& counts = counts_[policy];
   (has_arrived ? counts.returned : counts.lapsed) += std::uint64_t(units);
 }
 
@@ -331,7 +375,7 @@ Leases::Counts Leases::counts(const PolicyIdentity& policy) {
   Counts counts;
   if (const auto known = counts_.find(policy.name()); known != counts_.end()) counts = known->second;
   const auto hold = [&](const Lease& lease, Cost units) {
-    if (lease.charge_of(0).policy->name() == policy.name()) counts.held += std::uint64_t(units);
+    if (lease.subject().policy == policy.name()) counts.held += std::uint64_t(units);
   };
   for (const auto& [at, lease] : to_give_back_) hold(*lease, lease->left());
   for (const auto& [lease, units] : taken_) hold(*lease, units);

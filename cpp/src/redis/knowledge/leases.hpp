@@ -28,11 +28,7 @@ class Leases : NonCopyable {
  public:
   static constexpr std::size_t kMostKeys = 4096;
 
-  /// Units that are to be given back.
-  struct Return {
-    std::shared_ptr<Lease> lease;
-    Cost units;
-  };
+  using Return = LeaseReturn;
   /// What a command asks for besides its own units.
   struct Asking {
     Cost extra = 0;             ///< 0: nothing
@@ -87,8 +83,10 @@ class Leases : NonCopyable {
   }
   /// Takes what is left of all that have ended.
   [[nodiscard]] std::vector<Return> take_ended(Duration now);
-  /// Counts units that were given back, or were lost on the way.
-  void note_given_back(const Charge& charge, Cost units, bool has_arrived);
+  /// Counts units of a policy that were given back, or were lost on the way.
+  void note_given_back(const std::string& policy, Cost units, bool has_arrived);
+  /// Has units of a lease given back that it does not take any more.
+  void give_back(Return units);
   [[nodiscard]] Counts counts(const PolicyIdentity& policy);
 
  private:
@@ -133,6 +131,9 @@ class Leases : NonCopyable {
   void end(Held& held);
   void end(Key& key);
   void end_shared(HostLeases::Bucket& bucket, const auto& is_meant, std::string_view policy, bool gives_back);
+  void take_all_of_host();
+  void sweep(HostLeases& host, Duration now);
+  void keep_return(Return taken);
   void let_lapse(const auto& is_lost);
   void forget_old(Duration now);
   void give_back_later(std::shared_ptr<Lease> lease, Duration at);
@@ -149,6 +150,7 @@ class Leases : NonCopyable {
   std::vector<Return> taken_;                                              // to be given back
   std::unordered_map<std::string, Counts> counts_;                         // by policy
   Duration looked_at_{};
+  std::size_t swept_ = 0;  // buckets of the file
 };
 
 }  // namespace overlimit::redis

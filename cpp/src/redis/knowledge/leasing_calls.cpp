@@ -46,7 +46,7 @@ std::vector<LeasedRow> rows_of_lease(const Charge& charge, Instant shown, const 
 
 void name_file(Leases& leases, const RedisStore::LeaseIn& file, const Location& location,
                const RedisStore::Keys& keys) {
-  if (leases.file().name(file, text_of(place_name(location, keys))) || !file.warn) return;
+  if (leases.file().name(file, location, text_of(place_name(location, keys))) || !file.warn) return;
   file.warn("lease_in='shm://" + file.name_or_path +
             "' is ignored: another store of this process has named another file for the same keys");
 }
@@ -109,7 +109,10 @@ bool LeasingCalls::may_cut(const Call& call) const {
 
 std::shared_ptr<Lease> LeasingCalls::usable(const Charge& charge) {
   std::shared_ptr<Lease> lease = (**leases_).find(charge);
-  return lease != nullptr && lease->covers(charge) && !lease->has_ended(boot_time()) ? lease : nullptr;
+  const Duration now = boot_time();
+  return lease != nullptr && lease->covers(charge) && is_recent(*lease, now) && !lease->has_ended(now)
+             ? lease
+             : nullptr;
 }
 
 bool LeasingCalls::is_hot(const Charge& charge) {
@@ -126,8 +129,8 @@ bool LeasingCalls::spend(const Call& call, const Rows& rows, Instant& time, Basi
   Cost left = lease->left() - charge.cost;
   if (call.mode == Mode::peek ? left < 0 : !lease->take(charge.cost, left)) return false;
   const Duration now = boot_time();
-  if (lease->has_ended(now)) {
-    if (call.mode == Mode::consume) lease->put_back(charge.cost);
+  if (lease->has_ended(now) || !is_recent(*lease, now)) {
+    if (call.mode == Mode::consume) put_back(lease, charge.cost);
     return false;
   }
   time = lease->time(now);
@@ -173,6 +176,11 @@ bool LeasingCalls::put_back(const Call& call, std::span<const Receipt> receipts)
   return lease->put_back(charge.cost);
 }
 
+// To be spent by somebody else, or else given back.
+void LeasingCalls::put_back(const std::shared_ptr<Lease>& lease, Cost units) {
+  if (!lease->put_back(units)) (**leases_).give_back({lease, units});
+}
+
 // What cannot be leased ends the leases of its keys, which go back before it: what it is told, and what later
 // decisions tell, is right then. A peek only ends those that are too small for it.
 void LeasingCalls::make_way(const Call& call) {
@@ -209,7 +217,7 @@ LeaseRequest::LeaseRequest(LeasingCalls& leasing, const Call& call) {
 // A lease that would have ended by now is given back with the next command. A command for several identifiers
 // asks for none, but tells how often each comes.
 void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost> granted, const Rows& rows) {
-  if (known_ != nullptr && !granted) note_charged(call, shown, rows);
+  if (known_ != nullptr && !granted) note_told(call, shown, rows);
   if (leases_ == nullptr) return;
   std::optional<LeaseTerms> terms;
   if (granted) {
@@ -231,28 +239,29 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
   }
 }
 
-// What this process charges to a key without its lease, such as another store that does not lease.
-void LeaseRequest::note_charged(const Call& call, Instant time, const Rows& rows) const {
+// When this process was told of a key, and what it has charged to that without its lease, such as another
+// store that does not lease.
+void LeaseRequest::note_told(const Call& call, Instant time, const Rows& rows) const {
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
     const bool is_charged = rows.receipt[row].created_at != Instant{};
     row += charge.policy->size();
-    if (!is_charged) continue;
-    if (const std::shared_ptr<Lease> lease = known_->find(charge)) {
-      lease->note_charged(charge.cost);
-      lease->note_time(time);
-    }
+    const std::shared_ptr<Lease> lease = known_->find(charge);
+    if (lease == nullptr) continue;
+    lease->note_time(time);
+    if (is_charged) lease->note_charged(charge.cost);
   }
 }
 
 void LeaseRequest::lost(const Call& call) const {
-  if (asking_.extra > 0) leases_->note_given_back(call.charges.front(), asking_.extra, false);
+  if (asking_.extra > 0) leases_->note_given_back(call.charges.front().policy->name(), asking_.extra, false);
 }
 
 EndingLeases::EndingLeases(LeasingCalls& leasing, std::string_view policy,
                            std::vector<std::string_view> identifiers, Then then)
     : leases_(leasing.wanted()), policy_(policy), identifiers_(std::move(identifiers)), then_(then) {
   if (leases_ == nullptr) return;
+  leases_->file().open();
   leases_->begin_change();
   end();
 }

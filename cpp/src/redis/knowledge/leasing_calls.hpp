@@ -59,9 +59,16 @@ class LeasingCalls {
   void show_held(const Call& call, const Rows& rows);
   /// Gives what a leased decision has spent back to its lease, if that lives.
   bool put_back(const Call& call, std::span<const Receipt> receipts);
+  /// Puts back what was taken of a lease and is not spent.
+  void put_back(const std::shared_ptr<Lease>& lease, Cost units);
 
  private:
   friend class LeaseRequest;
+  /// Whether a lease is no older than this store leases for: another one may lease for longer.
+  [[nodiscard]] bool is_recent(const Lease& lease, Duration now) const {
+    return now - lease.terms().told.asked_at < longest_;
+  }
+
   [[nodiscard]] bool may_lease(const Call& call) const;
   void make_way(const Call& call);
 
@@ -84,7 +91,7 @@ class LeaseRequest {
   void answered(const Call& call, Instant shown, std::optional<Cost> granted, const Rows& rows);
 
  private:
-  void note_charged(const Call& call, Instant time, const Rows& rows) const;
+  void note_told(const Call& call, Instant time, const Rows& rows) const;
 
   Leases* known_ = nullptr;   // nullptr: nobody in this process leases
   Leases* leases_ = nullptr;  // nullptr: nothing can be leased for this call
