@@ -114,12 +114,13 @@ std::shared_ptr<Lease> Leases::find(const Charge& charge) {
   return key->lease;
 }
 
-Duration Leases::next_turn(const Charge& charge) {
+Duration Leases::next_turn(const Charge& charge, Duration longest) {
   const std::lock_guard lock(mutex_);
   Key* const key = find_key(charge);
   if (key == nullptr) return {};
   const Demand& demand = demand_of(*key, charge);
-  return demand.takes_turns(charge) ? Duration(demand.next_turn) : Duration{};
+  if (!demand.takes_turns(charge)) return {};
+  return min(Duration(demand.next_turn), Duration(demand.asked_at) + longest);
 }
 
 bool Leases::is_wanted(const Charge& charge, Duration life, Duration now, bool is_dear) {

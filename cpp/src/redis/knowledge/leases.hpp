@@ -49,8 +49,9 @@ class Leases : NonCopyable {
 
   /// The lease of a key, or nullptr.
   [[nodiscard]] std::shared_ptr<Lease> find(const Charge& charge);
-  /// Until when nobody asks for a key, as turns are taken; 0 if they aren't.
-  [[nodiscard]] Duration next_turn(const Charge& charge);
+  /// Until when nobody asks for a key, as turns are taken, but no longer than so long after somebody asked; 0
+  /// if they aren't.
+  [[nodiscard]] Duration next_turn(const Charge& charge, Duration longest);
 
   /// How often leases were ended from outside by now.
   [[nodiscard]] std::uint32_t endings() const { return endings_.load(std::memory_order_acquire); }

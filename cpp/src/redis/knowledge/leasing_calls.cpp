@@ -141,7 +141,7 @@ bool LeasingCalls::spend(const Call& call, const Rows& rows, Instant& time, Basi
 
 Duration LeasingCalls::next_turn(const Call& call) {
   if (!may_lease(call)) return {};
-  return (**leases_).next_turn(call.charges.front());
+  return (**leases_).next_turn(call.charges.front(), longest_);
 }
 
 bool LeasingCalls::refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time,
