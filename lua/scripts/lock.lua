@@ -1,10 +1,12 @@
 -- Locks keys by hand, whatever they did, or lifts their locks: the level stays, and for how long it is remembered.
 -- KEYS      one per identifier
--- ARGV[1]   now, slack_ms, duration (0: lift the lock, if there is one)
--- returns   nothing
+-- ARGV[1]   now, slack_ms (negative: answer), duration (0: lift the lock, if there is one)
+-- returns   nothing; or, if asked to answer, as `read`, what the keys hold then
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, duration = unpack('<i8i8i8', args)
 --[[ prelude ]]
+--[[ whole_or_not ]]
+local answer = 'F' .. pack('<i8', now)
 for k = 1, #KEYS do
   local key = KEYS[k]
   --[[ get_value ]]
@@ -17,5 +19,8 @@ for k = 1, #KEYS do
     lock_finish, lock_by_hand = math.min(lock_time + duration, EXACT - 1), 1
     --[[ set_lock ]]
     call('SET', key, locking, 'PX', locking_ttl)
+    value = locking
   end
+  if whole then answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value end
 end
+if whole then return answer end

@@ -28,20 +28,49 @@ Calls::Calls(Location location, const RedisStore::Options& options)
     : keys_(options.keys),
       servers_(std::move(location), options.timeout),
       known_(servers_.location(), {options.keys, options.max_stale, options.timeout}),
-      leasing_(servers_.location(), options.keys, options.lease) {}
+      leasing_(servers_.location(), options.keys, options.lease),
+      remembering_(servers_.location(), options.keys, options.remember) {}
 
 Question::Question(Calls& store, DatedCall& call)
-    : leasing_(store.leasing()),
+    : store_(store),
       call_(call),
-      lease_(leasing_, *call),
+      lease_(store.leasing(), *call),
       script_(store.script_call(*call, lease_)),
-      telling_(store.known(), script_.keys) {}
+      telling_(store.known(), script_.keys) {
+  if (store.remembering().remembers(*call))
+    hearing_.emplace(store.remembering(), store.servers(), script_.keys);
+}
 
-Instant Question::read(const Reply& reply, const Rows& rows, bool of_all) {
-  const Answer answer = read_answer(call_, reply, rows);
+bool Question::doubts(Reply reply) {
+  if (!hearing_) {
+    told_.reply = std::move(reply);
+    return false;
+  }
+  std::vector<std::size_t> limits;
+  for (const Charge& charge : (*call_).charges) limits.push_back(charge.policy->size());
+  told_ = told_in(std::move(reply), limits);
+  return hearing_->doubts(told_);
+}
+
+std::optional<ScriptCall> Question::taking_back(const Rows& rows) {
+  const Answer answer = read_answer(call_, told_.reply, rows);
+  store_.known().change_unheard(script_.keys);
+  const std::span receipts = rows.receipts().first(pairs_of((*call_).charges));
+  const auto is_charged = [](const Receipt& each) { return each.created_at != Instant{}; };
+  if (!answer.is_written || std::ranges::none_of(receipts, is_charged)) return std::nullopt;
+  std::vector<Charge> charges((*call_).charges.begin(), (*call_).charges.end());
+  charges.front().cost += granted_extra(told_.reply).value_or(0);
+  Call charged = *call_;
+  charged.charges = charges;
+  return store_.refund_of(charged, receipts);
+}
+
+Instant Question::read(const Rows& rows, bool of_all) {
+  const Answer answer = read_answer(call_, told_.reply, rows);
+  if (hearing_) hearing_->keep(told_);
   telling_.tell(*call_, answer, rows, of_all);
-  lease_.answered(*call_, answer.now, granted_extra(reply), rows);
-  leasing_.show_held(*call_, rows);
+  lease_.answered(*call_, answer.now, granted_extra(told_.reply), rows);
+  store_.leasing().show_held(*call_, rows);
   return answer.now;
 }
 
@@ -80,11 +109,11 @@ GiveBacks Calls::give_backs() {
   if (leases != nullptr) {
     if (const Duration now = boot_time(); leases->have_ended(now)) ended = leases->take_ended(now);
   }
-  return {leases, std::move(ended), keys_, scripts_, is_refund_known_};
+  return {leases, std::move(ended), keys_, scripts_, is_refund_known_, remembering_, servers_};
 }
 
 // The refunds arrive in front of it. None of them is sent again; the script is, if it was not executed.
-Reply Calls::ask_after(const GiveBacks& before, const ScriptCall& script, const Wait& wait) {
+Reply Calls::ask_after(GiveBacks& before, const ScriptCall& script, const Wait& wait) {
   if (before.empty()) return servers_.run(script, wait);
   std::vector<std::string> commands;
   std::vector<std::optional<Slot>> slots;
@@ -170,21 +199,29 @@ std::optional<Instant> Calls::decide_cut(const Call& call, const Rows& rows, Bas
   return time;
 }
 
-// If the server's clock is in another period of a calendar, the call is made once more with its bounds.
+// If the server's clock is in another period of a calendar, the call is made once more with its bounds; and if
+// the server has forgotten, once what it has forgotten is back.
 Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
   DatedCall dated(call, call.now ? *call.now : system_now());
-  for (bool is_first = true;; is_first = false) {
+  bool was_elsewhere = false;
+  for (int doubted = 0;;) {
+    if (remembering_.remembers(*dated)) restore(*dated, basis, wait);
     std::optional<Question> question;
     if (anybody_wants_to_know.load(std::memory_order_relaxed)) question.emplace(*this, dated);
-    const Reply reply = question ? ask(*question, basis, wait) : ask_plainly(*dated, basis, wait);
-    const std::optional<Instant> elsewhere = out_of_bounds(reply);
-    if (!elsewhere)
-      return question ? question->read(reply, rows, false) : read_answer(dated, reply, rows).now;
-    if (!is_first) {
-      throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
-                        false);
+    Reply reply = question ? ask(*question, basis, wait) : ask_plainly(*dated, basis, wait);
+    if (const std::optional<Instant> elsewhere = out_of_bounds(reply)) {
+      if (was_elsewhere) {
+        throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
+                          false);
+      }
+      was_elsewhere = true;
+      dated.move_to(*elsewhere);
+      continue;
     }
-    dated.move_to(*elsewhere);
+    if (!question) return read_answer(dated, reply, rows).now;
+    if (!question->doubts(std::move(reply)) || doubted++ == kMostDoubts) return question->read(rows, false);
+    if (const std::optional<ScriptCall> refund = question->taking_back(rows))
+      take_back_doubted({&*refund, 1}, basis, wait);
   }
 }
 
@@ -194,7 +231,7 @@ Reply Calls::ask_plainly(const Call& call, Basis& basis, const Wait& wait) {
 }
 
 Reply Calls::ask(Question& question, Basis& basis, const Wait& wait) {
-  const GiveBacks before = give_backs();
+  GiveBacks before = give_backs();
   question.follows(before);
   basis.commands += std::uint32_t(1 + before.size());
   try {
@@ -338,10 +375,47 @@ void Calls::decide_many(std::span<const Call> calls, const Rows& rows, std::span
   }
 }
 
+// One command per key. What the key holds then is what is remembered, whatever that was made of.
+void Calls::restore(const Call& call, Basis& basis, const Wait& wait) {
+  for (const Charge& charge : call.charges) {
+    const std::string key = key_of(charge);
+    const auto known = remembering_.values().find(key, boot_time());
+    if (known == nullptr || !known->is_news_for(servers_.link_of(key))) continue;
+    const Changing changing(known_, {key});
+    Hearing hearing(remembering_, servers_, {key});
+    ++basis.commands;
+    Reply reply = servers_.run(restore_call(charge, known->told, known->bytes, keys_, scripts_), wait);
+    hearing.keep(told_in(std::move(reply), {charge.policy->size()}));
+  }
+}
+
+// The first goes with its text, as the others come to the same server. What is not given back counts.
+void Calls::take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait) {
+  std::vector<std::string> commands;
+  std::vector<std::optional<Slot>> slots;
+  for (const ScriptCall& refund : refunds) {
+    commands.push_back(commands.empty() ? refund.eval() : refund.evalsha());
+    slots.push_back(servers_.slot_of(refund.keys.front()));
+  }
+  basis.commands += std::uint32_t(commands.size());
+  std::vector<std::optional<Reply>> replies(commands.size());
+  FirstError failure;
+  try {
+    servers_.topology().call_many(commands, slots, replies, wait);
+    for (std::size_t i = 0; i < replies.size(); ++i) {
+      if (!is_final(*replies[i])) (void)servers_.run(refunds[i], wait);
+    }
+  } catch (...) {
+    failure.note();
+    failure.set_maybe_charged();
+  }
+  failure.raise_if_any();
+}
+
 void Calls::close() {
   if (Leases* const leases = leasing_.wanted()) {
     leases->end_all();
-    const GiveBacks all = give_backs();
+    GiveBacks all = give_backs();
     std::vector<std::string> commands;
     std::vector<std::optional<Slot>> slots;
     all.append_to(commands, slots, servers_);

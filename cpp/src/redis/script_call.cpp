@@ -14,9 +14,11 @@ constexpr std::int64_t kServerSlackMs = 1'000;
 constexpr std::int64_t kSystemSlackMs = 60'000;
 constexpr std::int64_t kInjectedSlackMs = 3'600'000;
 
-std::int64_t slack_ms(const Call& call) {
-  if (!call.now) return kServerSlackMs;
-  return call.system_clock ? kSystemSlackMs : kInjectedSlackMs;
+// Negative if the reply is to tell whole values.
+std::int64_t slack_ms(const Call& call, Tells tells) {
+  const std::int64_t injected = call.system_clock ? kSystemSlackMs : kInjectedSlackMs;
+  const std::int64_t slack = call.now ? injected : kServerSlackMs;
+  return tells == Tells::value ? -slack : slack;
 }
 
 void append_int64(std::string& bytes, std::int64_t number) {
@@ -55,11 +57,12 @@ void append_charge(std::string& bytes, const Charge& charge, std::size_t place) 
 std::string encoded(std::string_view name, std::string_view script, const ScriptCall& call) {
   const std::string count = std::to_string(call.keys.size());
   std::vector<std::string_view> words;
-  words.reserve(call.keys.size() + 5);
+  words.reserve(call.keys.size() + call.told.size() + 5);
   words.assign({name, script, count});
   words.insert(words.end(), call.keys.begin(), call.keys.end());
   words.push_back(call.arguments);
   if (!call.receipts.empty()) words.push_back(call.receipts);
+  words.insert(words.end(), call.told.begin(), call.told.end());
   std::string command;
   protocol::append_command(command, words);
   return command;
@@ -76,7 +79,7 @@ constexpr std::size_t kUsualArguments = 256;
 
 // What every script begins with: its keys and the clock.
 ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys& keys) {
-  ScriptCall encoded{&script, {}, {}, {}};
+  ScriptCall encoded{&script, {}, {}, {}, {}};
   encoded.keys.reserve(call.charges.size());
   encoded.arguments.reserve(kUsualArguments);
   append_int64(encoded.arguments, call.now.value_or(kServerClock).micros());
@@ -92,10 +95,11 @@ void append_charges(std::string& bytes, const Call& call) {
   for (const auto& [policy, place] : places) bytes += policy->packed();
 }
 
-ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
+ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts,
+                           Tells tells) {
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.decide_one, call, keys);
-  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
   append_byte(encoded.arguments, policy.size());
@@ -103,9 +107,10 @@ ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const
   return encoded;
 }
 
-ScriptCall decision_of_several(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
+ScriptCall decision_of_several(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts,
+                               Tells tells) {
   ScriptCall encoded = begun(scripts.decide_several, call, keys);
-  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
   append_charges(encoded.arguments, call);
   return encoded;
@@ -121,17 +126,18 @@ bool may_charge(const Call& call) {
   return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
 }
 
-ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
+ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts, Tells tells) {
   if (!may_charge(call)) return begun(scripts.read, call, keys);
   const bool is_one = call.charges.size() == 1 && call.charges[0].role == Role::enforce;
-  return is_one ? decision_of_one(call, keys, scripts) : decision_of_several(call, keys, scripts);
+  return is_one ? decision_of_one(call, keys, scripts, tells)
+                : decision_of_several(call, keys, scripts, tells);
 }
 
 ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisStore::Keys& keys,
-                      const Scripts& scripts) {
+                      const Scripts& scripts, Tells tells) {
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.lease, call, keys);
-  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
   append_int64(encoded.arguments, extra);
@@ -158,10 +164,30 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool
 }
 
 ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
-                     const Scripts& scripts) {
+                     const Scripts& scripts, Tells tells) {
   ScriptCall encoded = begun(scripts.lock, call, keys);
-  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, duration.micros());
+  return encoded;
+}
+
+ScriptCall restore_call(const Charge& charge, Instant told, std::string_view value,
+                        const RedisStore::Keys& keys, const Scripts& scripts) {
+  ScriptCall encoded = begun(scripts.restore, {.charges = {&charge, 1}}, keys);
+  append_int64(encoded.arguments, kServerSlackMs);
+  append_byte(encoded.arguments, charge.policy->size());
+  encoded.arguments += charge.policy->packed();
+  std::string& remembered = encoded.told.emplace_back();
+  append_int64(remembered, told.micros());
+  remembered += value;
+  return encoded;
+}
+
+ScriptCall reset_call(std::vector<std::string> keys, const Scripts& scripts) {
+  ScriptCall encoded = begun(scripts.restore, {}, {});
+  append_int64(encoded.arguments, kServerSlackMs);
+  append_byte(encoded.arguments, 0);
+  encoded.keys = std::move(keys);
   return encoded;
 }
 
@@ -178,6 +204,8 @@ ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, cons
       return lock_call(call, {}, keys, scripts);
     case ScriptUse::lease:
       return lease_call(call, 0, {}, keys, scripts);
+    case ScriptUse::restore:
+      return restore_call(call.charges.front(), {}, {}, keys, scripts);
     case ScriptUse::decide:
       break;
   }
@@ -195,6 +223,7 @@ ScriptListing script_listing(ScriptUse use, const CompiledPolicy& policy,
   const ScriptCall made = call_for(use, *call, keys, scripts);
   ScriptListing listing{made.script->text(), made.script->sha1(), made.keys, {made.arguments}};
   if (!made.receipts.empty()) listing.arguments.push_back(made.receipts);
+  listing.arguments.insert(listing.arguments.end(), made.told.begin(), made.told.end());
   return listing;
 }
 

@@ -95,6 +95,7 @@ STORE = {
     "timeout_us": 1000,
     "max_stale_us": 0,
     "lease_us": 0,
+    "remember_us": 0,
 }
 IDENTIFIERS = ["user:42", b"user:43"]
 COUNTERS = tempfile.NamedTemporaryFile(suffix=".counters")  # noqa: SIM115  # as long as the tests

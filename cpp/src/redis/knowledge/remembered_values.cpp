@@ -1,0 +1,111 @@
+#include "redis/knowledge/remembered_values.hpp"
+
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "overlimit/call.hpp"
+#include "redis/value.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+/// How often those that have lapsed are looked for.
+constexpr Duration kPauseBeforeLooking{1'000'000};
+
+constexpr std::size_t kBirth = 8;
+constexpr std::size_t kBeforeRecord = 20;
+
+/// Whether what was told at one boot time is older than something else.
+bool is_older(const RememberedValue& one, const RememberedValue& other) {
+  return one.told < other.told && one.asked_at < other.answered_at;
+}
+
+}  // namespace
+
+Instant last_expiry(std::string_view value) {
+  Instant last{};
+  std::size_t at = kBirth;
+  while (at + kBeforeRecord <= value.size()) {
+    const Instant expires_at(int64_at(value, at + 12));
+    if (expires_at.micros() < kExact) last = max(last, expires_at);
+    std::uint32_t size = 0;
+    std::memcpy(&size, value.data() + at + 8, sizeof size);
+    at += kBeforeRecord + size;
+  }
+  return at == value.size() ? last : Instant{};
+}
+
+std::shared_ptr<RememberedValues> RememberedValues::of(const Location& location,
+                                                       const RedisStore::Keys& keys) {
+  return of_place<RememberedValues>(location, keys);
+}
+
+RememberedValues::Pointer RememberedValues::find(std::string_view key, Duration now) {
+  const std::lock_guard lock(mutex_);
+  const auto known = values_.find(key);
+  if (known == values_.end()) return nullptr;
+  if (known->second->forgotten_at > now) return known->second;
+  forget(known);
+  return nullptr;
+}
+
+// What was in doubt after this was asked for is still.
+void RememberedValues::keep(const std::string& key, RememberedValue fresh) {
+  const std::size_t size = fresh.bytes.size();
+  const std::lock_guard lock(mutex_);
+  if (const auto known = values_.find(key); known != values_.end()) {
+    if (is_older(fresh, *known->second)) return;
+    if (known->second->doubted_at >= fresh.asked_at) fresh.doubted_at = known->second->doubted_at;
+    forget(known);
+  }
+  if (size > kMostBytesOfKey || fresh.forgotten_at <= fresh.answered_at) return;
+  if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) forget_old(fresh.answered_at);
+  if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) return;
+  bytes_ += size;
+  values_.emplace(key, std::make_shared<const RememberedValue>(std::move(fresh)));
+}
+
+void RememberedValues::doubt(std::string_view key, Duration now) {
+  const std::lock_guard lock(mutex_);
+  const auto known = values_.find(key);
+  if (known == values_.end()) return;
+  auto doubted = std::make_shared<RememberedValue>(*known->second);
+  doubted->doubted_at = now;
+  known->second = std::move(doubted);
+}
+
+void RememberedValues::forget(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = values_.find(key); known != values_.end()) forget(known);
+}
+
+std::vector<std::string> RememberedValues::forget_all(std::string_view start) {
+  std::vector<std::string> forgotten;
+  const std::lock_guard lock(mutex_);
+  for (auto known = values_.begin(); known != values_.end();) {
+    if (known->first.starts_with(start)) {
+      forgotten.push_back(known->first);
+      known = forget(known);
+    } else {
+      ++known;
+    }
+  }
+  return forgotten;
+}
+
+RememberedValues::Values::iterator RememberedValues::forget(Values::iterator known) {
+  bytes_ -= known->second->bytes.size();
+  return values_.erase(known);
+}
+
+// Not for every key of a flood of others.
+void RememberedValues::forget_old(Duration now) {
+  if (now - looked_at_ < kPauseBeforeLooking) return;
+  looked_at_ = now;
+  for (auto known = values_.begin(); known != values_.end();) {
+    known = known->second->forgotten_at <= now ? forget(known) : std::next(known);
+  }
+}
+
+}  // namespace overlimit::redis

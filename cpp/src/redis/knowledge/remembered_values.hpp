@@ -1,0 +1,88 @@
+// The last value that this process was told of each key, for a server that forgets (docs/semantics.md: counts
+// that come back).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "overlimit/forks.hpp"
+#include "overlimit/non_copyable.hpp"
+#include "overlimit/redis_location.hpp"
+#include "overlimit/redis_store.hpp"
+#include "redis/knowledge/place.hpp"
+#include "redis/transport/link.hpp"
+
+namespace overlimit::redis {
+
+/// A key's value as this process was told of it.
+struct RememberedValue {
+  std::string bytes;
+  std::int64_t created_at;
+  Instant told;           ///< by the server's clock
+  Duration asked_at;      ///< boot time, as all below
+  Duration answered_at;
+  Duration forgotten_at;
+  std::size_t server;     ///< that told it
+  std::uint64_t newest;   ///< of the connections of this process when it was asked for
+  Duration doubted_at{};  ///< 0: the server may have it still
+
+  /// Whether it is to be restored before the key is asked for through this link.
+  [[nodiscard]] bool is_news_for(const transport::Link& link) const {
+    return doubted_at > Duration{} || (link.newest > 0 && (link.server != server || link.newest > newest));
+  }
+};
+
+/// When the last record of a value expires; 0: it is none, or has none.
+Instant last_expiry(std::string_view value);
+
+/// Those of one place. Thread-safe.
+class RememberedValues : NonCopyable {
+ public:
+  static constexpr std::size_t kMostKeys = 4096;
+  static constexpr std::size_t kMostBytesOfKey = 4096;
+  static constexpr std::size_t kMostBytes = 4 << 20;
+  using Pointer = std::shared_ptr<const RememberedValue>;
+
+  /// Those of this process that stores share which keep the same keys in the same place.
+  static std::shared_ptr<RememberedValues> of(const Location& location, const RedisStore::Keys& keys);
+
+  /// Whether any store of this process remembers; otherwise nobody need tell.
+  [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }
+  void want() {
+    are_wanted_.store(true, std::memory_order_relaxed);
+    anybody_wants_to_know.store(true, std::memory_order_relaxed);
+  }
+
+  /// What is remembered of a key at this boot time, or nullptr.
+  [[nodiscard]] Pointer find(std::string_view key, Duration now);
+  /// Keeps a value in place of what was told before it. One that is too large is forgotten.
+  void keep(const std::string& key, RememberedValue fresh);
+  /// Notes that the server may have forgotten a key, as was seen at this boot time.
+  void doubt(std::string_view key, Duration now);
+  void forget(std::string_view key);
+  /// Forgets all keys that begin like this, and returns them.
+  std::vector<std::string> forget_all(std::string_view start);
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  };
+  using Values = std::unordered_map<std::string, Pointer, Hash, std::equal_to<>>;
+
+  Values::iterator forget(Values::iterator known);
+  void forget_old(Duration now);
+
+  std::atomic<bool> are_wanted_{false};
+  ForkSafeMutex mutex_;
+  Values values_;          // guarded by mutex_, as all below
+  std::size_t bytes_ = 0;  // of their values
+  Duration looked_at_{};   // for old ones
+};
+
+}  // namespace overlimit::redis

@@ -1,0 +1,191 @@
+-- Merges into keys what a process was told of them, after their server may have forgotten. Or resets keys, so that what
+-- was told of them before is not merged into them any more.
+-- KEYS      one per identifier
+-- ARGV[1]   now, slack_ms; how many limits; the policy
+-- ARGV[..]  per key when its value was told, and that value; none: the keys are reset
+-- returns   as `read`, what the keys hold then
+local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
+local now, slack_ms, limit_count, part = unpack('<i8i8B', args)
+--[[ prelude ]]
+local sub, floor, min, max = string.sub, math.floor, math.min, math.max
+local MEMORY, RESET, LOCK = 3600000000, 'reset\0\0\0', 'penalty\0' -- for how long (us) a reset is known, and told values count
+
+-- The cells of a history and its newest as (at, count), if a charge can have written them.
+local function counts_of(record)
+  local cells, before = {}, -1
+  local sum = record.b
+  for place = 1, #record.cells, CELL do
+    local at, counted = unpack('<i8i8', record.cells, place)
+    if at <= before or at >= record.a or counted < 0 then return end
+    cells[#cells + 1], before, sum = {at, counted}, at, sum + counted
+  end
+  if sum ~= record.c then return end
+  cells[#cells + 1] = {record.a, record.b}
+  return cells
+end
+
+-- What algorithms with a history share: of each cell the larger count. `reach`: how far behind the newest cell one counts.
+local function history_merged(own, told, reach)
+  local theirs, ours = counts_of(told), own and counts_of(own) or {}
+  if not theirs or own and #ours == 0 then return end
+  local merged, i, k, total = {}, 1, 1, 0
+  local newest = max(told.a, own and own.a or 0)
+  while ours[i] or theirs[k] do
+    local one, other = ours[i], theirs[k]
+    local at = min(one and one[1] or EXACT, other and other[1] or EXACT)
+    local counted = 0
+    if one and one[1] == at then counted, i = one[2], i + 1 end
+    if other and other[1] == at then counted, k = max(counted, other[2]), k + 1 end
+    if at >= newest - reach and (counted > 0 or at == newest) then
+      merged[#merged + 1], total = {at, counted}, total + counted
+    end
+  end
+  if total >= EXACT - 1 then return newest, EXACT - 1, EXACT - 1, '' end
+  local first = max(1, #merged - 9999)
+  for place = 1, first - 1 do merged[place + 1][2] = merged[place + 1][2] + merged[place][2] end
+  local cells = {}
+  for place = first, #merged - 1 do cells[#cells + 1] = pack('<i8i8', merged[place][1], merged[place][2]) end
+  return newest, merged[#merged][2], total, table.concat(cells)
+end
+
+-- Of each instant the larger hold, and no more of them than `hold` keeps.
+local function holds_merged(own, told)
+  local all, held = {}, {}
+  for _, cells in ipairs({own, told}) do
+    for place = 1, #cells, CELL do
+      local till, amount = unpack('<i8i8', cells, place)
+      if not held[till] then all[#all + 1] = till end
+      held[till] = max(held[till] or 0, amount)
+    end
+  end
+  table.sort(all)
+  while #all > 8 do -- the two oldest become one at the later time
+    local oldest = table.remove(all, 1)
+    held[all[1]] = min(held[all[1]] + held[oldest], EXACT - 1)
+  end
+  local holds = ''
+  for _, till in ipairs(all) do holds = holds .. pack('<i8i8', till, held[till]) end
+  return holds
+end
+
+-- The lock that was set last, as a later one by hand may be shorter, or lift it; and the higher level.
+local function lock_merged(own, told)
+  local function counts(record)
+    return record.cells == '' and record.b <= record.expires and record.a < min(MAX_TIME, record.expires)
+  end
+  if told.a > now or not counts(told) then return end
+  if not own or not counts(own) then return told.a, told.b, told.c, '', told.expires end
+  local last, level = own, max(floor(own.c / 2), floor(told.c / 2))
+  local by_hand = own.c % 2
+  if told.a > own.a or told.a == own.a and told.b > own.b then
+    last, by_hand = told, told.c % 2
+  elseif told.a == own.a and told.b == own.b then
+    by_hand = max(by_hand, told.c % 2)
+  end
+  return last.a, last.b, 2 * level + by_hand, '', max(own.expires, told.expires)
+end
+
+local function reset_merged(own, told)
+  if told.a > now then return end
+  if own and own.a >= told.a then return end
+  return told.a, 0, 0, '', own and max(own.expires, told.expires) or told.expires
+end
+
+--[[ merges ]]
+
+-- The records of a value by their tags, and those tags in order. Of a record that cannot count nothing but its place is set.
+local function records_of(value)
+  local records, order, place = {}, {}, HEAD + 1
+  while place < #value do
+    local tag, size, expires = unpack('<c8I4i8', value, place)
+    local record, behind = {place = place, behind = place + RECORD + size}, place + RECORD + size
+    if expires > now and expires < EXACT and size >= STATE and (size - STATE) % CELL == 0 then
+      local a, b, c = unpack('<i8i8i8', value, place + RECORD)
+      if min(a, b, c) >= 0 and max(a, b, c) < EXACT then
+        record.counts, record.expires, record.a, record.b, record.c = true, expires, a, b, c
+        record.cells = sub(value, place + WHOLE, behind - 1)
+      end
+    end
+    if not records[tag] then
+      records[tag], order[#order + 1] = record, tag
+    end
+    place = behind
+  end
+  return records, order
+end
+
+-- A told value, if it is one.
+local function checked(value)
+  local stop, place = #value + 1, HEAD + 1
+  if #value < HEAD or #value > 4096 then return end
+  --[[ check_value ]]
+  local created_at = unpack('<i8', value)
+  if last == stop and created_at > 0 and created_at < EXACT then return value end
+end
+
+local merges, limits = {[LOCK] = lock_merged, [RESET] = reset_merged}, {}
+for at = part, part + LIMIT * limit_count - 1, LIMIT do
+  local algorithm, tag, numbers = unpack('<Bc8', args, at)
+  merges[tag] = function(own, told) return merged_of[algorithm](numbers, own, told) end
+  limits[#limits + 1] = tag
+end
+
+-- A value with what was told merged into it, and when the last of its records expires.
+local function merged_value(value, told)
+  local own, own_order = records_of(value)
+  local theirs, their_order = records_of(told)
+  local written, parts, latest = {}, {}, 0
+  local function append(tag)
+    if written[tag] then return end
+    written[tag] = true
+    local record, other = own[tag], theirs[tag]
+    local from = record and value or told
+    local a, b, c, cells, expires
+    if other and other.counts and merges[tag] then
+      a, b, c, cells, expires = merges[tag](record and record.counts and record or nil, other)
+    end
+    if a then
+      parts[#parts + 1] = tag .. pack('<I4i8i8i8i8', STATE + #cells, expires, a, b, c) .. cells
+    elseif record or other and other.counts and not merges[tag] then
+      local kept = record or other
+      parts[#parts + 1], expires = sub(from, kept.place, kept.behind - 1), kept.counts and kept.expires or 0
+    end
+    if expires and expires > latest then latest = expires end
+  end
+  written[LOCK] = true -- until all others are
+  for _, tag in ipairs(limits) do append(tag) end
+  for _, tag in ipairs(own_order) do append(tag) end
+  for _, tag in ipairs(their_order) do append(tag) end
+  written[LOCK] = nil
+  append(LOCK)
+  local created_at = sub(told, 1, HEAD)
+  if value ~= '' then
+    local own_birth, told_birth = unpack('<i8', value), unpack('<i8', told)
+    if own_birth > 0 and own_birth <= told_birth then created_at = sub(value, 1, HEAD) end
+  end
+  return created_at .. table.concat(parts), latest
+end
+
+local answer = 'F' .. pack('<i8', now)
+for k = 1, #KEYS do
+  local key, told_at, told = KEYS[k], 0
+  --[[ get_value ]]
+  --[[ parse_value ]]
+  if #ARGV == 1 then
+    --[[ new_value ]]
+    value = created_at .. RESET .. pack('<I4i8i8i8i8', STATE, now + MEMORY, now, 0, 0)
+    call('SET', key, value, 'PX', MEMORY / 1000 + slack_ms)
+  elseif ARGV[1 + k] and #ARGV[1 + k] >= HEAD then
+    told_at, told = unpack('<i8', ARGV[1 + k]), checked(sub(ARGV[1 + k], HEAD + 1))
+    local reset = told and records_of(value)[RESET]
+    if told and told_at >= now - MEMORY and not (reset and reset.counts and reset.a > told_at) then
+      local merged, latest = merged_value(value, told)
+      if merged ~= found and #merged <= 2^23 and latest > now then
+        value = merged
+        call('SET', key, value, 'PX', math.ceil((latest - now) / 1000) + slack_ms)
+      end
+    end
+  end
+  answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value
+end
+return answer
