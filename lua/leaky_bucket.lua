@@ -45,9 +45,9 @@ local function leaky_bucket_merged(numbers, own, told)
   local expires = told.expires
   if own then
     local own_start, own_count, own_refunded = at_instant(own)
+    expires = max(expires, own.expires)
     if own_count > 0 then
       start, count, refunded = max(start, own_start), max(count, own_count), max(refunded, own_refunded)
-      expires = max(expires, own.expires)
     end
   end
   local gone = min(start + math.ceil(count / rate) * period, EXACT - 1)

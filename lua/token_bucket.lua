@@ -107,9 +107,10 @@ local function token_bucket_merged(numbers, own, told)
   local expires = told.expires
   if own then
     local own_used, own_last, own_refunded, own_holds = at_instant(own)
+    expires = max(expires, own.expires)
     if own_used > 0 then
       used, last, refunded = max(used, own_used), max(last, own_last), max(refunded, own_refunded)
-      holds, expires = holds_merged(own_holds, holds), max(expires, own.expires)
+      holds = holds_merged(own_holds, holds)
     end
   end
   local held, drained = 0, 0

@@ -55,7 +55,7 @@ for k = 1, #KEYS do
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   --[[ get_value ]]
   --[[ parse_value ]]
-  local same_key = value ~= '' and created_at == sub(ARGV[2], receipt, receipt + HEAD - 1)
+  local same_key = value ~= '' and sub(created_at, 1, 7) == sub(ARGV[2], receipt, receipt + 6) -- restored or not
   receipt = receipt + HEAD
   for at = part, part + LIMIT * limit_count - 1, LIMIT do
     local algorithm, own, numbers = unpack('<Bc8', args, at)

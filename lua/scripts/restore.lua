@@ -114,13 +114,19 @@ local function records_of(value)
   return records, order
 end
 
+-- When a value's key was created, and how often it has been restored since.
+local function birth_of(value)
+  local low, high, restored = unpack('<I4I3B', value)
+  return low + high * 2^32, restored
+end
+
 -- A told value, if it is one.
 local function checked(value)
   local stop, place = #value + 1, HEAD + 1
   if #value < HEAD or #value > 4096 then return end
   --[[ check_value ]]
-  local created_at = unpack('<i8', value)
-  if last == stop and created_at > 0 and created_at < EXACT then return value end
+  local born = birth_of(value)
+  if last == stop and born > 0 and born < EXACT then return value end
 end
 
 local merges, limits = {[LOCK] = lock_merged, [RESET] = reset_merged}, {}
@@ -158,12 +164,16 @@ local function merged_value(value, told)
   for _, tag in ipairs(their_order) do append(tag) end
   written[LOCK] = nil
   append(LOCK)
-  local created_at = sub(told, 1, HEAD)
-  if value ~= '' then
-    local own_birth, told_birth = unpack('<i8', value), unpack('<i8', told)
-    if own_birth > 0 and own_birth <= told_birth then created_at = sub(value, 1, HEAD) end
+  local born, restored = birth_of(told)
+  local own_born, own_restored = EXACT, 0
+  if value ~= '' then own_born, own_restored = birth_of(value) end
+  restored = max(restored, own_restored)
+  if own_born > born then -- the key was lost: whoever knows of it is to notice
+    restored = (restored + 1) % 128
+  elseif own_born > 0 then
+    born = own_born
   end
-  return created_at .. table.concat(parts), latest
+  return pack('<I4I3B', born % 2^32, floor(born / 2^32), restored) .. table.concat(parts), latest
 end
 
 local answer = 'F' .. pack('<i8', now)

@@ -23,7 +23,7 @@ std::vector<std::string> keys_of(const RedisStore::Keys& keys, const PolicyIdent
 bool is_charged_there(const Call& call, std::span<const Receipt> receipts, const ToldReply& told) {
   std::size_t row = 0;
   for (std::size_t k = 0; k < told.keys.size() && row < receipts.size(); ++k) {
-    if (receipts[row].created_at.micros() == told.keys[k].created_at) return true;
+    if (are_of_one_key(receipts[row].created_at.micros(), told.keys[k].created_at)) return true;
     row += call.charges[k].policy->size();
   }
   return false;

@@ -43,3 +43,13 @@ def locked_by_hand(record: Record | None, now: int, length: int) -> Record:
         return Record(now + length, Lock(now, now + length, None, by_hand=True))
     lock = replace(record.state, start=now, end=now + length, by_hand=True)
     return Record(lock.end + record.expires_at - record.state.end, lock)
+
+
+def merged_locks(own: Record | None, told: Record) -> Record:
+    """The lock that was set last, and the higher level."""
+    if own is None:
+        return told
+    ours, theirs = own.state, told.state
+    last = max(ours, theirs, key=lambda lock: (lock.start, lock.end, lock.by_hand))
+    level = max((each.level for each in (ours, theirs) if each.level is not None), default=None)
+    return Record(max(own.expires_at, told.expires_at), replace(last, level=level))
