@@ -114,10 +114,10 @@ local function records_of(value)
   return records, order
 end
 
--- When a value's key was created, and how often it has been restored since.
+-- When a value's key was created; and a mark in the bits above, of when it was last restored as it was lost.
 local function birth_of(value)
-  local low, high, restored = unpack('<I4I3B', value)
-  return low + high * 2^32, restored
+  local low, high = unpack('<I4I4', value)
+  return low + high % 2^21 * 2^32, floor(high / 2^21)
 end
 
 -- A told value, if it is one.
@@ -134,6 +134,13 @@ for at = part, part + LIMIT * limit_count - 1, LIMIT do
   local algorithm, tag, numbers = unpack('<Bc8', args, at)
   merges[tag] = function(own, told) return merged_of[algorithm](numbers, own, told) end
   limits[#limits + 1] = tag
+end
+
+-- Whether a value was reset after it was told. What is told after a reset says so as long as that is known.
+local function precedes_reset(value, told_at, told)
+  local reset, known = records_of(value)[RESET], records_of(told)[RESET]
+  if not reset or not reset.counts then return false end
+  return reset.a >= told_at and not (known and known.counts and known.a >= reset.a)
 end
 
 -- A value with what was told merged into it, and when the last of its records expires.
@@ -164,16 +171,14 @@ local function merged_value(value, told)
   for _, tag in ipairs(their_order) do append(tag) end
   written[LOCK] = nil
   append(LOCK)
-  local born, restored = birth_of(told)
-  local own_born, own_restored = EXACT, 0
-  if value ~= '' then own_born, own_restored = birth_of(value) end
-  restored = max(restored, own_restored)
+  local born, own_born, mark = birth_of(told), EXACT
+  if value ~= '' then own_born, mark = birth_of(value) end
   if own_born > born then -- the key was lost: whoever knows of it is to notice
-    restored = (restored + 1) % 128
+    mark = now % 1023 + 1
   elseif own_born > 0 then
     born = own_born
   end
-  return pack('<I4I3B', born % 2^32, floor(born / 2^32), restored) .. table.concat(parts), latest
+  return pack('<I4I4', born % 2^32, floor(born / 2^32) + mark * 2^21) .. table.concat(parts), latest
 end
 
 local answer = 'F' .. pack('<i8', now)
@@ -187,8 +192,7 @@ for k = 1, #KEYS do
     call('SET', key, value, 'PX', MEMORY / 1000 + slack_ms)
   elseif ARGV[1 + k] and #ARGV[1 + k] >= HEAD then
     told_at, told = unpack('<i8', ARGV[1 + k]), checked(sub(ARGV[1 + k], HEAD + 1))
-    local reset = told and records_of(value)[RESET]
-    if told and told_at >= now - MEMORY and not (reset and reset.counts and reset.a > told_at) then
+    if told and told_at >= now - MEMORY and not precedes_reset(value, told_at, told) then
       local merged, latest = merged_value(value, told)
       if merged ~= found and #merged <= 2^23 and latest > now then
         value = merged

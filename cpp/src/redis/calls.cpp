@@ -62,7 +62,7 @@ std::optional<ScriptCall> Question::taking_back(const Rows& rows) {
   charges.front().cost += granted_extra(told_.reply).value_or(0);
   Call charged = *call_;
   charged.charges = charges;
-  return store_.refund_of(charged, receipts);
+  return store_.refund_of_doubted(charged, receipts);
 }
 
 Instant Question::read(const Rows& rows, bool of_all) {
@@ -385,7 +385,7 @@ void Calls::restore(const Call& call, Basis& basis, const Wait& wait) {
     Hearing hearing(remembering_, servers_, {key});
     ++basis.commands;
     Reply reply = servers_.run(restore_call(charge, known->told, known->bytes, keys_, scripts_), wait);
-    hearing.keep(told_in(std::move(reply), {charge.policy->size()}));
+    hearing.keep_restored(told_in(std::move(reply), {charge.policy->size()}), known);
   }
 }
 

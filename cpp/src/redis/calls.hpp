@@ -101,8 +101,8 @@ class Calls {
       return lease_call(call, lease.extra(), lease.life(), keys_, scripts_, tells);
     return redis::script_call(call, keys_, scripts_, tells);
   }
-  [[nodiscard]] ScriptCall refund_of(const Call& call, std::span<const Receipt> receipts) const {
-    return refund_call(call, receipts, false, keys_, scripts_);
+  [[nodiscard]] ScriptCall refund_of_doubted(const Call& call, std::span<const Receipt> receipts) const {
+    return refund_call(call, receipts, false, keys_, scripts_, Of::keys_as_charged);
   }
   /// Restores what is remembered of the keys of a call and their server may have forgotten.
   void restore(const Call& call, Basis& basis, const Wait& wait);

@@ -168,13 +168,12 @@ void Calls::lock(const Call& call, Duration duration, const Interrupted& interru
 
 // In each key that is left which was reset, and when, so that what was told of it before does not come back.
 void Calls::reset_remembered(const std::vector<std::string>& keys, const Interrupted& interrupted) {
-  for (const std::string& key : keys) remembering_.values().forget(key);
   std::map<std::optional<Slot>, std::vector<std::string>> parts;
   for (const std::string& key : keys) parts[servers_.slot_of(key)].push_back(key);
   for (auto& [slot, part] : parts) {
     Hearing hearing(remembering_, servers_, part);
     const std::vector<std::size_t> limits(part.size());
-    hearing.keep(told_in(servers_.run(reset_call(std::move(part), scripts_), interrupted), limits));
+    hearing.keep_reset(told_in(servers_.run(reset_call(std::move(part), scripts_), interrupted), limits));
   }
 }
 
@@ -199,19 +198,18 @@ void Calls::reset(const PolicyIdentity& policy, std::span<const std::string_view
 void Calls::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
   const EndingLeases ending(leasing_, policy.name(), {}, EndingLeases::Then::lapses);
   const ChangingAll changing(known_);
-  std::vector<std::string> remembered;
-  if (RememberedValues* const values = remembering_.wanted()) {
-    for (const std::string& start : starts_of(keys_, policy.name())) {
-      const std::vector<std::string> keys = values->forget_all(start);
-      remembered.insert(remembered.end(), keys.begin(), keys.end());
-    }
-  }
+  const auto remembered = [&] {
+    RememberedValues* const values = remembering_.wanted();
+    return values == nullptr ? std::vector<std::string>{} : values->keys_of(starts_of(keys_, policy.name()));
+  };
+  const std::vector<std::string> before = remembered();
   const auto remove = [&](const std::vector<std::string>& keys) {
     if (remembering_.is_on()) return reset_remembered(keys, interrupted);
     servers_.unlink(keys, interrupted);
   };
   servers_.for_each_page(patterns_of(keys_, policy.name()), remove, interrupted);
-  if (remembering_.is_on()) reset_remembered(remembered, interrupted);
+  if (remembering_.is_on()) return reset_remembered(before, interrupted);
+  for (const std::string& key : remembered()) remembering_.values().forget(key);
 }
 
 }  // namespace overlimit::redis

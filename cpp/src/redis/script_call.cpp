@@ -148,9 +148,9 @@ ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisSt
 }
 
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
-                       const RedisStore::Keys& keys, const Scripts& scripts) {
+                       const RedisStore::Keys& keys, const Scripts& scripts, Of of) {
   ScriptCall encoded = begun(scripts.refund, call, keys);
-  append_byte(encoded.arguments, shows_present ? 1 : 0);
+  append_byte(encoded.arguments, (shows_present ? 1 : 0) + (of == Of::keys_as_charged ? 2 : 0));
   append_charges(encoded.arguments, call);
   std::size_t pair = 0;
   for (const Charge& charge : call.charges) {

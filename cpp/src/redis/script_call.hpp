@@ -37,9 +37,12 @@ ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scr
 ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisStore::Keys& keys,
                       const Scripts& scripts, Tells tells = Tells::charge);
 
+/// Whether what was charged on a key that was lost is given back, too, once that key is restored.
+enum class Of : bool { keys_as_charged, restored_keys };
+
 /// Gives back the charges of a call; these are their receipts.
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
-                       const RedisStore::Keys& keys, const Scripts& scripts);
+                       const RedisStore::Keys& keys, const Scripts& scripts, Of of = Of::restored_keys);
 
 ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
                      const Scripts& scripts, Tells tells = Tells::charge);

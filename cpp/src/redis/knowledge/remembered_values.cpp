@@ -1,5 +1,6 @@
 #include "redis/knowledge/remembered_values.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -50,15 +51,27 @@ RememberedValues::Pointer RememberedValues::find(std::string_view key, Duration 
   return nullptr;
 }
 
-// What was in doubt after this was asked for is still.
-void RememberedValues::keep(const std::string& key, RememberedValue fresh) {
-  const std::size_t size = fresh.bytes.size();
+void RememberedValues::keep(const std::string& key, RememberedValue fresh, const Pointer& restored) {
   const std::lock_guard lock(mutex_);
-  if (const auto known = values_.find(key); known != values_.end()) {
+  const auto known = values_.find(key);
+  if (known != values_.end() && known->second->created_at != fresh.created_at && known->second != restored)
+    return doubt(known, fresh.answered_at);
+  replace(known, key, std::move(fresh));
+}
+
+void RememberedValues::keep_reset(const std::string& key, RememberedValue fresh) {
+  const std::lock_guard lock(mutex_);
+  replace(values_.find(key), key, std::move(fresh));
+}
+
+// What was in doubt after this was asked for is still.
+void RememberedValues::replace(Values::iterator known, const std::string& key, RememberedValue fresh) {
+  if (known != values_.end()) {
     if (is_older(fresh, *known->second)) return;
     if (known->second->doubted_at >= fresh.asked_at) fresh.doubted_at = known->second->doubted_at;
     forget(known);
   }
+  const std::size_t size = fresh.bytes.size();
   if (size > kMostBytesOfKey || fresh.forgotten_at <= fresh.answered_at) return;
   if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) forget_old(fresh.answered_at);
   if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) return;
@@ -68,8 +81,10 @@ void RememberedValues::keep(const std::string& key, RememberedValue fresh) {
 
 void RememberedValues::doubt(std::string_view key, Duration now) {
   const std::lock_guard lock(mutex_);
-  const auto known = values_.find(key);
-  if (known == values_.end()) return;
+  if (const auto known = values_.find(key); known != values_.end()) doubt(known, now);
+}
+
+void RememberedValues::doubt(Values::iterator known, Duration now) {
   auto doubted = std::make_shared<RememberedValue>(*known->second);
   doubted->doubted_at = now;
   known->second = std::move(doubted);
@@ -80,18 +95,14 @@ void RememberedValues::forget(std::string_view key) {
   if (const auto known = values_.find(key); known != values_.end()) forget(known);
 }
 
-std::vector<std::string> RememberedValues::forget_all(std::string_view start) {
-  std::vector<std::string> forgotten;
+std::vector<std::string> RememberedValues::keys_of(std::span<const std::string> starts) {
+  std::vector<std::string> keys;
   const std::lock_guard lock(mutex_);
-  for (auto known = values_.begin(); known != values_.end();) {
-    if (known->first.starts_with(start)) {
-      forgotten.push_back(known->first);
-      known = forget(known);
-    } else {
-      ++known;
-    }
+  for (const auto& [key, value] : values_) {
+    const auto begins = [&](const std::string& start) { return key.starts_with(start); };
+    if (std::ranges::any_of(starts, begins)) keys.push_back(key);
   }
-  return forgotten;
+  return keys;
 }
 
 RememberedValues::Values::iterator RememberedValues::forget(Values::iterator known) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -60,13 +61,15 @@ class RememberedValues : NonCopyable {
 
   /// What is remembered of a key at this boot time, or nullptr.
   [[nodiscard]] Pointer find(std::string_view key, Duration now);
-  /// Keeps a value in place of what was told before it. One that is too large is forgotten.
-  void keep(const std::string& key, RememberedValue fresh);
+  /// Keeps a value in place of what was told before it. One that is too large is forgotten. What is remembered
+  /// of another key of that name is doubted instead, unless it was restored, or reset, by what told this.
+  void keep(const std::string& key, RememberedValue fresh, const Pointer& restored = nullptr);
+  void keep_reset(const std::string& key, RememberedValue fresh);
   /// Notes that the server may have forgotten a key, as was seen at this boot time.
   void doubt(std::string_view key, Duration now);
   void forget(std::string_view key);
-  /// Forgets all keys that begin like this, and returns them.
-  std::vector<std::string> forget_all(std::string_view start);
+  /// The keys that begin like one of these.
+  [[nodiscard]] std::vector<std::string> keys_of(std::span<const std::string> starts);
 
  private:
   struct Hash {
@@ -75,6 +78,8 @@ class RememberedValues : NonCopyable {
   };
   using Values = std::unordered_map<std::string, Pointer, Hash, std::equal_to<>>;
 
+  void doubt(Values::iterator known, Duration now);
+  void replace(Values::iterator known, const std::string& key, RememberedValue fresh);
   Values::iterator forget(Values::iterator known);
   void forget_old(Duration now);
 

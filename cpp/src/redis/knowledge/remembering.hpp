@@ -49,14 +49,23 @@ class Hearing {
   /// or another connection; this is noted. Nothing that it told is to be believed then.
   bool doubts(const ToldReply& told);
   /// Remembers what was told.
-  void keep(const ToldReply& told);
+  void keep(const ToldReply& told) { keep(told, nullptr); }
+  /// The same after this was restored, or after the keys were reset.
+  void keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored) {
+    keep(told, restored);
+  }
+  void keep_reset(const ToldReply& told);
 
  private:
+  void keep(const ToldReply& told, const RememberedValues::Pointer& restored);
+  [[nodiscard]] RememberedValue value_of(std::size_t k, const ToldReply& told);
+
   Remembering& remembering_;
   Servers& servers_;
   const std::vector<std::string> keys_;
   const std::uint64_t newest_;  // of this process's connections
   const Duration asked_at_;
+  std::vector<RememberedValues::Pointer> known_;  // per key, before it is sent; or nullptr
 };
 
 }  // namespace overlimit::redis
