@@ -335,8 +335,8 @@ inline redis::ScriptUse script_use_from(const std::string& name) {
   if (name == "lease") return redis::ScriptUse::lease;
   if (name == "restore") return redis::ScriptUse::restore;
   if (name == "decide") return redis::ScriptUse::decide;
-  throw pybind11::value_error("which must be 'decide', 'read', 'refund', 'lock', 'lease' or 'restore', not '" +
-                              name + "'");
+  throw pybind11::value_error(
+      "which must be 'decide', 'read', 'refund', 'lock', 'lease' or 'restore', not '" + name + "'");
 }
 
 inline pybind11::tuple redis_script(const std::string& which, const pybind11::str& name,

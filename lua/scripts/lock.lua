@@ -12,11 +12,14 @@ for k = 1, #KEYS do
   --[[ get_value ]]
   --[[ parse_value ]]
   --[[ find_lock ]]
-  if lock_time or duration > 0 then
+  if lock_time or duration > 0 or whole then
     if not lock_time then lock_time, lock_level = now, 0 end
     local memory = lock_level > 0 and math.max(0, lock_forgotten - lock_finish) or 0
     local locking, locking_ttl
     lock_finish, lock_by_hand = math.min(lock_time + duration, EXACT - 1), 1
+    if whole then
+      --[[ note_by_hand ]]
+    end
     --[[ set_lock ]]
     call('SET', key, locking, 'PX', locking_ttl)
     value = locking

@@ -8,7 +8,7 @@ local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, limit_count, part = unpack('<i8i8B', args)
 --[[ prelude ]]
 local sub, floor, min, max = string.sub, math.floor, math.min, math.max
-local MEMORY, RESET, LOCK = 3600000000, 'reset\0\0\0', 'penalty\0' -- for how long (us) a reset is known, and told values count
+local MEMORY, RESET, UNLOCKED, LOCK = 3600000000, 'reset\0\0\0', 'unlocked', 'penalty\0' -- for how long (us) a reset is known, and told values count
 
 -- The cells of a history and its newest as (at, count), if a charge can have written them.
 local function counts_of(record)
@@ -68,24 +68,21 @@ local function holds_merged(own, told)
   return holds
 end
 
--- The lock that was set last, as a later one by hand may be shorter, or lift it; and the higher level.
+-- The later end, and the higher level.
 local function lock_merged(own, told)
   local function counts(record)
     return record.cells == '' and record.b <= record.expires and record.a < min(MAX_TIME, record.expires)
   end
   if told.a > now or not counts(told) then return end
   if not own or not counts(own) then return told.a, told.b, told.c, '', told.expires end
-  local last, level = own, max(floor(own.c / 2), floor(told.c / 2))
   local by_hand = own.c % 2
-  if told.a > own.a or told.a == own.a and told.b > own.b then
-    last, by_hand = told, told.c % 2
-  elseif told.a == own.a and told.b == own.b then
-    by_hand = max(by_hand, told.c % 2)
-  end
-  return last.a, last.b, 2 * level + by_hand, '', max(own.expires, told.expires)
+  if told.b > own.b then by_hand = told.c % 2 elseif told.b == own.b then by_hand = max(by_hand, told.c % 2) end
+  local level = max(floor(own.c / 2), floor(told.c / 2))
+  return max(own.a, told.a), max(own.b, told.b), 2 * level + by_hand, '', max(own.expires, told.expires)
 end
 
-local function reset_merged(own, told)
+-- The later one: of the time of a reset, or of a lock by hand.
+local function later(own, told)
   if told.a > now then return end
   if own and own.a >= told.a then return end
   return told.a, 0, 0, '', own and max(own.expires, told.expires) or told.expires
@@ -129,11 +126,20 @@ local function checked(value)
   if last == stop and born > 0 and born < EXACT then return value end
 end
 
-local merges, limits = {[LOCK] = lock_merged, [RESET] = reset_merged}, {}
+local merges, limits = {[LOCK] = lock_merged, [RESET] = later, [UNLOCKED] = later}, {}
 for at = part, part + LIMIT * limit_count - 1, LIMIT do
   local algorithm, tag, numbers = unpack('<Bc8', args, at)
   merges[tag] = function(own, told) return merged_of[algorithm](numbers, own, told) end
   limits[#limits + 1] = tag
+end
+
+-- The lock among a value's records, unless one was set or lifted by hand since, as either value says.
+local function later_lock(records, own, told)
+  local lock = records[LOCK]
+  for _, noted in ipairs({own[UNLOCKED] or false, told[UNLOCKED] or false}) do
+    if lock and lock.counts and noted and noted.counts and lock.a < noted.a then lock = nil end
+  end
+  return lock
 end
 
 -- Whether a value was reset after it was told. What is told after a reset says so as long as that is known.
@@ -170,6 +176,7 @@ local function merged_value(value, told)
   for _, tag in ipairs(own_order) do append(tag) end
   for _, tag in ipairs(their_order) do append(tag) end
   written[LOCK] = nil
+  own[LOCK], theirs[LOCK] = later_lock(own, own, theirs), later_lock(theirs, own, theirs)
   append(LOCK)
   local born, own_born, mark = birth_of(told), EXACT
   if value ~= '' then own_born, mark = birth_of(value) end

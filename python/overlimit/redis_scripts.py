@@ -166,7 +166,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--identifiers", metavar="N", type=int, default=1, help="how many a call has, from 1 to 64"
     )
-    parser.add_argument("--which", choices=["decide", "read", "refund", "lock", "lease", "restore"], default="decide")
+    parser.add_argument(
+        "--which", choices=["decide", "read", "refund", "lock", "lease", "restore"], default="decide"
+    )
     parser.add_argument("--script-only", action="store_true", help="print the script without the comment")
     return parser
 

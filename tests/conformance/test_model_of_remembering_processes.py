@@ -392,7 +392,9 @@ def test_nobody_is_decided_by_less_than_it_was_told_and_nothing_counts_that_was_
     for world in worlds(Rules()):
         assert world.wrong == []
         seen += world.seen
-    assert min(seen[each] for each in ("restored", "doubted", "taken back", "lost", "failed over")) > 100, seen
+    assert min(seen[each] for each in ("restored", "doubted", "taken back", "lost", "failed over")) > 100, (
+        seen
+    )
 
 
 @pytest.mark.parametrize("rule", Rules.__dataclass_fields__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from random import Random
@@ -16,13 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlimit import (
-    FixedWindow,
     Limiter,
     ManualClock,
     Penalty,
-    SlidingLog,
-    SlidingWindow,
-    TokenBucket,
 )
 
 from .all_algorithms import CALENDAR, of_each_algorithm
@@ -30,7 +26,17 @@ from .answers import answer_of, expected_of
 from .leasing import Leasing
 from .oracle import Oracle, OracleDecision, Records
 from .restoring import Restoring
-from .strategies import LAST_US, ROUNDS, START_US, durations_of, examples, limits, moves, penalties, renumbered
+from .strategies import (
+    LAST_US,
+    ROUNDS,
+    START_US,
+    durations_of,
+    examples,
+    limits,
+    moves,
+    penalties,
+    renumbered,
+)
 
 pytestmark = pytest.mark.longer_in_prove
 

@@ -199,8 +199,8 @@ std::optional<Instant> Calls::decide_cut(const Call& call, const Rows& rows, Bas
   return time;
 }
 
-// If the server's clock is in another period of a calendar, the call is made once more with its bounds; and if
-// the server has forgotten, once what it has forgotten is back.
+// If the server's clock is in another period of a calendar, the call is made once more with its bounds; and
+// if the server has forgotten, once what it has forgotten is back.
 Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
   DatedCall dated(call, call.now ? *call.now : system_now());
   bool was_elsewhere = false;

@@ -49,8 +49,8 @@ class Question {
   bool doubts(protocol::Reply reply);
   /// Gives back what the reply that was taken says was charged; nothing if nothing was. Sets the rows.
   [[nodiscard]] std::optional<ScriptCall> taking_back(const Rows& rows);
-  /// Fills the rows by the reply that was taken, and returns when it was decided. Values of calls that are not
-  /// refused are told too if `of_all`.
+  /// Fills the rows by the reply that was taken, and returns when it was decided. Values of calls that are
+  /// not refused are told too if `of_all`.
   Instant read(const Rows& rows, bool of_all);
 
  private:

@@ -135,10 +135,9 @@ void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std:
   for (std::size_t i = 0; i < replies.size(); ++i) {
     if (!replies[i]) continue;
     try {
-      ToldReply told =
-          told_in(is_final(*replies[i]) ? servers_.checked(*std::move(replies[i]))
-                                        : servers_.run(refunds[i], wait),
-                  std::vector<std::size_t>(given.parts()[i].charges.size()));
+      ToldReply told = told_in(
+          is_final(*replies[i]) ? servers_.checked(*std::move(replies[i])) : servers_.run(refunds[i], wait),
+          std::vector<std::size_t>(given.parts()[i].charges.size()));
       is_any_given = true;
       if (remembers && !hearings[i].doubts(told)) hearings[i].keep(told);
       if (!shown) continue;

@@ -60,7 +60,8 @@ std::string ManyCalls::command(std::size_t i) const {
 
 // What was answered counts, whatever happens to the others. Returns which are to be asked for again, as their
 // servers have forgotten; what these had charged has been taken back then.
-std::vector<std::size_t> ManyCalls::ask(std::span<const std::size_t> asked, bool may_doubt, const Wait& wait) {
+std::vector<std::size_t> ManyCalls::ask(std::span<const std::size_t> asked, bool may_doubt,
+                                        const Wait& wait) {
   questions_.clear();
   slots_.clear();
   for (const std::size_t i : asked) {

@@ -16,7 +16,7 @@ struct ScriptCall {
   const Script* script;
   std::vector<std::string> keys;  ///< one per charge
   std::string arguments;
-  std::string receipts;               ///< a second argument, if there is one
+  std::string receipts;                ///< a second argument, if there is one
   std::vector<std::string> told = {};  ///< further arguments
 
   /// The command that runs it by SHA1, or with its whole text.

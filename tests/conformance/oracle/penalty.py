@@ -46,10 +46,11 @@ def locked_by_hand(record: Record | None, now: int, length: int) -> Record:
 
 
 def merged_locks(own: Record | None, told: Record) -> Record:
-    """The lock that was set last, and the higher level."""
+    """The later end, and the higher level."""
     if own is None:
         return told
     ours, theirs = own.state, told.state
-    last = max(ours, theirs, key=lambda lock: (lock.start, lock.end, lock.by_hand))
     level = max((each.level for each in (ours, theirs) if each.level is not None), default=None)
-    return Record(max(own.expires_at, told.expires_at), replace(last, level=level))
+    last = max(ours, theirs, key=lambda lock: (lock.end, lock.by_hand))
+    merged = replace(last, start=max(ours.start, theirs.start), level=level)
+    return Record(max(own.expires_at, told.expires_at), merged)

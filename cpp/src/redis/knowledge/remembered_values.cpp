@@ -55,7 +55,7 @@ void RememberedValues::keep(const std::string& key, RememberedValue fresh, const
   const std::lock_guard lock(mutex_);
   const auto known = values_.find(key);
   if (known != values_.end() && known->second->created_at != fresh.created_at && known->second != restored)
-    return doubt(known, fresh.answered_at);
+    return doubt(known);
   replace(known, key, std::move(fresh));
 }
 
@@ -68,7 +68,7 @@ void RememberedValues::keep_reset(const std::string& key, RememberedValue fresh)
 void RememberedValues::replace(Values::iterator known, const std::string& key, RememberedValue fresh) {
   if (known != values_.end()) {
     if (is_older(fresh, *known->second)) return;
-    if (known->second->doubted_at >= fresh.asked_at) fresh.doubted_at = known->second->doubted_at;
+    if (known->second->doubted > fresh.asked) fresh.doubted = known->second->doubted;
     forget(known);
   }
   const std::size_t size = fresh.bytes.size();
@@ -79,14 +79,14 @@ void RememberedValues::replace(Values::iterator known, const std::string& key, R
   values_.emplace(key, std::make_shared<const RememberedValue>(std::move(fresh)));
 }
 
-void RememberedValues::doubt(std::string_view key, Duration now) {
+void RememberedValues::doubt(std::string_view key) {
   const std::lock_guard lock(mutex_);
-  if (const auto known = values_.find(key); known != values_.end()) doubt(known, now);
+  if (const auto known = values_.find(key); known != values_.end()) doubt(known);
 }
 
-void RememberedValues::doubt(Values::iterator known, Duration now) {
+void RememberedValues::doubt(Values::iterator known) {
   auto doubted = std::make_shared<RememberedValue>(*known->second);
-  doubted->doubted_at = now;
+  doubted->doubted = next_place();
   known->second = std::move(doubted);
 }
 

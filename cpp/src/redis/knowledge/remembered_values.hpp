@@ -24,17 +24,18 @@ namespace overlimit::redis {
 struct RememberedValue {
   std::string bytes;
   std::int64_t created_at;
-  Instant told;           ///< by the server's clock
-  Duration asked_at;      ///< boot time, as all below
+  Instant told;       ///< by the server's clock
+  Duration asked_at;  ///< boot time, as all below
   Duration answered_at;
   Duration forgotten_at;
-  std::size_t server;     ///< that told it
-  std::uint64_t newest;   ///< of the connections of this process when it was asked for
-  Duration doubted_at{};  ///< 0: the server may have it still
+  std::size_t server;         ///< that told it
+  std::uint64_t newest;       ///< of the connections of this process when it was asked for
+  std::uint64_t asked = 0;    ///< its place among what this process has asked and doubted
+  std::uint64_t doubted = 0;  ///< the place of the last doubt; 0: the server may have it still
 
   /// Whether it is to be restored before the key is asked for through this link.
   [[nodiscard]] bool is_news_for(const transport::Link& link) const {
-    return doubted_at > Duration{} || (link.newest > 0 && (link.server != server || link.newest > newest));
+    return doubted > 0 || (link.newest > 0 && (link.server != server || link.newest > newest));
   }
 };
 
@@ -61,12 +62,15 @@ class RememberedValues : NonCopyable {
 
   /// What is remembered of a key at this boot time, or nullptr.
   [[nodiscard]] Pointer find(std::string_view key, Duration now);
-  /// Keeps a value in place of what was told before it. One that is too large is forgotten. What is remembered
-  /// of another key of that name is doubted instead, unless it was restored, or reset, by what told this.
+  /// Keeps a value in place of what was told before it. One that is too large is forgotten. What is
+  /// remembered of another key of that name is doubted instead, unless it was restored, or reset, by what
+  /// told this.
   void keep(const std::string& key, RememberedValue fresh, const Pointer& restored = nullptr);
   void keep_reset(const std::string& key, RememberedValue fresh);
-  /// Notes that the server may have forgotten a key, as was seen at this boot time.
-  void doubt(std::string_view key, Duration now);
+  /// Notes that the server may have forgotten a key.
+  void doubt(std::string_view key);
+  /// The place of what is asked next.
+  [[nodiscard]] static std::uint64_t next_place() { return ++places_taken; }
   void forget(std::string_view key);
   /// The keys that begin like one of these.
   [[nodiscard]] std::vector<std::string> keys_of(std::span<const std::string> starts);
@@ -78,10 +82,12 @@ class RememberedValues : NonCopyable {
   };
   using Values = std::unordered_map<std::string, Pointer, Hash, std::equal_to<>>;
 
-  void doubt(Values::iterator known, Duration now);
+  static void doubt(Values::iterator known);
   void replace(Values::iterator known, const std::string& key, RememberedValue fresh);
   Values::iterator forget(Values::iterator known);
   void forget_old(Duration now);
+
+  static inline std::atomic<std::uint64_t> places_taken{0};
 
   std::atomic<bool> are_wanted_{false};
   ForkSafeMutex mutex_;

@@ -21,13 +21,14 @@ Hearing::Hearing(Remembering& remembering, Servers& servers, std::vector<std::st
       servers_(servers),
       keys_(std::move(keys)),
       newest_(transport::opened_connections.load()),
+      place_(RememberedValues::next_place()),
       asked_at_(boot_time()) {
   for (const std::string& key : keys_) known_.push_back(remembering_.values().find(key, asked_at_));
 }
 
-// Held against what is remembered by now, as the reply to another command may have told it; and a command that
-// went where the key was not restored before it has met what was not, even if it has been since. What is taken
-// back then may be another's unit, so it is restored once more after that.
+// Held against what is remembered by now, as the reply to another command may have told it; and a command
+// that went where the key was not restored before it has met what was not, even if it has been since. What is
+// taken back then may be another's unit, so it is restored once more after that.
 bool Hearing::doubts(const ToldReply& told) {
   bool is_any_doubted = false;
   for (std::size_t k = 0; k < told.keys.size(); ++k) {
@@ -39,7 +40,7 @@ bool Hearing::doubts(const ToldReply& told) {
     };
     const bool is_lacking = known != nullptr ? lacks(*known) : lacks(*known_[k]);
     if (!is_lacking && !(known_[k] != nullptr && known_[k]->is_news_for(link))) continue;
-    remembering_.values().doubt(keys_[k], boot_time());
+    remembering_.values().doubt(keys_[k]);
     is_any_doubted = true;
   }
   return is_any_doubted;
@@ -72,7 +73,8 @@ RememberedValue Hearing::value_of(std::size_t k, const ToldReply& told) {
           .answered_at = boot_time(),
           .forgotten_at = asked_at_ + min(lives, remembering_.longest()),
           .server = servers_.link_of(keys_[k]).server,
-          .newest = newest_};
+          .newest = newest_,
+          .asked = place_};
 }
 
 }  // namespace overlimit::redis

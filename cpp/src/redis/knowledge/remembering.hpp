@@ -64,6 +64,7 @@ class Hearing {
   Servers& servers_;
   const std::vector<std::string> keys_;
   const std::uint64_t newest_;  // of this process's connections
+  const std::uint64_t place_;
   const Duration asked_at_;
   std::vector<RememberedValues::Pointer> known_;  // per key, before it is sent; or nullptr
 };
