@@ -119,9 +119,9 @@ def script_for(
 ) -> Script:
     """Return the script, with the keys and arguments of a call of this many identifiers, 1 to 64.
 
-    ``which`` is ``"decide"``, ``"read"``, ``"refund"``, ``"lock"``, or ``"lease"`` or ``"restore"``, which take
-    one identifier. Raises InvalidLimit for more than 16 limits or none, ValueError for another script or
-    another number of identifiers.
+    ``which`` is ``"decide"``, ``"read"``, ``"refund"``, ``"lock"``, or ``"lease"`` or ``"restore"``, which
+    take one identifier. Raises InvalidLimit for more than 16 limits or none, ValueError for another script
+    or another number of identifiers.
     """
     if which in {"lease", "restore"} and identifiers != 1:
         raise ValueError(f"identifiers must be 1 to {which}, not {identifiers}")

@@ -1,15 +1,15 @@
 """Counts that come back (``docs/semantics.md``), in a small world of whole microseconds.
 
-A server counts by blocks, and now and then it forgets: all, or what it was told lately, when a replica that lags
-takes its place. Processes remember what they were told. Two laws: whoever was told of a count is decided by no
-less, and nothing counts that was not charged, or was charged before a reset.
+A server counts by blocks, and now and then it forgets: all, or what it was told lately, when a replica that
+lags takes its place. Processes remember what they were told. Two laws: whoever was told of a count is decided
+by no less, and nothing counts that was not charged, or was charged before a reset.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
@@ -37,7 +37,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Value:
-    """A key: when it was created, when it was last restored as it was lost, its counts, and when it was reset."""
+    """A key: when it was created, when last restored as it was lost, its counts, and when it was reset."""
 
     birth: int
     restored: int = 0
@@ -121,9 +121,8 @@ class World:
         if self.value is None or self.lost_at >= self.reset_at >= 0:
             return
         charged = sum(charge.block * BLOCK > now - PERIOD for charge in self.charges)
-        if self.is_alone() or self.lost_at < 0:
-            if self.value.living(now) > charged:
-                self.wrong.append("counts what was not charged")
+        if (self.is_alone() or self.lost_at < 0) and self.value.living(now) > charged:
+            self.wrong.append("counts what was not charged")
 
 
 def keep(process: Process, memory: Memory, restored: Memory | None = None, is_reset: bool = False) -> None:
@@ -171,8 +170,8 @@ def merged(rules: Rules, own: Value | None, told: Value, now: int) -> Value:
     return Value(birth, restored, tuple(sorted(counts.items())), reset)
 
 
-def restore(world: World, process: Process, time: int, until_known: Memory) -> Iterator[int]:
-    memory, asked = until_known, time
+def restore(world: World, process: Process, time: int, memory: Memory) -> Generator[int, None, int]:
+    asked = time
     time += world.pause()
     yield time
     own = world.value
@@ -195,6 +194,7 @@ def restore(world: World, process: Process, time: int, until_known: Memory) -> I
     if process.memory is not None and process.memory.value.birth < 0:
         process.memory = None
         process.lapsed_at = time
+    return time
 
 
 def is_doubted(
@@ -248,8 +248,7 @@ def hit(world: World, process: Process, time: int) -> Iterator[int]:
         known = recalled(world, process, time)
         first_known = first_known or known
         while known is not None and is_news(world, known, process.connection):
-            for time in restore(world, process, time, known):
-                yield time
+            time = yield from restore(world, process, time, known)
             known = recalled(world, process, time)
         asked, connection = time, process.connection
         time += world.pause()
@@ -298,8 +297,7 @@ def refund(world: World, process: Process, time: int) -> Iterator[int]:
     while True:
         known = recalled(world, process, time)
         while known is not None and is_news(world, known, process.connection):
-            for time in restore(world, process, time, known):
-                yield time
+            time = yield from restore(world, process, time, known)
             known = recalled(world, process, time)
         asked, connection = time, process.connection
         time += world.pause()

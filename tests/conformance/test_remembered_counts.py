@@ -58,7 +58,7 @@ def store(remembering: Callable[..., RedisStore]) -> RedisStore:
 
 @pytest.fixture
 def elsewhere(redis_server: RedisServer, remembering: Callable[..., RedisStore]) -> RedisStore:
-    """The same keys by another address: what a process knows belongs to an address, so this one knows nothing."""
+    """The same keys by another address, to which what a process knows belongs: this one knows nothing."""
     return remembering(redis_server.tcp_url())
 
 

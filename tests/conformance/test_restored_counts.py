@@ -1,4 +1,4 @@
-"""What ``restore`` makes of two copies of a key: Lua and the oracle alike, and a join (``docs/semantics.md``)."""
+"""What ``restore`` makes of two copies of a key: a join, and the oracle's (``docs/semantics.md``)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def histories(draw: Any) -> tuple[list[tuple[Any, ...]], Any, list[Step]]:
 
 
 class Copies:
-    """Two copies of one key, each with its oracle: two identifiers on the server, as one of which both count."""
+    """Two copies of one key, each with its oracle: on the server they are two identifiers."""
 
     names = map("copies-{}".format, itertools.count())
 
