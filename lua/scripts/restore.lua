@@ -25,9 +25,14 @@ local function counts_of(record)
 end
 
 -- What algorithms with a history share: of each cell the larger count. `reach`: how far behind the newest cell one counts.
+-- Beside cells that no charge can have written, the larger total is chosen.
 local function history_merged(own, told, reach)
   local theirs, ours = counts_of(told), own and counts_of(own) or {}
-  if not theirs or own and #ours == 0 then return end
+  if not theirs then return end
+  if own and #ours == 0 then
+    if own.c >= told.c then return end
+    own = nil
+  end
   local merged, i, k, total = {}, 1, 1, 0
   local newest = max(told.a, own and own.a or 0)
   while ours[i] or theirs[k] do

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from random import Random
@@ -15,11 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit import (
-    Limiter,
-    ManualClock,
-    Penalty,
-)
+from overlimit import FixedWindow, Limiter, ManualClock, Penalty, SlidingWindow, TokenBucket
 
 from .all_algorithms import CALENDAR, of_each_algorithm
 from .answers import answer_of, expected_of
@@ -191,7 +187,7 @@ def renamed(records: Records, identifier: str) -> Records:
 def test_the_script_merges_as_the_oracle_does(redis_store, client, prefix):
     seen: Counter[str] = Counter()
 
-    @examples(120)
+    @examples(70)
     @given(history=histories())
     def live(history: Any) -> None:
         policies, penalty, steps = history
@@ -201,8 +197,150 @@ def test_the_script_merges_as_the_oracle_does(redis_store, client, prefix):
         seen.update(copies.seen)
 
     live()
-    assert seen["restored"] > 100, seen
-    assert seen["leased"] > 50, seen
+    assert seen["restored"] > 60, seen
+    assert seen["leased"] > 30, seen
+
+
+class TestTheScript:
+    """Whatever it is given: no error, no lock-out, and never less than the key had."""
+
+    KINDS = of_each_algorithm(9, 10) | {"debt": TokenBucket(9, 10, debt=3)}
+    POLICY = (SlidingWindow(9, 10), TokenBucket(9, 10), FixedWindow(9, 10))
+
+    @pytest.fixture
+    def key(self, prefix: str) -> str:
+        return f"{prefix}1:hostile:a"
+
+    @pytest.fixture
+    def limiter_for(self, redis_store: Any, clock: ManualClock) -> Callable[..., Limiter]:
+        clock.set(START_US / 1e6)
+        return lambda *limits: Limiter(list(limits), name="hostile", store=redis_store, clock=clock)
+
+    def left(self, limiter: Limiter) -> list[int]:
+        return [row.remaining for row in limiter.peek("a", cost=0).details]
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_never_admits_more_by_what_is_damaged(self, client, key, limiter_for, clock, kind):
+        limit = self.KINDS[kind]
+        limiter, restoring = limiter_for(limit), Restoring(client, (limit,))
+        for _ in range(2):
+            limiter.hit("a")
+            clock.advance(0.7)
+        told = client.get(key)
+        limiter.hit("a", cost=2)
+        now = START_US + 1_400_000
+        own, before = client.get(key), self.left(limiter)
+        for value in damaged(told):
+            client.set(key, own, px=60_000)
+            restoring.restore(key, value, now)
+            assert self.left(limiter) <= before, value
+            for cost in (1, 99):
+                assert limiter.peek("a", cost=cost).status in {"ok", "over", "never"}
+            client.set(key, value, px=60_000)
+            restoring.restore(key, own, now)  # whatever was there, what is told counts
+            assert self.left(limiter) <= before, value
+
+    def test_takes_nothing_of_another_type_or_another_encoding(self, client, key, limiter_for):
+        limiter, restoring = limiter_for(*self.POLICY), Restoring(client, self.POLICY)
+        limiter.hit("a", cost=4)
+        value = client.get(key)
+        for told in (b"", b"x", b"\0" * 8, value[:-1], value + b"\0", value + b"\0" * 4096, b"\xff" * 60):
+            assert restoring.restore(key, told, START_US) == value
+        client.delete(key)
+        client.rpush(key, "list")
+        assert restoring.restore(key, value, START_US)[8:] == value[8:]
+        assert self.left(limiter) == [5, 5, 5]
+
+    def test_keeps_what_it_does_not_know(self, client, key, limiter_for):
+        own, other = (FixedWindow(9, 10, name="own"),), (FixedWindow(9, 10, name="other"),)
+        first, second = limiter_for(*own), limiter_for(*other)
+        first.hit("a", cost=2)
+        told = client.get(key)
+        client.delete(key)
+        second.hit("a", cost=3)
+        Restoring(client, other).restore(key, told, START_US)
+        assert (self.left(first), self.left(second)) == ([7], [6])
+        client.delete(key)
+        first.hit("a", cost=5)
+        Restoring(client, other).restore(key, told, START_US)  # which it cannot merge
+        assert self.left(first) == [4]
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_drops_what_is_still_to_come(self, client, key, limiter_for, clock, kind):
+        limit = self.KINDS[kind]
+        limiter, restoring = limiter_for(limit), Restoring(client, (limit,))
+        clock.advance(50_000)
+        limiter.hit("a", cost=9)
+        told = client.get(key)
+        client.delete(key)
+        clock.set(START_US / 1e6)
+        assert restoring.restore(key, told, START_US) == b""
+        assert self.left(limiter) == [9]
+
+    def test_drops_what_was_told_long_ago(self, client, key, limiter_for):
+        limiter, restoring = limiter_for(*self.POLICY), Restoring(client, self.POLICY)
+        limiter.hit("a")
+        told = client.get(key)
+        client.delete(key)
+        assert restoring.restore(key, told, START_US, START_US - 3_600_000_001) == b""
+        assert restoring.restore(key, told, START_US, START_US - 3_600_000_000)[8:] == told[8:]
+
+    def test_drops_what_was_told_before_a_reset(self, client, key, limiter_for, clock):
+        limiter, restoring = limiter_for(*self.POLICY), Restoring(client, self.POLICY)
+        limiter.hit("a", cost=5)
+        told = client.get(key)
+        restoring.reset(key, START_US + 5)
+        assert 3_600_000 < client.pttl(key) <= 3_600_000 + 3_600_000
+        clock.set((START_US + 6) / 1e6)
+        assert self.left(limiter) == [9, 9, 9]
+        assert limiter.hit("a").remaining == 8
+        for at in (0, 5):
+            restoring.restore(key, told, START_US + 6, START_US + at)
+            assert self.left(limiter) == [8, 8, 8]
+        # What was told after that says so, whatever the clock that told it showed.
+        after = client.get(key)
+        client.delete(key)
+        restoring.reset(key, START_US + 5)
+        restoring.restore(key, after, START_US + 6, START_US + 1)
+        assert self.left(limiter) == [8, 8, 8]
+        clock.advance(3_601)
+        limiter.hit("a")
+        assert b"reset\0\0\0" not in client.get(key)
+
+    def test_keeps_the_older_birth_and_marks_what_was_lost(self, client, key, limiter_for):
+        limiter, restoring = limiter_for(*self.POLICY), Restoring(client, self.POLICY)
+        decision = limiter.hit("a")
+        told = client.get(key)
+        client.delete(key)
+        limiter.hit("a")
+        newer = client.get(key)
+        once = restoring.restore(key, told, START_US)
+        assert born(told) == born(once) < born(newer)
+        assert once[:8] != told[:8]
+        assert restoring.restore(key, told, START_US) == once  # it is not lost again
+        assert restoring.restore(key, newer, START_US)[:8] == once[:8]
+        limiter.refund(decision)
+        assert self.left(limiter) == [9, 9, 9]
+
+    def test_the_key_lives_as_long_as_what_was_told(self, client, key, limiter_for):
+        limit = (FixedWindow(9, 5000),)
+        limiter = limiter_for(*limit)
+        limiter.hit("a")
+        told = client.get(key)
+        client.delete(key)
+        Restoring(client, limit).restore(key, told, START_US + 1_000_000)
+        assert 4_999_000 <= client.pttl(key) - 3_600_000 <= 5_000_000
+
+
+def born(value: bytes) -> int:
+    return int.from_bytes(value[:8], "little") % 2**53
+
+
+def damaged(value: bytes) -> Iterator[bytes]:
+    """Yield the value with each byte behind the first eight in turn changed in some ways."""
+    for place in range(8, len(value)):
+        for other in sorted({value[place] ^ 1, 0x00, 0x7F, 0xFF} - {value[place]}):
+            yield value[:place] + bytes([other]) + value[place + 1 :]
 
 
 class TestAJoin:
@@ -259,7 +397,7 @@ class TestAJoin:
         return most - oracle.peek(at, [self.WHO], 0).remaining
 
     def test_is_idempotent_commutative_and_associative(self, kind: Any) -> None:
-        for seed in range(25 * ROUNDS):
+        for seed in range(12 * ROUNDS):
             now, (a, b, c) = self.copies(kind, seed)
             once = self.joined(now, a, b)
             assert self.shown(now, self.joined(now, once, b)) == self.shown(now, once)
@@ -272,7 +410,7 @@ class TestAJoin:
 
     def test_refuses_what_either_refuses_and_no_more_than_both_have_counted(self, kind: Any) -> None:
         strict = 0
-        for seed in range(50 * ROUNDS):
+        for seed in range(25 * ROUNDS):
             now, (a, b, _) = self.copies(kind, seed)
             if a.penalty is not None:
                 continue
