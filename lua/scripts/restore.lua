@@ -183,10 +183,11 @@ local function merged_value(value, told)
   written[LOCK] = nil
   own[LOCK], theirs[LOCK] = later_lock(own, own, theirs), later_lock(theirs, own, theirs)
   append(LOCK)
-  local born, own_born, mark = birth_of(told), EXACT
+  local born, told_mark = birth_of(told)
+  local own_born, mark = EXACT
   if value ~= '' then own_born, mark = birth_of(value) end
   if own_born > born then -- the key was lost: whoever knows of it is to notice
-    mark = now % 1023 + 1
+    mark = (told_mark + now % 1022) % 1023 + 1 -- another than that which was told
   elseif own_born > 0 then
     born = own_born
   end

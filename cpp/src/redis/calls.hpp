@@ -64,7 +64,7 @@ class Question {
 };
 
 /// How often a call is asked for again because its server has forgotten, before it is believed.
-inline constexpr int kMostDoubts = 3;
+inline constexpr int kMostDoubts = 16;
 
 /// Thread-safe. Throws as Store does.
 class Calls {
