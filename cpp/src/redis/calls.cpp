@@ -1,5 +1,7 @@
 #include "redis/calls.hpp"
 
+#include <deque>
+
 #include "redis/answer.hpp"
 #include "redis/first_error.hpp"
 #include "redis/keys.hpp"
@@ -10,6 +12,13 @@ namespace overlimit::redis {
 namespace {
 
 using protocol::Reply;
+
+/// What brings back what is remembered of a key.
+struct Restoration {
+  RememberedValues::Pointer known;
+  ScriptCall script;
+  Hearing hearing;
+};
 
 bool have_common_key(std::span<const Call> calls, const Call& other) {
   const auto is_same = [](const Charge& one, const Charge& two) {
@@ -205,7 +214,7 @@ Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, 
   DatedCall dated(call, call.now ? *call.now : system_now());
   bool was_elsewhere = false;
   for (int doubted = 0;;) {
-    if (remembering_.remembers(*dated)) restore(*dated, basis, wait);
+    restore(*dated, basis, wait);
     std::optional<Question> question;
     if (anybody_wants_to_know.load(std::memory_order_relaxed)) question.emplace(*this, dated);
     Reply reply = question ? ask(*question, basis, wait) : ask_plainly(*dated, basis, wait);
@@ -375,36 +384,64 @@ void Calls::decide_many(std::span<const Call> calls, const Rows& rows, std::span
   }
 }
 
-// One command per key. What the key holds then is what is remembered, whatever that was made of.
-void Calls::restore(const Call& call, Basis& basis, const Wait& wait) {
-  for (const Charge& charge : call.charges) {
-    const std::string key = key_of(charge);
-    const auto known = remembering_.values().find(key, boot_time());
-    if (known == nullptr || !known->is_news_for(servers_.link_of(key))) continue;
-    const Changing changing(known_, {key});
-    Hearing hearing(remembering_, servers_, {key});
-    ++basis.commands;
-    Reply reply = servers_.run(restore_call(charge, known->told, known->bytes, keys_, scripts_), wait);
-    hearing.keep_restored(told_in(std::move(reply), {charge.policy->size()}), known);
+// One command per key, all at once. What the keys hold then is what is remembered, whatever that was made of.
+void Calls::restore(std::span<const Call* const> calls, Basis& basis, const Wait& wait) {
+  std::deque<Restoration> all;
+  for (const Call* const call : calls) {
+    if (!remembering_.remembers(*call)) continue;
+    for (const Charge& charge : call->charges) {
+      const std::string key = key_of(charge);
+      auto known = remembering_.values().find(key, boot_time());
+      if (known == nullptr || !known->is_news_for(servers_.link_of(key))) continue;
+      const auto is_of_key = [&](const Restoration& each) { return each.script.keys.front() == key; };
+      if (std::ranges::any_of(all, is_of_key)) continue;
+      ScriptCall script = restore_call(charge, known->told, known->bytes, keys_, scripts_);
+      all.push_back({std::move(known), std::move(script), {remembering_, servers_, {key}}});
+    }
   }
+  if (all.empty()) return;
+  std::vector<std::string> keys;
+  std::vector<ScriptCall> scripts;
+  for (const Restoration& each : all) {
+    keys.push_back(each.script.keys.front());
+    scripts.push_back(each.script);
+  }
+  const Changing changing(known_, std::move(keys));
+  basis.commands += std::uint32_t(all.size());
+  std::vector<Reply> replies = run_all(scripts, wait);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].hearing.keep_restored(told_in(std::move(replies[i]), {1}), all[i].known);
 }
 
-// The first goes with its text, as the others come to the same server. What is not given back counts.
-void Calls::take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait) {
+// The first goes with its text, as the others mostly come to the same server; one that has it not is asked
+// again.
+std::vector<Reply> Calls::run_all(std::span<const ScriptCall> scripts, const Wait& wait) {
+  std::vector<Reply> checked;
+  if (scripts.size() == 1) {
+    checked.push_back(servers_.run(scripts.front(), wait));
+    return checked;
+  }
   std::vector<std::string> commands;
   std::vector<std::optional<Slot>> slots;
-  for (const ScriptCall& refund : refunds) {
-    commands.push_back(commands.empty() ? refund.eval() : refund.evalsha());
-    slots.push_back(servers_.slot_of(refund.keys.front()));
+  for (const ScriptCall& script : scripts) {
+    commands.push_back(commands.empty() ? script.eval() : script.evalsha());
+    slots.push_back(servers_.slot_of(script.keys.front()));
   }
-  basis.commands += std::uint32_t(commands.size());
   std::vector<std::optional<Reply>> replies(commands.size());
+  servers_.topology().call_many(commands, slots, replies, wait);
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    checked.push_back(is_final(*replies[i]) ? servers_.checked(*std::move(replies[i]))
+                                            : servers_.run(scripts[i], wait));
+  }
+  return checked;
+}
+
+// What is not given back counts.
+void Calls::take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait) {
+  basis.commands += std::uint32_t(refunds.size());
   FirstError failure;
   try {
-    servers_.topology().call_many(commands, slots, replies, wait);
-    for (std::size_t i = 0; i < replies.size(); ++i) {
-      if (!is_final(*replies[i])) (void)servers_.run(refunds[i], wait);
-    }
+    (void)run_all(refunds, wait);
   } catch (...) {
     failure.note();
     failure.set_maybe_charged();

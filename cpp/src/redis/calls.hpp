@@ -104,8 +104,12 @@ class Calls {
   [[nodiscard]] ScriptCall refund_of_doubted(const Call& call, std::span<const Receipt> receipts) const {
     return refund_call(call, receipts, false, keys_, scripts_, Of::keys_as_charged);
   }
-  /// Restores what is remembered of the keys of a call and their server may have forgotten.
-  void restore(const Call& call, Basis& basis, const Wait& wait);
+  /// Restores what is remembered of the keys of calls and their servers may have forgotten.
+  void restore(std::span<const Call* const> calls, Basis& basis, const Wait& wait);
+  void restore(const Call& call, Basis& basis, const Wait& wait) {
+    const Call* const one = &call;
+    if (remembering_.is_on()) restore({&one, 1}, basis, wait);
+  }
   /// Gives back what was charged by servers that have forgotten.
   void take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait);
   /// Of what has ended by now.
@@ -132,6 +136,7 @@ class Calls {
   void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait);
   Instant decide_rest(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   void follow(const ScriptCall& refund, const Wait& wait);
+  std::vector<protocol::Reply> run_all(std::span<const ScriptCall> scripts, const Wait& wait);
   protocol::Reply run_remembering(const Call& call, const ScriptCall& script,
                                   std::span<const Receipt> receipts, const Interrupted& interrupted);
   void reset_remembered(const std::vector<std::string>& keys, const Interrupted& interrupted);

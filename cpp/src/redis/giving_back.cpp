@@ -113,7 +113,7 @@ void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std:
   const Wait wait{servers_.deadline(), interrupted};
   const bool remembers = remembering_.remembers(call);
   Basis basis;
-  if (remembers) restore(call, basis, wait);
+  restore(call, basis, wait);
   for (const CallPart& part : given.parts()) {
     const bool tells = shown.has_value() || remembers;
     refunds.push_back(refund_call(given.call_of(part), part.rows.receipts(), tells, keys_, scripts_));

@@ -64,8 +64,10 @@ std::vector<std::size_t> ManyCalls::ask(std::span<const std::size_t> asked, bool
                                         const Wait& wait) {
   questions_.clear();
   slots_.clear();
-  for (const std::size_t i : asked) {
-    if (store_.remembering().remembers(*dated_[i])) store_.restore(*dated_[i], basis(i), wait);
+  if (store_.remembering().is_on()) {
+    std::vector<const Call*> calls;
+    for (const std::size_t i : asked) calls.push_back(&*dated_[i]);
+    store_.restore(calls, basis(asked.front()), wait);
   }
   for (const std::size_t i : asked) {
     questions_.emplace_back(store_, dated_[i]);
