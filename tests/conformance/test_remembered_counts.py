@@ -24,6 +24,7 @@ from overlimit import (
     hit_all,
 )
 from overlimit.aio import AsyncLimiter
+from overlimit.command_line.operating.values import decoded
 from programs import output_of
 from servers.patience import PATIENCE, eventually
 from servers.redis_server import RedisServer
@@ -449,6 +450,30 @@ class TestThisProcess:
         assert limiter.stats()["asked"] - before == 4
         assert limiter.hit("a")
         assert limiter.stats()["asked"] - before == 5
+
+    def test_restores_many_keys_at_once(self, store, prefix):
+        limiter = limiter_on(store)
+        names = [f"id:{i}" for i in range(200)]
+        assert (limiter.hit_many(names).remaining == 4).all()
+        store.close()
+        before = limiter.stats()["asked"]
+        assert (limiter.hit_many(names).remaining == 3).all()
+        # Those of the first message are charged, taken back, restored, and charged; the others only restored.
+        assert limiter.stats()["asked"] - before == 2 * 200 + 2 * 64
+        assert (limiter.hit_many(names).remaining == 2).all()
+        assert limiter.stats()["asked"] - before == 3 * 200 + 2 * 64
+
+    def test_is_shown_without_what_is_noted_of_it(self, store, client, prefix, forget):
+        limiter = limiter_on(store)
+        limiter.hit("a")
+        forget()
+        limiter.hit("a")
+        limiter.unlock("a")
+        limiter.reset("b")
+        shown = {name: decoded(client.get(f"{prefix}1:api:{name}")) for name in "ab"}
+        now = int(time.time() * 1e6)
+        assert [len(value.limits(now)) for value in shown.values()] == [1, 0]
+        assert all(0 <= now - value.created_at < 60_000_000 for value in shown.values())
 
     def test_remembers_as_long_as_it_is_told_to(self, remembering, forget):
         limiter = limiter_on(remembering(remember=0.05))
