@@ -57,12 +57,11 @@ void append_charge(std::string& bytes, const Charge& charge, std::size_t place) 
 std::string encoded(std::string_view name, std::string_view script, const ScriptCall& call) {
   const std::string count = std::to_string(call.keys.size());
   std::vector<std::string_view> words;
-  words.reserve(call.keys.size() + call.told.size() + 5);
+  words.reserve(call.keys.size() + 5);
   words.assign({name, script, count});
   words.insert(words.end(), call.keys.begin(), call.keys.end());
   words.push_back(call.arguments);
-  if (!call.receipts.empty()) words.push_back(call.receipts);
-  words.insert(words.end(), call.told.begin(), call.told.end());
+  if (!call.second.empty()) words.push_back(call.second);
   std::string command;
   protocol::append_command(command, words);
   return command;
@@ -79,7 +78,7 @@ constexpr std::size_t kUsualArguments = 256;
 
 // What every script begins with: its keys and the clock.
 ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys& keys) {
-  ScriptCall encoded{&script, {}, {}, {}, {}};
+  ScriptCall encoded{&script, {}, {}, {}};
   encoded.keys.reserve(call.charges.size());
   encoded.arguments.reserve(kUsualArguments);
   append_int64(encoded.arguments, call.now.value_or(kServerClock).micros());
@@ -154,9 +153,9 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool
   append_charges(encoded.arguments, call);
   std::size_t pair = 0;
   for (const Charge& charge : call.charges) {
-    append_int64(encoded.receipts, receipts[pair].created_at.micros());
+    append_int64(encoded.second, receipts[pair].created_at.micros());
     for (std::size_t i = 0; i < charge.policy->size(); ++i) {
-      for (const std::int64_t number : receipts[pair].after) append_int64(encoded.receipts, number);
+      for (const std::int64_t number : receipts[pair].after) append_int64(encoded.second, number);
       ++pair;
     }
   }
@@ -177,9 +176,8 @@ ScriptCall restore_call(const Charge& charge, Instant told, std::string_view val
   append_int64(encoded.arguments, kServerSlackMs);
   append_byte(encoded.arguments, charge.policy->size());
   encoded.arguments += charge.policy->packed();
-  std::string& remembered = encoded.told.emplace_back();
-  append_int64(remembered, told.micros());
-  remembered += value;
+  append_int64(encoded.second, told.micros());
+  encoded.second += value;
   return encoded;
 }
 
@@ -222,8 +220,7 @@ ScriptListing script_listing(ScriptUse use, const CompiledPolicy& policy,
   const DatedCall call(Call{charges}, system_now());
   const ScriptCall made = call_for(use, *call, keys, scripts);
   ScriptListing listing{made.script->text(), made.script->sha1(), made.keys, {made.arguments}};
-  if (!made.receipts.empty()) listing.arguments.push_back(made.receipts);
-  listing.arguments.insert(listing.arguments.end(), made.told.begin(), made.told.end());
+  if (!made.second.empty()) listing.arguments.push_back(made.second);
   return listing;
 }
 

@@ -16,8 +16,7 @@ struct ScriptCall {
   const Script* script;
   std::vector<std::string> keys;  ///< one per charge
   std::string arguments;
-  std::string receipts;                ///< a second argument, if there is one
-  std::vector<std::string> told = {};  ///< further arguments
+  std::string second;  ///< argument: receipts, or what is remembered; if there is one
 
   /// The command that runs it by SHA1, or with its whole text.
   [[nodiscard]] std::string evalsha() const;

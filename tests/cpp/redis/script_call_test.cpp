@@ -50,12 +50,12 @@ TEST_F(Encoding, RestoresWhatWasToldAndResetsWithoutIt) {
   const ScriptCall restore = restore_call({&fixed, "a"}, At(9), "value", {"ol"}, scripts);
   EXPECT_EQ(restore.keys, std::vector<std::string>{"ol1:fixed:a"});
   EXPECT_EQ(restore.arguments, packed({-1, 1'000}) + '\x01' + std::string(fixed.packed()));
-  EXPECT_EQ(restore.told, std::vector<std::string>{packed({9}) + "value"});
+  EXPECT_EQ(restore.second, packed({9}) + "value");
   EXPECT_TRUE(restore.evalsha().ends_with("$13\r\n" + packed({9}) + "value\r\n"));
   const ScriptCall reset = reset_call({"a", "b"}, scripts);
   EXPECT_EQ(reset.script, &scripts.restore);
   EXPECT_EQ(reset.keys.size(), 2);
-  EXPECT_TRUE(reset.told.empty());
+  EXPECT_TRUE(reset.second.empty());
 }
 
 TEST_F(Encoding, TakesBackOfAKeyOnlyAsItWasCharged) {

@@ -16,7 +16,7 @@ using testing::packed;
 using testing::record_of;
 using testing::value_of;
 
-std::string sized(const std::string& value) {
+std::string with_size(const std::string& value) {
   return bytes_of(static_cast<std::uint32_t>(value.size())) + value;
 }
 
@@ -45,7 +45,7 @@ TEST(ToldIn, GivesWhatIsLeased) {
 }
 
 TEST(ToldIn, TellsOfEachKey) {
-  const ToldReply told = told_in(Reply::string("c" + packed({100}) + sized(kOther) + kValue), {2, 1});
+  const ToldReply told = told_in(Reply::string("c" + packed({100}) + with_size(kOther) + kValue), {2, 1});
   EXPECT_EQ(told.reply.as_text().substr(0, 1), "C");
   EXPECT_EQ(told.keys.at(0).value, kOther);
   EXPECT_EQ(told.keys.at(1).value, kValue);
@@ -53,16 +53,16 @@ TEST(ToldIn, TellsOfEachKey) {
 
 TEST(ToldIn, TellsWhatWasFoundAndWhatIsWritten) {
   const std::string creations = packed({5, 0});
-  const ToldReply told = told_in(
-      Reply::string("w" + packed({100}) + creations + sized("") + sized(kOther) + sized(kValue) + kOther),
-      {2, 2});
-  EXPECT_EQ(told.reply.as_text(), "W" + packed({100}) + creations + sized("") + kOther);
+  const ToldReply told = told_in(Reply::string("w" + packed({100}) + creations + with_size("") +
+                                               with_size(kOther) + with_size(kValue) + kOther),
+                                 {2, 2});
+  EXPECT_EQ(told.reply.as_text(), "W" + packed({100}) + creations + with_size("") + kOther);
   EXPECT_EQ(told.keys.at(0).value, kValue);
   EXPECT_EQ(told.keys.at(1).value, kOther);
 }
 
 TEST(ToldIn, LeavesOtherRepliesAsTheyAre) {
-  const std::string found = "F" + packed({100}) + sized(kValue) + kOther;
+  const std::string found = "F" + packed({100}) + with_size(kValue) + kOther;
   const ToldReply read = told_in(Reply::string(std::string(found)), {2, 2});
   EXPECT_EQ(read.reply.as_text(), found);
   EXPECT_EQ(read.keys.at(0).value, kValue);
@@ -80,8 +80,8 @@ TEST(ToldIn, LeavesOtherRepliesAsTheyAre) {
 
 TEST(ToldIn, MakesNothingOfWhatNoScriptHasWritten) {
   for (const std::string& whole :
-       {"c" + packed({100}) + sized(kOther) + kValue, "l" + packed({100, 3}) + sized(kOther) + kValue,
-        "w" + packed({100, 5, 5}) + sized("") + sized(kOther) + sized(kValue) + kOther}) {
+       {"c" + packed({100}) + with_size(kOther) + kValue, "l" + packed({100, 3}) + with_size(kOther) + kValue,
+        "w" + packed({100, 5, 5}) + with_size("") + with_size(kOther) + with_size(kValue) + kOther}) {
     for (std::size_t size = 0; size < whole.size(); ++size) {
       const ToldReply told = told_in(Reply::string(whole.substr(0, size)), {2, 2});
       for (const ToldValue& key : told.keys) EXPECT_LE(key.value.value_or("").size(), whole.size());
