@@ -88,6 +88,7 @@ ToldReply told_written(Reply reply, std::size_t count) {
   plain[0] = 'W';
   plain += found.back();
   std::vector<ToldValue> keys;
+  keys.reserve(count);
   for (const std::string_view each : written) keys.push_back(told(each));
   return {Reply::string(std::move(plain)), {}, std::move(keys)};
 }

@@ -98,9 +98,9 @@ void RememberedValues::forget(std::string_view key) {
 std::vector<std::string> RememberedValues::keys_of(std::span<const std::string> starts) {
   std::vector<std::string> keys;
   const std::lock_guard lock(mutex_);
-  for (const auto& [key, value] : values_) {
-    const auto begins = [&](const std::string& start) { return key.starts_with(start); };
-    if (std::ranges::any_of(starts, begins)) keys.push_back(key);
+  for (const auto& each : values_) {
+    const auto begins = [&](const std::string& start) { return each.first.starts_with(start); };
+    if (std::ranges::any_of(starts, begins)) keys.push_back(each.first);
   }
   return keys;
 }

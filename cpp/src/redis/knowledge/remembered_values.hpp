@@ -70,7 +70,7 @@ class RememberedValues : NonCopyable {
   /// Notes that the server may have forgotten a key.
   void doubt(std::string_view key);
   /// The place of what is asked next.
-  [[nodiscard]] static std::uint64_t next_place() { return ++places_taken; }
+  [[nodiscard]] static std::uint64_t next_place() { return ++places_taken_; }
   void forget(std::string_view key);
   /// The keys that begin like one of these.
   [[nodiscard]] std::vector<std::string> keys_of(std::span<const std::string> starts);
@@ -87,7 +87,7 @@ class RememberedValues : NonCopyable {
   Values::iterator forget(Values::iterator known);
   void forget_old(Duration now);
 
-  static inline std::atomic<std::uint64_t> places_taken{0};
+  static inline std::atomic<std::uint64_t> places_taken_{0};
 
   std::atomic<bool> are_wanted_{false};
   ForkSafeMutex mutex_;
