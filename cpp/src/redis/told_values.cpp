@@ -103,7 +103,7 @@ ToldReply told_found(Reply reply, std::size_t count) {
   return {std::move(reply), {}, std::move(keys)};
 }
 
-// A value that was too long to be told.
+// The value of a single key that was too long to be told.
 ToldReply untold(Reply reply, std::size_t place) {
   std::vector<ToldValue> keys;
   if (reply.as_text().size() >= place + kNumber) keys.push_back({{}, int64_at(reply.as_text(), place)});
@@ -121,12 +121,15 @@ ToldReply told_by_kind(Reply reply, const std::vector<std::size_t>& limits) {
     case 'F':
       return told_found(std::move(reply), limits.size());
     case 'C':
-      return untold(std::move(reply), kBeforeAnswer);
+      if (limits.size() == 1) return untold(std::move(reply), kBeforeAnswer);
+      break;
     case 'L':
-      return untold(std::move(reply), kBeforeAnswer + kNumber);
+      if (limits.size() == 1) return untold(std::move(reply), kBeforeAnswer + kNumber);
+      break;
     default:
-      return {std::move(reply)};
+      break;
   }
+  return {std::move(reply)};
 }
 
 }  // namespace
