@@ -207,11 +207,9 @@ def is_doubted(
         return not is_same or is_news(world, memory, connection)
 
     memory = recalled(world, process, time)
-    known = memory or sent
-    if known is None:
-        return False
-    met = sent is not None and world.rules.compares_with_what_was_known and is_news(world, sent, connection)
-    if not lacks(known) and not met:
+    if not world.rules.compares_with_what_was_known:
+        sent = None
+    if not any(known is not None and lacks(known) for known in (memory, sent)):
         return False
     if memory is not None:
         memory.doubted = time

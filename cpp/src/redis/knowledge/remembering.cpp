@@ -38,8 +38,7 @@ bool Hearing::doubts(const ToldReply& told) {
     const auto lacks = [&](const RememberedValue& value) {
       return told.keys[k].created_at != value.created_at || value.is_news_for(link);
     };
-    const bool is_lacking = known != nullptr ? lacks(*known) : lacks(*known_[k]);
-    if (!is_lacking && !(known_[k] != nullptr && known_[k]->is_news_for(link))) continue;
+    if ((known == nullptr || !lacks(*known)) && (known_[k] == nullptr || !lacks(*known_[k]))) continue;
     remembering_.values().doubt(keys_[k]);
     is_any_doubted = true;
   }
