@@ -95,7 +95,8 @@ class Copies:
             Limiter(list(policy), name=self.name, store=store, clock=self.clock, penalty=penalty)
             for policy in policies
         ]
-        self.records = [Records(), Records()]
+        created: itertools.count[int] = itertools.count()  # of both copies, as by one server's clock
+        self.records = [Records(created=created), Records(created=created)]
         self.policies, self.penalty = policies, penalty
         self.restoring = [Restoring(client, policy) for policy in policies]
         self.leasing = [[Leasing(client, key, policy, penalty) for policy in policies] for key in self.keys]
