@@ -1,7 +1,7 @@
 """Measure overlimit beside other libraries and beside a floor below which nothing can be: benchmarks/run.py.
 
 All contestants of a table take turns in this run, and medians over the rounds count. Without a PART, all
-parts are measured, which takes about eleven minutes. Needs the dependency groups ``bench`` and ``test``; the
+parts are measured, which takes about twelve minutes. Needs the dependency groups ``bench`` and ``test``; the
 parts ``engine`` and ``redis`` need programs that ``make build/done/bench-cpp`` builds.
 """
 
@@ -22,6 +22,7 @@ PARTS = (
     "processes",
     "redis",
     "server",
+    "leases",
     "latency",
     "web",
     "tasks",

@@ -88,6 +88,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError("pytest-xdist does not keep groups of tests together with this pytest")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests recorded as ``figure`` in `make prove`, which shows these lines."""
+    if "PROVE" not in os.environ:
+        return
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    properties = [each for report in reports if report.when == "call" for each in report.user_properties]
+    if figures := sorted(text for name, text in properties if name == "figure"):
+        terminalreporter.section("figures")
+        for text in figures:
+            terminalreporter.write_line(f"figure: {text}")
+
+
 def _group_of(item: pytest.Item) -> str | None:
     """Return the group whose tests one worker must run, one after the other; None: any worker may run it."""
     fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()

@@ -146,6 +146,7 @@ class ManyDecisions::Batch {
     charges_.clear();
     calls_.clear();
     charges_.reserve(many_.rows_.start(last) - many_.rows_.start(first));
+    calls_.reserve(last - first);
     for (std::size_t row = first; row < last; ++row) {
       many_.rows_.prefetch(row + IdentifierRows::kAhead);
       const std::size_t start = charges_.size();
@@ -315,11 +316,26 @@ void ManyDecisions::decide_here(const std::vector<std::size_t>& rows) {
 
 void ManyDecisions::count_decisions(std::size_t first, std::size_t last) const {
   if (mode_ == Mode::peek) return;
+  if (first_pair(last) - first_pair(first) == last - first && sources_.empty())
+    return count_single_pairs(first, last);
   for (std::size_t row = first; row < last; ++row) {
     const Source source = source_of(row);
     if (source == kNobody) continue;
     const auto [status, limit] = binding(row);
     counters_of(policy_.get(), limit).add(std::size_t(source) * place::kStatuses + std::size_t(status));
+  }
+}
+
+void ManyDecisions::count_single_pairs(std::size_t first, std::size_t last) const {
+  std::array<std::uint64_t, place::kStatuses> counts{};
+  const Status* const statuses = pairs_of_rows(first, last).status - first;
+  for (std::size_t row = first; row < last; ++row) {
+    if (is_decided(row)) ++counts[std::size_t(statuses[row])];
+  }
+  CounterSlot& counters = counters_of(policy_.get(), 0);
+  for (std::size_t status = 0; status < counts.size(); ++status) {
+    if (counts[status] > 0)
+      counters.add(std::size_t(Source::store) * place::kStatuses + status, counts[status]);
   }
 }
 

@@ -142,6 +142,8 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   [[nodiscard]] Decision folded(std::size_t row) const;
   /// Counts the decisions on these rows for metrics, unless they are peeks.
   void count_decisions(std::size_t first, std::size_t last) const;
+  /// The same of rows of a store, each of which has a single pair.
+  void count_single_pairs(std::size_t first, std::size_t last) const;
   [[nodiscard]] bool is_decided(std::size_t row) const { return times_[row] != kUndecided; }
   [[nodiscard]] Source source_of(std::size_t row) const {
     if (!is_decided(row)) return kNobody;

@@ -313,16 +313,23 @@ inline void bind_redis_store(pybind11::module_& module) {
                                                              "The core of overlimit.RedisStore.")
       .def(py::init([](const LocationPointer& location, std::string prefix, const std::string& hash_tag,
                        bool hash_identifiers, std::int64_t timeout_us, std::int64_t max_stale_us,
-                       std::int64_t lease_us, std::int64_t remember_us) {
-             RedisStore::Keys keys{std::move(prefix), hash_tag_from(hash_tag), hash_identifiers};
-             return std::make_shared<RedisStore>(
-                 location_from(location),
-                 RedisStore::Options{std::move(keys), Duration(timeout_us), Duration(max_stale_us),
-                                     Duration(lease_us), Duration(remember_us)});
+                       std::int64_t lease_us, std::int64_t remember_us,
+                       const std::optional<std::pair<std::string, mode_t>>& lease_in) {
+             RedisStore::Options options{
+                 .keys = {std::move(prefix), hash_tag_from(hash_tag), hash_identifiers},
+                 .timeout = Duration(timeout_us),
+                 .max_stale = Duration(max_stale_us),
+                 .lease = Duration(lease_us),
+                 .remember = Duration(remember_us)};
+             if (lease_in) {
+               const auto& [name, mode] = *lease_in;
+               options.lease_in = {.name_or_path = name, .mode = mode, .warn = warn_about_shared_memory};
+             }
+             return std::make_shared<RedisStore>(location_from(location), std::move(options));
            }),
            py::arg("location"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
            py::arg("hash_identifiers"), py::arg("timeout_us"), py::arg("max_stale_us"), py::arg("lease_us"),
-           py::arg("remember_us"))
+           py::arg("remember_us"), py::arg("lease_in"))
       .def(
           "close", [](const std::shared_ptr<RedisStore>& store) { given(store).close(); },
           "Close this process's connections; a later call opens new ones.");

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from overlimit import _core
+from overlimit._logging.stores import warn_of_unleased
 from overlimit._messages.texts import short_repr
 from overlimit.limits import Limit, SlidingLog, TokenBucket
 from overlimit.stores.redis import RedisStore
@@ -54,6 +55,15 @@ def bounds(limiter: Limiter) -> Bounds:
     stale = limiter.store._longest_stale if isinstance(limiter.store, RedisStore) else 0.0
     reason = None if longest_us > 0 and limiter.clock is None else _reason(limiter)
     return Bounds(0, stale, longest_us / 1e6 if reason is None else 0.0, reason, SHARE, held)
+
+
+def note_unleased(limiter: Limiter) -> None:
+    """Have it logged, once per store, that nothing of these limits is leased although the store leases."""
+    if not isinstance(limiter.store, RedisStore) or limiter.store._longest_lease == 0.0:
+        return
+    found = bounds(limiter)
+    if found.reason is not None and limiter.clock is None:
+        warn_of_unleased(limiter.store, limiter, found.reason)
 
 
 def _reason(limiter: Limiter) -> str:

@@ -25,6 +25,7 @@ from overlimit._messages.texts import short_repr
 from overlimit.clocks import ClockLike
 from overlimit.decisions import Decisions, as_column
 from overlimit.errors import InvalidLimit
+from overlimit.leasing import note_unleased
 from overlimit.limits import Limit, as_limits
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
@@ -127,6 +128,7 @@ class Limiter(_core.Limiter, metaclass=HintingType):
         self._algorithm = algorithm
         if on_error == "local" and not isinstance(self.store, MemoryStore):
             local_fallback_of(self.store)
+        note_unleased(self)
         self._namesakes = self._register(name)
         self._family = object() if name is None else (state_key(self.store), name, _identity_of(clock))
 
@@ -362,6 +364,7 @@ class Limiter(_core.Limiter, metaclass=HintingType):
         super()._set_limits(given, local_limits(given, self._share))
         if self._namesakes is not None:
             renew(self, self._namesakes)
+        note_unleased(self)
         waiting.wake_waiters(self.store)
 
     def with_limits(self, limits: LimitsLike) -> Limiter:

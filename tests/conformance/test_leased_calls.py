@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import threading
 import time
@@ -129,6 +130,18 @@ class TestWhatIsLeased:
         assert held(limiter) == 0
         assert why in bounds(limiter).reason
         assert bounds(limiter).lease == 0.0
+
+    def test_what_is_never_leased_is_warned_of_once_per_store(self, leasing, strict, caplog):
+        with caplog.at_level(logging.WARNING, logger="overlimit"):
+            limiter_of(strict, SlidingLog(1000, per=3600), name="none")
+            limiter_of(leasing, MANY, name="some")
+            limiter_of(leasing, MANY, name="clock", clock=ManualClock(1e9))
+            assert caplog.records == []
+            limiter_of(leasing, SlidingLog(1000, per=3600), name="log")
+            limiter_of(leasing, "4/hour", name="few")
+        [record] = caplog.records
+        assert "name='log'" in record.getMessage()
+        assert "keeps the instant of every call" in record.getMessage()
 
     def test_a_manual_clock_is_never_leased_for(self, leasing):
         limiter = limiter_of(leasing, clock=ManualClock(start=1_700_000_000))

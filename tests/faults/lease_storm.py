@@ -5,7 +5,7 @@ the clock before and after it, which are those of the server, as it runs on the 
 printed as JSON: by how much more was admitted, certainly, than a limit allows, and who has decided.
 
     python lease_storm.py '{"url": "redis://localhost", "server": 123, "prefix": "t", "seconds": 3, "seed": 1,
-                            "leased": 0.5}'
+                            "leased": 0.5, "lease_in": "shm://t"}'
 """
 
 from __future__ import annotations
@@ -135,9 +135,17 @@ class Storm:
     """The workers, those that torment them, and the account."""
 
     def __init__(
-        self, *, url: str, server: int, prefix: str, seconds: float, seed: int, leased: float
+        self,
+        *,
+        url: str,
+        server: int,
+        prefix: str,
+        seconds: float,
+        seed: int,
+        leased: float,
+        lease_in: str | None,
     ) -> None:
-        self.url, self.server, self.prefix = url, server, prefix
+        self.url, self.server, self.prefix, self.lease_in = url, server, prefix, lease_in
         self.seconds, self.leased = seconds, leased
         self.random = random.Random(seed)
         self.inherited = self.store(LEASE if leased else 0.0)
@@ -148,7 +156,7 @@ class Storm:
         self.killed = 0
 
     def store(self, lease: float) -> RedisStore:
-        return RedisStore(self.url, prefix=self.prefix, timeout=0.3, lease=lease)
+        return RedisStore(self.url, prefix=self.prefix, timeout=0.3, lease=lease, lease_in=self.lease_in)
 
     def run(self) -> dict[str, Any]:
         os.set_blocking(self.reading, False)
@@ -165,8 +173,8 @@ class Storm:
                 time.sleep(self.random.uniform(0.0, 0.02))
         finally:
             os.kill(self.server, signal.SIGCONT)
-            for pid in list(self.workers):
-                self.end(pid)
+            ended = [self.end(pid) for pid in list(self.workers)]
+        check_ends(ended)
         self.listen()
         took = time.monotonic() - began
         account = self.account
@@ -203,7 +211,7 @@ class Storm:
         pid = self.random.choice(sorted(self.workers))
         choice = self.random.random()
         if choice < 0.03:
-            self.end(pid)
+            check_ends([self.end(pid)])
         elif choice < 0.25 and pid not in self.stopped:
             os.kill(pid, signal.SIGSTOP)
             self.stopped[pid] = now + self.random.choice([0.0, 0.01, 0.1, 0.3])
@@ -211,19 +219,24 @@ class Storm:
             os.kill(self.server, signal.SIGSTOP)
             self.stopped[self.server] = now + self.random.choice([0.01, 0.03, 0.1])
 
-    def end(self, pid: int) -> None:
+    def end(self, pid: int) -> int:
+        """Kill one, and return how it ended."""
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-        if os.WIFEXITED(status):
-            raise RuntimeError("a worker ended by itself: see what it wrote")
         self.workers.remove(pid)
         self.stopped.pop(pid, None)
         self.killed += 1
+        return status
 
     def listen(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while reports := os.read(self.reading, REPORT.size * 1000):
                 self.account.enter(reports)
+
+
+def check_ends(ended: Sequence[int]) -> None:
+    if any(os.WIFEXITED(status) for status in ended):
+        raise RuntimeError("a worker ended by itself: see what it wrote")
 
 
 class Worker:
@@ -272,7 +285,7 @@ class Worker:
 
     def tell_of(self, what: str, call: Callable[[], Any], key: int = 0, cost: int = 1) -> None:
         before = time.time_ns() // 1000
-        decisions: list[Decision] = list(call())
+        decisions: list[Decision] = [each for each in call() if each is not None]
         after = time.time_ns() // 1000 + 1
         reports = [(f"{each.source}", 0, 0, 0, 1) for each in decisions]
         reports += [(what, key, before, after, cost) for each in decisions if each.allowed]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 import pytest
@@ -13,25 +12,25 @@ from .programs import counts_of_storm
 
 pytestmark = [pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
 
-SECONDS = float(os.environ.get("STORM_SECONDS", 7 * int(os.environ.get("PROVE", "1")))) / 2
+SECONDS = float(os.environ.get("STORM_SECONDS", 9 * int(os.environ.get("PROVE", "1")))) / 3
 
 
 def storm(server: Any, prefix: str, **options: Any) -> dict[str, Any]:
     where = {"url": server.unix_url(), "server": server.pid, "prefix": prefix}
     counts = counts_of_storm("lease_storm.py", SECONDS, **where, **options)
-    counts["commands"] = commands_of(server)
+    counts["commands"] = server.scripts_run()
     return counts
 
 
-def commands_of(server: Any) -> int:
-    stats = server.ask("INFO", "commandstats").decode()
-    return sum(int(calls) for calls in re.findall(r"cmdstat_(?:eval|evalsha):calls=(\d+)", stats))
-
-
-@pytest.mark.parametrize("leased", [1.0, 0.5])
-def test_no_more_is_admitted_than_the_limits_allow(start_redis, prefix, leased):
+@pytest.mark.parametrize(
+    ("leased", "is_shared"), [(1.0, False), (0.5, False), (0.8, True)], ids=["leased", "mixed", "of_the_host"]
+)
+def test_no_more_is_admitted_than_the_limits_allow(
+    start_redis, prefix, leased, is_shared, tmp_path, record_property
+):
     server = start_redis()
-    counts = storm(server, prefix, seed=1, leased=leased)
+    lease_in = f"shm://{tmp_path}/leases" if is_shared else None
+    counts = storm(server, prefix, seed=1, leased=leased, lease_in=lease_in)
     assert max(counts["over"].values()) <= 0, counts
     assert min(counts["admitted"].values()) > 0, counts
     assert sum(counts["admitted"].values()) > 2 * MOST * SECONDS, counts
@@ -39,8 +38,20 @@ def test_no_more_is_admitted_than_the_limits_allow(start_redis, prefix, leased):
     sources = counts["counted"]
     assert sources["lease"] > MOST * SECONDS / 2, counts
     decided = sources["store"] + sources["lease"] + sources["refusal"]
-    if leased == 1.0:
+    record_property("figure", figure_of(leased, is_shared, counts, decided))
+    if leased == 1.0 or is_shared:
         assert decided > 2 * counts["commands"], counts
+
+
+def figure_of(leased: float, is_shared: bool, counts: dict[str, Any], decided: int) -> str:
+    over = max(0, *counts["over"].values())
+    share = counts["counted"]["lease"] / decided
+    how = "lease as one" if is_shared else "lease"
+    return (
+        f"a storm of processes, {leased:.0%} of which {how}: {over} admitted over the limits, "
+        f"{decided:,} decisions, {decided / counts['commands']:.1f} a command, {share:.0%} leased, "
+        f"{counts['killed']} killed"
+    )
 
 
 class TestTheAccount:

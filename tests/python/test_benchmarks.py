@@ -79,6 +79,19 @@ def test_a_decision_is_counted_on_the_server_and_timed_from_afar():
     assert "**A hit with 0.5 ms added**" in tables
 
 
+@pytest.mark.prove
+def test_commands_of_leases_are_counted(tmp_path):
+    run("--quick", "--json", tmp_path / "results.json", "leases")
+    records = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["records"]
+    found = {
+        (record["title"], record["name"]): record["median"] for record in records if record["x"] in (None, 2)
+    }
+    assert found["Commands of a hot key", "asking for each"] == 1000
+    assert found["Commands of a hot key", "leases of 500 ms"] < 100
+    assert found["Commands of a flood of refusals", "max_stale of 500 ms"] < 100
+    assert {"a hit in memory", "a hit of a lease", "a refusal that is known"} <= {name for _, name in found}
+
+
 def test_published_scripts_answer_as_is_told_of_them(redis_server):
     with mock.patch.object(sys, "path", [str(ROOT / "benchmarks"), *sys.path]):
         from parts import published

@@ -16,6 +16,8 @@ pytest-fails:
 	@echo "FAILED tests/test_a.py::test_b"; echo "2 failed, 9 passed, 1 error in 0.5s"; exit 1
 cpp-passes:
 	@echo "30 passed, 0 failed"
+measures:
+	@echo "figure: 12 apples"; echo "a figure: no"; echo "1 passed"
 lint-passes:
 	@echo "All checks passed!"
 crashes:
@@ -49,6 +51,13 @@ def test_counts_of_all_steps_are_the_last_line(run):
     status, lines = run("pytest-passes", "cpp-passes", "lint-passes")
     assert (status, lines[-1]) == (0, "42 passed, 0 failed")
     assert not any("All checks passed!" in line for line in lines)
+
+
+def test_figures_of_a_step_that_passes_are_shown(run):
+    status, lines = run("measures")
+    assert status == 0
+    assert "figure: 12 apples" in lines
+    assert not any("no" in line.split() for line in lines)
 
 
 def test_one_step_that_fails_fails_all_and_shows_its_output(run):

@@ -20,6 +20,7 @@ ABOUT_THE_REPOSITORY = {
     "adding_an_algorithm",
     "benchmarks",
     "docs",
+    "fleet",
     "release_check",
     "repository",
     "run_steps",

@@ -67,7 +67,7 @@ def hits(store, times=1):
 class TestNames:
     def test_a_name_is_a_file_of_this_user_in_dev_shm(self, name):
         store = SharedMemoryStore(name)
-        assert store.path == f"/dev/shm/overlimit-{os.geteuid()}-{name}-v2"
+        assert store.path == f"/dev/shm/overlimit-{os.geteuid()}-{name}-v3"
         assert not os.path.exists(store.path)
         assert hits(store) == [True]
         assert os.stat(store.path).st_size == 32 << 20
@@ -289,7 +289,7 @@ class TestWarnings:
 
     def test_files_of_the_same_name_that_other_users_have_made_are_found(self, name, monkeypatch):
         store = SharedMemoryStore(name)
-        others = Path(f"/dev/shm/overlimit-54321-{name}-v2")
+        others = Path(f"/dev/shm/overlimit-54321-{name}-v3")
         others.write_bytes(b"")
         try:
             assert store.paths_of_others() == [str(others)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -117,6 +118,11 @@ class RedisServer:
         with self.client() as client:
             client.response_callbacks.clear()
             return client.execute_command(*words)
+
+    def scripts_run(self) -> int:
+        """Return how many commands that run a script it was given."""
+        stats = self.ask("INFO", "commandstats").decode()
+        return sum(map(int, re.findall(r"cmdstat_(?:eval|evalsha):calls=(\d+)", stats)))
 
     def pause(self) -> None:
         """Stop it (SIGSTOP): the kernel still accepts connections and bytes for it, nobody answers."""

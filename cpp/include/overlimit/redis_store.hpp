@@ -5,7 +5,11 @@
 #error "only targets that link overlimit_redis may include redis_store.hpp"
 #endif
 
+#include <sys/types.h>
+
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "overlimit/redis_location.hpp"
@@ -33,6 +37,13 @@ class RedisStore final : public Store {
     bool hash_identifiers = false;  ///< not only those too long for a key
   };
 
+  /// Where the processes of a host lease as one: a name for a file in /dev/shm, or an absolute path.
+  struct LeaseIn {
+    std::string name_or_path;
+    mode_t mode = 0600;
+    std::function<void(const std::string&)> warn{};  ///< called if it cannot be had
+  };
+
   static constexpr Duration kMaxStale{60'000'000};
   static constexpr Duration kMaxLease{10'000'000};
   static constexpr Duration kMaxRemember{3600'000'000};
@@ -43,6 +54,7 @@ class RedisStore final : public Store {
     Duration max_stale{};       ///< for how long it refuses by what it was told; at most kMaxStale
     Duration lease{};           ///< for how long it may spend what it has charged early; at most kMaxLease
     Duration remember{};  ///< for how long it restores what a server has forgotten; at most kMaxRemember
+    std::optional<LeaseIn> lease_in{};  ///< nothing: each process leases for itself
   };
 
   /// Throws std::invalid_argument naming a wrong option or location.

@@ -37,7 +37,7 @@ Calls::Calls(Location location, const RedisStore::Options& options)
     : keys_(options.keys),
       servers_(std::move(location), options.timeout),
       known_(servers_.location(), {options.keys, options.max_stale, options.timeout}),
-      leasing_(servers_.location(), options.keys, options.lease),
+      leasing_(servers_.location(), {options.keys, options.lease, options.timeout, options.lease_in}),
       remembering_(servers_.location(), options.keys, options.remember) {}
 
 Question::Question(Calls& store, DatedCall& call)
@@ -86,6 +86,7 @@ Instant Question::read(const Rows& rows, bool of_all) {
 // What is leased first; then what is certainly refused; then what this process does not ask for yet.
 bool Calls::decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
   if (!anybody_wants_to_know.load(std::memory_order_relaxed)) return false;
+  leasing_.open_file();
   if (leasing_.may_cut(call) && decide_cut_here(call, rows, time, basis)) return true;
   if (leasing_.spend(call, rows, time, basis)) return true;
   const Duration turn = leasing_.next_turn(call);

@@ -10,17 +10,22 @@
 #include "overlimit/forks.hpp"
 #include "shared_memory/process_slots.hpp"
 #include "shared_memory/shared_file.hpp"
-#include "table/table.hpp"
 
 namespace overlimit::shared_memory {
 
-/// This process's view of a file: its slot, and the table.
+/// What this process has of a file: its slot, and its view.
 class Attachment {
  public:
-  explicit Attachment(Mapping& mapping);
+  Attachment(const FileKind& kind, Mapping& mapping);
   [[nodiscard]] Mapping& mapping() const { return mapping_; }
   [[nodiscard]] const ProcessSlots& processes() const { return slots_; }
-  [[nodiscard]] table::Table& table() { return table_; }
+  [[nodiscard]] ProcessSlots& processes() { return slots_; }
+  [[nodiscard]] const FileKind& kind() const { return kind_; }
+  /// That of its kind.
+  template <class Own>
+  [[nodiscard]] Own& view() {
+    return static_cast<Own&>(*view_);
+  }
   /// Whether it belongs to this process, not to one that forked it, and has its slot as far as is known.
   [[nodiscard]] bool is_own() const {
     return fork_generation_ == fork_generation() && !has_lost_slot_.load(std::memory_order_relaxed);
@@ -31,29 +36,29 @@ class Attachment {
   }
   /// Whether it was asked before: of several stores of a file, one warns that it was removed.
   [[nodiscard]] bool has_warned() { return has_warned_.exchange(true); }
-  [[nodiscard]] Sizes sizes() const { return sizes_; }
 
  private:
+  const FileKind& kind_;
   Mapping& mapping_;
   std::uint64_t fork_generation_ = fork_generation();
   std::atomic<bool> has_lost_slot_{false};
   std::atomic<bool> has_warned_{false};
-  Sizes sizes_;
   ProcessSlots slots_;
-  table::Table table_;
+  std::unique_ptr<View> view_;
 };
 
 /// Thread-safe, also while other threads fork.
 class Attachments {
  public:
   /// For one more user. `sizes` are for a file that is made now. Throws StoreConfigError.
-  static Attachment& open_or_create(const std::string& path, mode_t mode, const Sizes& sizes);
+  static Attachment& open_or_create(const FileKind& kind, const std::string& path, mode_t mode,
+                                    const Sizes& sizes);
   /// nullptr if there is no file.
-  static Attachment* open(const std::string& path, mode_t mode);
+  static Attachment* open(const FileKind& kind, const std::string& path, mode_t mode);
   /// In the place of one that is not this process's own any more, for the same user. Throws StoreConfigError.
   static Attachment& renewed(Attachment& old, const std::string& path);
   /// Removes the file, and what processes have left behind that died while they created it.
-  static void unlink(const std::string& path, mode_t mode);
+  static void unlink(const FileKind& kind, const std::string& path, mode_t mode);
   /// One user less.
   static void release(Attachment& attachment);
 
@@ -64,9 +69,10 @@ class Attachments {
     std::size_t users = 0;
   };
 
-  static SharedFile file_at(const std::string& path, mode_t mode);
-  static Attachment& add_user(const FileId& id, const std::string& path);
-  static Attachment& add_user(std::unique_ptr<Mapping> mapping, const std::string& path);
+  static SharedFile file_at(const FileKind& kind, const std::string& path, mode_t mode);
+  static Attachment& add_user(const FileKind& kind, const FileId& id, const std::string& path);
+  static Attachment& add_user(const FileKind& kind, std::unique_ptr<Mapping> mapping,
+                              const std::string& path);
   static Attachment& own_of(Shared& shared, const std::string& path);
   static void leave_descriptors_to_parent() noexcept;
 

@@ -13,7 +13,7 @@ constexpr std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
 }
 
 // The last line of a state and the one behind it are a pair, which processors load together.
-constexpr std::size_t kShardsAt = rounded_up(sizeof(FileHead), 2 * kCacheLine);
+constexpr std::size_t kShardsAt = rounded_up(sizeof(TableHead), 2 * kCacheLine);
 static_assert(sizeof(table::ShardState) % (2 * kCacheLine) == kCacheLine);
 
 // Of a shard, before its memory: its state, and what the log has room for behind that.
@@ -37,7 +37,7 @@ std::uint64_t hash_of_entry() {
 std::uint64_t layout_hash() {
   using namespace table;
   const std::uint64_t numbers[] = {
-      sizeof(FileHead), offsetof(FileHead, table), offsetof(FileHead, slots), sizeof(ProcessSlot),
+      sizeof(TableHead), offsetof(TableHead, table), offsetof(FileHead, slots), sizeof(ProcessSlot),
       // Of the table.
       sizeof(TableState), offsetof(TableState, hash), offsetof(TableState, newest_creation),
       offsetof(TableState, crowded_calls), offsetof(Totals, tracked), offsetof(Totals, occupied),
@@ -58,16 +58,12 @@ std::uint64_t layout_hash() {
   return hash_of({reinterpret_cast<const char*>(numbers), sizeof numbers});
 }
 
-std::uint64_t check_of(const Header& header) {
-  return hash_of({reinterpret_cast<const char*>(&header), offsetof(Header, check)});
-}
-
 Layout::Layout(std::size_t max_keys, std::size_t max_bytes)
     : bytes_(whole_pages(max_bytes)),
       division_(table::Division::of(max_keys, bytes_ - kShardsAt, kLeastShardBytes, kShardHead)) {}
 
 table::Shard::Place Layout::place(std::byte* base, unsigned shard) const {
-  auto* const head = reinterpret_cast<FileHead*>(base);
+  auto* const head = reinterpret_cast<TableHead*>(base);
   std::byte* const start = base + kShardsAt + shard * (kShardHead + division_.shard_bytes);
   std::byte* const memory = start + kShardHead;
   return {.state = *reinterpret_cast<table::ShardState*>(start),

@@ -30,12 +30,6 @@ class Descriptor : NonCopyable {
   int fd_;
 };
 
-/// Of a file that nobody else has seen yet, no shard is ever locked.
-class Nobody final : public table::Holders {
- public:
-  [[nodiscard]] bool has_ended(std::uint32_t) const override { return true; }
-};
-
 std::string text_of(int error) { return std::generic_category().message(error); }
 
 std::array<char, 40> this_boot() {
@@ -53,6 +47,16 @@ std::string octal(mode_t mode) {
 }
 
 }  // namespace
+
+std::uint64_t check_of(const Header& header) {
+  return hash_of({reinterpret_cast<const char*>(&header), offsetof(Header, check)});
+}
+
+std::string path_of(const std::string& name_or_path, const FileKind& kind) {
+  if (name_or_path.starts_with('/')) return name_or_path;
+  return "/dev/shm/overlimit-" + std::to_string(::geteuid()) + "-" + name_or_path + kind.suffix + "-v" +
+         std::to_string(kind.version);
+}
 
 FileId FileId::of(int fd) noexcept {
   struct stat status {};
@@ -149,8 +153,7 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   if (is_mapped_(id_of(status))) return nullptr;
   check_owner(status);
   const auto bytes = static_cast<std::size_t>(status.st_size);
-  if (bytes < sizeof(FileHead))
-    refuse("is damaged, too short by far: call unlink() on the store, or remove the file");
+  if (bytes < sizeof(FileHead)) refuse(std::string("is damaged, too short by far: ") + kind_.remedy);
   auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), bytes);
   const Header header = mapping->head().header;
   check_header(header, bytes);
@@ -176,20 +179,17 @@ void SharedFile::check_owner(const struct stat& status) const {
 }
 
 void SharedFile::check_header(const Header& header, std::size_t bytes) const {
-  constexpr const char* kRemove = ": call unlink() on the store, or give it another name";
-  if (header.magic != kMagic) refuse(std::string("is damaged, or not one of overlimit's") + kRemove);
-  if (header.version != kVersion) {
+  const std::string remedy = std::string(": ") + kind_.remedy;
+  if (header.magic != kind_.magic) refuse("is damaged, or not one of overlimit's for this use" + remedy);
+  if (header.version != kind_.version) {
     refuse("has version " + std::to_string(header.version) + ", and this release of overlimit uses version " +
-           std::to_string(kVersion) + kRemove);
+           std::to_string(kind_.version) + remedy);
   }
   const bool is_sound = header.check == check_of(header) && header.bytes == bytes;
-  if (!is_sound) refuse(std::string("is damaged") + kRemove);
-  if (header.layout != layout_hash()) {
-    refuse(std::string("was made by a build of overlimit that lays it out in another way") + kRemove);
-  }
-  const Layout layout(header.max_keys, header.max_bytes);
-  if (layout.bytes() != bytes || layout.shards() != header.shards)
-    refuse(std::string("is damaged") + kRemove);
+  if (!is_sound) refuse("is damaged" + remedy);
+  if (header.layout != kind_.layout())
+    refuse("was made by a build of overlimit that lays it out in another way" + remedy);
+  if (kind_.bytes({header.max_keys, header.max_bytes}) != bytes) refuse("is damaged" + remedy);
 }
 
 /// nullptr if others were faster.
@@ -202,20 +202,16 @@ std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const
   try {
     if (!claim(fd.get())) return ::unlink(temporary.c_str()), nullptr;
     if (::fchmod(fd.get(), mode_) != 0) refuse("set the mode of", errno);
-    const Layout layout(sizes.max_keys, sizes.max_bytes);
-    reserve(fd.get(), layout.bytes());
+    const std::size_t bytes = kind_.bytes(sizes);
+    reserve(fd.get(), bytes);
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) refuse("look at", errno);
-    auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), layout.bytes());
-    const Nobody nobody;
-    FileHead& head = *new (mapping->base()) FileHead{};
-    head.table.totals.max_keys = sizes.max_keys;
-    head.header = {kMagic,          kVersion,       std::uint32_t(layout.shards()),
-                   layout_hash(),   layout.bytes(), sizes.max_keys,
-                   sizes.max_bytes, this_boot(),    0};
-    head.header.check = check_of(head.header);
-    for (unsigned i = 0; i < layout.shards(); ++i)
-      table::Shard(layout.place(mapping->base(), i), &nobody).format();
+    auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), bytes);
+    Header& header = (new (mapping->base()) FileHead{})->header;
+    header = {kind_.magic,     kind_.version, 0, kind_.layout(), bytes, sizes.max_keys,
+              sizes.max_bytes, this_boot(),   0};
+    header.check = check_of(header);
+    kind_.format(*mapping, sizes);
     if (!mapping->open_descriptor(temporary) || !publish(temporary, stale)) mapping.reset();
     ::unlink(temporary.c_str());
     ::flock(fd.get(), LOCK_UN);

@@ -8,7 +8,11 @@
 #include <memory>
 #include <string>
 
-#include "shared_memory/layout.hpp"
+#include "overlimit/errors.hpp"
+#include "overlimit/limit.hpp"
+#include "overlimit/non_copyable.hpp"
+#include "shared_memory/file_head.hpp"
+#include "table/shard_mutex.hpp"
 
 namespace overlimit::shared_memory {
 
@@ -20,6 +24,11 @@ struct FileId {
   /// All 0 for a descriptor that is not open.
   [[nodiscard]] static FileId of(int fd) noexcept;
   auto operator<=>(const FileId&) const = default;
+};
+
+struct Sizes {
+  std::size_t max_keys;
+  std::size_t max_bytes;
 };
 
 /// A file that is open and mapped. The lock of this process's slot lasts as long as the descriptor, which
@@ -43,6 +52,7 @@ class Mapping : NonCopyable {
   [[nodiscard]] std::byte* base() const { return base_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] FileHead& head() const { return *reinterpret_cast<FileHead*>(base_); }
+  [[nodiscard]] Sizes sizes() const { return {head().header.max_keys, head().header.max_bytes}; }
 
  private:
   int fd_ = -1;
@@ -51,18 +61,40 @@ class Mapping : NonCopyable {
   std::size_t bytes_;
 };
 
-struct Sizes {
-  std::size_t max_keys;
-  std::size_t max_bytes;
+/// What a process makes of the memory of a file.
+class View : NonCopyable {
+ public:
+  View() = default;
+  virtual ~View() = default;
 };
+
+/// What files of one kind hold behind their head.
+struct FileKind {
+  std::array<char, 8> magic;
+  std::uint32_t version;      ///< to be increased when the same bytes come to mean something else
+  const char* suffix;         ///< of what such a file is called after its name
+  const char* remedy;         ///< what to do if a file cannot be used
+  std::uint64_t (*layout)();  ///< a hash of the sizes and the places of everything in the file
+  std::size_t (*bytes)(const Sizes& sizes);  ///< of a whole file
+  /// Makes the zeroed memory of a file, which nobody else has seen, an empty one of this kind.
+  void (*format)(Mapping& mapping, const Sizes& sizes);
+  std::unique_ptr<View> (*view)(Mapping& mapping, const table::Holders& processes);
+};
+
+/// Whether it can be the name of a file in /dev/shm, or the absolute path of one.
+[[nodiscard]] inline bool is_name_or_path(const std::string& name) {
+  return name.starts_with('/') ? !name.ends_with('/') : is_key_name(name);
+}
+/// Where the file of a name or a path is, for this user.
+[[nodiscard]] std::string path_of(const std::string& name_or_path, const FileKind& kind);
 
 /// `is_mapped` tells whether this process has mapped a file already, which is not opened again.
 class SharedFile {
  public:
   using IsMapped = std::function<bool(const FileId&)>;
 
-  SharedFile(std::string path, mode_t mode, IsMapped is_mapped)
-      : path_(std::move(path)), mode_(mode), is_mapped_(std::move(is_mapped)) {}
+  SharedFile(const FileKind& kind, std::string path, mode_t mode, IsMapped is_mapped)
+      : kind_(kind), path_(std::move(path)), mode_(mode), is_mapped_(std::move(is_mapped)) {}
   [[nodiscard]] const std::string& path() const { return path_; }
   /// Which file has the path now; all 0: none.
   [[nodiscard]] FileId id() const;
@@ -84,6 +116,7 @@ class SharedFile {
   [[nodiscard]] bool publish(const std::string& temporary, int stale) const;
   void remove_leftovers() const;
 
+  const FileKind& kind_;
   std::string path_;
   mode_t mode_;
   IsMapped is_mapped_;

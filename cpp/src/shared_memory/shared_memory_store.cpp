@@ -7,6 +7,7 @@
 
 #include "overlimit/stopwatch.hpp"
 #include "shared_memory/attachments.hpp"
+#include "shared_memory/shared_table.hpp"
 
 namespace overlimit {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 using shared_memory::Attachment;
 using shared_memory::Attachments;
 using shared_memory::SharedFile;
+using shared_memory::SharedTable;
 using shared_memory::Sizes;
 
 constexpr std::size_t kDefaultKeys = 100'000;
@@ -21,10 +23,8 @@ constexpr std::size_t kDefaultBytes = std::size_t{32} << 20;
 constexpr Duration kRetryAfter{100'000};
 constexpr Duration kLookEvery{1'000'000};
 
-bool is_path(const std::string& name) { return name.starts_with('/'); }
-
 void check_name(const std::string& name) {
-  if ((is_path(name) && !name.ends_with('/')) || is_key_name(name)) return;
+  if (shared_memory::is_name_or_path(name)) return;
   throw std::invalid_argument(
       "'" + name +
       "' is no name for shared memory: a name has 1 to 64 letters, digits, '_', '.' and "
@@ -39,6 +39,8 @@ void check_options(const SharedMemoryStore::Options& options) {
   }
   if (options.timeout <= Duration{}) throw std::invalid_argument("timeout must be above 0");
 }
+
+table::Table& table_of(Attachment& attachment) { return attachment.view<SharedTable>().table(); }
 
 /// Since the start of the machine: cheap enough for every call, and exact to a few milliseconds.
 Instant coarse_time() {
@@ -63,9 +65,7 @@ class SharedMemoryStore::Impl {
 
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] std::string path() const {
-    if (is_path(options_.name_or_path)) return options_.name_or_path;
-    return "/dev/shm/overlimit-" + std::to_string(::geteuid()) + "-" + options_.name_or_path + "-v" +
-           std::to_string(shared_memory::kVersion);
+    return shared_memory::path_of(options_.name_or_path, SharedTable::kFiles);
   }
 
   /// Whether it is the same file, or would be if both were opened now.
@@ -89,7 +89,7 @@ class SharedMemoryStore::Impl {
     Attachment* const attachment = attachment_.load(std::memory_order_acquire);
     if (attachment != nullptr) return &attached();
     try {
-      return keep(Attachments::open(path(), options_.mode));
+      return keep(Attachments::open(SharedTable::kFiles, path(), options_.mode));
     } catch (const StoreConfigError&) {
       return nullptr;
     }
@@ -127,8 +127,9 @@ class SharedMemoryStore::Impl {
   }
 
   Attachment& open_or_create() {
-    Attachment& kept = *keep(&Attachments::open_or_create(path(), options_.mode, wanted_sizes()));
-    warn_of_other_sizes(kept.sizes());
+    Attachment& kept =
+        *keep(&Attachments::open_or_create(SharedTable::kFiles, path(), options_.mode, wanted_sizes()));
+    warn_of_other_sizes(kept.mapping().sizes());
     return kept;
   }
 
@@ -144,7 +145,7 @@ class SharedMemoryStore::Impl {
   void look_whether_unlinked(Attachment& attachment) {
     next_look_.store(coarse_time() + kLookEvery, std::memory_order_relaxed);
     attachment.look_for_descriptor();
-    const SharedFile file(path(), options_.mode, {});
+    const SharedFile file(SharedTable::kFiles, path(), options_.mode, {});
     if (file.id() == attachment.mapping().id() || is_unlinked_.exchange(true)) return;
     if (attachment.has_warned()) return;
     warn(
@@ -183,7 +184,7 @@ SharedMemoryStore::~SharedMemoryStore() = default;
 const SharedMemoryStore::Options& SharedMemoryStore::options() const { return impl_->options(); }
 std::string SharedMemoryStore::path() const { return impl_->path(); }
 
-table::Table& SharedMemoryStore::table() { return impl_->attached().table(); }
+table::Table& SharedMemoryStore::table() { return table_of(impl_->attached()); }
 
 bool SharedMemoryStore::is_same_as(const Store& other) const {
   const auto* const store = dynamic_cast<const SharedMemoryStore*>(&other);
@@ -196,13 +197,13 @@ Duration SharedMemoryStore::ping(std::optional<Duration> /*timeout*/, const Inte
   return stopwatch.elapsed();
 }
 
-void SharedMemoryStore::unlink() { Attachments::unlink(path(), impl_->options().mode); }
+void SharedMemoryStore::unlink() { Attachments::unlink(SharedTable::kFiles, path(), impl_->options().mode); }
 
 std::size_t SharedMemoryStore::size() {
   Attachment* const attachment = impl_->attached_if_any();
   if (attachment == nullptr) return 0;
-  const std::size_t tracked = attachment->table().state().totals.tracked.load();
-  return std::min(tracked, attachment->sizes().max_keys);  // more only if the file is damaged
+  const std::size_t tracked = table_of(*attachment).state().totals.tracked.load();
+  return std::min(tracked, attachment->mapping().sizes().max_keys);  // more only if the file is damaged
 }
 
 MemoryUsage SharedMemoryStore::usage() {
@@ -210,18 +211,18 @@ MemoryUsage SharedMemoryStore::usage() {
   if (attachment == nullptr) return {};
   const Interrupted never;
   table::MutexWait wait(timeout(), never);
-  const Sizes& sizes = attachment->sizes();
-  return {size(), sizes.max_keys, attachment->table().touched_bytes(wait), sizes.max_bytes};
+  const Sizes sizes = attachment->mapping().sizes();
+  return {size(), sizes.max_keys, table_of(*attachment).touched_bytes(wait), sizes.max_bytes};
 }
 
 std::uint64_t SharedMemoryStore::crowded_calls() {
   Attachment* const attachment = impl_->attached_if_any();
-  return attachment == nullptr ? 0 : attachment->table().state().crowded_calls.load();
+  return attachment == nullptr ? 0 : table_of(*attachment).state().crowded_calls.load();
 }
 
 std::size_t SharedMemoryStore::damaged_shards() {
   Attachment* const attachment = impl_->attached_if_any();
-  return attachment == nullptr ? 0 : attachment->table().damaged_shards();
+  return attachment == nullptr ? 0 : table_of(*attachment).damaged_shards();
 }
 
 SharedMemoryStore::Processes SharedMemoryStore::processes() {
@@ -232,7 +233,7 @@ SharedMemoryStore::Processes SharedMemoryStore::processes() {
 
 std::size_t SharedMemoryStore::shards() {
   Attachment* const attachment = impl_->attached_if_any();
-  return attachment == nullptr ? 0 : attachment->table().shards().size();
+  return attachment == nullptr ? 0 : table_of(*attachment).shards().size();
 }
 
 std::size_t SharedMemoryStore::copy_keys(std::size_t shard, std::size_t below, std::size_t buckets,
@@ -240,7 +241,7 @@ std::size_t SharedMemoryStore::copy_keys(std::size_t shard, std::size_t below, s
   Attachment* const attachment = impl_->attached_if_any();
   if (attachment == nullptr) return 0;
   table::MutexWait wait(timeout(), interrupted);
-  return attachment->table().copy_keys(shard, below, buckets, keys, wait);
+  return table_of(*attachment).copy_keys(shard, below, buckets, keys, wait);
 }
 
 std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& policy, std::string_view identifier,
@@ -248,7 +249,7 @@ std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& policy,
   Attachment* const attachment = impl_->attached_if_any();
   if (attachment == nullptr) return std::nullopt;
   table::MutexWait wait(timeout(), interrupted);
-  return attachment->table().copy_key(policy, identifier, wait);
+  return table_of(*attachment).copy_key(policy, identifier, wait);
 }
 
 bool SharedMemoryStore::is_unlinked() { return impl_->is_unlinked(); }

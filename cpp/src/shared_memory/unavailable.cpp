@@ -1,5 +1,6 @@
 // The store on a system that lacks what it needs: it says so when it is made, and what to use instead.
 #include "overlimit/shared_memory_store.hpp"
+#include "shared_memory/attachments.hpp"
 
 namespace overlimit {
 namespace {
@@ -43,5 +44,20 @@ std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& /*polic
 const SharedMemoryStore::Options& SharedMemoryStore::options() const { refuse(); }
 std::string SharedMemoryStore::path() const { refuse(); }
 table::Table& SharedMemoryStore::table() { refuse(); }
+
+// Nor has anybody an attachment.
+namespace shared_memory {
+
+std::string path_of(const std::string& /*name_or_path*/, const FileKind& /*kind*/) { refuse(); }
+bool Mapping::has_descriptor() const noexcept { return false; }
+std::size_t ProcessSlots::alive() const { return 0; }
+Attachment& Attachments::open_or_create(const FileKind& /*kind*/, const std::string& /*path*/,
+                                        mode_t /*mode*/, const Sizes& /*sizes*/) {
+  refuse();
+}
+Attachment& Attachments::renewed(Attachment& old, const std::string& /*path*/) { return old; }
+void Attachments::release(Attachment& /*attachment*/) {}
+
+}  // namespace shared_memory
 
 }  // namespace overlimit

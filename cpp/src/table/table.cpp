@@ -441,25 +441,38 @@ void Table::decide_together(std::span<const Call> calls, const Rows& rows, std::
     count += call.charges.size();
   }
   const std::span<const KeyedCharge> found(keyed_charges.data(), count);
-  std::size_t sweeps_due = 0;
-  Readings readings{};
+  Sweeps due;
   with_shards(chosen, wait, [&] {
-    std::size_t first = 0;
-    std::size_t first_row = 0;
-    Prefetching prefetching(found);
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      const std::span own = found.subspan(first, calls[i].charges.size());
-      const std::size_t pairs = pairs_of(calls[i].charges);
-      if (i == 0 || !have_same_time(calls[i], calls[i - 1])) readings = readings_of(calls[i]);
-      prefetching.advance(first + own.size());
-      bases[i].crowded = decide(calls[i], own, readings, rows_of(rows, first_row, pairs));
-      times[i] = readings.now;
-      sweeps_due += count_call(own) ? 1 : 0;
-      first += own.size();
-      first_row += pairs;
-    }
+    due = count == calls.size() ? decide_each<1>(calls, found, rows, times, bases)
+                                : decide_each<0>(calls, found, rows, times, bases);
   });
-  for (; sweeps_due > 0; --sweeps_due) sweep_in_turn(readings.real_now);
+  for (; due.count > 0; --due.count) sweep_in_turn(due.at);
+}
+
+// `kCharges`: how many each call has, 0 if that differs.
+template <std::size_t kCharges>
+Table::Sweeps Table::decide_each(std::span<const Call> calls, std::span<const KeyedCharge> found,
+                                 const Rows& rows, std::span<Instant> times, std::span<Basis> bases) {
+  Sweeps due;
+  Readings readings{};
+  std::size_t first = 0;
+  std::size_t first_row = 0;
+  Prefetching prefetching(found);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Call& call = calls[i];
+    const std::size_t charges = kCharges > 0 ? kCharges : call.charges.size();
+    const std::size_t pairs = pairs_of(call.charges.first(charges));
+    const std::span own = found.subspan(first, charges);
+    if (i == 0 || !have_same_time(call, calls[i - 1])) readings = readings_of(call);
+    prefetching.advance(first + charges);
+    bases[i].crowded = decide(call, own, readings, rows_of(rows, first_row, pairs));
+    times[i] = readings.now;
+    due.count += count_call(own) ? 1 : 0;
+    first += charges;
+    first_row += pairs;
+  }
+  due.at = readings.real_now;
+  return due;
 }
 
 void Table::decide(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,

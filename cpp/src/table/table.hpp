@@ -81,6 +81,14 @@ class Table {
   /// need is loaded from main memory at the same time.
   void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                        std::span<Basis> bases, MutexWait& wait);
+  /// How many sweeps are due, and when they are.
+  struct Sweeps {
+    std::size_t count = 0;
+    Instant at{};
+  };
+  template <std::size_t kCharges>
+  Sweeps decide_each(std::span<const Call> calls, std::span<const KeyedCharge> found, const Rows& rows,
+                     std::span<Instant> times, std::span<Basis> bases);
   void decide_several(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded,
                       MutexWait& wait);
   void decide_dated(const Call& call, const Rows& rows, Instant& time, ChargeBits& crowded, MutexWait& wait);

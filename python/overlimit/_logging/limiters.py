@@ -51,6 +51,14 @@ def register(limiter: Limiter, name: str) -> Namesakes:
     return group
 
 
+def one_of_each_name(has: Callable[[Limiter], bool]) -> list[Limiter]:
+    """Return, of each name on each store, one of the living limiters for which a condition holds."""
+    with _lock():
+        groups = [list(group.number_of) for group in list(_groups.values())]
+    found = (next(filter(has, group), None) for group in groups)
+    return [limiter for limiter in found if limiter is not None]
+
+
 def renew(limiter: Limiter, group: Namesakes) -> None:
     """Note that a limiter has other limits, as if it had just been made."""
     with _lock():

@@ -115,6 +115,15 @@ def _advice_for(store: Store) -> str:
     return _ADVICE_FOR_FALLBACK if is_local_fallback(store) else _ADVICE
 
 
+_warned_of_unleased: weakref.WeakKeyDictionary[Store, object] = weakref.WeakKeyDictionary()
+
+
+def warn_of_unleased(store: Store, limiter: object, reason: str) -> None:
+    """Warn, once per store object, that a limiter asks its server at every call although the store leases."""
+    if is_first(_warned_of_unleased, store):
+        _log.warning("%r leases nothing, so each of its calls asks the server: %s", limiter, reason)
+
+
 _warned_processes: dict[int, object] = {}
 
 

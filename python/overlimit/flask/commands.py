@@ -19,6 +19,7 @@ from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.addresses import UNKNOWN, grouped, is_address
 from overlimit.http.identifying.identifiers import ANONYMOUS
+from overlimit.http.leases import may_lease
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.stores import MemoryStore, SharedMemoryStore
 
@@ -223,6 +224,8 @@ def _hints(rate_limit: AppRateLimit, asked: reports.Asked) -> Iterator[str]:
             f"{path}"
             for path in rate_limit.store.paths_of_others()
         )
+    if may_lease(rate_limit.store):
+        yield reports.HELD_ELSEWHERE[0].lower() + reports.HELD_ELSEWHERE[1:].rstrip(".")
     if asked.kind != "identifier" or rate_limit.settings.options.get("identifiers") is not None:
         return
     kind, _, address = asked.value.partition(":")

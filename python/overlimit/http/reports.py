@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.builtin import builtins_in, by_address, by_cookie, by_header, by_json, by_user
 from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, may_return
+from overlimit.http.leases import bounds_of, longest_stale, may_lease
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.precedence import Route
@@ -22,9 +23,13 @@ Description = dict[str, Any]
 
 _LIST_HEAD = (
     *("ENDPOINT", "METHODS", "RULE"),
-    *("NAME", "LIMIT", "QUOTA", "WINDOW", "ALGORITHM", "KIND", "OPTIONS"),
+    *("POLICY", "NAME", "LIMIT", "QUOTA", "WINDOW", "ALGORITHM", "KIND", "OPTIONS"),
 )
 _CHECK_HEAD = ("POLICY", "NAME", "LIMIT", "REMAINING", "RETRY AFTER", "RESET AFTER", "STATUS", "OPTIONS")
+HELD_ELSEWHERE = (
+    "Units that running processes have leased count as used here: how many are not spent, only these know, "
+    'in stats()["held"] of their limiters and in their metrics.'
+)
 _UNKNOWN = "known only during a request"
 _UNMEASURED = dict.fromkeys(("limit", "quota", "remaining", "retry_after", "reset_after", "status", "locked"))
 
@@ -87,20 +92,21 @@ def described(routes: Iterable[RulesOfRoute]) -> list[Description]:
     return sorted(found.values(), key=lambda each: (each["endpoint"], each["rule"], each["methods"]))
 
 
-def _described_route(route: Route, path: str, rules: Iterable[Rule]) -> Description:
+def _described_route(route: Route, path: str, rules: Collection[Rule]) -> Description:
     """Return a description that names no HTTP method yet."""
     return {
         "endpoint": route.endpoint,
         "methods": [],
         "rule": path,
         "protected": any(rule.can_refuse for rule in rules),
-        "limits": [each for rule in rules for each in _described_limits(rule)],
+        "limits": [each for rule in rules for each in _described_limits(rule, rules)],
     }
 
 
-def _described_limits(rule: Rule) -> Iterator[Description]:
+def _described_limits(rule: Rule, together: Collection[Rule]) -> Iterator[Description]:
     """Yield a description per limit; a function's limits have a single one, whose numbers are None."""
-    name, limits, terms = rule.field_name, rule.limits, _terms_of(rule)
+    name, limits = rule.field_name, rule.limits
+    terms = {**_terms_of(rule), "bounds": bounds_of(rule, together)}
     if limits is None:
         yield {"name": name, "limit": None, "quota": None, "window": None, "algorithm": None, **terms}
         return
@@ -214,7 +220,10 @@ def limits_table(rate_limits: Collection[AppRateLimit], entries: list[Descriptio
     """Yield the stores, a table of all limits, and the routes that no limit protects."""
     usual = {function_name(each.identify) for each in rate_limits}
     yield from map(_store_line, rate_limits)
-    rows = [row for entry in entries for row in _rows(entry, usual)]
+    leasing = any(may_lease(each.store) for each in rate_limits)
+    if leasing:
+        yield HELD_ELSEWHERE
+    rows = [row for entry in entries for row in _rows(entry, usual, leasing=leasing)]
     if rows:
         yield ""
         yield from _aligned([_LIST_HEAD, *rows])
@@ -229,17 +238,20 @@ def _store_line(rate_limit: AppRateLimit) -> str:
     shadow = ", in shadow: refuses nothing" if rate_limit.shadow else ""
     disabled = "" if rate_limit.enabled else ", disabled"
     who = f", identifiers {function_name(rate_limit.identify)}"
-    return f"Store: {_address_of(rate_limit.store)}{prefix}{who}{shadow}{disabled}"
+    stale = longest_stale(rate_limit.store)
+    notices = f", other processes noticed within {_seconds(stale)}" if stale else ""
+    return f"Store: {_address_of(rate_limit.store)}{prefix}{who}{notices}{shadow}{disabled}"
 
 
-def _rows(entry: Description, usual: Collection[str]) -> Iterator[tuple[str, ...]]:
+def _rows(entry: Description, usual: Collection[str], *, leasing: bool) -> Iterator[tuple[str, ...]]:
     """Yield a row per limit, which names its identifiers if they are not those of the only RateLimit."""
     where = _where(entry)
     for limit in entry["limits"]:
         who = limit["identifiers"]
         told = () if [who] == [*usual] else (f"identifiers {who}",)
-        options = "; ".join((*told, *_options(limit)))
-        yield *where, limit["name"], *_numbers(limit), limit["kind"], options
+        options = "; ".join((*told, *_options(limit), *_leases(limit, leasing)))
+        policy = limit["policy"] or "-"
+        yield *where, policy, limit["name"], *_numbers(limit), limit["kind"], options
         where = "", "", ""
 
 
@@ -268,6 +280,14 @@ def _options(limit: Description) -> Iterator[str]:
         yield "exempt when anonymous"
     if limit["deduct_when"]:
         yield f"deduct when {limit['deduct_when']}"
+
+
+def _leases(limit: Description, leasing: bool) -> Iterator[str]:
+    """Yield for how long units are leased or why they are not, in an app where some are."""
+    bounds = limit["bounds"]
+    if leasing and bounds is not None:
+        reason, longest = bounds["reason"], bounds["lease"]
+        yield f"not leased: {reason}" if reason else f"leased for up to {_seconds(longest)}"
 
 
 def _where(entry: Description) -> tuple[str, str, str]:

@@ -41,6 +41,16 @@ WAITS = Metric(
     "How long calls have waited in acquire or throttle.",
     "s",
 )
+LEASED = Metric(
+    "overlimit_leased_units",
+    "gauge",
+    ("policy",),
+    "Units that this process has leased and not spent.",
+)
+RETURNED = Metric(
+    "overlimit_returned_units", "counter", ("policy",), "Units of leases that were given back unspent."
+)
+LAPSED = Metric("overlimit_lapsed_units", "counter", ("policy",), "Units of leases that were lost unspent.")
 LATENCY = Metric(
     "overlimit_store_latency_seconds", "histogram", ("store",), "How long calls to the store took.", "s"
 )
@@ -57,6 +67,6 @@ BYTES = Metric("overlimit_store_bytes", "gauge", ("store",), "Memory in use for 
 MAX_BYTES = Metric("overlimit_store_max_bytes", "gauge", ("store",), "The most memory for keys.", "By")
 
 METRICS = (
-    DECISIONS, SHADOW_REFUSALS, CROWDED, WAITING, WAITS, LATENCY, ERRORS, BREAKER,
-    KEYS, MAX_KEYS, BYTES, MAX_BYTES,
+    DECISIONS, SHADOW_REFUSALS, CROWDED, WAITING, WAITS, LEASED, RETURNED, LAPSED,
+    LATENCY, ERRORS, BREAKER, KEYS, MAX_KEYS, BYTES, MAX_BYTES,
 )  # fmt: skip

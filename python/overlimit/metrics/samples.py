@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from overlimit._logging.limiters import one_of_each_name
 from overlimit._options import whole_number
 from overlimit.errors import StoreError
 from overlimit.metrics import definitions as d
 from overlimit.metrics import slots as s
 from overlimit.metrics.readers import Reader, Reading
 from overlimit.stores.memory import memory_stores
+from overlimit.stores.redis import RedisStore
 from overlimit.stores.shared_memory import shared_memory_stores
+
+if TYPE_CHECKING:
+    from overlimit.limiter import Limiter
+    from overlimit.statistics import LimiterStats
 
 OTHER = "(other)"
 _MOST_LIMITS = 32
@@ -58,6 +64,10 @@ class Sampler:
                     _add(samples[metric], labels, number)
             for labels, number in _breakers(reading):
                 _add(samples[d.BREAKER], labels, number)
+            for name, stats in () if self._reader.is_shared else _of_leasing():
+                policy, _ = self._admitted(s.Key("p", name), reading)
+                for metric, what in _LEASES:
+                    _add(samples[metric], (policy,), stats[what])
         for metric, labels, number in _of_stores(with_memory=not self._reader.is_shared):
             _add(samples[metric], labels, number)
         return samples
@@ -145,6 +155,23 @@ def _breakers(reading: Reading) -> Iterator[tuple[Labels, Number]]:
             if key.kind == "s":
                 for place, state in enumerate(s.BREAKER_STATES):
                     yield (key.label, state), int(numbers[s.BREAKER] == place)
+
+
+_LEASES: tuple[tuple[d.Metric, Literal["held", "returned", "lapsed"]], ...] = (
+    (d.LEASED, "held"),
+    (d.RETURNED, "returned"),
+    (d.LAPSED, "lapsed"),
+)
+
+
+def _of_leasing() -> Iterator[tuple[str, LimiterStats]]:
+    """Yield the policies of this process that may lease, with what became of it: limiters of one share it."""
+    for limiter in one_of_each_name(_may_lease):
+        yield limiter.name or "", limiter.stats()
+
+
+def _may_lease(limiter: Limiter) -> bool:
+    return isinstance(limiter.store, RedisStore) and limiter.store._longest_lease > 0
 
 
 def _of_stores(*, with_memory: bool) -> Iterable[_Sample]:

@@ -16,6 +16,7 @@ from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit._options import check_is_seconds, hash_tag_of, seconds_us_of, timeout_us_of, truth_of
 from overlimit.stores.redis_url import RedisUrl
+from overlimit.stores.shared_memory import lease_file_of
 from overlimit.stores.tls import TLS_DEFAULTS, load_openssl, refuse_tls_options, tls_options
 
 _OWN_DEFAULTS = {
@@ -24,6 +25,7 @@ _OWN_DEFAULTS = {
     "hash_tag": False,
     "hash_identifiers": False,
     "lease": 0.0,
+    "lease_in": None,
     "max_stale": None,
     "remember": 0.0,
 }
@@ -68,6 +70,10 @@ class RedisStore(_core.RedisStore, Initialised):
     lease
         For how many seconds, at most 10, this process may spend units that it has charged early, so that
         calls that come often ask the server only now and then. 0: never.
+    lease_in
+        Where the processes of this host lease as one: ``"shm://myapp"``, for a file of this user in
+        ``/dev/shm``, or ``"shm:///absolute/path"``; ``?mode=660`` lets in a group. None: each process
+        leases for itself, as it does, after a warning, if the file cannot be used.
     max_stale
         For how many seconds, at most 60, this process refuses by itself what the server has refused, as long
         as nothing but time can have changed; None: as ``lease``; 0: never. Then a flood of refused calls
@@ -107,6 +113,7 @@ class RedisStore(_core.RedisStore, Initialised):
         hash_tag: bool | Literal["policy", "prefix"] = False,
         hash_identifiers: bool = False,
         lease: float = 0.0,
+        lease_in: str | None = None,
         max_stale: float | None = None,
         remember: float = 0.0,
         ssl_ca_certs: str | os.PathLike[str] | None = None,
@@ -150,8 +157,8 @@ class RedisStore(_core.RedisStore, Initialised):
             max_stale_us=stale_us,
             lease_us=lease_us,
             remember_us=seconds_us_of("remember", options["remember"], 3600),
+            lease_in=lease_file_of(options["lease_in"]),
         )
-
         if lease_us > 0:
             _leasing.add(self)
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, SupportsIndex
 from urllib.parse import quote, unquote
 
 from overlimit import _core
+from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
@@ -130,6 +131,23 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
         options = known_options(query, _READ)
         read: dict[str, Any] = {name: _READ[name](name, text) for name, text in options.items()}
         return cls(unquote(rest), **read)
+
+
+def lease_file_of(url: object) -> tuple[str, int] | None:
+    """Return the name or path and the mode of ``lease_in``; None if there is none."""
+    if url is None:
+        return None
+    if not isinstance(url, str) or not url.startswith("shm://"):
+        raise ValueError(f"lease_in must be a URL such as 'shm://myapp', not {short_repr(url)}")
+    rest, _, query = url.removeprefix("shm://").partition("?")
+    name = unquote(rest)
+    if not (is_key_name(name) or (os.path.isabs(name) and not name.endswith("/") and "\0" not in name)):
+        raise ValueError(
+            f"lease_in must name shared memory, such as 'shm://myapp' with a name that has {KEY_NAME_RULE}, "
+            f"or 'shm:///run/shared/leases' with an absolute path, not {url!r}"
+        )
+    options = known_options(query, ("mode",))
+    return name, _read_mode("mode", options["mode"]) if options else 0o600
 
 
 _all_of_them: weakref.WeakValueDictionary[int, SharedMemoryStore] = weakref.WeakValueDictionary()

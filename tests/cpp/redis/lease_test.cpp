@@ -61,7 +61,7 @@ struct Charged {
   Cost cost;
 };
 
-class Leases : public ::testing::Test {
+class LeaseScript : public ::testing::Test {
  protected:
   std::size_t below(std::size_t bound) { return random() % bound; }
 
@@ -221,12 +221,12 @@ class Leases : public ::testing::Test {
   int leased = 0;
 };
 
-TEST_F(Leases, AreWrittenAsTheFunctionsSay) {
+TEST_F(LeaseScript, AreWrittenAsTheFunctionsSay) {
   live_for(examples(4'000), false);
   EXPECT_GT(leased, examples(4'000) / 20);
 }
 
-TEST_F(Leases, AreWrittenAsTheFunctionsSayWhateverWasThere) { live_for(examples(4'000), true); }
+TEST_F(LeaseScript, AreWrittenAsTheFunctionsSayWhateverWasThere) { live_for(examples(4'000), true); }
 
 }  // namespace
 }  // namespace overlimit::redis

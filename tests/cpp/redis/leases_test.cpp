@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "../columns.hpp"
 #include "../limits.hpp"
 #include "../times.hpp"
 #include "redis/knowledge/leasing_calls.hpp"
@@ -15,7 +14,6 @@
 namespace overlimit::redis {
 namespace {
 
-using testing::Columns;
 using testing::kSecond;
 
 class LeasesTest : public ::testing::Test {
@@ -25,19 +23,22 @@ class LeasesTest : public ::testing::Test {
   const Duration life{kSecond};
   Leases leases;
 
-  std::shared_ptr<Lease> lease(Cost units, Micros ends_at) {
-    Columns columns(1);
-    columns.rows().status[0] = Status::ok;
-    columns.rows().remaining[0] = 50;
-    columns.rows().reset_after[0] = Duration(kSecond);
-    columns.rows().receipt[0] = {At(7), {At(0).micros(), kSecond, 50}};
-    return std::make_shared<Lease>(charge, ServerReading{At(100), For(10), For(20)}, For(ends_at),
-                                   columns.rows(), units);
+  static constexpr Duration kPatience{100'000};
+
+  static LeaseTerms terms(Cost units, Micros ends_at) {
+    return {{At(100), For(10), For(20)},
+            For(ends_at),
+            units,
+            {{50, At(100 + kSecond), {At(7), {At(0).micros(), kSecond, 50}}}}};
   }
-  void note(std::shared_ptr<Lease> granted, Micros asked_at, Cost wanted, bool is_refused = false) {
-    leases.answered(charge, std::move(granted), For(asked_at), wanted, is_refused, For(asked_at + kSecond),
-                    leases.endings());
+  void note(std::optional<LeaseTerms> granted, Micros asked_at, Cost wanted, bool is_refused = false) {
+    answered(charge, std::move(granted), asked_at, {wanted, leases.endings()}, is_refused);
   }
+  void answered(const Charge& asked, std::optional<LeaseTerms> granted, Micros asked_at,
+                const Leases::Asking& asking, bool is_refused = false) {
+    leases.answered(asked, std::move(granted), For(asked_at), asking, is_refused, For(asked_at + kSecond));
+  }
+  Cost ask(Micros now) { return leases.ask(charge, life, For(now), kPatience).extra; }
   Cost rest(Micros now) {
     Cost units = 0;
     for (const auto& each : leases.take_ended(For(now))) units += each.units;
@@ -46,7 +47,7 @@ class LeasesTest : public ::testing::Test {
 };
 
 TEST_F(LeasesTest, SpendNoMoreThanWasGranted) {
-  const std::shared_ptr<Lease> shared = lease(10'000, kSecond);
+  const std::shared_ptr<Lease> shared = std::make_shared<Lease>(charge, terms(10'000, kSecond));
   std::vector<std::thread> threads;
   std::array<Cost, 4> taken{};
   for (Cost& own : taken) {
@@ -65,25 +66,25 @@ TEST_F(LeasesTest, SpendNoMoreThanWasGranted) {
 }
 
 TEST_F(LeasesTest, AskForWhatIsSpentInALifeAtTheRateSinceTheLastCommand) {
-  EXPECT_EQ(leases.ask(charge, life, For(0)), 0);  // never seen
-  note(nullptr, 0, 0);
-  EXPECT_EQ(leases.ask(charge, life, For(600'000)), 0);  // less than twice in a life
-  EXPECT_EQ(leases.ask(charge, life, For(100'000)), 10);
-  note(lease(10, 900'000), 100'000, 10);
+  EXPECT_EQ(ask(0), 0);  // never seen
+  note({}, 0, 0);
+  EXPECT_EQ(ask(600'000), 0);  // less than twice in a life
+  EXPECT_EQ(ask(100'000), 10);
+  note(terms(10, 900'000), 100'000, 10);
   Cost left = 0;
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(leases.find(charge)->take(1, left));
-  EXPECT_EQ(leases.ask(charge, life, For(600'000)), 20);  // 10 in half a second
+  EXPECT_EQ(ask(600'000), 20);  // 10 in half a second
 }
 
 TEST_F(LeasesTest, LetOneAskAtATime) {
-  note(nullptr, 0, 0);
-  EXPECT_EQ(leases.ask(charge, life, For(10'000)), 100);
-  EXPECT_EQ(leases.ask(charge, life, For(20'000)), 0);
-  EXPECT_EQ(leases.ask(charge, life, For(200'000)), 5);  // the other one has not come back
+  note({}, 0, 0);
+  EXPECT_EQ(ask(10'000), 100);
+  EXPECT_EQ(ask(20'000), 0);
+  EXPECT_EQ(ask(200'000), 5);  // the other one has not come back
 }
 
 TEST_F(LeasesTest, GiveBackOnceWhatIsLeft) {
-  note(lease(10, 500), 0, 10);
+  note(terms(10, 500), 0, 10);
   Cost left = 0;
   EXPECT_TRUE(leases.find(charge)->take(4, left));
   EXPECT_EQ(leases.counts(policy.identity()).held, 6U);
@@ -96,14 +97,14 @@ TEST_F(LeasesTest, GiveBackOnceWhatIsLeft) {
 }
 
 TEST_F(LeasesTest, GiveBackTheRestOfALeaseThatAnotherReplaces) {
-  note(lease(10, 500), 0, 10);
-  note(lease(5, 900), 100, 5);
+  note(terms(10, 500), 0, 10);
+  note(terms(5, 900), 100, 5);
   EXPECT_EQ(rest(100), 10);
   EXPECT_EQ(leases.find(charge)->left(), 5);
 }
 
 TEST_F(LeasesTest, GiveBackWhatIsPutBackIntoALeaseOfNothing) {
-  note(lease(0, 500), 0, 10);
+  note(terms(0, 500), 0, 10);
   leases.find(charge)->put_back(1);
   EXPECT_EQ(rest(499), 0);
   EXPECT_EQ(rest(500), 1);
@@ -111,9 +112,9 @@ TEST_F(LeasesTest, GiveBackWhatIsPutBackIntoALeaseOfNothing) {
 
 TEST_F(LeasesTest, LetWhatAnotherHasReplacedLapseWithIt) {
   for (const bool is_one : {true, false}) {
-    const std::shared_ptr<Lease> found = lease(10, 500);
-    note(found, 0, 10);
-    note(lease(5, 900), 100, 5);
+    note(terms(10, 500), 0, 10);
+    const std::shared_ptr<Lease> found = leases.find(charge);
+    note(terms(5, 900), 100, 5);
     const std::uint64_t lapsed = leases.counts(policy.identity()).lapsed;
     is_one ? leases.end("api", "a", false) : leases.end_all("api", false);
     Cost left = 0;
@@ -124,11 +125,11 @@ TEST_F(LeasesTest, LetWhatAnotherHasReplacedLapseWithIt) {
 }
 
 TEST_F(LeasesTest, EndWithOrWithoutGivingBack) {
-  note(lease(10, 500), 0, 10);
+  note(terms(10, 500), 0, 10);
   leases.end("api", "a", true);
   EXPECT_EQ(leases.find(charge), nullptr);
   EXPECT_EQ(rest(0), 10);
-  note(lease(10, 500), 0, 10);
+  note(terms(10, 500), 0, 10);
   leases.end("api", "a", false);
   EXPECT_EQ(rest(500), 0);
   EXPECT_EQ(leases.counts(policy.identity()).lapsed, 10U);
@@ -137,23 +138,23 @@ TEST_F(LeasesTest, EndWithOrWithoutGivingBack) {
 TEST_F(LeasesTest, KeepNothingThatWasUnderWayWhenTheyEnded) {
   const std::uint32_t before = leases.endings();
   leases.end("api", "a", false);
-  leases.answered(charge, lease(10, 500), For(0), 10, false, For(kSecond), before);
+  answered(charge, terms(10, 500), 0, {10, before});
   EXPECT_EQ(leases.find(charge), nullptr);
   EXPECT_EQ(rest(0), 10);
 }
 
 TEST_F(LeasesTest, TakeTurnsOnceRefusedUntilSomethingIsGranted) {
-  note(nullptr, 0, 8, true);
+  note({}, 0, 8, true);
   EXPECT_EQ(leases.next_turn(charge), kSecond);
-  note(nullptr, kSecond, 8, true);
+  note({}, kSecond, 8, true);
   EXPECT_EQ(leases.next_turn(charge), 2 * kSecond);
-  note(lease(4, 3 * kSecond), 2 * kSecond, 8);
+  note(terms(4, 3 * kSecond), 2 * kSecond, 8);
   EXPECT_EQ(leases.next_turn(charge), 0);
 }
 
 TEST_F(LeasesTest, HaveCheaperCallsAndOtherLimitsTakeNoTurns) {
   const CompiledPolicy other("api", {Limit("fixed_window", std::array<std::int64_t, 3>{200, kSecond, 0})});
-  leases.answered({&policy, "a", 3}, nullptr, For(0), 8, true, For(kSecond), 0);
+  answered({&policy, "a", 3}, {}, 0, {8}, true);
   EXPECT_EQ(leases.next_turn({&policy, "a", 3}), kSecond);
   EXPECT_EQ(leases.next_turn({&policy, "a", 4}), kSecond);
   EXPECT_EQ(leases.next_turn({&policy, "a", 2}), 0);
@@ -164,12 +165,12 @@ TEST_F(LeasesTest, KnowOnlySoManyKeys) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i <= Leases::kMostKeys; ++i) names.push_back(std::to_string(i));
   for (const std::string& each : names) {
-    leases.answered({&policy, each}, nullptr, For(1000), 0, false, For(1000 + kSecond), 0);
+    answered({&policy, each}, {}, 1000, {});
   }
   EXPECT_TRUE(leases.is_wanted({&policy, names.front()}, life, For(2000)));
   EXPECT_FALSE(leases.is_wanted({&policy, names.back()}, life, For(2000)));
   // Once the others have become rare there is room.
-  leases.answered({&policy, names.back()}, nullptr, For(3 * kSecond), 0, false, For(4 * kSecond), 0);
+  answered({&policy, names.back()}, {}, 3 * kSecond, {});
   EXPECT_TRUE(leases.is_wanted({&policy, names.back()}, life, For(3 * kSecond + 1000)));
 }
 

@@ -15,6 +15,7 @@
 #include "../limits.hpp"
 #include "own_file.hpp"
 #include "shared_memory/attachments.hpp"
+#include "shared_memory/shared_table.hpp"
 #include "writes.hpp"
 
 namespace overlimit {
@@ -22,6 +23,7 @@ namespace {
 
 using shared_memory::Attachment;
 using shared_memory::Attachments;
+using shared_memory::SharedTable;
 using testing::ask;
 using testing::charges_of;
 using testing::Columns;
@@ -66,12 +68,12 @@ View view_of(Store& store, const std::vector<Watched>& watched) {
 /// Looks at all of a table. Throws if anything contradicts itself.
 void check_structure(Attachment& attachment) {
   std::uint64_t tracked = 0;
-  for (const auto& shard : attachment.table().shards()) {
+  for (const auto& shard : attachment.view<SharedTable>().table().shards()) {
     EXPECT_FALSE(shard->needs_recovery());
     shard->rebuild();
     tracked += shard->state().tracked;
   }
-  EXPECT_EQ(attachment.table().state().totals.tracked, tracked);
+  EXPECT_EQ(attachment.view<SharedTable>().table().state().totals.tracked, tracked);
 }
 
 /// What a process finds that opens a copy of this memory after everybody else has died.
@@ -91,7 +93,7 @@ View checked_view_after_death(std::span<const std::byte> memory, const std::vect
     EXPECT_LE(hit(store, unused, {"new:" + std::to_string(i)}, kNow).decision.remaining, 2);
   }
   EXPECT_EQ(view_of(store, watched), view);
-  Attachment& attachment = *Attachments::open(copy.path(), 0600);
+  Attachment& attachment = *Attachments::open(SharedTable::kFiles, copy.path(), 0600);
   check_structure(attachment);
   Attachments::release(attachment);
   return view;
@@ -114,13 +116,13 @@ class Crashes : public ::testing::Test {
     view_of(*store, watched);
   }
   std::span<const std::byte> memory() {
-    Attachment& attachment = *Attachments::open(file.path(), 0600);
+    Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
     const auto& mapping = attachment.mapping();
     Attachments::release(attachment);
     return {mapping.base(), mapping.bytes()};
   }
   Writes stop_after_writes(Writes::AfterWrite action) {
-    Attachment& attachment = *Attachments::open(file.path(), 0600);
+    Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
     auto& mapping = attachment.mapping();
     Attachments::release(attachment);
     return Writes(mapping.base(), mapping.bytes(), std::move(action));
@@ -374,7 +376,7 @@ TEST_F(Crashes, DuringARecoveryLeaveAllOrNothing) {
         .write(reinterpret_cast<const char*>(state.data()), static_cast<std::streamsize>(state.size()));
     std::filesystem::permissions(copy.path(), std::filesystem::perms(0600));
     SharedMemoryStore recovering(copy.options());
-    Attachment& attachment = *Attachments::open(copy.path(), 0600);
+    Attachment& attachment = *Attachments::open(SharedTable::kFiles, copy.path(), 0600);
     const auto& mapping = attachment.mapping();
     const std::span<const std::byte> bytes(mapping.base(), mapping.bytes());
     {

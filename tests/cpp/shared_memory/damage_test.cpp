@@ -16,13 +16,15 @@
 #include "overlimit/errors.hpp"
 #include "own_file.hpp"
 #include "shared_memory/attachments.hpp"
+#include "shared_memory/shared_table.hpp"
 
 namespace overlimit {
 namespace {
 
 using shared_memory::Attachment;
 using shared_memory::Attachments;
-using shared_memory::FileHead;
+using shared_memory::SharedTable;
+using shared_memory::TableHead;
 using table::Entry;
 using testing::examples;
 using testing::fixed_window;
@@ -58,7 +60,7 @@ class Damage : public ::testing::Test {
   static int used_by(int key) { return key % (kLimit + 1); }
 
   Attachment& attached() {
-    Attachment& attachment = *Attachments::open(file.path(), 0600);
+    Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
     Attachments::release(attachment);  // the store uses it, too
     return attachment;
   }
@@ -67,10 +69,10 @@ class Damage : public ::testing::Test {
   std::vector<Range> ranges_of(const std::string& identifier) {
     Attachment& attachment = attached();
     const std::byte* const base = attachment.mapping().base();
-    table::Table& table = attachment.table();
+    table::Table& table = attachment.view<SharedTable>().table();
     const auto key = table.state().hash(policy.digest(), identifier);
     table::Shard& shard = *table.shards()[0];
-    std::vector<Range> ranges{{0, sizeof(FileHead)}};
+    std::vector<Range> ranges{{0, sizeof(TableHead)}};
     const auto add = [&](const void* begin, std::size_t size) {
       const auto at = std::size_t(static_cast<const std::byte*>(begin) - base);
       ranges.push_back({at / 8 * 8, (at + size + 7) / 8 * 8});
@@ -163,7 +165,7 @@ TEST_F(Damage, AnywhereNeverCrashesAndNeverGrantsMore) {
 // Where there is something to break.
 TEST_F(Damage, OfWhatIsInUseNeverCrashesAndNeverGrantsMore) {
   std::vector<std::size_t> used;
-  for (std::size_t place = sizeof(FileHead); place < bytes.size(); ++place) {
+  for (std::size_t place = sizeof(TableHead); place < bytes.size(); ++place) {
     if (bytes[place] != std::byte{0}) used.push_back(place);
   }
   ASSERT_GT(used.size(), 5'000U);
@@ -189,7 +191,7 @@ TEST_F(Damage, OfTheHeaderIsNoticedAtOnce) {
 }
 
 TEST_F(Damage, OfEmptyAndZeroedFilesIsNoticedAtOnce) {
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, sizeof(FileHead), std::size_t{1} << 18}) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, sizeof(TableHead), std::size_t{1} << 18}) {
     const OwnFile empty;
     std::ofstream(empty.path(), std::ios::binary) << std::string(size, '\0');
     std::filesystem::permissions(empty.path(), std::filesystem::perms(0600));

@@ -12,7 +12,7 @@
 #include "../limits.hpp"
 #include "overlimit/errors.hpp"
 #include "own_file.hpp"
-#include "shared_memory/layout.hpp"
+#include "shared_memory/shared_table.hpp"
 
 namespace overlimit {
 namespace {
@@ -82,7 +82,7 @@ TEST_F(SharedFiles, HaveTheModeAskedForWhateverTheUmask) {
 
 TEST_F(SharedFiles, OfANameLieInSharedMemoryUnderTheUserAndTheVersion) {
   const SharedMemoryStore store({.name_or_path = "myapp"});
-  EXPECT_EQ(store.path(), "/dev/shm/overlimit-" + std::to_string(::geteuid()) + "-myapp-v2");
+  EXPECT_EQ(store.path(), "/dev/shm/overlimit-" + std::to_string(::geteuid()) + "-myapp-v3");
 }
 
 TEST_F(SharedFiles, HaveNamesAndSizesThatCanBe) {
@@ -137,10 +137,10 @@ TEST_F(SharedFiles, OfAnotherVersionOrBuildSayWhichAndWhatToDo) {
   create();
   change_header([](auto& header) { header.version = 99; });
   EXPECT_NE(refusal(file.options())
-                .find("has version 99, and this release of overlimit uses version 2: call unlink()"),
+                .find("has version 99, and this release of overlimit uses version 3: call unlink()"),
             std::string::npos);
   change_header([](auto& header) {
-    header.version = shared_memory::kVersion;
+    header.version = shared_memory::SharedTable::kFiles.version;
     ++header.layout;
   });
   EXPECT_NE(refusal(file.options()).find("lays it out in another way"), std::string::npos);

@@ -23,6 +23,7 @@
 #include "own_file.hpp"
 #include "shared_memory/attachments.hpp"
 #include "shared_memory/process_slots.hpp"
+#include "shared_memory/shared_table.hpp"
 
 namespace overlimit {
 namespace {
@@ -30,6 +31,7 @@ namespace {
 using shared_memory::Attachment;
 using shared_memory::Attachments;
 using shared_memory::ProcessSlots;
+using shared_memory::SharedTable;
 using std::chrono::milliseconds;
 using testing::ask;
 using testing::charges_of;
@@ -86,11 +88,11 @@ class SharedProcesses : public ::testing::Test {
   }
   /// In a child: takes the lock of every shard, and stops or does whatever else.
   int hold_all_locks(const std::function<void()>& then) {
-    Attachment& attachment =
-        Attachments::open_or_create(file.path(), 0600, {1000, SharedMemoryStore::kMinBytes});
+    Attachment& attachment = Attachments::open_or_create(SharedTable::kFiles, file.path(), 0600,
+                                                         {1000, SharedMemoryStore::kMinBytes});
     const Interrupted never;
     table::MutexWait wait(For(1'000'000), never);
-    for (const auto& shard : attachment.table().shards()) shard->mutex.lock(wait);
+    for (const auto& shard : attachment.view<SharedTable>().table().shards()) shard->mutex.lock(wait);
     then();
     return 0;
   }
@@ -207,9 +209,10 @@ TEST_F(SharedProcesses, DecideAtTheInstantAtWhichAKilledHolderIsFollowed) {
     EXPECT_TRUE(answer.allowed());
     EXPECT_EQ(answer.time, kNow + 1'000'100);
   });
-  Attachment& attachment = *Attachments::open(file.path(), 0600);
+  Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
   const auto is_awaited = [](const auto& shard) { return shard->state().mutex_word.load() >> 31 != 0; };
-  while (std::ranges::none_of(attachment.table().shards(), is_awaited)) std::this_thread::yield();
+  while (std::ranges::none_of(attachment.view<SharedTable>().table().shards(), is_awaited))
+    std::this_thread::yield();
   clock.set(At(kNow + 1'000'100));
   child.kill(SIGKILL);
   caller.join();
@@ -245,9 +248,9 @@ TEST_F(SharedProcesses, ResetAllIdentifiersOrNone) {
   SharedMemoryStore large{file.options(100'000, 8 << 20)};
   for (const std::string& name : names) hit(large, policy, {name}, kNow);
   ASSERT_EQ(large.size(), names.size());
-  Attachment& attachment = *Attachments::open(file.path(), 0600);
+  Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
   const auto holds_some = [](const auto& shard) { return shard->state().tracked > 0; };
-  const auto shards = attachment.table().shards();
+  const auto shards = attachment.view<SharedTable>().table().shards();
   ASSERT_GT(std::ranges::count_if(shards, holds_some), 1);
   table::ShardMutex& last = (*std::find_if(shards.rbegin(), shards.rend(), holds_some))->mutex;
   const Interrupted never;
@@ -265,8 +268,8 @@ TEST_F(SharedProcesses, GoOnOnceWhatWasStoppedGoesOn) {
   Child child([&] {
     return hold_all_locks([&] {
       ::raise(SIGSTOP);
-      Attachment& attachment = *Attachments::open(file.path(), 0600);
-      for (const auto& shard : attachment.table().shards()) shard->mutex.unlock();
+      Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
+      for (const auto& shard : attachment.view<SharedTable>().table().shards()) shard->mutex.unlock();
     });
   });
   child.wait_until_stopped();

@@ -94,6 +94,7 @@ STORE = {
     "hash_identifiers": False,
     "timeout_us": 1000,
     "max_stale_us": 0,
+    "lease_in": None,
     "lease_us": 0,
     "remember_us": 0,
 }

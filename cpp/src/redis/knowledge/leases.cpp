@@ -3,193 +3,183 @@
 #include <algorithm>
 #include <mutex>
 
-#include "redis/knowledge/place.hpp"
-
 namespace overlimit::redis {
 namespace {
 
 /// How often keys that are no longer asked for are looked for.
 constexpr Duration kPauseBetweenLooks{100'000};
-/// Commands that follow each other faster tell nothing of a rate.
-constexpr Duration kShortest{100};
-/// Who asks for units and does not come back, which only happens with errors, is waited for so long.
-constexpr Duration kRefill{100'000};
-
-std::vector<Lease::Row> rows_of_lease(const Charge& charge, Instant shown, const Rows& rows) {
-  std::vector<Lease::Row> own;
-  for (std::size_t i = 0; i < charge.policy->size(); ++i) {
-    own.push_back({rows.remaining[i], shown + rows.reset_after[i], rows.receipt[i]});
-  }
-  return own;
-}
 
 }  // namespace
 
-Lease::Lease(const Charge& charge, const ServerReading& told, Duration ends_at, const Rows& rows, Cost units)
-    : policy_(*charge.policy),
-      identifier_(charge.identifier),
-      told_(told),
-      ends_at_(ends_at),
-      rows_(rows_of_lease(charge, told.shown, rows)),
-      granted_(units),
-      units_(units) {}
-
-bool Lease::take(Cost units, Cost& left) {
-  left = units_.load(std::memory_order_acquire);
-  while (left >= units) {
-    if (units_.compare_exchange_weak(left, left - units, std::memory_order_acq_rel)) {
-      left -= units;
-      return true;
-    }
+/// In the file, of the key as it is there now: another process may have put a lease.
+struct Leases::Held : NonCopyable {
+  Held(Leases& leases, Key& own, const Charge& charge) : key(own), demand(&own.demand) {
+    if (leases.shared_of(own, charge) == nullptr) return;
+    if (!hold(*leases.host_of(charge))) return;
+    if (own.shared->is_of(*own.name)) share();
+    leases.look_up(own, charge);
   }
-  return false;
-}
-
-bool Lease::is_charged_by(std::span<const Receipt> receipts) const {
-  return std::ranges::equal(rows_, receipts, [](const Row& row, const Receipt& receipt) {
-    return row.receipt.created_at == receipt.created_at && row.receipt.after == receipt.after;
-  });
-}
-
-void Lease::show(Instant time, Cost left, const Rows& rows) const {
-  const Cost besides = besides_.load(std::memory_order_relaxed);
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    rows.status[i] = Status::ok;
-    rows.remaining[i] = std::max<Cost>(0, rows_[i].remaining - besides) + left;
-    rows.retry_after[i] = {};
-    rows.reset_after[i] = max(Duration{}, rows_[i].gone_at - time);
-    rows.delay[i] = {};
-    rows.receipt[i] = rows_[i].receipt;
+  /// The same, and the key is made in the file, as far as there is room.
+  Held(Leases& leases, Key& own, const Charge& charge, Duration now) : key(own), demand(&own.demand) {
+    (void)leases.shared_of(own, charge);
+    HostLeases* const host = leases.host_of(charge);
+    if (host == nullptr || !hold(*host)) return;
+    own.shared = HostLeases::make(host->bucket_of(*own.name), *own.name, now);
+    if (own.shared != nullptr) share();
+    leases.look_up(own, charge);
   }
-}
+  /// Whether nobody else changes it.
+  explicit operator bool() const { return !bucket_hold || bool(*bucket_hold); }
 
-void Lease::show_refused(Instant time, Duration retry_after, const Rows& rows) const {
-  show(time, 0, rows);
-  std::fill_n(rows.receipt, rows_.size(), Receipt{});
-  rows.status[0] = Status::over;
-  rows.remaining[0] = 0;
-  rows.retry_after[0] = retry_after;
-}
+  Key& key;
+  Demand* demand;
+  HostKey* shared = nullptr;
 
-std::vector<Receipt> Lease::receipts() const {
-  std::vector<Receipt> receipts;
-  for (const Row& row : rows_) receipts.push_back(row.receipt);
-  return receipts;
-}
+ private:
+  bool hold(HostLeases& host) {
+    bucket_hold.emplace(host.bucket_of(*key.name), host.processes());
+    return bool(*bucket_hold);
+  }
+  void share() {
+    shared = key.shared;
+    demand = &shared->demand;
+  }
+
+  std::optional<HostLeases::Hold> bucket_hold;
+};
 
 std::shared_ptr<Leases> Leases::of(const Location& location, const RedisStore::Keys& keys) {
   return of_place<Leases>(location, keys);
 }
 
-std::shared_ptr<Lease> Leases::find(const Charge& charge) {
-  const std::lock_guard lock(mutex_);
+// Of a policy with more limits than there is room for, leases are of this process.
+HostLeases* Leases::host_of(const Charge& charge) {
+  return charge.policy->size() > HostKey::kMostLimits ? nullptr : file_.leases();
+}
+
+// The key of a charge, if anything is known of it: others of the host may know something.
+Leases::Key* Leases::find_key(const Charge& charge) {
   const auto known = keys_.find(name_of(charge));
-  return known == keys_.end() ? nullptr : known->second.lease;
-}
-
-Duration Leases::next_turn(const Charge& charge) {
-  const std::lock_guard lock(mutex_);
-  const auto known = keys_.find(name_of(charge));
-  return known == keys_.end() || !takes_turns(known->second, charge) ? Duration{} : known->second.next_turn;
-}
-
-// A dear call that was refused says nothing of cheaper ones, nor of those under other limits.
-bool Leases::takes_turns(const Key& key, const Charge& charge) {
-  return key.turns_from > 0 && charge.cost >= key.turns_from &&
-         charge.policy->limits_digest() == key.turns_under;
-}
-
-// What is spent in a life at the rate since the last command; 0 for a rare key, or while somebody else asks.
-Cost Leases::wanted_of(const Key& key, const Charge& charge, Duration life, Duration now, bool is_dear) {
-  if (now < key.refilled_by) return 0;
-  const Cost spent = key.asked + (key.lease ? key.lease->spent() : 0);
-  const Duration since = max(kShortest, now - key.asked_at);
-  Cost wanted = multiply_divide(spent, life.micros(), since.micros(), 0);
-  if (is_dear) wanted = std::min(wanted, std::max(sum(key.in_life, spent), key.before));
-  return wanted < 2 * charge.cost ? 0 : std::min(wanted, kExact / 8 - charge.cost);
-}
-
-bool Leases::is_wanted(const Charge& charge, Duration life, Duration now, bool is_dear) {
-  const std::lock_guard lock(mutex_);
-  const auto known = keys_.find(name_of(charge));
-  return known != keys_.end() && wanted_of(known->second, charge, life, now, is_dear) > 0;
-}
-
-// Adds what was spent since the last command to the present time of a life.
-void Leases::count_spent(Key& key, Duration life, Duration now) {
-  key.in_life = sum(key.in_life, key.asked);
-  if (now - key.life_began < life) return;
-  key.before = now - key.life_began < 2 * life ? key.in_life : 0;
-  key.in_life = 0;
-  key.life_began = now;
-}
-
-Cost Leases::ask(const Charge& charge, Duration life, Duration now, bool is_dear) {
-  const std::lock_guard lock(mutex_);
-  const auto known = keys_.find(name_of(charge));
-  if (known == keys_.end()) return 0;
-  Key& key = known->second;
-  const Cost wanted = wanted_of(key, charge, life, now, is_dear);
-  if (key.lease && (wanted > 0 || !key.lease->covers(charge))) end(key);
-  if (wanted == 0) return 0;
-  key.refilled_by = now + kRefill;
-  if (takes_turns(key, charge)) key.next_turn = now + life;
-  return wanted;
-}
-
-void Leases::answered(const Charge& charge, std::shared_ptr<Lease> lease, Duration asked_at, Cost wanted,
-                      bool is_refused, Duration rare_from, std::uint32_t endings) {
-  const std::lock_guard lock(mutex_);
-  // What was under way while leases were ended has ended, too.
-  if (lease != nullptr && (endings != endings_.load() || changes_.load() > 0))
-    give_back_later(std::exchange(lease, nullptr), {});
-  Key* const key = key_for(charge, asked_at);
-  if (key == nullptr) {
-    if (lease != nullptr) give_back_later(std::move(lease), {});
-    return;
-  }
-  if (wanted == 0 && key->lease != nullptr) {
-    key->asked += is_refused ? 0 : charge.cost;
-    return;
-  }
-  count_spent(*key, rare_from - asked_at, asked_at);
-  key->asked_at = asked_at;
-  key->rare_from = rare_from;
-  key->asked = is_refused ? 0 : charge.cost;
-  if (wanted == 0) return;
-  key->refilled_by = {};
-  note_turn(*key, charge, is_refused);
-  key->next_turn = rare_from;
-  if (key->lease) end(*key);
-  if (!lease) return;
-  give_back_later(lease, lease->ends_at());
-  key->lease = std::move(lease);
-}
-
-// Who was refused takes turns until it is granted something. If it were until it is granted all that it
-// wanted, up to a tenth of what the limit admits would be left.
-void Leases::note_turn(Key& key, const Charge& charge, bool is_refused) {
-  if (!is_refused) {
-    key.turns_from = 0;
-    return;
-  }
-  if (!takes_turns(key, charge)) key.turns_from = charge.cost;
-  key.turns_under = charge.policy->limits_digest();
+  if (known != keys_.end()) return &known->second;
+  return host_of(charge) == nullptr ? nullptr : key_for(charge, boot_time());
 }
 
 // The key of a charge, which is made; nullptr if there is no room.
 Leases::Key* Leases::key_for(const Charge& charge, Duration now) {
-  if (const auto known = keys_.find(name_of(charge)); known != keys_.end()) return &known->second;
+  const auto known = keys_.find(name_of(charge));
+  if (known != keys_.end()) return &known->second;
   if (keys_.size() >= kMostKeys) forget_old(now);
   if (keys_.size() >= kMostKeys) return nullptr;
-  return &keys_.emplace(OwnName{charge.policy->name(), std::string(charge.identifier)}, Key{}).first->second;
+  return &keys_.try_emplace(OwnName{charge.policy->name(), std::string(charge.identifier)}).first->second;
+}
+
+// Where the file has the key under the limits of the charge; nullptr if it hasn't.
+HostKey* Leases::shared_of(Key& key, const Charge& charge) {
+  HostLeases* const host = host_of(charge);
+  if (host == nullptr) return key.shared = nullptr;
+  const std::uint64_t limits = charge.policy->limits_digest();
+  if (!key.name) key.name = host->name_of(file_.place(), charge.policy->name(), charge.identifier, limits);
+  key.name->limits = limits;
+  if (key.shared == nullptr || !key.shared->is_of(*key.name))
+    key.shared = HostLeases::find(host->bucket_of(*key.name), *key.name);
+  return key.shared;
+}
+
+// Has a key know the lease that its processes spend now.
+void Leases::look_up(Key& key, const Charge& charge) {
+  HostKey* const shared = shared_of(key, charge);
+  if (key.lease && !key.lease->is_shared()) return;
+  if (key.lease && key.lease->is_current() && key.lease->is_of(*charge.policy)) return;
+  key.lease = shared == nullptr ? nullptr : shared->lease_of(charge);
+}
+
+Demand& Leases::demand_of(Key& key, const Charge& charge) {
+  HostKey* const shared = shared_of(key, charge);
+  return shared == nullptr ? key.demand : shared->demand;
+}
+
+std::shared_ptr<Lease> Leases::find(const Charge& charge) {
+  const std::lock_guard lock(mutex_);
+  Key* const key = find_key(charge);
+  if (key == nullptr) return nullptr;
+  look_up(*key, charge);
+  return key->lease;
+}
+
+Duration Leases::next_turn(const Charge& charge) {
+  const std::lock_guard lock(mutex_);
+  Key* const key = find_key(charge);
+  if (key == nullptr) return {};
+  const Demand& demand = demand_of(*key, charge);
+  return demand.takes_turns(charge) ? Duration(demand.next_turn) : Duration{};
+}
+
+bool Leases::is_wanted(const Charge& charge, Duration life, Duration now, bool is_dear) {
+  const std::lock_guard lock(mutex_);
+  Key* const key = find_key(charge);
+  if (key == nullptr) return false;
+  const Cost spent = key->lease ? key->lease->spent() : 0;
+  return demand_of(*key, charge).wanted(charge.cost, spent, life, now, is_dear) > 0;
+}
+
+Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Duration patience,
+                           bool is_dear) {
+  const std::lock_guard lock(mutex_);
+  Asking asking{0, endings_.load(), 0};
+  Key* const key = find_key(charge);
+  if (key == nullptr) return asking;
+  Held held(*this, *key, charge);
+  if (!held) return asking;
+  Demand& demand = *held.demand;
+  const Cost spent = key->lease ? key->lease->spent() : 0;
+  asking.extra = demand.wanted(charge.cost, spent, life, now, is_dear);
+  if (held.shared != nullptr) asking.extra = std::min(asking.extra, SharedUnits::kMost);
+  if (key->lease && (asking.extra > 0 || !key->lease->covers(charge))) end(held);
+  if (asking.extra == 0) return asking;
+  demand.refilled_by = now + patience;
+  if (demand.takes_turns(charge)) demand.next_turn = now + life;
+  if (held.shared != nullptr) held.shared->turn = asking.turn = file_.leases()->next_turn();
+  return asking;
+}
+
+// What was under way while leases were ended has ended, too; and what comes when it is another's turn is
+// late.
+void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
+                      const Asking& asking, bool is_refused, Duration rare_from) {
+  const std::lock_guard lock(mutex_);
+  const bool is_void = asking.endings != endings_.load() || changes_.load() > 0;
+  const auto refuse = [&] {
+    if (terms) give_back_now(std::make_shared<Lease>(charge, *std::exchange(terms, std::nullopt)));
+  };
+  if (is_void) refuse();
+  Key* const key = key_for(charge, asked_at);
+  if (key == nullptr) return refuse();
+  Held held(*this, *key, charge, asked_at);
+  if (!held || (held.shared != nullptr && asking.extra > 0 && held.shared->turn != asking.turn))
+    return refuse();
+  Demand& demand = *held.demand;
+  if (asking.extra == 0 && key->lease != nullptr) {
+    demand.asked = sum(demand.asked, is_refused ? 0 : charge.cost);
+    return;
+  }
+  demand.note_command(is_refused ? 0 : charge.cost, asked_at, rare_from);
+  if (asking.extra == 0) return;
+  demand.refilled_by = Duration{};
+  demand.note_turn(charge, is_refused);
+  demand.next_turn = rare_from;
+  if (key->lease) end(held);
+  if (!terms) return;
+  key->lease = held.shared != nullptr ? held.shared->put(charge, *terms)
+                                      : std::make_shared<Lease>(charge, *std::move(terms));
+  give_back_later(key->lease, key->lease->ends_at());
 }
 
 void Leases::make_way(const Charge& charge) {
   const std::lock_guard lock(mutex_);
-  const auto known = keys_.find(name_of(charge));
-  if (known == keys_.end() || known->second.lease == nullptr) return;
-  if (!known->second.lease->covers(charge)) end(known->second);
+  Key* const key = find_key(charge);
+  if (key == nullptr) return;
+  Held held(*this, *key, charge);
+  if (held && key->lease != nullptr && !key->lease->covers(charge)) end(held);
 }
 
 void Leases::end(std::string_view policy, std::string_view identifier, bool gives_back) {
@@ -198,9 +188,14 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
   if (!gives_back) {
     let_lapse([&](const Charge& charge) { return name_of(charge) == Name{policy, identifier}; });
   }
+  if (const HostLeases* const host = file_.leases()) {
+    const HostName name = host->name_of(file_.place(), policy, identifier, 0);
+    end_shared(
+        host->bucket_of(name), [&](const HostKey& key) { return key.is_of_key(name); }, policy, gives_back);
+  }
   const auto known = keys_.find(Name{policy, identifier});
   if (known == keys_.end()) return;
-  if (known->second.lease && gives_back) end(known->second);
+  if (known->second.lease && gives_back) give_back_now(std::move(known->second.lease));
   keys_.erase(known);
 }
 
@@ -208,9 +203,16 @@ void Leases::end_all(std::string_view policy, bool gives_back) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
   if (!gives_back) let_lapse([&](const Charge& charge) { return charge.policy->name() == policy; });
+  if (const HostLeases* const host = file_.leases()) {
+    const std::uint64_t hash = host->policy_of(file_.place(), policy);
+    for (HostLeases::Bucket& bucket : host->buckets()) {
+      end_shared(
+          bucket, [&](const HostKey& key) { return key.is_of_policy(hash); }, policy, gives_back);
+    }
+  }
   for (auto each = keys_.begin(); each != keys_.end();) {
     if (each->first.policy == policy) {
-      if (each->second.lease && gives_back) end(each->second);
+      if (each->second.lease && gives_back) give_back_now(std::move(each->second.lease));
       each = keys_.erase(each);
     } else {
       ++each;
@@ -221,16 +223,47 @@ void Leases::end_all(std::string_view policy, bool gives_back) {
 void Leases::end_all() {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
+  const bool is_alone = file_.leave();
   for (auto& [name, key] : keys_) {
-    if (key.lease) end(key);
+    if (key.lease && (!key.lease->is_shared() || is_alone)) end(key);
+  }
+  for (auto& [at, lease] : to_give_back_) {
+    if (lease->is_shared() && lease->is_current() && !is_alone) continue;
+    at = Duration{};
+    next_end_.store(0);
   }
   keys_.clear();
 }
 
-// It is found no more; whoever has found it already may still spend of it, as of one that has just ended.
+// As the last one that leases from the file.
 void Leases::end(Key& key) {
-  key.asked = sum(key.asked, key.lease->spent());
-  give_back_later(std::exchange(key.lease, nullptr), Duration{});
+  HostLeases* const host = key.lease->is_shared() ? file_.leases() : nullptr;
+  if (host != nullptr) {
+    const HostLeases::Hold hold(host->bucket_of(*key.name), host->processes());
+    if (hold && key.lease->is_current()) key.shared->drop_lease();
+  }
+  give_back_now(std::move(key.lease));
+}
+
+// It is found no more; whoever has found it already may still spend of it, as of one that has just ended.
+void Leases::end(Held& held) {
+  Key& key = held.key;
+  held.demand->asked = sum(held.demand->asked, key.lease->spent());
+  if (held.shared != nullptr && key.lease->is_shared()) held.shared->drop_lease();
+  give_back_now(std::move(key.lease));
+}
+
+// Of leases that other processes have put, those give back what is left when they would have ended; a reset
+// leaves them nothing. Whoever is stopped in the middle of a change keeps only that from happening at once.
+void Leases::end_shared(HostLeases::Bucket& bucket, const auto& is_meant, std::string_view policy,
+                        bool gives_back) {
+  if (std::ranges::none_of(bucket.keys, is_meant)) return;
+  const HostLeases::Hold hold(bucket, file_.leases()->processes());
+  for (HostKey& key : bucket.keys) {
+    if (!is_meant(key)) continue;
+    if (!gives_back) counts_[std::string(policy)].lapsed += std::uint64_t(key.take_rest());
+    if (hold) key.free();
+  }
 }
 
 // Those that have ended before, too: somebody may have found one while it lived.
@@ -239,6 +272,12 @@ void Leases::let_lapse(const auto& is_lost) {
     const Charge charge = each.second->charge_of(0);
     if (!is_lost(charge)) return false;
     counts_[charge.policy->name()].lapsed += std::uint64_t(each.second->take_rest());
+    return true;
+  });
+  std::erase_if(taken_, [&](const Return& each) {
+    const Charge charge = each.lease->charge_of(0);
+    if (!is_lost(charge)) return false;
+    counts_[charge.policy->name()].lapsed += std::uint64_t(each.units);
     return true;
   });
 }
@@ -253,9 +292,20 @@ void Leases::give_back_later(std::shared_ptr<Lease> lease, Duration at) {
   next_end_.store(std::min(next_end_.load(), at.micros()));
 }
 
+// What others spend, too, is taken before another lease has its place.
+void Leases::give_back_now(std::shared_ptr<Lease> lease) {
+  if (lease->is_shared()) {
+    const Cost rest = lease->take_rest();
+    if (rest > 0) taken_.push_back({std::move(lease), rest});
+    next_end_.store(rest > 0 ? 0 : next_end_.load());
+  } else {
+    give_back_later(std::move(lease), {});
+  }
+}
+
 std::vector<Leases::Return> Leases::take_ended(Duration now) {
   const std::lock_guard lock(mutex_);
-  std::vector<Return> ended;
+  std::vector<Return> ended = std::exchange(taken_, {});
   Duration next{INT64_MAX};
   std::erase_if(to_give_back_, [&](auto& each) {
     auto& [at, lease] = each;
@@ -280,20 +330,23 @@ Leases::Counts Leases::counts(const PolicyIdentity& policy) {
   const std::lock_guard lock(mutex_);
   Counts counts;
   if (const auto known = counts_.find(policy.name()); known != counts_.end()) counts = known->second;
-  for (const auto& [at, lease] : to_give_back_) {
-    if (lease->charge_of(0).policy->name() == policy.name()) counts.held += std::uint64_t(lease->left());
-  }
+  const auto hold = [&](const Lease& lease, Cost units) {
+    if (lease.charge_of(0).policy->name() == policy.name()) counts.held += std::uint64_t(units);
+  };
+  for (const auto& [at, lease] : to_give_back_) hold(*lease, lease->left());
+  for (const auto& [lease, units] : taken_) hold(*lease, units);
   return counts;
 }
 
-// Not for every key of a flood of others.
+// Not for every key of a flood of others. What is leased together with others stays theirs.
 void Leases::forget_old(Duration now) {
   if (now - looked_at_ < kPauseBetweenLooks) return;
   looked_at_ = now;
   for (auto each = keys_.begin(); each != keys_.end();) {
     Key& key = each->second;
-    if (now > key.rare_from) {
-      if (key.lease) end(key);
+    const Demand& demand = key.shared != nullptr ? key.shared->demand : key.demand;
+    if (now > demand.rare_from) {
+      if (key.lease && !key.lease->is_shared()) give_back_now(std::move(key.lease));
       each = keys_.erase(each);
     } else {
       ++each;

@@ -36,6 +36,21 @@ Instant same_until(const Charge& charge, const Rows& rows) {
   return until;
 }
 
+std::vector<LeasedRow> rows_of_lease(const Charge& charge, Instant shown, const Rows& rows) {
+  std::vector<LeasedRow> own;
+  for (std::size_t i = 0; i < charge.policy->size(); ++i) {
+    own.push_back({rows.remaining[i], shown + rows.reset_after[i], rows.receipt[i]});
+  }
+  return own;
+}
+
+void name_file(Leases& leases, const RedisStore::LeaseIn& file, const Location& location,
+               const RedisStore::Keys& keys) {
+  if (leases.file().name(file, text_of(place_name(location, keys))) || !file.warn) return;
+  file.warn("lease_in='shm://" + file.name_or_path +
+            "' is ignored: another store of this process has named another file for the same keys");
+}
+
 /// Has a bucket's receipt of the call that asked for a lease be one of that call alone: what is not leased is
 /// not held and drains meanwhile, so it does not go back into the lease.
 void leave_out(Cost leased, const Charge& charge, const Rows& rows) {
@@ -74,10 +89,11 @@ Duration longest_lease(const CompiledPolicy& policy) {
   return longest;
 }
 
-LeasingCalls::LeasingCalls(const Location& location, const RedisStore::Keys& keys, Duration longest)
-    : longest_(longest), leases_([location, keys, this] {
-        auto leases = Leases::of(location, keys);
+LeasingCalls::LeasingCalls(const Location& location, const Options& options)
+    : longest_(options.longest), timeout_(options.timeout), leases_([location, options, this] {
+        auto leases = Leases::of(location, options.keys);
         if (is_on()) leases->want();
+        if (is_on() && options.lease_in) name_file(*leases, *options.lease_in, location, options.keys);
         return std::make_unique<std::shared_ptr<Leases>>(std::move(leases));
       }) {
   (void)*leases_;
@@ -154,8 +170,7 @@ bool LeasingCalls::put_back(const Call& call, std::span<const Receipt> receipts)
   const Charge& charge = call.charges.front();
   const std::shared_ptr<Lease> lease = (**leases_).find(charge);
   if (lease == nullptr || !lease->is_charged_by(receipts) || lease->has_ended(boot_time())) return false;
-  lease->put_back(charge.cost);
-  return true;
+  return lease->put_back(charge.cost);
 }
 
 // What cannot be leased ends the leases of its keys, which go back before it: what it is told, and what later
@@ -180,14 +195,15 @@ LeaseRequest::LeaseRequest(LeasingCalls& leasing, const Call& call) {
     return;
   }
   leases_ = &**leasing.leases_;
+  leases_->file().keep_open();
   longest_ = leasing.longest_;
   asked_at_ = boot_time();
-  endings_ = leases_->endings();
+  asking_.endings = leases_->endings();
   if (call.charges.size() > 1) return;
   life_ = min(longest_, longest_lease(*call.charges.front().policy));
   if (life_ == Duration{}) return;
   const Charge& charge = call.charges.front();
-  extra_ = leases_->ask(charge, life_, asked_at_, has_holds(*charge.policy));
+  asking_ = leases_->ask(charge, life_, asked_at_, leasing.timeout_, has_holds(*charge.policy));
 }
 
 // A lease that would have ended by now is given back with the next command. A command for several identifiers
@@ -195,12 +211,12 @@ LeaseRequest::LeaseRequest(LeasingCalls& leasing, const Call& call) {
 void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost> granted, const Rows& rows) {
   if (known_ != nullptr && !granted) note_charged(call, shown, rows);
   if (leases_ == nullptr) return;
-  std::shared_ptr<Lease> lease;
+  std::optional<LeaseTerms> terms;
   if (granted) {
     const Charge& charge = call.charges.front();
     const ServerReading told{shown, asked_at_, boot_time()};
     const Instant until = min(same_until(charge, rows), shown + life_);
-    lease = std::make_shared<Lease>(charge, told, told.before(until), rows, *granted);
+    terms = {told, told.before(until), *granted, rows_of_lease(charge, shown, rows)};
     for (std::size_t i = 0; i < charge.policy->size(); ++i) rows.remaining[i] += *granted;
     leave_out(*granted, charge, rows);
   }
@@ -209,9 +225,9 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
     const std::span verdicts(rows.status + row, charge.policy->size());
     row += verdicts.size();
     const bool is_refused = std::ranges::any_of(verdicts, [](Status each) { return each != Status::ok; });
-    if (is_refused && extra_ > 0) hold_back(asked_at_ + life_, rows_of(rows, 0, verdicts.size()));
-    leases_->answered(charge, lease, asked_at_, extra_, is_refused,
-                      asked_at_ + (life_ > Duration{} ? life_ : longest_), endings_);
+    if (is_refused && asking_.extra > 0) hold_back(asked_at_ + life_, rows_of(rows, 0, verdicts.size()));
+    leases_->answered(charge, terms, asked_at_, asking_, is_refused,
+                      asked_at_ + (life_ > Duration{} ? life_ : longest_));
   }
 }
 
@@ -230,7 +246,7 @@ void LeaseRequest::note_charged(const Call& call, Instant time, const Rows& rows
 }
 
 void LeaseRequest::lost(const Call& call) const {
-  if (extra_ > 0) leases_->note_given_back(call.charges.front(), extra_, false);
+  if (asking_.extra > 0) leases_->note_given_back(call.charges.front(), asking_.extra, false);
 }
 
 EndingLeases::EndingLeases(LeasingCalls& leasing, std::string_view policy,

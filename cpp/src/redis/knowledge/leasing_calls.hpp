@@ -22,7 +22,14 @@ Duration longest_lease(const CompiledPolicy& policy);
 /// Of one store. Thread-safe.
 class LeasingCalls {
  public:
-  LeasingCalls(const Location& location, const RedisStore::Keys& keys, Duration longest);
+  struct Options {
+    RedisStore::Keys keys;
+    Duration longest;
+    Duration timeout;  ///< of a command
+    std::optional<RedisStore::LeaseIn> lease_in;
+  };
+
+  LeasingCalls(const Location& location, const Options& options);
 
   [[nodiscard]] bool is_on() const { return longest_ > Duration{}; }
   /// nullptr if nobody in this process leases.
@@ -32,6 +39,10 @@ class LeasingCalls {
     return leases.are_wanted() ? &leases : nullptr;
   }
 
+  /// Has the leases of this host known, too, if they are to be. To be called before the others.
+  void open_file() {
+    if (is_on()) (**leases_).file().open();
+  }
   /// Whether a lease of this process decides a call of one charge; then its rows, time and basis are set.
   bool spend(const Call& call, const Rows& rows, Instant& time, Basis& basis);
   /// Whether a call may be cut into what is leased and what is asked for.
@@ -55,6 +66,7 @@ class LeasingCalls {
   void make_way(const Call& call);
 
   const Duration longest_;
+  const Duration timeout_;
   transport::PerProcess<std::shared_ptr<Leases>> leases_;
 };
 
@@ -64,7 +76,7 @@ class LeaseRequest {
   LeaseRequest(LeasingCalls& leasing, const Call& call);
 
   /// How many extra units it asks for, and for how long at most; 0: none.
-  [[nodiscard]] Cost extra() const { return extra_; }
+  [[nodiscard]] Cost extra() const { return asking_.extra; }
   [[nodiscard]] Duration life() const { return life_; }
   /// Notes that no reply came, although units may have been charged.
   void lost(const Call& call) const;
@@ -78,9 +90,8 @@ class LeaseRequest {
   Leases* leases_ = nullptr;  // nullptr: nothing can be leased for this call
   Duration longest_{};
   Duration life_{};
-  Cost extra_ = 0;
+  Leases::Asking asking_;
   Duration asked_at_{};
-  std::uint32_t endings_ = 0;
 };
 
 /// As long as it lives, a command may be changing a key: what is leased of it ends at both ends. What is left

@@ -28,6 +28,13 @@ inline PlaceName place_name(const Location& location, const RedisStore::Keys& ke
   return {std::move(where), database, keys.prefix, keys.hash_tag, keys.hash_identifiers};
 }
 
+/// The same for those who share it with other processes.
+inline std::string text_of(const PlaceName& name) {
+  const auto& [where, database, prefix, hash_tag, hashes] = name;
+  return where + " " + std::to_string(database) + " " + prefix + " " + std::to_string(int(hash_tag)) +
+         (hashes ? " hashed" : "");
+}
+
 /// That of this process which is known in a place, as long as somebody uses it.
 template <class Known>
 std::shared_ptr<Known> of_place(const Location& location, const RedisStore::Keys& keys) {

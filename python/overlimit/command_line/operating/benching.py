@@ -7,18 +7,25 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
-from overlimit import Limiter
+from overlimit import Limiter, RedisStore
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.tables import print_rows
 from overlimit.command_line.output import print_json
+from overlimit.statistics import LimiterStats
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _AT_ONCE = 16
+_COUNTED = ("asked", "leased", "refusals", "held", "returned", "lapsed")
+_OF_LEASES = (
+    "{asked:,} commands; {leased:,} decisions of leases and {refusals:,} refusals took none; "
+    "{held:,} units held, {returned:,} returned, {lapsed:,} lapsed"
+)
 _EXAMPLES = """
 \b
 Examples:
@@ -67,17 +74,26 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
         began = time.perf_counter()
         took = sorted(_taken(limiter, names, seconds, threads))
         rate = len(took) / (time.perf_counter() - began)
+        stats = limiter.stats()
     percentiles = {name: took[min(len(took) - 1, int(share * len(took)))] for name, share in _SHARES.items()}
     percentiles["max"] = took[-1]
     if as_json:
-        print_json({"status": "ok", "decisions": len(took), "per_second": rate, "seconds": percentiles})
+        told = {"decisions": len(took), "per_second": rate, "seconds": percentiles}
+        print_json({"status": "ok", **told, **_counted(stats)})
         return FINE
     noun = "thread" if threads == 1 else "threads"
-    click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}\n")
+    click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}")
+    if isinstance(limiter.store, RedisStore) and limiter.store._longest_stale > 0:
+        click.echo(_OF_LEASES.format_map(stats))
+    click.echo()
     print_rows(
         ("latency", "microseconds"), ((name, f"{value * 1e6:,.1f}") for name, value in percentiles.items())
     )
     return FINE
+
+
+def _counted(stats: LimiterStats) -> dict[str, Any]:
+    return {name: number for name, number in stats.items() if name in _COUNTED}
 
 
 @contextmanager

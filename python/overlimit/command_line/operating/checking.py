@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from overlimit import Decision, Limiter
+from overlimit import Decision, Limiter, RedisStore, bounds
 from overlimit._messages.texts import printable, seconds_text
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
 from overlimit.command_line.operating.keeping import keeps
@@ -60,9 +61,11 @@ def check(
     ask = limiter.hit if hit else limiter.peek
     decision = ask(*map(from_terminal, identifiers), cost=cost)
     if as_json:
-        print_json({**_told(decision, hit), "unknown": unknown})
+        print_json({**_told(decision, hit), "unknown": unknown, "bounds": _bounds_told(limiter)})
     else:
         _print(decision, hit)
+        for sentence in _of_bounds(limiter):
+            click.echo(f"\n{sentence}")
         if unknown:
             click.echo(f"\nNothing is kept of {', '.join(map(printable, unknown))} in {name}.")
     return FINE if decision else REFUSED
@@ -81,6 +84,25 @@ def _sentence(decision: Decision, hit: bool) -> str:
         return "Refused for ever: the call costs more than a limit can grant."
     reason = "the identifier is locked" if decision.status == "locked" else f"over {decision.limit}"
     return f"Refused, {reason}: it would pass in {seconds_text(decision.retry_after)}."
+
+
+def _of_bounds(limiter: Limiter) -> Iterator[str]:
+    """Say what processes with the options of the URL may decide without asking, if anything."""
+    found = bounds(limiter)
+    if not isinstance(limiter.store, RedisStore) or found.stale == 0:
+        return
+    if limiter.store._longest_lease > 0:
+        leased = f"Nothing is leased: {found.reason}" if found.reason else _OF_LEASES.format(found.lease)
+        yield f"{leased}."
+    yield f"With these options, a process notices what others do within {found.stale:g} s."
+
+
+_OF_LEASES = "A process leases for {:g} s at the longest; what running processes hold counts as used here"
+
+
+def _bounds_told(limiter: Limiter) -> dict[str, Any]:
+    """Return the bounds without what only a running process knows."""
+    return {name: value for name, value in bounds(limiter)._asdict().items() if name != "held"}
 
 
 def _row(detail: Detail) -> tuple[object, ...]:

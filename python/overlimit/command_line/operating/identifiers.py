@@ -31,7 +31,7 @@ _policy_option = click.option(
     "--policy", metavar="P", required=True, type=PolicyName(), help="The name of the limiter."
 )
 
-_ANY_LIMIT = "1/second"
+_ANY_LIMIT = "100/second"  # of so much that a store which leases does not warn
 _FEW = 20_000
 """A lock and a reset concern all limits of an identifier, whichever the limiter has."""
 

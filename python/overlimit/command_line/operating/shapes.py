@@ -102,7 +102,7 @@ def _words(record: Record, algorithm: str, now: int) -> str:
         return f"{charged} charged in the window that ends in {span(second - now)}"
     if algorithm == "token_bucket":
         used = f"{charged} tokens were used" if charged != "-" else "tokens were used, of unknown size,"
-        return f"{used} as of {_ago(second, now)}"
+        return f"{used} as of {_ago(second, now)}{_held(record, now)}"
     if algorithm == "leaky_bucket":
         return f"{charged} were in the bucket as of {_ago(first, now)}"
     if algorithm == "sliding_window_counter":
@@ -110,6 +110,16 @@ def _words(record: Record, algorithm: str, now: int) -> str:
     if algorithm == "sliding_log":
         return f"{charged} charged; the last {second:,} {_ago(first, now)}"
     return f"{charged} charged, {second:,} of it in the newest block"
+
+
+def _held(record: Record, now: int) -> str:
+    """Say what processes have leased of a token bucket: it drains only later, spent or not."""
+    units = -record.cells[0][1] if record.cells else 0
+    holds = [(until, count) for until, count in record.cells[1:] if until > now]
+    if not holds or units <= 0:
+        return ""
+    held = amount(sum(count for _, count in holds) / units)
+    return f", {held} of them held by leases for up to {span(max(until for until, _ in holds) - now)} more"
 
 
 def _ago(instant: int, now: int) -> str:

@@ -194,6 +194,11 @@ class Rule(NamedTuple):
         return self.options.shadow or not self.options.block
 
     @property
+    def charged_as(self) -> Role:
+        """How the store is to charge it."""
+        return Role.SHADOW if self._only_counts and self.role is Role.ENFORCE else self.role
+
+    @property
     def counted_endpoint(self) -> str | None:
         """The only endpoint whose requests it counts; None: it counts several."""
         named = self.options.is_shared or self.rate_limit.request_identifier is not None
@@ -280,7 +285,7 @@ class Rule(NamedTuple):
             ),
             identify=with_addresses(self.identify, rate_limit.addresses),
             field_name=self.field_name,
-            role=Role.SHADOW if self._only_counts and self.role is Role.ENFORCE else self.role,
+            role=self.charged_as,
             cost=options.cost,
             deduct_when=options.deduct_when,
             on_breach=tuple(hook for hook in hooks if hook is not None),

@@ -14,7 +14,7 @@ import programs
 from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, hit_all
 from overlimit.metrics import slots
 from scraping import Scraped, samples_in
-from servers.patience import eventually
+from servers.patience import PATIENCE, eventually
 
 NOWHERE = "unix:///nowhere/redis.sock"
 DECISIONS = "overlimit_decisions_total"
@@ -75,6 +75,44 @@ def test_counts_stay_when_a_limiter_is_updated_or_gone(scraped, policy):
     Limiter("3/minute", name=policy, store=store).hit("b")
     limits = {"3-per-60s": 2, "4-per-60s": 1, "5-per-60s": 1}
     assert {limit: decided(scraped, policy, "allowed", limit) for limit in limits} == limits
+
+
+def test_leases_show_what_is_held_and_what_became_of_it(scraped, policy, redis_server, prefix):
+    store, strict = (
+        RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=lease) for lease in (10, 0)
+    )
+    together = [Limiter("1000/hour", name=policy, store=each) for each in (strict, store, store)]
+    decisions = [together[1].hit("a") for _ in range(20)]
+    leased = sum(decision.source == "lease" for decision in decisions)
+    assert decided(scraped, policy, "allowed", "1000-per-3600s", "lease") == leased > 10
+    held = together[2].stats()["held"]
+    assert scraped.of("overlimit_leased_units", policy=policy) == held > 0
+    asked = 20 - leased
+    together[1].lock("b", 1)  # what is held of others stays
+    store.close()
+    assert scraped.of("overlimit_leased_units", policy=policy) == 0
+    assert scraped.of("overlimit_returned_units_total", policy=policy) == held
+    assert scraped.of("overlimit_lapsed_units_total", policy=policy) == 0
+    assert scraped.of("overlimit_store_latency_seconds_count", store=store.endpoint) >= asked
+
+
+def test_units_of_leases_that_a_reset_forgets_have_lapsed(scraped, policy, redis_server, prefix):
+    store = RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=10)
+    limiter = Limiter("1000/hour", name=policy, store=store)
+    limiter.hit_many(["a"] * 20)
+    held = limiter.stats()["held"]
+    limiter.reset("a")
+    assert scraped.of("overlimit_lapsed_units_total", policy=policy) == held > 0
+
+
+def test_refusals_of_this_process_are_counted_as_such(scraped, policy, redis_server, prefix):
+    store = RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix, max_stale=10)
+    limiter = Limiter(FixedWindow(3, 60), name=policy, store=store)
+    for _ in range(9):
+        limiter.hit("a")
+    assert decided(scraped, policy, "over", source="store") == 1
+    assert decided(scraped, policy, "over", source="refusal") == 5
+    assert scraped.of("overlimit_leased_units", policy=policy) == 0
 
 
 def test_limiters_without_a_name_count_together(scraped):

@@ -59,6 +59,8 @@ def test_every_metric_has_an_instrument(reader, policy, shared_memory_store):
     down = Limiter("2/minute", name=policy, store=RedisStore("unix:///nowhere/redis.sock"), on_error="local")
     down.hit("a")
     Limiter("2/minute", name=policy, store=shared_memory_store).hit("a")
+    leasing = RedisStore("unix:///nowhere/redis.sock", lease=1)
+    idle = Limiter("9/minute", name=policy, store=leasing)
     limiter = Limiter("1/10ms", name=policy)
     for _ in range(3):
         limiter.acquire("a")
@@ -70,4 +72,6 @@ def test_every_metric_has_an_instrument(reader, policy, shared_memory_store):
         "overlimit.store.keys",
     } <= names
     assert {"overlimit.store.errors", "overlimit.store.bytes"} <= names
-    assert len(METRICS) == 12
+    assert {"overlimit.leased_units", "overlimit.returned_units", "overlimit.lapsed_units"} <= names
+    assert idle.stats()["held"] == 0
+    assert len(METRICS) == 15

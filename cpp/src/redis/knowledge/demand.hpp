@@ -1,0 +1,55 @@
+// How often a key is asked for, and so how much of it a process, or those of a host, want to lease.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "overlimit/call.hpp"
+#include "overlimit/time.hpp"
+
+namespace overlimit::redis {
+
+/// A number that may be read while another thread or process changes it; when that may be is settled
+/// elsewhere. What is read before it stays before it, and what is written before it, too.
+template <class T>
+class Shared {
+ public:
+  Shared() = default;
+  Shared(T value) : value_(value) {}
+  Shared(const Shared& other) : value_(T(other)) {}
+  Shared& operator=(const Shared& other) { return *this = T(other); }
+  Shared& operator=(T value) {
+    value_.store(value, std::memory_order_release);
+    return *this;
+  }
+  operator T() const { return value_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<T> value_{};
+};
+
+/// Of one key. All times are boot times. Whoever changes it does so alone.
+struct Demand {
+  Shared<Duration> asked_at;   ///< of the last command
+  Shared<Duration> rare_from;  ///< if it is not asked for until then, it is rare
+  Shared<Cost> asked;  ///< what that command charged for its own call, and others since without a lease
+  Shared<Duration> life_began;
+  Shared<Cost> in_life;     ///< what was spent since then, in a time of a life, before the last command
+  Shared<Cost> before;      ///< the same of the life before
+  Shared<Cost> turns_from;  ///< calls of this cost and dearer ones take turns; 0: none
+  Shared<std::uint64_t> turns_under;  ///< these limits
+  Shared<Duration> next_turn;
+  Shared<Duration> refilled_by;  ///< somebody asks for units, who may not come back after this
+
+  /// What would be spent in a life at the rate since the last command, of which a lease has spent some; 0 for
+  /// a rare key, or while somebody else asks. If little of a lease comes back (`is_dear`), no more than what
+  /// was spent in such a time.
+  [[nodiscard]] Cost wanted(Cost cost, Cost spent_of_lease, Duration life, Duration now, bool is_dear) const;
+  /// Notes a command that was answered, after which its own cost counts.
+  void note_command(Cost cost, Duration asked_at, Duration rare_from);
+  [[nodiscard]] bool takes_turns(const Charge& charge) const;
+  void note_turn(const Charge& charge, bool is_refused);
+};
+
+}  // namespace overlimit::redis

@@ -1,0 +1,82 @@
+"""What the commands for operators say of leases: of those of others only what the store keeps."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from overlimit import FixedWindow, Limiter, RedisStore, TokenBucket
+from overlimit.command_line.operating.shapes import readings_of
+from overlimit.command_line.operating.values import Record, Value
+from servers.patience import PATIENCE
+
+from .test_commands import printed
+from .test_operating import told
+
+NOW = 1_795_721_192_000_000
+
+
+@pytest.fixture
+def url(redis_server, prefix):
+    return f"{redis_server.unix_url()}&prefix={prefix}&timeout={PATIENCE}&lease=0.5&max_stale=2"
+
+
+class TestCheck:
+    def test_says_how_far_decisions_can_be_from_those_of_the_store(self, url):
+        said = printed("check", url, "--name", "api", "--limits", "100/minute", "user:42")
+        assert "A process leases for 0.5 s at the longest; what running processes hold counts as used" in said
+        assert "a process notices what others do within 2 s." in said
+
+    def test_says_why_nothing_is_leased(self, url):
+        said = printed("check", url, "--name", "api", "--limits", "4/minute", "user:42")
+        assert "Nothing is leased: a limit grants less than 5." in said
+
+    def test_has_bounds_in_json_without_what_only_running_processes_know(self, url):
+        found = told(0, "check", url, "--name", "api", "--limits", "100/second", "user:42")["bounds"]
+        assert found == {"over": 0, "stale": 2.0, "lease": 0.02, "reason": None, "share": 0.25}
+
+    def test_says_nothing_of_it_without_these_options(self, url):
+        said = printed("check", url.partition("&lease")[0], "--name", "api", "--limits", "9/minute", "a")
+        assert "lease" not in said
+        assert "notices" not in said
+
+
+class TestBench:
+    def test_counts_what_took_no_command(self, url):
+        answer = told(0, "bench", url, "--seconds", "0.2", "--identifiers", "1", "--limits", "10000000/hour")
+        assert answer["leased"] > 10 * answer["asked"] > 0
+        assert answer["leased"] + answer["asked"] >= answer["decisions"]
+        assert {answer["refusals"], answer["lapsed"]} == {0}
+
+    def test_says_so(self, url):
+        said = printed("bench", url, "--seconds", "0.1", "--identifiers", "1", "--limits", "10/hour")
+        counts = re.search(r"^([\d,]+) commands; .* and ([\d,]+) refusals took none", said, re.M)
+        commands, refusals = (int(each.replace(",", "")) for each in counts.groups())
+        assert commands < refusals
+        assert "commands" not in printed("bench", url.partition("&lease")[0], "--seconds", "1e-9")
+
+
+class TestShow:
+    def test_says_what_of_a_bucket_is_held(self, url):
+        limiter = Limiter(TokenBucket(1000, per=60), name="api", store=RedisStore(url))
+        while limiter.stats()["held"] == 0:
+            assert limiter.hit("a")
+        (record,) = told(0, "show", url, "--policy", "api", "a")["records"]
+        assert len(record["cells"]) >= 2
+
+    def test_counts_holds_that_have_not_passed(self):
+        cells = [(0, -60_000), (NOW - 1, 60_000), (NOW + 1, 120_000), (NOW + 250_000, 180_000)]
+        record = Record(1, NOW + 9_000_000, (6_000_000, NOW - 500_000, 60_000), cells)
+        (reading,) = readings_of(Value(NOW - 1_000_000, [record]), {}, NOW)
+        assert reading.words == (
+            "100 tokens were used as of 0.5 s ago, 5 of them held by leases for up to 0.25 s more"
+        )
+
+
+def test_what_is_held_counts_as_used(url):
+    limiter = Limiter(FixedWindow(1000, per=3600), name="api", store=RedisStore(url))
+    while limiter.stats()["held"] == 0:
+        assert limiter.hit("a")
+    (top,) = told(0, "top", url, "--policy", "api")["top"]
+    assert top["charged"] >= limiter.stats()["calls"] + limiter.stats()["held"]

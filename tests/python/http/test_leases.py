@@ -1,0 +1,96 @@
+"""Requests to apps of each framework are decided by leases, for the options of a URL alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from flask import Flask
+from werkzeug.test import Client
+
+import overlimit.asgi
+import overlimit.fastapi
+import overlimit.flask
+import overlimit.wsgi
+from asgi_sites import HELLO, AsgiSite
+from programs import output_of
+from servers.patience import PATIENCE
+
+REQUESTS = 100
+LIMITS = "1000/hour"
+
+
+def hello(environ: Any, start_response: Any) -> list[bytes]:
+    start_response("200 OK", [])
+    return [b"hello"]
+
+
+def by_flask(**options: Any) -> list[int]:
+    app = Flask("leasing")
+    overlimit.flask.RateLimit(app, default_limits=LIMITS, **options)
+    app.get("/")(lambda: "hello")
+    client = app.test_client()
+    return [client.get("/").status_code for _ in range(REQUESTS)]
+
+
+def by_wsgi(**options: Any) -> list[int]:
+    client = Client(overlimit.wsgi.RateLimitMiddleware(hello, limits=LIMITS, **options))
+    return [client.get("/").status_code for _ in range(REQUESTS)]
+
+
+def by_asgi(**options: Any) -> list[int]:
+    return requested(overlimit.asgi.RateLimitMiddleware(HELLO, limits=LIMITS, **options))
+
+
+def by_fastapi(**options: Any) -> list[int]:
+    app = FastAPI()
+    limiter = overlimit.fastapi.RateLimit(app, **options)
+    app.get("/")(limiter.limit(LIMITS)(lambda: "hello"))
+    return requested(app)
+
+
+def requested(app: Any) -> list[int]:
+    site = AsgiSite(app)
+    try:
+        return site.statuses(times=REQUESTS)
+    finally:
+        site.close()
+
+
+@pytest.fixture
+def url(redis_server, prefix):
+    return f"{redis_server.unix_url()}&timeout={PATIENCE}&prefix={prefix}&lease=10&max_stale=1"
+
+
+@pytest.mark.parametrize("requests", [by_flask, by_wsgi, by_asgi, by_fastapi])
+def test_requests_ask_the_server_now_and_then(redis_server, url, requests: Callable[..., list[int]]):
+    before = redis_server.scripts_run()
+    assert requests(store=url) == [200] * REQUESTS
+    assert 0 < redis_server.scripts_run() - before <= REQUESTS / 4
+
+
+def test_so_do_those_under_several_limits(redis_server, url):
+    before = redis_server.scripts_run()
+    assert by_flask(store=url, application_limits="2000/hour") == [200] * REQUESTS
+    assert redis_server.scripts_run() - before <= REQUESTS / 2
+
+
+def test_requests_whose_refusals_are_charged_are_not_leased(redis_server, url):
+    """`flask limits list` says so."""
+    before = redis_server.scripts_run()
+    assert by_flask(store=url, meta_limits="9/day") == [200] * REQUESTS
+    assert redis_server.scripts_run() - before >= REQUESTS
+
+
+def test_processes_one_after_the_other_lose_nothing(redis_server, url):
+    program = """
+        import sys
+        from overlimit import Limiter
+        limiter = Limiter("1000/hour", name="api", store=sys.argv[1])
+        decisions = [limiter.hit("a") for _ in range(100)]
+        assert sum(each.source == "lease" for each in decisions) > 75
+        print(decisions[-1].remaining)
+        """
+    assert [output_of(program, url) for _ in range(3)] == ["900\n", "800\n", "700\n"]
