@@ -29,3 +29,28 @@ local function leaky_bucket_refund(numbers, cost, receipt, start, count, refunde
   local given = bucket_refund(cost, then_count, drained, refunded, then_refunded)
   return pack('<i8i8i8', start, max(0, count - given), min(refunded + given, EXACT - 1)), ''
 end
+
+local function leaky_bucket_merged(numbers, own, told)
+  local rate, period = unpack('<i8i8', args, numbers)
+  local function is_valid(record) return record.a < min(MAX_TIME, record.expires) end
+  if rate == 0 or told.a > now or not is_valid(told) then return end
+  if own and not is_valid(own) then own = nil end
+  local instant = max(now, own and own.a or 0)
+  local function at_instant(record)
+    local part = (instant - record.a) % period
+    return instant - part, record.b - (instant - record.a - part) / period * rate, record.c
+  end
+  local start, count, refunded = at_instant(told)
+  if count <= 0 then return end
+  local expires = told.expires
+  if own then
+    local own_start, own_count, own_refunded = at_instant(own)
+    expires = max(expires, own.expires)
+    if own_count > 0 then
+      start, count, refunded = max(start, own_start), max(count, own_count), max(refunded, own_refunded)
+    end
+  end
+  local gone = min(start + math.ceil(count / rate) * period, EXACT - 1)
+  if refunded == 0 or refunded >= EXACT - 1 or expires < gone then expires = gone end
+  return start, count, refunded, '', expires
+end

@@ -75,3 +75,53 @@ local function token_bucket_refund(numbers, cost, receipt, used, last, refunded,
   if given == 0 then return end
   return pack('<i8i8i8', max(0, used - given), last, min(refunded + given, EXACT - 1)), cells
 end
+
+local function token_bucket_merged(numbers, own, told)
+  local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
+  local function is_valid(record) return record.b < min(MAX_TIME, record.expires) end
+  if refill == 0 or told.b > now or not is_valid(told) then return end
+  if own and not is_valid(own) then own = nil end
+  local instant = max(now, own and own.b or 0)
+  local function at_instant(record)
+    local used, last, refunded, value = record.a, record.b, record.c, record.cells
+    local cell, cells_end, holds, drained, old_units = 1, #value + 1, '', 0, refunded
+    if cell < cells_end then
+      old_units = -unpack('<i8', value, cell + 8)
+      if old_units > refunded then old_units = 0 end
+    end
+    if old_units ~= units then
+      local amount, per = used, old_units
+      --[[ rescale ]]
+      used = inexact and min(rescaled + 1, EXACT - 1) or rescaled
+      refunded = EXACT - 1
+    end
+    local part = (instant - last) % every
+    used = used - refill * ((instant - last - part) / every)
+    if cell + CELL < cells_end then
+      --[[ keep_held ]]
+    end
+    return used, instant - part, refunded, holds
+  end
+  local used, last, refunded, holds = at_instant(told)
+  if used <= 0 then return end
+  local expires = told.expires
+  if own then
+    local own_used, own_last, own_refunded, own_holds = at_instant(own)
+    expires = max(expires, own.expires)
+    if own_used > 0 then
+      used, last, refunded = max(used, own_used), max(last, own_last), max(refunded, own_refunded)
+      holds = holds_merged(own_holds, holds)
+    end
+  end
+  local held, drained = 0, 0
+  for place = #holds - CELL + 1, 1, -CELL do
+    local till, amount = unpack('<i8i8', holds, place)
+    held = min(held + amount, EXACT - 1)
+    drained = max(drained, till + math.ceil(held / refill))
+  end
+  used = max(used, held)
+  local gone = min(max(last + math.ceil(used / refill) * every, drained), EXACT - 1)
+  if refunded == units or refunded >= EXACT - 1 or expires < gone then expires = gone end
+  local cells = (refunded ~= units or holds ~= '') and pack('<i8i8', 0, -units) .. holds or ''
+  return used, last, refunded, cells, expires
+end

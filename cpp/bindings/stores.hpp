@@ -313,12 +313,14 @@ inline void bind_redis_store(pybind11::module_& module) {
                                                              "The core of overlimit.RedisStore.")
       .def(py::init([](const LocationPointer& location, std::string prefix, const std::string& hash_tag,
                        bool hash_identifiers, std::int64_t timeout_us, std::int64_t max_stale_us,
-                       std::int64_t lease_us, const std::optional<std::pair<std::string, mode_t>>& lease_in) {
+                       std::int64_t lease_us, std::int64_t remember_us,
+                       const std::optional<std::pair<std::string, mode_t>>& lease_in) {
              RedisStore::Options options{
                  .keys = {std::move(prefix), hash_tag_from(hash_tag), hash_identifiers},
                  .timeout = Duration(timeout_us),
                  .max_stale = Duration(max_stale_us),
-                 .lease = Duration(lease_us)};
+                 .lease = Duration(lease_us),
+                 .remember = Duration(remember_us)};
              if (lease_in) {
                const auto& [name, mode] = *lease_in;
                options.lease_in = {.name_or_path = name, .mode = mode, .warn = warn_about_shared_memory};
@@ -327,7 +329,7 @@ inline void bind_redis_store(pybind11::module_& module) {
            }),
            py::arg("location"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
            py::arg("hash_identifiers"), py::arg("timeout_us"), py::arg("max_stale_us"), py::arg("lease_us"),
-           py::arg("lease_in"))
+           py::arg("remember_us"), py::arg("lease_in"))
       .def(
           "close", [](const std::shared_ptr<RedisStore>& store) { given(store).close(); },
           "Close this process's connections; a later call opens new ones.");
@@ -338,9 +340,10 @@ inline redis::ScriptUse script_use_from(const std::string& name) {
   if (name == "refund") return redis::ScriptUse::refund;
   if (name == "lock") return redis::ScriptUse::lock;
   if (name == "lease") return redis::ScriptUse::lease;
+  if (name == "restore") return redis::ScriptUse::restore;
   if (name == "decide") return redis::ScriptUse::decide;
-  throw pybind11::value_error("which must be 'decide', 'read', 'refund', 'lock' or 'lease', not '" + name +
-                              "'");
+  throw pybind11::value_error(
+      "which must be 'decide', 'read', 'refund', 'lock', 'lease' or 'restore', not '" + name + "'");
 }
 
 inline pybind11::tuple redis_script(const std::string& which, const pybind11::str& name,

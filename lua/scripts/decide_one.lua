@@ -1,18 +1,22 @@
 -- Decides a call of one charge, which is enforced, and charges it.
 -- KEYS[1]
--- ARGV[1]   now, slack_ms, patience, cost; how many limits; the policy
+-- ARGV[1]   now, slack_ms, patience, cost; how many limits; the policy. A negative slack_ms asks for the whole value
 -- returns   'C', now, when the key was created, the records of the policy's limits without their cells: it was charged
+--           'c', now, the key's value as charged, in place of 'C' if it was asked for and has at most 4096 bytes
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now, the key's value as found: nothing was written
 --           'W', now, when the key was created, its value as found: it was locked
+--           'w', now, when the key was created, the size of its value as found, that value, its value as locked
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, cost, limit_count, part = unpack('<i8i8i8i8B', args)
 --[[ prelude ]]
+--[[ whole_or_not ]]
 local key, needed, shadow, always, life, extra = KEYS[1], cost, false, false
 --[[ get_value ]]
 --[[ charge ]]
 if admits and not locked then
   --[[ write_records ]]
+  if whole and #records <= 4096 then return 'c' .. pack('<i8', now) .. records end
   return 'C' .. pack('<i8', now) .. charged
 end
 --[[ refuse ]]

@@ -9,9 +9,13 @@
 --           'F', now; per key its value as found, and before each but the last its size: nothing was written
 --           'W', now, per key when it was created, or 0 if the charge does not pass; the values as for 'F': something was
 --           written, or locked
+--           'c', 'w' as 'C' and 'W' if whole values were asked for: in place of the records of 'C', and behind 'W', of
+--           whose values the last has its size before it, too, per key its value as it is now, and before each but the
+--           last its size
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, next_charge = unpack('<i8i8i8', args)
 --[[ prelude ]]
+--[[ whole_or_not ]]
 local ENFORCE, SHADOW, ON_REFUSAL, ALWAYS = 0, 1, 2, 3
 local OK, OVER, LOCKED = 0, 1, 2
 local enforced, refusals = OK, OK -- the worst status of the enforced charges, and of the on_refusal ones
@@ -47,11 +51,13 @@ end
 -- A call that passes charges all but its on_refusal limits. One that is refused charges only those, and may lock.
 local status = refusals == OK and enforced or refusals
 local passes, counts_refusal, written = status == OK, refusals == OK and enforced == OVER, false
+local now_held = whole and {}
 for k = 1, #KEYS do
   local charges, lock = passes, not passes and locks and locks[k]
   if on_refusal and on_refusal[k] then charges = counts_refusal end
   if charges and writes[k] then
     written = true
+    if whole then now_held[k] = writes[k] end
     if ttls and ttls[k] then
       call('SET', KEYS[k], writes[k], 'PX', ttls[k])
     else
@@ -59,14 +65,27 @@ for k = 1, #KEYS do
     end
   elseif lock and lock.status == status then
     written = true
+    if whole then now_held[k] = lock.value end
     call('SET', KEYS[k], lock.value, 'PX', lock.ttl)
   end
 end
-if passes and complete and not on_refusal then return reply end
+if passes and complete and not on_refusal then
+  if not whole then return reply end
+  reply = 'c' .. pack('<i8', now)
+  for k = 1, #KEYS do reply = reply .. (k < #KEYS and pack('<I4', #writes[k]) or '') .. writes[k] end
+  return reply
+end
 
-local answer = (written and 'W' or 'F') .. pack('<i8', now)
+whole = whole and written
+local answer = (whole and 'w' or written and 'W' or 'F') .. pack('<i8', now)
 for k = 1, written and #KEYS or 0 do
   answer = answer .. (writes[k] and string.sub(writes[k], 1, HEAD) or pack('<i8', 0))
 end
-for k = 1, #KEYS - 1 do answer = answer .. pack('<I4', #values[k]) .. values[k] end
-return answer .. values[#KEYS]
+for k = 1, #KEYS do answer = answer .. ((whole or k < #KEYS) and pack('<I4', #values[k]) or '') .. values[k] end
+if whole then
+  for k = 1, #KEYS do
+    local held = now_held[k] or values[k]
+    answer = answer .. (k < #KEYS and pack('<I4', #held) or '') .. held
+  end
+end
+return answer

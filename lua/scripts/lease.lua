@@ -2,11 +2,14 @@
 -- as many as are wanted, halved until four times as many would go at once.
 -- KEYS[1]
 -- ARGV[1]   now, slack_ms, patience, cost, how many extra units are wanted, life; how many limits; the policy
+-- A negative slack_ms asks for the whole value.
 -- returns   'L', now, how many extra units were charged; then what 'C' has after now
---           'O', 'F', 'W' as decide_one
+--           'l', now, how many extra units were charged, the key's value as charged, in place of 'L' as 'c' is of 'C'
+--           'O', 'F', 'W', 'w' as decide_one
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, own_patience, own_cost, wanted, longest, limit_count, part = unpack('<i8i8i8i8i8i8B', args)
 --[[ prelude ]]
+--[[ whole_or_not ]]
 local key, shadow, always, extra, passes_alone = KEYS[1], false, false, wanted, false
 --[[ get_value ]]
 while true do -- all that is wanted; if that does not fit, the call alone; then half as much, and so on
@@ -21,6 +24,7 @@ while true do -- all that is wanted; if that does not fit, the call alone; then 
     extra = passes_alone and wanted or 0
   elseif extra > 0 or wanted == 0 then
     --[[ write_records ]]
+    if whole and #records <= 4096 then return 'l' .. pack('<i8i8', now, extra) .. records end
     return 'L' .. pack('<i8i8', now, extra) .. charged
   else
     passes_alone, extra = true, wanted

@@ -1,11 +1,11 @@
 -- Gives back what a call has charged, as far as it still counts.
 -- KEYS      one per charge
--- ARGV[1]   now, whether to answer; per charge where its policy begins, how many limits it has, the cost and the role; the
+-- ARGV[1]   now, whether to answer (1), and only of keys not restored since (2), or both (3); per charge where its policy begins, how many limits it has, the cost and the role; the
 --           policies
 -- ARGV[2]   per charge when its key was created, and per limit the state right after the charge
 -- returns   nothing; or, if asked to answer, as `read`, what the keys hold then
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
-local now, answers, next_charge = unpack('<i8B', args)
+local now, options, next_charge = unpack('<i8B', args)
 --[[ prelude ]]
 local sub, floor, min, max = string.sub, math.floor, math.min, math.max
 
@@ -55,7 +55,9 @@ for k = 1, #KEYS do
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
   --[[ get_value ]]
   --[[ parse_value ]]
-  local same_key = value ~= '' and created_at == sub(ARGV[2], receipt, receipt + HEAD - 1)
+  local low, high = unpack('<I4I4', created_at)
+  local charged_low, charged_high = unpack('<I4I4', ARGV[2], receipt)
+  local same_key = value ~= '' and low == charged_low and (high - charged_high) % (options < 2 and 2^21 or 2^32) == 0
   receipt = receipt + HEAD
   for at = part, part + LIMIT * limit_count - 1, LIMIT do
     local algorithm, own, numbers = unpack('<Bc8', args, at)
@@ -81,6 +83,6 @@ for k = 1, #KEYS do
     receipt = receipt + STATE
   end
   if value ~= found and value ~= '' then call('SET', key, value, 'KEEPTTL') end
-  if answers == 1 then answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value end
+  if options % 2 == 1 then answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value end
 end
-if answers == 1 then return answer end
+if options % 2 == 1 then return answer end

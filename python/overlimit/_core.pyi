@@ -234,6 +234,7 @@ class RedisStore(Store):
         timeout_us: SupportsIndex,
         max_stale_us: SupportsIndex,
         lease_us: SupportsIndex,
+        remember_us: SupportsIndex,
         lease_in: tuple[str, int] | None,
     ) -> None: ...
     def close(self) -> None: ...

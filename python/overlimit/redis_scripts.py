@@ -26,6 +26,7 @@ _ARGUMENTS = {
     "refund": ("answer",),
     "lock": ("slack_ms", "duration"),
     "lease": ("slack_ms", "patience"),
+    "restore": ("slack_ms", "number of limits"),
 }
 _CHARGE = ("policy at", "number of limits", "cost", "role")
 _BYTES = {"answer", "number of limits", "role"}
@@ -37,6 +38,7 @@ which script:
   refund   what refund runs
   lock     what lock and unlock run
   lease    what charges units early, for a process to spend by itself
+  restore  what brings counts back that a server has lost, and what resets
 
 examples:
   python -m overlimit.redis_scripts "10/second; 120/minute"
@@ -70,10 +72,11 @@ class Script:
         yield f"SHA1      {self.sha1}"
         for number, key in enumerate(self.keys, 1):
             yield f"KEYS[{number}]   {key.decode()}"
+        further = self._told if self.which == "restore" else self._receipts
         for number, argument in enumerate(self.arguments, 1):
             size = len(argument)
             yield f"ARGV[{number}]   {size} bytes, little-endian:"
-            yield from (f"          {part}" for part in (self._call, self._receipts)[number - 1]())
+            yield from (f"          {part}" for part in (self._call, further)[number - 1]())
         yield ""
 
     def _call(self) -> Iterator[str]:
@@ -85,7 +88,7 @@ class Script:
         at = calcsize(_format(names))
         if self.which in {"read", "lock"}:
             return
-        for key in () if one else self.keys:
+        for key in () if one or self.which == "restore" else self.keys:
             yield f"for {key.decode()}: {self._named(_CHARGE, at)}"
             at += calcsize(_format(_CHARGE))
         yield from self._policy(at)
@@ -104,6 +107,9 @@ class Script:
         times = unpack_from(f"<{2 * levels}q", self.arguments[0], at + calcsize(_PENALTY))
         yield f"penalty: levels {levels}, extend {extends}, then {', '.join(map(str, times)) or 'nothing'}"
 
+    def _told(self) -> Iterator[str]:
+        yield "zeros here: when the key's value was told; then that value"
+
     def _receipts(self) -> Iterator[str]:
         yield "zeros here: per key when it was created, and per limit its state right after the charge"
 
@@ -113,12 +119,12 @@ def script_for(
 ) -> Script:
     """Return the script, with the keys and arguments of a call of this many identifiers, 1 to 64.
 
-    ``which`` is ``"decide"``, ``"read"``, ``"refund"``, ``"lock"`` or ``"lease"``, which takes one
-    identifier. Raises InvalidLimit for more than 16 limits or none, ValueError for another script or
-    another number of identifiers.
+    ``which`` is ``"decide"``, ``"read"``, ``"refund"``, ``"lock"``, or ``"lease"`` or ``"restore"``, which
+    take one identifier. Raises InvalidLimit for more than 16 limits or none, ValueError for another script
+    or another number of identifiers.
     """
-    if which == "lease" and identifiers != 1:
-        raise ValueError(f"identifiers must be 1 for a lease, not {identifiers}")
+    if which in {"lease", "restore"} and identifiers != 1:
+        raise ValueError(f"identifiers must be 1 to {which}, not {identifiers}")
     names = [f"user:{number + 1}" for number in range(identifiers)]
     sha1, text, keys, arguments, order = _core.redis_script(which, _POLICY, tuple(limits), penalty, names)
     return Script(sha1, text, keys, arguments, [(limits[place], count) for place, count in order], which)
@@ -160,7 +166,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--identifiers", metavar="N", type=int, default=1, help="how many a call has, from 1 to 64"
     )
-    parser.add_argument("--which", choices=["decide", "read", "refund", "lock", "lease"], default="decide")
+    parser.add_argument(
+        "--which", choices=["decide", "read", "refund", "lock", "lease", "restore"], default="decide"
+    )
     parser.add_argument("--script-only", action="store_true", help="print the script without the comment")
     return parser
 

@@ -49,8 +49,8 @@ class HoldingBucket(TokenBucket):
         until = super().held_until(now, life)
         return until if self.rules.holds_for_a_life else until - (life + 1) // 2
 
-    def merged(self, oldest: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
-        until, units = super().merged(oldest, second)
+    def joined(self, oldest: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+        until, units = super().joined(oldest, second)
         return until if self.rules.merges_at_the_later_end else oldest[0], units
 
     def rescaled_holds(self, state: Bucket) -> tuple[tuple[int, int], ...]:

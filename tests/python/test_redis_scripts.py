@@ -72,19 +72,19 @@ class TestScripts:
         limiter.lock("user:1", 1)
         assert client.script_exists(*[script.sha1 for script in sent]) == [True] * len(sent)
 
-    def test_are_six_whatever_the_limits(self):
+    def test_are_seven_whatever_the_limits(self):
         shapes = [[FixedWindow(1, 60)], [TokenBucket(5, burst=20), SlidingWindow(10, 60)]]
         sha1s = {
             script_for(limits, which, penalty=penalty, identifiers=number).sha1
             for limits in shapes
             for penalty in (None, Penalty(5))
-            for which in ("decide", "read", "refund", "lock", "lease")
+            for which in ("decide", "read", "refund", "lock", "lease", "restore")
             for number in (1, 2)
-            if number == 1 or which != "lease"
+            if number == 1 or which not in {"lease", "restore"}
         }
-        assert len(sha1s) == 6
+        assert len(sha1s) == 7
 
-    @pytest.mark.parametrize("which", ["decide", "read", "refund", "lock", "lease"])
+    @pytest.mark.parametrize("which", ["decide", "read", "refund", "lock", "lease", "restore"])
     def test_are_known_by_the_sha1_of_their_text(self, client, which):
         script = script_for([FixedWindow(1, 60)], which)
         assert script.sha1 == hashlib.sha1(script.text.encode()).hexdigest()
@@ -108,9 +108,15 @@ class TestScripts:
         shown = script_for([FixedWindow(10, 60)], "lease").commented()
         assert "patience 9223372036854775807, cost 1, extra 0, life 0, number of limits 1\n" in shown
 
-    def test_lease_for_one_identifier(self):
-        with pytest.raises(ValueError, match="identifiers must be 1 for a lease, not 2"):
-            script_for([FixedWindow(10, 60)], "lease", identifiers=2)
+    @pytest.mark.parametrize("which", ["lease", "restore"])
+    def test_lease_and_restore_for_one_identifier(self, which):
+        with pytest.raises(ValueError, match=f"identifiers must be 1 to {which}, not 2"):
+            script_for([FixedWindow(10, 60)], which, identifiers=2)
+
+    def test_show_what_is_restored(self):
+        shown = script_for([FixedWindow(10, 60)], "restore").commented()
+        assert "--           now -1, slack_ms 1000, number of limits 1\n" in shown
+        assert "-- ARGV[2]   8 bytes, little-endian:\n--           zeros here: when the key" in shown
 
     def test_show_limits_in_the_order_of_their_numbers(self):
         script = script_for([TokenBucket(5, burst=20), FixedWindow(10, 60)])
@@ -143,7 +149,7 @@ class TestTheCommand:
     def test_explains_itself(self):
         done = run("--help")
         assert done.returncode == 0
-        assert "--which {decide,read,refund,lock,lease}" in done.stdout
+        assert "--which {decide,read,refund,lock,lease,restore}" in done.stdout
         assert all(name in done.stdout for name in ALGORITHMS)
 
     @pytest.mark.parametrize(

@@ -13,7 +13,7 @@
 
 namespace overlimit::redis {
 
-enum class ScriptUse : std::uint8_t { decide, read, refund, lock, lease };
+enum class ScriptUse : std::uint8_t { decide, read, refund, lock, lease, restore };
 
 /// The script with its arguments, as EVAL takes them (lua/README.md).
 struct ScriptListing {

@@ -46,12 +46,14 @@ class RedisStore final : public Store {
 
   static constexpr Duration kMaxStale{60'000'000};
   static constexpr Duration kMaxLease{10'000'000};
+  static constexpr Duration kMaxRemember{3600'000'000};
 
   struct Options {
     Keys keys = {};
     Duration timeout{100'000};  ///< the deadline of one whole call
     Duration max_stale{};       ///< for how long it refuses by what it was told; at most kMaxStale
     Duration lease{};           ///< for how long it may spend what it has charged early; at most kMaxLease
+    Duration remember{};  ///< for how long it restores what a server has forgotten; at most kMaxRemember
     std::optional<LeaseIn> lease_in{};  ///< nothing: each process leases for itself
   };
 

@@ -1,5 +1,7 @@
 #include "redis/calls.hpp"
 
+#include <deque>
+
 #include "redis/answer.hpp"
 #include "redis/first_error.hpp"
 #include "redis/keys.hpp"
@@ -10,6 +12,13 @@ namespace overlimit::redis {
 namespace {
 
 using protocol::Reply;
+
+/// What brings back what is remembered of a key.
+struct Restoration {
+  RememberedValues::Pointer known;
+  ScriptCall script;
+  Hearing hearing;
+};
 
 bool have_common_key(std::span<const Call> calls, const Call& other) {
   const auto is_same = [](const Charge& one, const Charge& two) {
@@ -28,20 +37,49 @@ Calls::Calls(Location location, const RedisStore::Options& options)
     : keys_(options.keys),
       servers_(std::move(location), options.timeout),
       known_(servers_.location(), {options.keys, options.max_stale, options.timeout}),
-      leasing_(servers_.location(), {options.keys, options.lease, options.timeout, options.lease_in}) {}
+      leasing_(servers_.location(), {options.keys, options.lease, options.timeout, options.lease_in}),
+      remembering_(servers_.location(), options.keys, options.remember) {}
 
 Question::Question(Calls& store, DatedCall& call)
-    : leasing_(store.leasing()),
+    : store_(store),
       call_(call),
-      lease_(leasing_, *call),
+      lease_(store.leasing(), *call),
       script_(store.script_call(*call, lease_)),
-      telling_(store.known(), script_.keys) {}
+      telling_(store.known(), script_.keys) {
+  if (store.remembering().remembers(*call))
+    hearing_.emplace(store.remembering(), store.servers(), script_.keys);
+}
 
-Instant Question::read(const Reply& reply, const Rows& rows, bool of_all) {
-  const Answer answer = read_answer(call_, reply, rows);
+bool Question::doubts(Reply reply) {
+  if (!hearing_) {
+    told_.reply = std::move(reply);
+    return false;
+  }
+  std::vector<std::size_t> limits;
+  for (const Charge& charge : (*call_).charges) limits.push_back(charge.policy->size());
+  told_ = told_in(std::move(reply), limits);
+  return hearing_->doubts(told_);
+}
+
+std::optional<ScriptCall> Question::taking_back(const Rows& rows) {
+  const Answer answer = read_answer(call_, told_.reply, rows);
+  store_.known().change_unheard(script_.keys);
+  const std::span receipts = rows.receipts().first(pairs_of((*call_).charges));
+  const auto is_charged = [](const Receipt& each) { return each.created_at != Instant{}; };
+  if (!answer.is_written || std::ranges::none_of(receipts, is_charged)) return std::nullopt;
+  std::vector<Charge> charges((*call_).charges.begin(), (*call_).charges.end());
+  charges.front().cost += granted_extra(told_.reply).value_or(0);
+  Call charged = *call_;
+  charged.charges = charges;
+  return store_.refund_of_doubted(charged, receipts);
+}
+
+Instant Question::read(const Rows& rows, bool of_all) {
+  const Answer answer = read_answer(call_, told_.reply, rows);
+  if (hearing_) hearing_->keep(told_);
   telling_.tell(*call_, answer, rows, of_all);
-  lease_.answered(*call_, answer.now, granted_extra(reply), rows);
-  leasing_.show_held(*call_, rows);
+  lease_.answered(*call_, answer.now, granted_extra(told_.reply), rows);
+  store_.leasing().show_held(*call_, rows);
   return answer.now;
 }
 
@@ -81,11 +119,11 @@ GiveBacks Calls::give_backs() {
   if (leases != nullptr) {
     if (const Duration now = boot_time(); leases->have_ended(now)) ended = leases->take_ended(now);
   }
-  return {leases, std::move(ended), keys_, scripts_, is_refund_known_};
+  return {leases, std::move(ended), keys_, scripts_, is_refund_known_, remembering_, servers_};
 }
 
 // The refunds arrive in front of it. None of them is sent again; the script is, if it was not executed.
-Reply Calls::ask_after(const GiveBacks& before, const ScriptCall& script, const Wait& wait) {
+Reply Calls::ask_after(GiveBacks& before, const ScriptCall& script, const Wait& wait) {
   if (before.empty()) return servers_.run(script, wait);
   std::vector<std::string> commands;
   std::vector<std::optional<Slot>> slots;
@@ -171,21 +209,29 @@ std::optional<Instant> Calls::decide_cut(const Call& call, const Rows& rows, Bas
   return time;
 }
 
-// If the server's clock is in another period of a calendar, the call is made once more with its bounds.
+// If the server's clock is in another period of a calendar, the call is made once more with its bounds; and
+// if the server has forgotten, once what it has forgotten is back.
 Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
   DatedCall dated(call, call.now ? *call.now : system_now());
-  for (bool is_first = true;; is_first = false) {
+  bool was_elsewhere = false;
+  for (int doubted = 0;;) {
+    restore(*dated, basis, wait);
     std::optional<Question> question;
     if (anybody_wants_to_know.load(std::memory_order_relaxed)) question.emplace(*this, dated);
-    const Reply reply = question ? ask(*question, basis, wait) : ask_plainly(*dated, basis, wait);
-    const std::optional<Instant> elsewhere = out_of_bounds(reply);
-    if (!elsewhere)
-      return question ? question->read(reply, rows, false) : read_answer(dated, reply, rows).now;
-    if (!is_first) {
-      throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
-                        false);
+    Reply reply = question ? ask(*question, basis, wait) : ask_plainly(*dated, basis, wait);
+    if (const std::optional<Instant> elsewhere = out_of_bounds(reply)) {
+      if (was_elsewhere) {
+        throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
+                          false);
+      }
+      was_elsewhere = true;
+      dated.move_to(*elsewhere);
+      continue;
     }
-    dated.move_to(*elsewhere);
+    if (!question) return read_answer(dated, reply, rows).now;
+    if (!question->doubts(std::move(reply)) || doubted++ == kMostDoubts) return question->read(rows, false);
+    if (const std::optional<ScriptCall> refund = question->taking_back(rows))
+      take_back_doubted({&*refund, 1}, basis, wait);
   }
 }
 
@@ -195,7 +241,7 @@ Reply Calls::ask_plainly(const Call& call, Basis& basis, const Wait& wait) {
 }
 
 Reply Calls::ask(Question& question, Basis& basis, const Wait& wait) {
-  const GiveBacks before = give_backs();
+  GiveBacks before = give_backs();
   question.follows(before);
   basis.commands += std::uint32_t(1 + before.size());
   try {
@@ -339,10 +385,75 @@ void Calls::decide_many(std::span<const Call> calls, const Rows& rows, std::span
   }
 }
 
+// One command per key, all at once. What the keys hold then is what is remembered, whatever that was made of.
+void Calls::restore(std::span<const Call* const> calls, Basis& basis, const Wait& wait) {
+  std::deque<Restoration> all;
+  for (const Call* const call : calls) {
+    if (!remembering_.remembers(*call)) continue;
+    for (const Charge& charge : call->charges) {
+      const std::string key = key_of(charge);
+      auto known = remembering_.values().find(key, boot_time());
+      if (known == nullptr || !known->is_news_for(servers_.link_of(key))) continue;
+      const auto is_of_key = [&](const Restoration& each) { return each.script.keys.front() == key; };
+      if (std::ranges::any_of(all, is_of_key)) continue;
+      ScriptCall script = restore_call(charge, known->told, known->bytes, keys_, scripts_);
+      all.push_back({std::move(known), std::move(script), {remembering_, servers_, {key}}});
+    }
+  }
+  if (all.empty()) return;
+  std::vector<std::string> keys;
+  std::vector<ScriptCall> scripts;
+  for (const Restoration& each : all) {
+    keys.push_back(each.script.keys.front());
+    scripts.push_back(each.script);
+  }
+  const Changing changing(known_, std::move(keys));
+  basis.commands += std::uint32_t(all.size());
+  std::vector<Reply> replies = run_all(scripts, wait);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].hearing.keep_restored(told_in(std::move(replies[i]), {1}), all[i].known);
+}
+
+// The first goes with its text, as the others mostly come to the same server; one that has it not is asked
+// again.
+std::vector<Reply> Calls::run_all(std::span<const ScriptCall> scripts, const Wait& wait) {
+  std::vector<Reply> checked;
+  if (scripts.size() == 1) {
+    checked.push_back(servers_.run(scripts.front(), wait));
+    return checked;
+  }
+  std::vector<std::string> commands;
+  std::vector<std::optional<Slot>> slots;
+  for (const ScriptCall& script : scripts) {
+    commands.push_back(commands.empty() ? script.eval() : script.evalsha());
+    slots.push_back(servers_.slot_of(script.keys.front()));
+  }
+  std::vector<std::optional<Reply>> replies(commands.size());
+  servers_.topology().call_many(commands, slots, replies, wait);
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    checked.push_back(is_final(*replies[i]) ? servers_.checked(*std::move(replies[i]))
+                                            : servers_.run(scripts[i], wait));
+  }
+  return checked;
+}
+
+// What is not given back counts.
+void Calls::take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait) {
+  basis.commands += std::uint32_t(refunds.size());
+  FirstError failure;
+  try {
+    (void)run_all(refunds, wait);
+  } catch (...) {
+    failure.note();
+    failure.set_maybe_charged();
+  }
+  failure.raise_if_any();
+}
+
 void Calls::close() {
   if (Leases* const leases = leasing_.wanted()) {
     leases->end_all();
-    const GiveBacks all = give_backs();
+    GiveBacks all = give_backs();
     std::vector<std::string> commands;
     std::vector<std::optional<Slot>> slots;
     all.append_to(commands, slots, servers_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "redis/keys.hpp"
 #include "redis/knowledge/known_refusals.hpp"
 #include "redis/knowledge/leasing_calls.hpp"
+#include "redis/knowledge/remembering.hpp"
 #include "redis/script.hpp"
 #include "redis/script_call.hpp"
 #include "redis/servers.hpp"
@@ -42,17 +44,27 @@ class Question {
   [[nodiscard]] const ScriptCall& script() const { return script_; }
   /// Notes that no reply came, although it may have been charged.
   void lost() const { lease_.lost(*call_); }
-  /// Fills the rows and returns when it was decided. Values of calls that are not refused are told too if
-  /// `of_all`.
-  Instant read(const protocol::Reply& reply, const Rows& rows, bool of_all);
+  /// Takes the reply. Whether it is not to be believed, as the server may have forgotten what this process
+  /// remembers: then what was charged is to be taken back, and the call to be asked for again.
+  bool doubts(protocol::Reply reply);
+  /// Gives back what the reply that was taken says was charged; nothing if nothing was. Sets the rows.
+  [[nodiscard]] std::optional<ScriptCall> taking_back(const Rows& rows);
+  /// Fills the rows by the reply that was taken, and returns when it was decided. Values of calls that are
+  /// not refused are told too if `of_all`.
+  Instant read(const Rows& rows, bool of_all);
 
  private:
-  LeasingCalls& leasing_;
+  Calls& store_;
   DatedCall& call_;
   LeaseRequest lease_;
   ScriptCall script_;
   Telling telling_;
+  std::optional<Hearing> hearing_;
+  ToldReply told_;
 };
+
+/// How often a call is asked for again because its server has forgotten, before it is believed.
+inline constexpr int kMostDoubts = 16;
 
 /// Thread-safe. Throws as Store does.
 class Calls {
@@ -82,11 +94,24 @@ class Calls {
   [[nodiscard]] Servers& servers() { return servers_; }
   [[nodiscard]] KnownRefusals& known() { return known_; }
   [[nodiscard]] LeasingCalls& leasing() { return leasing_; }
+  [[nodiscard]] Remembering& remembering() { return remembering_; }
   [[nodiscard]] ScriptCall script_call(const Call& call, const LeaseRequest& lease) const {
+    const Tells tells = remembering_.remembers(call) ? Tells::value : Tells::charge;
     if (lease.extra() > 0 && may_charge(call))
-      return lease_call(call, lease.extra(), lease.life(), keys_, scripts_);
-    return redis::script_call(call, keys_, scripts_);
+      return lease_call(call, lease.extra(), lease.life(), keys_, scripts_, tells);
+    return redis::script_call(call, keys_, scripts_, tells);
   }
+  [[nodiscard]] ScriptCall refund_of_doubted(const Call& call, std::span<const Receipt> receipts) const {
+    return refund_call(call, receipts, false, keys_, scripts_, Of::keys_as_charged);
+  }
+  /// Restores what is remembered of the keys of calls and their servers may have forgotten.
+  void restore(std::span<const Call* const> calls, Basis& basis, const Wait& wait);
+  void restore(const Call& call, Basis& basis, const Wait& wait) {
+    const Call* const one = &call;
+    if (remembering_.is_on()) restore({&one, 1}, basis, wait);
+  }
+  /// Gives back what was charged by servers that have forgotten.
+  void take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait);
   /// Of what has ended by now.
   [[nodiscard]] GiveBacks give_backs();
   [[nodiscard]] std::string key_of(const Charge& charge) const {
@@ -96,7 +121,7 @@ class Calls {
  private:
   [[nodiscard]] bool are_tagged_alike(std::span<const Charge> charges) const;
   [[nodiscard]] std::vector<Slot> slots_across(std::span<const Charge> charges);
-  protocol::Reply ask_after(const GiveBacks& before, const ScriptCall& script, const Wait& wait);
+  protocol::Reply ask_after(GiveBacks& before, const ScriptCall& script, const Wait& wait);
   protocol::Reply ask_plainly(const Call& call, Basis& basis, const Wait& wait);
   protocol::Reply ask(Question& question, Basis& basis, const Wait& wait);
   Instant decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
@@ -111,6 +136,10 @@ class Calls {
   void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait);
   Instant decide_rest(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   void follow(const ScriptCall& refund, const Wait& wait);
+  std::vector<protocol::Reply> run_all(std::span<const ScriptCall> scripts, const Wait& wait);
+  protocol::Reply run_remembering(const Call& call, const ScriptCall& script,
+                                  std::span<const Receipt> receipts, const Interrupted& interrupted);
+  void reset_remembered(const std::vector<std::string>& keys, const Interrupted& interrupted);
   bool put_back(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted);
   void give_back_in_slot(const Call& call, std::span<const Receipt> receipts, Present* present,
                          const Interrupted& interrupted);
@@ -121,6 +150,7 @@ class Calls {
   Servers servers_;
   KnownRefusals known_;
   LeasingCalls leasing_;
+  Remembering remembering_;
   std::atomic<bool> is_refund_known_{false};
   const Scripts scripts_;
   RecentRefusals refusals_;

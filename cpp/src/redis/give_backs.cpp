@@ -3,10 +3,13 @@
 namespace overlimit::redis {
 
 GiveBacks::GiveBacks(Leases* leases, std::vector<Leases::Return> returns, const RedisStore::Keys& keys,
-                     const Scripts& scripts, std::atomic<bool>& is_script_known)
+                     const Scripts& scripts, std::atomic<bool>& is_script_known, Remembering& remembering,
+                     Servers& servers)
     : leases_(leases), returns_(std::move(returns)), is_script_known_(is_script_known) {
   for (const auto& [lease, units] : returns_) {
-    scripts_.push_back(give_back_call(lease->subject(), units, lease->receipts(), keys, scripts));
+    const bool tells = remembering.is_on();
+    scripts_.push_back(give_back_call(lease->subject(), units, lease->receipts(), tells, keys, scripts));
+    if (tells) hearings_.emplace_back(remembering, servers, scripts_.back().keys);
   }
 }
 
@@ -24,11 +27,14 @@ void GiveBacks::precede(Telling& telling) const {
   for (const ScriptCall& script : scripts_) telling.comes_after_change(script.keys.front());
 }
 
-void GiveBacks::read(std::span<const std::optional<protocol::Reply>> replies) const {
+void GiveBacks::read(std::span<std::optional<protocol::Reply>> replies) {
   for (std::size_t i = 0; i < returns_.size(); ++i) {
     const bool is_done = replies[i] && !replies[i]->is_error();
     if (replies[i]) is_script_known_.store(is_done, std::memory_order_relaxed);
     leases_->note_given_back(returns_[i].lease->subject().policy, returns_[i].units, is_done);
+    if (!is_done || hearings_.empty()) continue;
+    const ToldReply told = told_in(*std::move(replies[i]), {returns_[i].lease->terms().rows.size()});
+    if (!hearings_[i].doubts(told)) hearings_[i].keep(told);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "redis/knowledge/known_refusals.hpp"
 #include "redis/knowledge/leases.hpp"
+#include "redis/knowledge/remembering.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/script_call.hpp"
 #include "redis/servers.hpp"
@@ -19,7 +21,8 @@ class GiveBacks {
  public:
   /// The commands take the units, which come back in none of them.
   GiveBacks(Leases* leases, std::vector<Leases::Return> returns, const RedisStore::Keys& keys,
-            const Scripts& scripts, std::atomic<bool>& is_script_known);
+            const Scripts& scripts, std::atomic<bool>& is_script_known, Remembering& remembering,
+            Servers& servers);
 
   [[nodiscard]] bool empty() const { return scripts_.empty(); }
   [[nodiscard]] std::size_t size() const { return scripts_.size(); }
@@ -28,12 +31,13 @@ class GiveBacks {
   /// Has what follows know that these keys change before it.
   void precede(Telling& telling) const;
   /// Counts what was given back, by the replies as far as they came.
-  void read(std::span<const std::optional<protocol::Reply>> replies) const;
+  void read(std::span<std::optional<protocol::Reply>> replies);
 
  private:
   Leases* leases_;
   std::vector<Leases::Return> returns_;
   std::vector<ScriptCall> scripts_;
+  std::deque<Hearing> hearings_;  // per script, if what is told is remembered
   std::atomic<bool>& is_script_known_;
 };
 

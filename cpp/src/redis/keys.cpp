@@ -29,9 +29,14 @@ std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::s
   return key += identifier;
 }
 
-std::array<std::string, 2> patterns_of(const RedisStore::Keys& keys, std::string_view policy) {
+std::array<std::string, 2> starts_of(const RedisStore::Keys& keys, std::string_view policy) {
   const std::string start = start_of(keys, policy);
-  return {start + ":*", start + "#*"};
+  return {start + ":", start + "#"};
+}
+
+std::array<std::string, 2> patterns_of(const RedisStore::Keys& keys, std::string_view policy) {
+  const auto [plain, hashed] = starts_of(keys, policy);
+  return {plain + "*", hashed + "*"};
 }
 
 }  // namespace overlimit::redis

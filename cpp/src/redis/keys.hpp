@@ -17,6 +17,9 @@ inline constexpr std::size_t kMaxPlainIdentifier = 256;
 /// SHA-256 in 64 lowercase hex digits. Prefix and policy cannot hold ':' or '#', so no two pairs share a key.
 std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier);
 
+/// What all keys of a policy and no others begin with, not hashed and hashed.
+std::array<std::string, 2> starts_of(const RedisStore::Keys& keys, std::string_view policy);
+
 /// The patterns that match all keys of a policy and no others, hashed or not.
 std::array<std::string, 2> patterns_of(const RedisStore::Keys& keys, std::string_view policy);
 

@@ -1,6 +1,7 @@
 #include "redis/many_calls.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "redis/answer.hpp"
@@ -36,7 +37,9 @@ ManyCalls::ManyCalls(Calls& store, Are are, std::span<const Call> calls, const R
 
 void ManyCalls::decide(const Wait& wait) {
   for (std::size_t first = 0; first < calls_.size(); first += kInFlight) {
-    decide(first, std::min(calls_.size(), first + kInFlight), wait);
+    std::vector<std::size_t> asked(std::min(calls_.size() - first, kInFlight));
+    std::iota(asked.begin(), asked.end(), first);
+    for (int doubted = 0; !asked.empty(); ++doubted) asked = ask(asked, doubted < kMostDoubts, wait);
   }
 }
 
@@ -55,22 +58,29 @@ std::string ManyCalls::command(std::size_t i) const {
   return is_first && !are_alike ? script.eval() : script.evalsha();
 }
 
-// What was answered counts, whatever happens to the others.
-void ManyCalls::decide(std::size_t first, std::size_t last, const Wait& wait) {
+// What was answered counts, whatever happens to the others. Returns which are to be asked for again, as their
+// servers have forgotten; what these had charged has been taken back then.
+std::vector<std::size_t> ManyCalls::ask(std::span<const std::size_t> asked, bool may_doubt,
+                                        const Wait& wait) {
   questions_.clear();
   slots_.clear();
-  for (std::size_t i = first; i < last; ++i) {
+  if (store_.remembering().is_on()) {
+    std::vector<const Call*> calls;
+    for (const std::size_t i : asked) calls.push_back(&*dated_[i]);
+    store_.restore(calls, basis(asked.front()), wait);
+  }
+  for (const std::size_t i : asked) {
     questions_.emplace_back(store_, dated_[i]);
     slots_.push_back(store_.servers().slot_of(questions_.back().script().keys.front()));
     ++basis(i).commands;
   }
-  const GiveBacks before = store_.give_backs();
+  GiveBacks before = store_.give_backs();
   for (Question& each : questions_) each.follows(before);
-  basis(first).commands += std::uint32_t(before.size());
+  basis(asked.front()).commands += std::uint32_t(before.size());
   std::vector<std::string> commands;
   std::vector<std::optional<protocol::Slot>> slots;
   before.append_to(commands, slots, store_.servers());
-  for (std::size_t i = 0; i < questions_.size(); ++i) commands.push_back(command(i));
+  for (std::size_t k = 0; k < questions_.size(); ++k) commands.push_back(command(k));
   slots.insert(slots.end(), slots_.begin(), slots_.end());
   std::vector<std::optional<Reply>> replies(commands.size());
   FirstError failure;
@@ -80,28 +90,55 @@ void ManyCalls::decide(std::size_t first, std::size_t last, const Wait& wait) {
     failure.note();
   }
   before.read(std::span(replies).first(before.size()));
-  for (std::size_t i = first; i < last; ++i) {
-    std::optional<Reply>& reply = replies[before.size() + i - first];
-    if (reply) {
-      read(i, *std::move(reply), questions_[i - first], wait, failure);
-    } else if (failure.maybe_charged()) {
-      questions_[i - first].lost();
+  std::vector<std::size_t> doubted;
+  std::vector<ScriptCall> refunds;
+  for (std::size_t k = 0; k < asked.size(); ++k) {
+    std::optional<Reply>& reply = replies[before.size() + k];
+    if (!reply) {
+      if (failure.maybe_charged()) questions_[k].lost();
+    } else if (read(asked[k], *std::move(reply), questions_[k], may_doubt, wait, failure)) {
+      doubted.push_back(asked[k]);
+      take_back(asked[k], questions_[k], refunds, failure);
     }
   }
+  if (!doubted.empty()) take_back(refunds, basis(doubted.front()), wait, failure);
   failure.raise_if_any();
+  return doubted;
 }
 
 // An error says that nothing was executed, unless it is one that is raised anyway: then the call is made by
-// itself, which retries and follows what has moved.
-void ManyCalls::read(std::size_t i, Reply reply, Question& question, const Wait& wait, FirstError& failure) {
+// itself, which retries and follows what has moved. Returns whether the reply is not to be believed.
+bool ManyCalls::read(std::size_t i, Reply reply, Question& question, bool may_doubt, const Wait& wait,
+                     FirstError& failure) {
   try {
     was_redirected_[i] = protocol::classify(reply).is_redirection();
     if (!is_final(reply) || out_of_bounds(reply)) {
       times_[i] = store_.decide(calls_[i], rows_of_call(i), basis(i), wait);
-      return;
+      return false;
     }
-    const Reply checked = store_.servers().checked(std::move(reply));
-    times_[i] = question.read(checked, rows_of_call(i), are_ == Are::parts);
+    if (question.doubts(store_.servers().checked(std::move(reply))) && may_doubt) return true;
+    times_[i] = question.read(rows_of_call(i), are_ == Are::parts);
+  } catch (...) {
+    failure.note();
+  }
+  return false;
+}
+
+void ManyCalls::take_back(std::size_t i, Question& question, std::vector<ScriptCall>& refunds,
+                          FirstError& failure) const {
+  try {
+    if (std::optional<ScriptCall> refund = question.taking_back(rows_of_call(i)))
+      refunds.push_back(*std::move(refund));
+  } catch (...) {
+    failure.note();
+    failure.set_maybe_charged();
+  }
+}
+
+void ManyCalls::take_back(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait,
+                          FirstError& failure) {
+  try {
+    if (!refunds.empty()) store_.take_back_doubted(refunds, basis, wait);
   } catch (...) {
     failure.note();
   }

@@ -32,8 +32,12 @@ class ManyCalls {
   }
   [[nodiscard]] Basis& basis(std::size_t i) const { return bases_[are_ == Are::parts ? 0 : i]; }
   [[nodiscard]] std::string command(std::size_t i) const;
-  void decide(std::size_t first, std::size_t last, const Wait& wait);
-  void read(std::size_t i, protocol::Reply reply, Question& question, const Wait& wait, FirstError& failure);
+  std::vector<std::size_t> ask(std::span<const std::size_t> asked, bool may_doubt, const Wait& wait);
+  bool read(std::size_t i, protocol::Reply reply, Question& question, bool may_doubt, const Wait& wait,
+            FirstError& failure);
+  void take_back(std::size_t i, Question& question, std::vector<ScriptCall>& refunds,
+                 FirstError& failure) const;
+  void take_back(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait, FirstError& failure);
 
   Calls& store_;
   Are are_;

@@ -24,6 +24,10 @@ RedisStore::Options checked(RedisStore::Options options) {
     throw std::invalid_argument("lease must be from 0 to 10 seconds, not " +
                                 std::to_string(options.lease.micros()) + " microseconds");
   }
+  if (options.remember < Duration{} || options.remember > RedisStore::kMaxRemember) {
+    throw std::invalid_argument("remember must be from 0 to 3600 seconds, not " +
+                                std::to_string(options.remember.micros()) + " microseconds");
+  }
   if (options.lease_in && !shared_memory::is_name_or_path(options.lease_in->name_or_path)) {
     throw std::invalid_argument("lease_in must be " + std::string(kKeyNameRule) +
                                 ", or an absolute path, not '" + options.lease_in->name_or_path + "'");

@@ -26,10 +26,13 @@ std::string_view file(std::string_view stem) {
   throw std::logic_error("lua/ has no fragment '" + std::string(stem) + "'");
 }
 
-// An algorithm's file begins with its step and ends with its refund function, which other files lack.
-std::size_t refund_begins(std::string_view stem) {
-  return file(stem).find("\nlocal function " + std::string(stem) + "_refund(");
+// An algorithm's file begins with its step and ends with its refund and its merge function, which other files
+// lack.
+std::size_t function_begins(std::string_view stem, const std::string& name) {
+  return file(stem).find("\nlocal function " + std::string(stem) + name + "(");
 }
+std::size_t refund_begins(std::string_view stem) { return function_begins(stem, "_refund"); }
+std::size_t merge_begins(std::string_view stem) { return function_begins(stem, "_merged"); }
 
 // The steps of all algorithms, of which that of the limit's algorithm is taken.
 std::string steps() {
@@ -42,21 +45,34 @@ std::string steps() {
   return text + "end\n";
 }
 
-// The refund functions of all algorithms, and the table of them.
-std::string refunds() {
+// The functions of all algorithms that end like this, and the table of them.
+std::string functions(const std::string& ending, const auto& text_of) {
   std::string text;
   std::string table;
   for (const std::string& name : algorithms()) {
-    text.append(file(name).substr(refund_begins(name) + 1)).append(1, '\n');
-    table += (table.empty() ? "" : ", ") + name + "_refund";
+    text.append(text_of(name)).append(1, '\n');
+    table += (table.empty() ? "" : ", ") + name + ending;
   }
-  return text + "local refund_of = {" + table + "}\n";
+  return text + "local " + ending.substr(1) + "_of = {" + table + "}\n";
+}
+
+std::string refunds() {
+  return functions("_refund", [](const std::string& name) {
+    const std::size_t begin = refund_begins(name) + 1;
+    return file(name).substr(begin, merge_begins(name) - begin);
+  });
+}
+
+std::string merges() {
+  return functions("_merged",
+                   [](const std::string& name) { return file(name).substr(merge_begins(name) + 1); });
 }
 
 // What stands for a line --[[ name ]].
 std::string text_for(std::string_view name) {
   if (name == "steps") return steps();
   if (name == "refunds") return refunds();
+  if (name == "merges") return merges();
   return std::string(file(name).substr(0, refund_begins(name)));
 }
 
@@ -101,6 +117,7 @@ Scripts::Scripts()
       read(script_text("read")),
       refund(script_text("refund")),
       lock(script_text("lock")),
-      lease(script_text("lease")) {}
+      lease(script_text("lease")),
+      restore(script_text("restore")) {}
 
 }  // namespace overlimit::redis

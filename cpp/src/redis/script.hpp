@@ -17,7 +17,7 @@ class Script {
   std::string sha1_;
 };
 
-/// The six scripts, the same for every store and every policy (lua/README.md).
+/// The seven scripts, the same for every store and every policy (lua/README.md).
 struct Scripts {
   Scripts();
 
@@ -27,6 +27,7 @@ struct Scripts {
   const Script refund;
   const Script lock;
   const Script lease;
+  const Script restore;
 };
 
 }  // namespace overlimit::redis

@@ -14,9 +14,11 @@ constexpr std::int64_t kServerSlackMs = 1'000;
 constexpr std::int64_t kSystemSlackMs = 60'000;
 constexpr std::int64_t kInjectedSlackMs = 3'600'000;
 
-std::int64_t slack_ms(const Call& call) {
-  if (!call.now) return kServerSlackMs;
-  return call.system_clock ? kSystemSlackMs : kInjectedSlackMs;
+// Negative if the reply is to tell whole values.
+std::int64_t slack_ms(const Call& call, Tells tells) {
+  const std::int64_t injected = call.system_clock ? kSystemSlackMs : kInjectedSlackMs;
+  const std::int64_t slack = call.now ? injected : kServerSlackMs;
+  return tells == Tells::value ? -slack : slack;
 }
 
 void append_int64(std::string& bytes, std::int64_t number) {
@@ -67,7 +69,7 @@ std::string encoded(std::string_view name, std::string_view script, const Script
   words.assign({name, script, count});
   words.insert(words.end(), call.keys.begin(), call.keys.end());
   words.push_back(call.arguments);
-  if (!call.receipts.empty()) words.push_back(call.receipts);
+  if (!call.second.empty()) words.push_back(call.second);
   std::string command;
   protocol::append_command(command, words);
   return command;
@@ -103,10 +105,11 @@ void append_charges(std::string& bytes, const Call& call) {
   for (const auto& [policy, place] : places) bytes += policy->packed();
 }
 
-ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
+ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts,
+                           Tells tells) {
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.decide_one, call, keys);
-  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
   append_byte(encoded.arguments, policy.size());
@@ -114,9 +117,10 @@ ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const
   return encoded;
 }
 
-ScriptCall decision_of_several(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
+ScriptCall decision_of_several(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts,
+                               Tells tells) {
   ScriptCall encoded = begun(scripts.decide_several, call, keys);
-  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
   append_charges(encoded.arguments, call);
   return encoded;
@@ -132,17 +136,18 @@ bool may_charge(const Call& call) {
   return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
 }
 
-ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts) {
+ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts, Tells tells) {
   if (!may_charge(call)) return begun(scripts.read, call, keys);
   const bool is_one = call.charges.size() == 1 && call.charges[0].role == Role::enforce;
-  return is_one ? decision_of_one(call, keys, scripts) : decision_of_several(call, keys, scripts);
+  return is_one ? decision_of_one(call, keys, scripts, tells)
+                : decision_of_several(call, keys, scripts, tells);
 }
 
 ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisStore::Keys& keys,
-                      const Scripts& scripts) {
+                      const Scripts& scripts, Tells tells) {
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.lease, call, keys);
-  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
   append_int64(encoded.arguments, extra);
@@ -153,35 +158,54 @@ ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisSt
 }
 
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
-                       const RedisStore::Keys& keys, const Scripts& scripts) {
+                       const RedisStore::Keys& keys, const Scripts& scripts, Of of) {
   ScriptCall encoded = begun(scripts.refund, call, keys);
-  append_byte(encoded.arguments, shows_present ? 1 : 0);
+  append_byte(encoded.arguments, (shows_present ? 1 : 0) + (of == Of::keys_as_charged ? 2 : 0));
   append_charges(encoded.arguments, call);
   std::size_t pair = 0;
   for (const Charge& charge : call.charges) {
-    append_receipts(encoded.receipts, receipts.subspan(pair, charge.policy->size()));
+    append_receipts(encoded.second, receipts.subspan(pair, charge.policy->size()));
     pair += charge.policy->size();
   }
   return encoded;
 }
 
 ScriptCall give_back_call(const LeaseSubject& subject, Cost units, std::span<const Receipt> receipts,
-                          const RedisStore::Keys& keys, const Scripts& scripts) {
+                          bool shows_present, const RedisStore::Keys& keys, const Scripts& scripts) {
   ScriptCall encoded{&scripts.refund, {key_of(keys, subject.policy, subject.identifier)}, {}, {}};
   append_int64(encoded.arguments, kServerClock.micros());
-  append_byte(encoded.arguments, 0);
+  append_byte(encoded.arguments, shows_present ? 1 : 0);
   append_charge(encoded.arguments, 1 + encoded.arguments.size() + kChargeBytes, receipts.size(), units,
                 Role::enforce);
   encoded.arguments += subject.packed;
-  append_receipts(encoded.receipts, receipts);
+  append_receipts(encoded.second, receipts);
   return encoded;
 }
 
 ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
-                     const Scripts& scripts) {
+                     const Scripts& scripts, Tells tells) {
   ScriptCall encoded = begun(scripts.lock, call, keys);
-  append_int64(encoded.arguments, slack_ms(call));
+  append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, duration.micros());
+  return encoded;
+}
+
+ScriptCall restore_call(const Charge& charge, Instant told, std::string_view value,
+                        const RedisStore::Keys& keys, const Scripts& scripts) {
+  ScriptCall encoded = begun(scripts.restore, {.charges = {&charge, 1}}, keys);
+  append_int64(encoded.arguments, kServerSlackMs);
+  append_byte(encoded.arguments, charge.policy->size());
+  encoded.arguments += charge.policy->packed();
+  append_int64(encoded.second, told.micros());
+  encoded.second += value;
+  return encoded;
+}
+
+ScriptCall reset_call(std::vector<std::string> keys, const Scripts& scripts) {
+  ScriptCall encoded = begun(scripts.restore, {}, {});
+  append_int64(encoded.arguments, kServerSlackMs);
+  append_byte(encoded.arguments, 0);
+  encoded.keys = std::move(keys);
   return encoded;
 }
 
@@ -198,6 +222,8 @@ ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, cons
       return lock_call(call, {}, keys, scripts);
     case ScriptUse::lease:
       return lease_call(call, 0, {}, keys, scripts);
+    case ScriptUse::restore:
+      return restore_call(call.charges.front(), {}, {}, keys, scripts);
     case ScriptUse::decide:
       break;
   }
@@ -214,7 +240,7 @@ ScriptListing script_listing(ScriptUse use, const CompiledPolicy& policy,
   const DatedCall call(Call{charges}, system_now());
   const ScriptCall made = call_for(use, *call, keys, scripts);
   ScriptListing listing{made.script->text(), made.script->sha1(), made.keys, {made.arguments}};
-  if (!made.receipts.empty()) listing.arguments.push_back(made.receipts);
+  if (!made.second.empty()) listing.arguments.push_back(made.second);
   return listing;
 }
 

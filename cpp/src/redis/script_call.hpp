@@ -17,7 +17,7 @@ struct ScriptCall {
   const Script* script;
   std::vector<std::string> keys;  ///< one per charge
   std::string arguments;
-  std::string receipts;  ///< a second argument, if there is one
+  std::string second;  ///< argument: receipts, or what is remembered; if there is one
 
   /// The command that runs it by SHA1, or with its whole text.
   [[nodiscard]] std::string evalsha() const;
@@ -27,21 +27,35 @@ struct ScriptCall {
 /// False for a call that looks, spends nothing or asks an enforced limit for more than it ever grants.
 bool may_charge(const Call& call);
 
-ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts);
+/// Whether the reply to a charge tells what is charged, or the whole value of its key, which is longer.
+enum class Tells : bool { charge, value };
+
+ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts,
+                       Tells tells = Tells::charge);
 
 /// Decides a call of one enforced charge, and charges up to `extra` units more for a lease of this life.
 ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisStore::Keys& keys,
-                      const Scripts& scripts);
+                      const Scripts& scripts, Tells tells = Tells::charge);
+
+/// Whether what was charged on a key that was lost is given back, too, once that key is restored.
+enum class Of : bool { keys_as_charged, restored_keys };
 
 /// Gives back the charges of a call; these are their receipts.
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
-                       const RedisStore::Keys& keys, const Scripts& scripts);
+                       const RedisStore::Keys& keys, const Scripts& scripts, Of of = Of::restored_keys);
 
 /// The same for units of a lease.
 ScriptCall give_back_call(const LeaseSubject& subject, Cost units, std::span<const Receipt> receipts,
-                          const RedisStore::Keys& keys, const Scripts& scripts);
+                          bool shows_present, const RedisStore::Keys& keys, const Scripts& scripts);
 
 ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
-                     const Scripts& scripts);
+                     const Scripts& scripts, Tells tells = Tells::charge);
+
+/// Merges into the key of a charge what was told of it at this instant.
+ScriptCall restore_call(const Charge& charge, Instant told, std::string_view value,
+                        const RedisStore::Keys& keys, const Scripts& scripts);
+
+/// Resets keys so that what was told of them before does not come back.
+ScriptCall reset_call(std::vector<std::string> keys, const Scripts& scripts);
 
 }  // namespace overlimit::redis

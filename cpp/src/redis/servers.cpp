@@ -107,11 +107,16 @@ void Servers::reset(const std::vector<std::string>& keys, const Interrupted& int
   naming_timeout(timeout_, [&] { remove("DEL", keys, {deadline(), interrupted}); });
 }
 
-void Servers::reset_all(std::span<const std::string> patterns, const Interrupted& interrupted) {
-  const auto reset_server = [&](const Topology::Server& server) {
-    for (const std::string& pattern : patterns) remove_all(server, pattern, interrupted);
+void Servers::for_each_page(std::span<const std::string> patterns, const Action& action,
+                            const Interrupted& interrupted) {
+  const auto scan_server = [&](const Topology::Server& server) {
+    for (const std::string& pattern : patterns) scan(server, pattern, action, interrupted);
   };
-  naming_timeout(timeout_, [&] { topology().for_each_server(reset_server, {deadline(), interrupted}); });
+  naming_timeout(timeout_, [&] { topology().for_each_server(scan_server, {deadline(), interrupted}); });
+}
+
+void Servers::unlink(const std::vector<std::string>& keys, const Interrupted& interrupted) {
+  remove("UNLINK", keys, {deadline(), interrupted});
 }
 
 Duration Servers::ping(const std::string& key, const Wait& wait) {
@@ -132,25 +137,21 @@ void Servers::remove(std::string_view command, const std::vector<std::string>& k
   }
 }
 
-// Removes the keys of one page of a SCAN and returns the cursor of the next.
-std::string Servers::remove_page(const Reply& page, const Interrupted& interrupted) {
-  if (!page.is_array() || page.as_array().size() != 2 || !page.as_array()[1].is_array()) {
-    throw ScriptError(
-        "the reply is not one that SCAN can give; check what stands between this process and the server",
-        true);
-  }
-  std::vector<std::string> keys;
-  for (const Reply& key : page.as_array()[1].as_array()) keys.emplace_back(key.as_text());
-  remove("UNLINK", keys, {deadline(), interrupted});
-  return std::string(page.as_array()[0].as_text());
-}
-
-void Servers::remove_all(const Topology::Server& server, const std::string& pattern,
-                         const Interrupted& interrupted) {
+void Servers::scan(const Topology::Server& server, const std::string& pattern, const Action& action,
+                   const Interrupted& interrupted) {
   std::string cursor = "0";
   do {
     const std::string command = encoded({"SCAN", cursor, "MATCH", pattern, "COUNT", "1000"});
-    cursor = remove_page(checked(server(command, {deadline(), interrupted})), interrupted);
+    const Reply page = checked(server(command, {deadline(), interrupted}));
+    if (!page.is_array() || page.as_array().size() != 2 || !page.as_array()[1].is_array()) {
+      throw ScriptError(
+          "the reply is not one that SCAN can give; check what stands between this process and the server",
+          true);
+    }
+    std::vector<std::string> keys;
+    for (const Reply& key : page.as_array()[1].as_array()) keys.emplace_back(key.as_text());
+    if (!keys.empty()) action(keys);
+    cursor = page.as_array()[0].as_text();
   } while (cursor != "0");
 }
 

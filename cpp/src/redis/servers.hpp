@@ -1,6 +1,7 @@
 // The servers of one store, and what is asked of them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,9 @@ class Servers {
   /// Of a call with this key; none when keys have no slots.
   [[nodiscard]] std::optional<Slot> slot_of(std::string_view key);
 
+  /// What the next command for a key goes through.
+  [[nodiscard]] transport::Link link_of(std::string_view key) { return topology().link(slot_of(key)); }
+
   /// Runs a script, whose text is sent along if the server turns out not to have it.
   protocol::Reply run(const ScriptCall& script, const Wait& wait);
   protocol::Reply run(const ScriptCall& script, const Interrupted& interrupted);
@@ -60,16 +64,19 @@ class Servers {
 
   /// Removes keys.
   void reset(const std::vector<std::string>& keys, const Interrupted& interrupted);
-  /// Removes all keys like one of these patterns, some thousand per round trip.
-  void reset_all(std::span<const std::string> patterns, const Interrupted& interrupted);
+  /// Calls action(keys) with all keys like one of these patterns, up to some thousand at a time.
+  using Action = std::function<void(const std::vector<std::string>&)>;
+  void for_each_page(std::span<const std::string> patterns, const Action& action,
+                     const Interrupted& interrupted);
+  /// Removes keys without waiting for their memory.
+  void unlink(const std::vector<std::string>& keys, const Interrupted& interrupted);
   /// How long an answer takes: of a write to this key that changes nothing, and of every server of a cluster.
   Duration ping(const std::string& key, const Wait& wait);
 
  private:
   void remove(std::string_view command, const std::vector<std::string>& keys, const Wait& wait);
-  std::string remove_page(const protocol::Reply& page, const Interrupted& interrupted);
-  void remove_all(const transport::Topology::Server& server, const std::string& pattern,
-                  const Interrupted& interrupted);
+  void scan(const transport::Topology::Server& server, const std::string& pattern, const Action& action,
+            const Interrupted& interrupted);
   Duration write_nothing(const std::string& key, const Wait& wait);
   Duration ping_each_server(const Wait& wait);
 

@@ -42,6 +42,12 @@ class Value {
   std::vector<Record> records_;
 };
 
+/// Whether two times of creation are those of one key, however often that has been restored: the highest bits
+/// tell when that was.
+constexpr bool are_of_one_key(std::int64_t one, std::int64_t other) {
+  return ((one ^ other) & (kExact - 1)) == 0;
+}
+
 /// An int64 at a place of a string that is long enough, little-endian as Redis' struct packs it.
 std::int64_t int64_at(std::string_view bytes, std::size_t place);
 

@@ -27,6 +27,7 @@ _OWN_DEFAULTS = {
     "lease": 0.0,
     "lease_in": None,
     "max_stale": None,
+    "remember": 0.0,
 }
 _IN_THE_URL = "url='redis://localhost:6379/0'"
 _OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS)
@@ -78,6 +79,10 @@ class RedisStore(_core.RedisStore, Initialised):
         as nothing but time can have changed; None: as ``lease``; 0: never. Then a flood of refused calls
         costs the server next to nothing, and somebody else's ``reset``, ``unlock`` or refund may be noticed
         so much later.
+    remember
+        For how many seconds, at most 3600, this process remembers what it was last told of a key, so that
+        counts come back after a server has lost them, such as by a failover. 0: not at all. Set it in every
+        process or in none: FLUSHALL and DEL by hand are undone then, and ``reset`` forgets.
     ssl_ca_certs, ssl_ca_path, ssl_ca_data
         The CAs to trust instead of the system's: a PEM file, a directory as ``openssl rehash`` makes it, PEM
         text.
@@ -110,6 +115,7 @@ class RedisStore(_core.RedisStore, Initialised):
         lease: float = 0.0,
         lease_in: str | None = None,
         max_stale: float | None = None,
+        remember: float = 0.0,
         ssl_ca_certs: str | os.PathLike[str] | None = None,
         ssl_ca_path: str | os.PathLike[str] | None = None,
         ssl_ca_data: str | None = None,
@@ -150,6 +156,7 @@ class RedisStore(_core.RedisStore, Initialised):
             timeout_us=timeout_us_of(options["timeout"]),
             max_stale_us=stale_us,
             lease_us=lease_us,
+            remember_us=seconds_us_of("remember", options["remember"], 3600),
             lease_in=lease_file_of(options["lease_in"]),
         )
         if lease_us > 0:

@@ -37,6 +37,11 @@ def with_refund(refunded: int | None, amount: int, limit: int = EXACT - 1) -> in
     return None if refunded is None or refunded + amount >= limit else refunded + amount
 
 
+def larger_sum(one: int | None, other: int | None) -> int | None:
+    """The larger of two sums of refunds; None: unknown."""
+    return None if one is None or other is None else max(one, other)
+
+
 def refunded_since(now: int | None, then: int | None) -> int | None:
     return None if now is None or then is None else max(0, now - then)
 
@@ -95,6 +100,17 @@ class Algorithm(ABC):
     @abstractmethod
     def refunded(self, state: Any, now: int, after: Any, cost: int) -> Any:
         """The stored state without the ``cost`` that once made it ``after``, as far as that still counts."""
+
+    @abstractmethod
+    def merged(self, own: Any, told: Any, now: int) -> Any:
+        """The stricter of a stored state, or None, and one that was told; None: the told one says nothing.
+
+        ``now`` is not before the time of either.
+        """
+
+    def lasts_until(self, state: Any, now: int) -> int:
+        """When a merged state equals never seen."""
+        return now + self.reset(state, now)
 
     def drains_faster(self, other: Any) -> bool:
         """Whether this is a faster bucket than one of the same tag."""

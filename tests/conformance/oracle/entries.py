@@ -18,6 +18,10 @@ class Entries(Algorithm):
     def leaves(self, place: int) -> int:
         """The instant at which a place no longer counts."""
 
+    @abstractmethod
+    def begins(self, place: int) -> int:
+        """The first instant of a place."""
+
     def at(self, state: dict[int, int], now: int) -> dict[int, int] | None:
         return {place: count for place, count in state.items() if now < self.leaves(place)} or None
 
@@ -34,6 +38,22 @@ class Entries(Algorithm):
         if sum(counts.values()) + cost >= EXACT - 1:
             return {place: EXACT - 1}
         return without_empty({**counts, place: counts.get(place, 0) + cost})
+
+    def merged(self, own: dict[int, int] | None, told: dict[int, int], now: int) -> dict[int, int]:
+        """Of each place the larger count, as far as one counts beside the newest."""
+        own = own or {}
+        newest = max({**own, **told})
+        counts = {
+            place: max(own.get(place, 0), told.get(place, 0))
+            for place in {**own, **told}
+            if self.leaves(place) > self.begins(newest)
+        }
+        if sum(counts.values()) >= EXACT - 1:
+            return {newest: EXACT - 1}
+        return without_empty(counts)
+
+    def lasts_until(self, state: dict[int, int], now: int) -> int:
+        return self.leaves(max(state))
 
     def refunded(self, state: dict[int, int], now: int, after: dict[int, int], cost: int) -> dict[int, int]:
         place = max(after)

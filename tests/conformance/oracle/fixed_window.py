@@ -55,6 +55,15 @@ class FixedWindow(Algorithm):
             return state
         return replace(state, count=max(0, state.count - cost))
 
+    def merged(self, own: Window | None, told: Window, now: int) -> Window | None:
+        """The one that opened first, with the larger count."""
+        if now >= told.end:
+            return None
+        if own is None or now >= own.end:
+            return told
+        first = min(own, told, key=lambda each: (each.start, -each.end))
+        return replace(first, count=max(own.count, told.count))
+
     def _bounds(self, now: int) -> tuple[int, int]:
         if self.calendar is not None:
             return self.calendar.period_of(now)

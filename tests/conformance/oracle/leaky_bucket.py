@@ -8,6 +8,7 @@ from .algorithm import (
     Algorithm,
     given_back,
     is_saturated,
+    larger_sum,
     refunded_since,
     rounded_up,
     saturating,
@@ -74,6 +75,16 @@ class LeakyBucket(Algorithm):
         drained = max(0, now - after.start) // self.period * self.rate
         back = given_back(cost, after.count, drained, refunded_since(state.refunded, after.refunded))
         return Queue(state.start, max(0, state.count - back), with_refund(state.refunded, back))
+
+    def merged(self, own: Queue | None, told: Queue, now: int) -> Queue | None:
+        """The longer queue, of which the later phase."""
+        ours, theirs = (None if each is None else self.at(each, now) for each in (own, told))
+        if theirs is None or theirs.count == 0:
+            return None
+        if ours is None or ours.count == 0:
+            return theirs
+        refunded = larger_sum(ours.refunded, theirs.refunded)
+        return Queue(max(ours.start, theirs.start), max(ours.count, theirs.count), refunded)
 
     def drains_faster(self, other: LeakyBucket) -> bool:
         return self.rate > other.rate

@@ -43,3 +43,14 @@ def locked_by_hand(record: Record | None, now: int, length: int) -> Record:
         return Record(now + length, Lock(now, now + length, None, by_hand=True))
     lock = replace(record.state, start=now, end=now + length, by_hand=True)
     return Record(lock.end + record.expires_at - record.state.end, lock)
+
+
+def merged_locks(own: Record | None, told: Record) -> Record:
+    """The later end, and the higher level."""
+    if own is None:
+        return told
+    ours, theirs = own.state, told.state
+    level = max((each.level for each in (ours, theirs) if each.level is not None), default=None)
+    last = max(ours, theirs, key=lambda lock: (lock.end, lock.by_hand))
+    merged = replace(last, start=max(ours.start, theirs.start), level=level)
+    return Record(max(own.expires_at, told.expires_at), merged)

@@ -11,7 +11,7 @@ from .algorithm import EXACT, Algorithm
 from .answer import OracleDecision
 from .call import Charge, Judged, hit_all, peek_all
 from .pair import Pair
-from .penalty import Penalty, locked_by_hand
+from .penalty import Penalty, locked_by_hand, merged_locks
 from .plain import algorithm_of
 from .records import Key, Record, Records
 
@@ -98,6 +98,34 @@ class Oracle:
 
     def reset_all(self) -> None:
         self.records.drop({owner for owner in self.records.creations if owner[0] == self.name})
+
+    def restore(self, now: int, identifier: Identifier, told: Records) -> None:
+        """Merge what was told of an identifier into the records."""
+        owner = self._owner(identifier)
+        if owner not in told.creations:
+            return
+        births = [each.creations[owner] for each in (self.records, told) if owner in each.creations]
+        for key, algorithm in self._algorithms(owner).items():
+            record, own = told.written.get(key), self.records.live(key, now)
+            if record is None or record.expires_at <= now or algorithm.time_of(record.state) > now:
+                continue
+            instant = now if own is None else max(now, algorithm.time_of(own.state))
+            state = algorithm.merged(None if own is None else own.state, record.state, instant)
+            if state is None:
+                continue
+            expires_at = algorithm.lasts_until(state, instant)
+            if algorithm.knows_refunds(state):
+                expires_at = max(expires_at, record.expires_at, 0 if own is None else own.expires_at)
+            self.records.write(key, Record(expires_at, state))
+        key, own = self.lock_of(now, identifier)
+        lock = told.written.get(key)
+        if lock is not None and lock.expires_at > now and lock.state.start <= now:
+            self.records.write(key, merged_locks(own, lock))
+        if owner in self.records.creations:
+            self.records.creations[owner] = min(births)
+
+    def _algorithms(self, owner: Key) -> dict[Key, Algorithm]:
+        return {(*owner, *tag): algorithm for tag, algorithm in tagged(self.limits)}
 
     def update(self, limits: tuple[Any, ...]) -> None:
         self.limits = limits

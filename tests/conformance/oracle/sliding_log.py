@@ -33,5 +33,15 @@ class SlidingLog(Entries):
     def place(self, now: int) -> int:
         return now
 
+    def merged(self, own: dict[int, int] | None, told: dict[int, int], now: int) -> dict[int, int]:
+        merged = super().merged(own, told, now)
+        while len(merged) > MOST_ENTRIES:
+            oldest, second = sorted(merged)[:2]
+            merged[second] += merged.pop(oldest)
+        return merged
+
+    def begins(self, place: int) -> int:
+        return place
+
     def leaves(self, place: int) -> int:
         return place + self.period

@@ -27,5 +27,8 @@ class SlidingWindow(Entries):
     def place(self, now: int) -> int:
         return now // self.precision
 
+    def begins(self, place: int) -> int:
+        return place * self.precision
+
     def leaves(self, place: int) -> int:
         return (place + self.period // self.precision + 1) * self.precision

@@ -75,3 +75,19 @@ class SlidingWindowCounter(Algorithm):
         if state.start == after.start + self.period:
             return replace(state, previous=max(0, state.previous - cost))
         return state
+
+    def merged(self, own: Neighbours | None, told: Neighbours, now: int) -> Neighbours:
+        """Both in the later window, the larger of each."""
+        if own is None:
+            return told
+        start = max(own.start, told.start)
+        both = [self._moved(state, start) for state in (own, told)]
+        return Neighbours(start, max(b.previous for b in both), max(b.current for b in both))
+
+    def lasts_until(self, state: Neighbours, now: int) -> int:
+        return state.start + 2 * self.period
+
+    def _moved(self, state: Neighbours, start: int) -> Neighbours:
+        if state.start == start:
+            return state
+        return Neighbours(start, state.current if state.start + self.period == start else 0, 0)

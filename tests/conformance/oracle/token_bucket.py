@@ -10,6 +10,7 @@ from .algorithm import (
     Algorithm,
     given_back,
     is_saturated,
+    larger_sum,
     refunded_since,
     rounded_up,
     saturating,
@@ -132,7 +133,7 @@ class TokenBucket(Algorithm):
         ends = dict(charged.held)
         held = sorted({**ends, until: ends.get(until, 0) + units}.items())
         while len(held) > self.most_holds:
-            held = [self.merged(*held[:2]), *held[2:]]
+            held = [self.joined(*held[:2]), *held[2:]]
         return replace(charged, held=tuple(held))
 
     def held_until(self, now: int, life: int) -> int:
@@ -140,7 +141,7 @@ class TokenBucket(Algorithm):
         half = rounded_up(life, 2)
         return rounded_up(now + life, half) * half
 
-    def merged(self, oldest: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+    def joined(self, oldest: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
         """One hold for two, where there are too many."""
         return second[0], oldest[1] + second[1]
 
@@ -169,6 +170,23 @@ class TokenBucket(Algorithm):
 
     def may_be_given_back(self, state: Bucket) -> int:
         return max(0, state.used - state.floor)
+
+    def merged(self, own: Bucket | None, told: Bucket, now: int) -> Bucket | None:
+        """The larger use, the later phase, and of the holds that end together the larger."""
+        ours, theirs = (None if each is None else self.at(each, now) for each in (own, told))
+        if theirs is None or theirs.used == 0:
+            return None
+        if ours is None or ours.used == 0:
+            return theirs
+        held = dict(ours.held)
+        for until, units in theirs.held:
+            held[until] = max(units, held.get(until, 0))
+        few = sorted(held.items())
+        while len(few) > self.most_holds:
+            few = [self.joined(*few[:2]), *few[2:]]
+        used, last = max(ours.used, theirs.used), max(ours.last, theirs.last)
+        bucket = Bucket(used, last, self.units, larger_sum(ours.refunded, theirs.refunded), tuple(few))
+        return replace(bucket, used=max(used, bucket.floor))
 
     def drains_faster(self, other: TokenBucket) -> bool:
         return self.refill * other.units > other.refill * self.units

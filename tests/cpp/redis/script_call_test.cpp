@@ -38,6 +38,37 @@ TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
   EXPECT_EQ(head(0, false), packed({0, 3'600'000, kNever.micros()}));
 }
 
+TEST_F(Encoding, AsksForWholeValuesByTheSignOfTheSlack) {
+  const std::vector<Charge> charges{{&fixed, "a"}};
+  const ScriptCall whole = script_call({charges}, {"ol"}, scripts, Tells::value);
+  EXPECT_EQ(whole.arguments.substr(0, 24), packed({-1, -1'000, kNever.micros()}));
+  EXPECT_EQ(whole.arguments.size(), encoded(charges).arguments.size());
+  EXPECT_EQ(lock_call({charges}, For(7), {"ol"}, scripts, Tells::value).arguments, packed({-1, -1'000, 7}));
+}
+
+TEST_F(Encoding, RestoresWhatWasToldAndResetsWithoutIt) {
+  const ScriptCall restore = restore_call({&fixed, "a"}, At(9), "value", {"ol"}, scripts);
+  EXPECT_EQ(restore.keys, std::vector<std::string>{"ol1:fixed:a"});
+  EXPECT_EQ(restore.arguments, packed({-1, 1'000}) + '\x01' + std::string(fixed.packed()));
+  EXPECT_EQ(restore.second, packed({9}) + "value");
+  EXPECT_TRUE(restore.evalsha().ends_with("$13\r\n" + packed({9}) + "value\r\n"));
+  const ScriptCall reset = reset_call({"a", "b"}, scripts);
+  EXPECT_EQ(reset.script, &scripts.restore);
+  EXPECT_EQ(reset.keys.size(), 2);
+  EXPECT_TRUE(reset.second.empty());
+}
+
+TEST_F(Encoding, TakesBackOfAKeyOnlyAsItWasCharged) {
+  const std::vector<Charge> charges{{&fixed, "a"}};
+  const std::vector<Receipt> receipts(1);
+  const auto options = [&](bool shows_present, Of of) {
+    return refund_call({charges}, receipts, shows_present, {"ol"}, scripts, of).arguments[8];
+  };
+  EXPECT_EQ(options(false, Of::restored_keys), 0);
+  EXPECT_EQ(options(true, Of::restored_keys), 1);
+  EXPECT_EQ(options(false, Of::keys_as_charged), 2);
+}
+
 TEST_F(Encoding, OnlyReadsForAPeekACostOfZeroAndWhatNeverFits) {
   for (const ScriptCall& call :
        {encoded({{&fixed, "a"}}, Mode::peek), encoded({{&fixed, "a", 0}}), encoded({{&fixed, "a", 6}}),

@@ -27,7 +27,8 @@ std::vector<std::pair<std::string, const Script*>> all(const Scripts& scripts) {
           {"read", &scripts.read},
           {"refund", &scripts.refund},
           {"lock", &scripts.lock},
-          {"lease", &scripts.lease}};
+          {"lease", &scripts.lease},
+          {"restore", &scripts.restore}};
 }
 
 TEST(Scripts, AreTheSameForEveryStore) {

@@ -7,7 +7,9 @@
 #include "overlimit/errors.hpp"
 #include "overlimit/pair.hpp"
 #include "redis/answer.hpp"
+#include "redis/knowledge/remembered_values.hpp"
 #include "redis/packing.hpp"
+#include "redis/told_values.hpp"
 #include "target.hpp"
 
 namespace overlimit::fuzz {
@@ -63,7 +65,13 @@ void read_script_answer(std::string_view input) {
   Bytes bytes(input);
   const std::vector<Charge> charges = charges_of(bytes.number_up_to(5));
   const Mode mode = bytes.number_up_to(1) == 0 ? Mode::consume : Mode::peek;
-  const Reply reply = Reply::string(std::string(bytes.rest()));
+  std::vector<std::size_t> limits;
+  for (const Charge& charge : charges) limits.push_back(charge.policy->size());
+  const redis::ToldReply told = redis::told_in(Reply::string(std::string(bytes.rest())), limits);
+  const Reply& reply = told.reply;
+  check(told.keys.empty() || told.keys.size() == charges.size(), "every key is told of, or none");
+  for (const redis::ToldValue& key : told.keys)
+    check(redis::last_expiry(key.value.value_or("")) >= 0, "an instant");
   Columns columns(pairs_of(charges));
   (void)redis::out_of_bounds(reply);
   try {
@@ -88,9 +96,15 @@ std::vector<std::string> script_answers() {
   const std::string locked =
       'F' + packed({now}) +
       value_of(now, {record_of(kLockTag, now + kMinute, packed({now, now + kSecond, 2}))});
-  return {std::string("\0\0", 2) + charged, std::string("\0\0", 2) + found,
-          std::string("\0\1", 2) + found,   std::string("\0\0", 2) + written,
-          std::string("\1\0", 2) + locked,  std::string("\0\0", 2) + 'O' + packed({now})};
+  return {std::string("\0\0", 2) + charged,
+          std::string("\0\0", 2) + found,
+          std::string("\0\1", 2) + found,
+          std::string("\0\0", 2) + written,
+          std::string("\1\0", 2) + locked,
+          std::string("\0\0", 2) + 'O' + packed({now}),
+          std::string("\0\0", 2) + 'c' + packed({now}) + value_of(now, {window, bucket}),
+          std::string("\0\0", 2) + 'w' + packed({now, now}) + std::string("\0\0\0\0", 4) +
+              value_of(now, {window})};
 }
 
 const Registration kScriptAnswer("script_answer", {read_script_answer, script_answers});

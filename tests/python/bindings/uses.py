@@ -96,6 +96,7 @@ STORE = {
     "max_stale_us": 0,
     "lease_in": None,
     "lease_us": 0,
+    "remember_us": 0,
 }
 IDENTIFIERS = ["user:42", b"user:43"]
 COUNTERS = tempfile.NamedTemporaryFile(suffix=".counters")  # noqa: SIM115  # as long as the tests

@@ -403,6 +403,11 @@ class Cluster final : public Topology {
       owner->node->send(command, wait);
   }
 
+  [[nodiscard]] Link link(std::optional<Slot> slot) override {
+    const ClusterNodes::Pointer owner = nodes_.known_owner(slot.value_or(0));
+    return owner == nullptr ? Link{} : owner->node->link();
+  }
+
   void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) override {
     std::exception_ptr failure;
     for (const ClusterNodes::Pointer& each : nodes_.masters(wait)) {

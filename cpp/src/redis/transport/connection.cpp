@@ -317,7 +317,9 @@ Woken Connection::connect(UnlockableGuard& guard, const Deadline& deadline) {
 
 void Connection::process_received(UnlockableGuard& guard, const Transfer& transfer) {
   waiters_.clear();
+  const bool was_established = is_established();
   if (transfer.count > 0) session_.feed({buffer_.data(), transfer.count}, Clock::now(), waiters_);
+  if (!was_established && is_established()) connector_->note_opened();
   for (protocol::Waiter waiter : waiters_) {
     auto* const slot = static_cast<WaiterSlot*>(waiter);
     if (slot != nullptr && slot != reader_) guard.notify(slot->event, slot->bit);

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +16,9 @@
 #include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
+
+/// How many connections this process and those that it was forked from have opened.
+inline std::atomic<std::uint64_t> opened_connections{0};
 
 struct Address {
   sockaddr_storage storage{};
@@ -70,6 +74,10 @@ class Connector {
   explicit Connector(Endpoint endpoint);
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
   [[nodiscard]] Resolver& resolver() noexcept { return resolver_; }
+  /// Notes that a connection has been opened. This process numbers all of them, from 1 on.
+  void note_opened() noexcept { newest_.store(opened_connections.fetch_add(1) + 1); }
+  /// The number of the newest one to this endpoint; 0: there was none.
+  [[nodiscard]] std::uint64_t newest() const noexcept { return newest_.load(); }
   /// What TLS begins with; nullptr if the endpoint has none. Reads files, for which a fiber waits until the
   /// deadline. Throws StoreConfigError for a file that cannot be used, and StoreTimeout and WaitInterrupted.
   [[nodiscard]] std::shared_ptr<TlsContext> tls_context(const Deadline& deadline);
@@ -78,6 +86,7 @@ class Connector {
   [[nodiscard]] std::shared_ptr<TlsContext> new_tls_context(const Deadline& deadline) const;
 
   const Endpoint endpoint_;
+  std::atomic<std::uint64_t> newest_{0};
   Resolver resolver_;
   std::mutex mutex_;
   std::shared_ptr<TlsContext> tls_context_;  // guarded by mutex_; made at the first use

@@ -36,7 +36,9 @@ bool may_try_another(const StoreError& error, const Connection& connection, bool
 }  // namespace
 
 Node::Node(const Endpoint& endpoint)
-    : connector_(std::make_shared<Connector>(endpoint)), breaker_(std::random_device{}()) {}
+    : connector_(std::make_shared<Connector>(endpoint)),
+      server_(std::hash<std::string>()(endpoint.describe())),
+      breaker_(std::random_device{}()) {}
 
 /// Calls action(connection, guard), on another connection again where nothing was sent on a lost one.
 template <class Action>

@@ -13,6 +13,7 @@
 #include "redis/protocol/reply.hpp"
 #include "redis/transport/connection.hpp"
 #include "redis/transport/connector.hpp"
+#include "redis/transport/link.hpp"
 #include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
@@ -51,6 +52,7 @@ class Node {
   void close();
   [[nodiscard]] protocol::Breaker::State breaker() const;
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return connector_->endpoint(); }
+  [[nodiscard]] Link link() const noexcept { return {server_, connector_->newest()}; }
 
  private:
   using ConnectionPointer = std::shared_ptr<Connection>;
@@ -75,6 +77,7 @@ class Node {
   void remove(ConnectionPointer& connection);
 
   const std::shared_ptr<Connector> connector_;
+  const std::size_t server_;
   mutable std::mutex mutex_;
   std::array<ConnectionPointer, 3>
       connections_;  // guarded by mutex_, as all below; the first, then the spare ones

@@ -242,6 +242,11 @@ class Sentinels final : public Topology {
     if (const Master known = known_master(); known.node) known.node->send(command, wait);
   }
 
+  [[nodiscard]] Link link(std::optional<protocol::Slot> /*slot*/) override {
+    const Master known = known_master();
+    return known.node ? known.node->link() : Link{};
+  }
+
   void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) override {
     const Master shown = master(wait);
     visit([this, &shown](std::string_view command, const Wait& each) {

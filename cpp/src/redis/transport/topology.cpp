@@ -36,6 +36,8 @@ class SingleServer final : public Topology {
     node_->send(command, wait);
   }
 
+  [[nodiscard]] Link link(std::optional<protocol::Slot> /*slot*/) override { return node_->link(); }
+
   void for_each_server(const std::function<void(const Server&)>& visit, const Wait& /*wait*/) override {
     visit([this](std::string_view command, const Wait& wait) { return call(command, {}, wait); });
   }

@@ -12,6 +12,7 @@
 #include "redis/protocol/breaker.hpp"
 #include "redis/protocol/cluster_slots.hpp"
 #include "redis/protocol/reply.hpp"
+#include "redis/transport/link.hpp"
 #include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {
@@ -42,6 +43,9 @@ class Topology {
 
   /// Sends a command for whose reply nobody waits, unless no connection is open.
   virtual void send(std::string_view command, std::optional<protocol::Slot> slot, const Wait& wait) = 0;
+
+  /// The server that the next command for this slot goes to, and the newest connection to it.
+  [[nodiscard]] virtual Link link(std::optional<protocol::Slot> slot) = 0;
 
   /// Visits all servers that hold keys of their own. The first failure is thrown at the end.
   virtual void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) = 0;

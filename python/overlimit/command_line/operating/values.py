@@ -6,6 +6,9 @@ import struct
 from dataclasses import dataclass, field
 
 LOCK_TAG = int.from_bytes(b"penalty\0", "little")
+_NO_LIMITS = {LOCK_TAG, *(int.from_bytes(tag, "little") for tag in (b"reset\0\0\0", b"unlocked"))}
+_INSTANT_BITS = 2**53 - 1
+"""Of a time of creation; those above tell when the key was restored."""
 _HEAD = 8
 _RECORD = struct.Struct("<QIq")
 _STATE = struct.Struct("<qqq")
@@ -50,7 +53,7 @@ class Value:
 
     def limits(self, now: int) -> list[Record]:
         """Return the records of limits that still count."""
-        return [each for each in self.records if each.tag != LOCK_TAG and each.expires_at > now]
+        return [each for each in self.records if each.tag not in _NO_LIMITS and each.expires_at > now]
 
     def lock(self, now: int) -> Lock | None:
         """Return the lock, or what is remembered of it; None if there is none."""
@@ -82,4 +85,4 @@ def decoded(value: bytes) -> Value | None:
         at += size
     if at != len(value):
         return None
-    return Value(int.from_bytes(value[:_HEAD], "little", signed=True), records)
+    return Value(int.from_bytes(value[:_HEAD], "little") & _INSTANT_BITS, records)

@@ -29,8 +29,8 @@ _USER_OF_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://).*@", re.DOTALL)
 _USER_OF_ADDRESS = re.compile(r"[^\s'\"/]*:[^\s'\"/]*@")
 _IN_QUERY = re.compile(r"((?:password|username)=)[^&\s'\"]*", re.IGNORECASE)
 
-_LEASES = {"lease", "lease_in", "max_stale"}
-_OWN = frozenset({"timeout", "prefix", "hash_tag", "hash_identifiers", *_LEASES, *TLS_DEFAULTS})
+_KNOWLEDGE = {"lease", "lease_in", "max_stale", "remember"}
+_OWN = frozenset({"timeout", "prefix", "hash_tag", "hash_identifiers", *_KNOWLEDGE, *TLS_DEFAULTS})
 _OF_SHARED_MEMORY = frozenset({"max_bytes", "max_keys", "mode", "timeout"})
 _TRANSLATED = {"username", "password", "db", "ssl", "service_name", "key_prefix"}
 _TRANSLATED |= {"socket_timeout", "socket_connect_timeout"}

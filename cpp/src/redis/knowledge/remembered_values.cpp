@@ -1,0 +1,122 @@
+#include "redis/knowledge/remembered_values.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "overlimit/call.hpp"
+#include "redis/value.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+/// How often those that have lapsed are looked for.
+constexpr Duration kPauseBeforeLooking{1'000'000};
+
+constexpr std::size_t kBirth = 8;
+constexpr std::size_t kBeforeRecord = 20;
+
+/// Whether what was told at one boot time is older than something else.
+bool is_older(const RememberedValue& one, const RememberedValue& other) {
+  return one.told < other.told && one.asked_at < other.answered_at;
+}
+
+}  // namespace
+
+Instant last_expiry(std::string_view value) {
+  Instant last{};
+  std::size_t at = kBirth;
+  while (at + kBeforeRecord <= value.size()) {
+    const Instant expires_at(int64_at(value, at + 12));
+    if (expires_at.micros() < kExact) last = max(last, expires_at);
+    std::uint32_t size = 0;
+    std::memcpy(&size, value.data() + at + 8, sizeof size);
+    at += kBeforeRecord + size;
+  }
+  return at == value.size() ? last : Instant{};
+}
+
+std::shared_ptr<RememberedValues> RememberedValues::of(const Location& location,
+                                                       const RedisStore::Keys& keys) {
+  return of_place<RememberedValues>(location, keys);
+}
+
+RememberedValues::Pointer RememberedValues::find(std::string_view key, Duration now) {
+  const std::lock_guard lock(mutex_);
+  const auto known = values_.find(key);
+  if (known == values_.end()) return nullptr;
+  if (known->second->forgotten_at > now) return known->second;
+  forget(known);
+  return nullptr;
+}
+
+void RememberedValues::keep(const std::string& key, RememberedValue fresh, const Pointer& restored) {
+  const std::lock_guard lock(mutex_);
+  const auto known = values_.find(key);
+  if (known != values_.end() && known->second->created_at != fresh.created_at && known->second != restored)
+    return doubt(known);
+  replace(known, key, std::move(fresh));
+}
+
+void RememberedValues::keep_reset(const std::string& key, RememberedValue fresh) {
+  const std::lock_guard lock(mutex_);
+  replace(values_.find(key), key, std::move(fresh));
+}
+
+// What was in doubt after this was asked for is still.
+void RememberedValues::replace(Values::iterator known, const std::string& key, RememberedValue fresh) {
+  if (known != values_.end()) {
+    if (is_older(fresh, *known->second)) return;
+    if (known->second->doubted > fresh.asked) fresh.doubted = known->second->doubted;
+    forget(known);
+  }
+  const std::size_t size = fresh.bytes.size();
+  if (size > kMostBytesOfKey || fresh.forgotten_at <= fresh.answered_at) return;
+  if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) forget_old(fresh.answered_at);
+  if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) return;
+  bytes_ += size;
+  values_.emplace(key, std::make_shared<const RememberedValue>(std::move(fresh)));
+}
+
+void RememberedValues::doubt(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = values_.find(key); known != values_.end()) doubt(known);
+}
+
+void RememberedValues::doubt(Values::iterator known) {
+  auto doubted = std::make_shared<RememberedValue>(*known->second);
+  doubted->doubted = next_place();
+  known->second = std::move(doubted);
+}
+
+void RememberedValues::forget(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = values_.find(key); known != values_.end()) forget(known);
+}
+
+std::vector<std::string> RememberedValues::keys_of(std::span<const std::string> starts) {
+  std::vector<std::string> keys;
+  const std::lock_guard lock(mutex_);
+  for (const auto& each : values_) {
+    const auto begins = [&](const std::string& start) { return each.first.starts_with(start); };
+    if (std::ranges::any_of(starts, begins)) keys.push_back(each.first);
+  }
+  return keys;
+}
+
+RememberedValues::Values::iterator RememberedValues::forget(Values::iterator known) {
+  bytes_ -= known->second->bytes.size();
+  return values_.erase(known);
+}
+
+// Not for every key of a flood of others.
+void RememberedValues::forget_old(Duration now) {
+  if (now - looked_at_ < kPauseBeforeLooking) return;
+  looked_at_ = now;
+  for (auto known = values_.begin(); known != values_.end();) {
+    known = known->second->forgotten_at <= now ? forget(known) : std::next(known);
+  }
+}
+
+}  // namespace overlimit::redis

@@ -1,0 +1,99 @@
+// The last value that this process was told of each key, for a server that forgets (docs/semantics.md: counts
+// that come back).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "overlimit/forks.hpp"
+#include "overlimit/non_copyable.hpp"
+#include "overlimit/redis_location.hpp"
+#include "overlimit/redis_store.hpp"
+#include "redis/knowledge/place.hpp"
+#include "redis/transport/link.hpp"
+
+namespace overlimit::redis {
+
+/// A key's value as this process was told of it.
+struct RememberedValue {
+  std::string bytes;
+  std::int64_t created_at;
+  Instant told;       ///< by the server's clock
+  Duration asked_at;  ///< boot time, as all below
+  Duration answered_at;
+  Duration forgotten_at;
+  std::size_t server;         ///< that told it
+  std::uint64_t newest;       ///< of the connections of this process when it was asked for
+  std::uint64_t asked = 0;    ///< its place among what this process has asked and doubted
+  std::uint64_t doubted = 0;  ///< the place of the last doubt; 0: the server may have it still
+
+  /// Whether it is to be restored before the key is asked for through this link.
+  [[nodiscard]] bool is_news_for(const transport::Link& link) const {
+    return doubted > 0 || (link.newest > 0 && (link.server != server || link.newest > newest));
+  }
+};
+
+/// When the last record of a value expires; 0: it is none, or has none.
+Instant last_expiry(std::string_view value);
+
+/// Those of one place. Thread-safe.
+class RememberedValues : NonCopyable {
+ public:
+  static constexpr std::size_t kMostKeys = 4096;
+  static constexpr std::size_t kMostBytesOfKey = 4096;
+  static constexpr std::size_t kMostBytes = 4 << 20;
+  using Pointer = std::shared_ptr<const RememberedValue>;
+
+  /// Those of this process that stores share which keep the same keys in the same place.
+  static std::shared_ptr<RememberedValues> of(const Location& location, const RedisStore::Keys& keys);
+
+  /// Whether any store of this process remembers; otherwise nobody need tell.
+  [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }
+  void want() {
+    are_wanted_.store(true, std::memory_order_relaxed);
+    anybody_wants_to_know.store(true, std::memory_order_relaxed);
+  }
+
+  /// What is remembered of a key at this boot time, or nullptr.
+  [[nodiscard]] Pointer find(std::string_view key, Duration now);
+  /// Keeps a value in place of what was told before it. One that is too large is forgotten. What is
+  /// remembered of another key of that name is doubted instead, unless it was restored, or reset, by what
+  /// told this.
+  void keep(const std::string& key, RememberedValue fresh, const Pointer& restored = nullptr);
+  void keep_reset(const std::string& key, RememberedValue fresh);
+  /// Notes that the server may have forgotten a key.
+  void doubt(std::string_view key);
+  /// The place of what is asked next.
+  [[nodiscard]] static std::uint64_t next_place() { return ++places_taken_; }
+  void forget(std::string_view key);
+  /// The keys that begin like one of these.
+  [[nodiscard]] std::vector<std::string> keys_of(std::span<const std::string> starts);
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  };
+  using Values = std::unordered_map<std::string, Pointer, Hash, std::equal_to<>>;
+
+  static void doubt(Values::iterator known);
+  void replace(Values::iterator known, const std::string& key, RememberedValue fresh);
+  Values::iterator forget(Values::iterator known);
+  void forget_old(Duration now);
+
+  static inline std::atomic<std::uint64_t> places_taken_{0};
+
+  std::atomic<bool> are_wanted_{false};
+  ForkSafeMutex mutex_;
+  Values values_;          // guarded by mutex_, as all below
+  std::size_t bytes_ = 0;  // of their values
+  Duration looked_at_{};   // for old ones
+};
+
+}  // namespace overlimit::redis

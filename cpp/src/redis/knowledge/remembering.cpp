@@ -1,0 +1,79 @@
+#include "redis/knowledge/remembering.hpp"
+
+#include <utility>
+
+#include "redis/knowledge/server_reading.hpp"
+#include "redis/transport/connector.hpp"
+
+namespace overlimit::redis {
+
+Remembering::Remembering(const Location& location, const RedisStore::Keys& keys, Duration longest)
+    : longest_(longest), values_([this, location, keys] {
+        auto values = RememberedValues::of(location, keys);
+        if (is_on()) values->want();
+        return std::make_unique<std::shared_ptr<RememberedValues>>(std::move(values));
+      }) {
+  (void)*values_;
+}
+
+Hearing::Hearing(Remembering& remembering, Servers& servers, std::vector<std::string> keys)
+    : remembering_(remembering),
+      servers_(servers),
+      keys_(std::move(keys)),
+      newest_(transport::opened_connections.load()),
+      place_(RememberedValues::next_place()),
+      asked_at_(boot_time()) {
+  for (const std::string& key : keys_) known_.push_back(remembering_.values().find(key, asked_at_));
+}
+
+// Held against what is remembered by now, as the reply to another command may have told it; and a command
+// that went where the key was not restored before it has met what was not, even if it has been since. What is
+// taken back then may be another's unit, so it is restored once more after that.
+bool Hearing::doubts(const ToldReply& told) {
+  bool is_any_doubted = false;
+  for (std::size_t k = 0; k < told.keys.size(); ++k) {
+    const auto known = remembering_.values().find(keys_[k], boot_time());
+    if (known == nullptr && known_[k] == nullptr) continue;
+    const transport::Link link = servers_.link_of(keys_[k]);
+    const auto lacks = [&](const RememberedValue& value) {
+      return told.keys[k].created_at != value.created_at || value.is_news_for(link);
+    };
+    if ((known == nullptr || !lacks(*known)) && (known_[k] == nullptr || !lacks(*known_[k]))) continue;
+    remembering_.values().doubt(keys_[k]);
+    is_any_doubted = true;
+  }
+  return is_any_doubted;
+}
+
+void Hearing::keep(const ToldReply& told, const RememberedValues::Pointer& restored) {
+  for (std::size_t k = 0; k < told.keys.size(); ++k) {
+    if (told.keys[k].value) {
+      remembering_.values().keep(keys_[k], value_of(k, told), restored);
+    } else {
+      remembering_.values().forget(keys_[k]);
+    }
+  }
+}
+
+void Hearing::keep_reset(const ToldReply& told) {
+  for (std::size_t k = 0; k < told.keys.size(); ++k) {
+    if (told.keys[k].value) remembering_.values().keep_reset(keys_[k], value_of(k, told));
+  }
+}
+
+// It is kept for as long as any of its records can count by a clock that is no faster than ours.
+RememberedValue Hearing::value_of(std::size_t k, const ToldReply& told) {
+  const ToldValue& key = told.keys[k];
+  const Duration lives = max(Duration{}, last_expiry(*key.value) - told.now);
+  return {.bytes = *key.value,
+          .created_at = key.created_at,
+          .told = told.now,
+          .asked_at = asked_at_,
+          .answered_at = boot_time(),
+          .forgotten_at = asked_at_ + min(lives, remembering_.longest()),
+          .server = servers_.link_of(keys_[k]).server,
+          .newest = newest_,
+          .asked = place_};
+}
+
+}  // namespace overlimit::redis

@@ -1,0 +1,72 @@
+// Counts that come back: what replies tell is held against what is remembered (docs/semantics.md).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "overlimit/call.hpp"
+#include "overlimit/redis_location.hpp"
+#include "overlimit/redis_store.hpp"
+#include "redis/knowledge/remembered_values.hpp"
+#include "redis/servers.hpp"
+#include "redis/told_values.hpp"
+#include "redis/transport/per_process.hpp"
+
+namespace overlimit::redis {
+
+/// Of one store. Thread-safe.
+class Remembering {
+ public:
+  Remembering(const Location& location, const RedisStore::Keys& keys, Duration longest);
+
+  [[nodiscard]] bool is_on() const { return longest_ > Duration{}; }
+  [[nodiscard]] Duration longest() const { return longest_; }
+  /// Whether what is told of the keys of a call is remembered: not by a clock that the caller brings.
+  [[nodiscard]] bool remembers(const Call& call) const {
+    return is_on() && !call.now && call.clock == nullptr;
+  }
+  [[nodiscard]] RememberedValues& values() { return **values_; }
+  /// nullptr if no store of this process remembers.
+  [[nodiscard]] RememberedValues* wanted() {
+    if (!anybody_wants_to_know.load(std::memory_order_relaxed)) return nullptr;
+    RememberedValues& values = **values_;
+    return values.are_wanted() ? &values : nullptr;
+  }
+
+ private:
+  const Duration longest_;
+  transport::PerProcess<std::shared_ptr<RememberedValues>> values_;
+};
+
+/// What one command hears of its keys. To be made before it is sent.
+class Hearing {
+ public:
+  Hearing(Remembering& remembering, Servers& servers, std::vector<std::string> keys);
+
+  /// Whether the server that has answered lacks what is remembered of a key, or may, as it is another server
+  /// or another connection; this is noted. Nothing that it told is to be believed then.
+  bool doubts(const ToldReply& told);
+  /// Remembers what was told.
+  void keep(const ToldReply& told) { keep(told, nullptr); }
+  /// The same after this was restored, or after the keys were reset.
+  void keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored) {
+    keep(told, restored);
+  }
+  void keep_reset(const ToldReply& told);
+
+ private:
+  void keep(const ToldReply& told, const RememberedValues::Pointer& restored);
+  [[nodiscard]] RememberedValue value_of(std::size_t k, const ToldReply& told);
+
+  Remembering& remembering_;
+  Servers& servers_;
+  const std::vector<std::string> keys_;
+  const std::uint64_t newest_;  // of this process's connections
+  const std::uint64_t place_;
+  const Duration asked_at_;
+  std::vector<RememberedValues::Pointer> known_;  // per key, before it is sent; or nullptr
+};
+
+}  // namespace overlimit::redis

@@ -1,0 +1,218 @@
+-- Merges into keys what a process was told of them, after their server may have forgotten. Or resets keys, so that what
+-- was told of them before is not merged into them any more.
+-- KEYS      one per identifier
+-- ARGV[1]   now, slack_ms; how many limits; the policy
+-- ARGV[..]  per key when its value was told, and that value; none: the keys are reset
+-- returns   as `read`, what the keys hold then
+local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
+local now, slack_ms, limit_count, part = unpack('<i8i8B', args)
+--[[ prelude ]]
+local sub, floor, min, max = string.sub, math.floor, math.min, math.max
+local MEMORY, RESET, UNLOCKED, LOCK = 3600000000, 'reset\0\0\0', 'unlocked', 'penalty\0' -- for how long (us) a reset is known, and told values count
+
+-- The cells of a history and its newest as (at, count), if a charge can have written them.
+local function counts_of(record)
+  local cells, before = {}, -1
+  local sum = record.b
+  for place = 1, #record.cells, CELL do
+    local at, counted = unpack('<i8i8', record.cells, place)
+    if at <= before or at >= record.a or counted < 0 then return end
+    cells[#cells + 1], before, sum = {at, counted}, at, sum + counted
+  end
+  if sum ~= record.c then return end
+  cells[#cells + 1] = {record.a, record.b}
+  return cells
+end
+
+-- What algorithms with a history share: of each cell the larger count. `reach`: how far behind the newest cell one counts.
+-- Beside cells that no charge can have written, the larger total is chosen.
+local function history_merged(own, told, reach)
+  local theirs, ours = counts_of(told), own and counts_of(own) or {}
+  if not theirs then return end
+  if own and #ours == 0 then
+    if own.c >= told.c then return end
+    own = nil
+  end
+  local merged, i, k, total = {}, 1, 1, 0
+  local newest = max(told.a, own and own.a or 0)
+  while ours[i] or theirs[k] do
+    local one, other = ours[i], theirs[k]
+    local at = min(one and one[1] or EXACT, other and other[1] or EXACT)
+    local counted = 0
+    if one and one[1] == at then counted, i = one[2], i + 1 end
+    if other and other[1] == at then counted, k = max(counted, other[2]), k + 1 end
+    if at >= newest - reach and (counted > 0 or at == newest) then
+      merged[#merged + 1], total = {at, counted}, total + counted
+    end
+  end
+  if total >= EXACT - 1 then return newest, EXACT - 1, EXACT - 1, '' end
+  local first = max(1, #merged - 9999)
+  for place = 1, first - 1 do merged[place + 1][2] = merged[place + 1][2] + merged[place][2] end
+  local cells = {}
+  for place = first, #merged - 1 do cells[#cells + 1] = pack('<i8i8', merged[place][1], merged[place][2]) end
+  return newest, merged[#merged][2], total, table.concat(cells)
+end
+
+-- Of each instant the larger hold, and no more of them than `hold` keeps.
+local function holds_merged(own, told)
+  local all, held = {}, {}
+  for _, cells in ipairs({own, told}) do
+    for place = 1, #cells, CELL do
+      local till, amount = unpack('<i8i8', cells, place)
+      if not held[till] then all[#all + 1] = till end
+      held[till] = max(held[till] or 0, amount)
+    end
+  end
+  table.sort(all)
+  while #all > 8 do -- the two oldest become one at the later time
+    local oldest = table.remove(all, 1)
+    held[all[1]] = min(held[all[1]] + held[oldest], EXACT - 1)
+  end
+  local holds = ''
+  for _, till in ipairs(all) do holds = holds .. pack('<i8i8', till, held[till]) end
+  return holds
+end
+
+-- The later end, and the higher level.
+local function lock_merged(own, told)
+  local function counts(record)
+    return record.cells == '' and record.b <= record.expires and record.a < min(MAX_TIME, record.expires)
+  end
+  if told.a > now or not counts(told) then return end
+  if not own or not counts(own) then return told.a, told.b, told.c, '', told.expires end
+  local by_hand = own.c % 2
+  if told.b > own.b then by_hand = told.c % 2 elseif told.b == own.b then by_hand = max(by_hand, told.c % 2) end
+  local level = max(floor(own.c / 2), floor(told.c / 2))
+  return max(own.a, told.a), max(own.b, told.b), 2 * level + by_hand, '', max(own.expires, told.expires)
+end
+
+-- The later one: of the time of a reset, or of a lock by hand.
+local function later(own, told)
+  if told.a > now then return end
+  if own and own.a >= told.a then return end
+  return told.a, 0, 0, '', own and max(own.expires, told.expires) or told.expires
+end
+
+--[[ merges ]]
+
+-- The records of a value by their tags, and those tags in order. Of a record that cannot count nothing but its place is set.
+local function records_of(value)
+  local records, order, place = {}, {}, HEAD + 1
+  while place < #value do
+    local tag, size, expires = unpack('<c8I4i8', value, place)
+    local record, behind = {place = place, behind = place + RECORD + size}, place + RECORD + size
+    if expires > now and expires < EXACT and size >= STATE and (size - STATE) % CELL == 0 then
+      local a, b, c = unpack('<i8i8i8', value, place + RECORD)
+      if min(a, b, c) >= 0 and max(a, b, c) < EXACT then
+        record.counts, record.expires, record.a, record.b, record.c = true, expires, a, b, c
+        record.cells = sub(value, place + WHOLE, behind - 1)
+      end
+    end
+    if not records[tag] then
+      records[tag], order[#order + 1] = record, tag
+    end
+    place = behind
+  end
+  return records, order
+end
+
+-- When a value's key was created; and a mark in the bits above, of when it was last restored as it was lost.
+local function birth_of(value)
+  local low, high = unpack('<I4I4', value)
+  return low + high % 2^21 * 2^32, floor(high / 2^21)
+end
+
+-- A told value, if it is one.
+local function checked(value)
+  local stop, place = #value + 1, HEAD + 1
+  if #value < HEAD or #value > 4096 then return end
+  --[[ check_value ]]
+  local born = birth_of(value)
+  if last == stop and born > 0 and born < EXACT then return value end
+end
+
+local merges, limits = {[LOCK] = lock_merged, [RESET] = later, [UNLOCKED] = later}, {}
+for at = part, part + LIMIT * limit_count - 1, LIMIT do
+  local algorithm, tag, numbers = unpack('<Bc8', args, at)
+  merges[tag] = function(own, told) return merged_of[algorithm](numbers, own, told) end
+  limits[#limits + 1] = tag
+end
+
+-- The lock among a value's records, unless one was set or lifted by hand since, as either value says.
+local function later_lock(records, own, told)
+  local lock = records[LOCK]
+  for _, noted in ipairs({own[UNLOCKED] or false, told[UNLOCKED] or false}) do
+    if lock and lock.counts and noted and noted.counts and lock.a < noted.a then lock = nil end
+  end
+  return lock
+end
+
+-- Whether a value was reset after it was told. What is told after a reset says so as long as that is known.
+local function precedes_reset(value, told_at, told)
+  local reset, known = records_of(value)[RESET], records_of(told)[RESET]
+  if not reset or not reset.counts then return false end
+  return reset.a >= told_at and not (known and known.counts and known.a >= reset.a)
+end
+
+-- A value with what was told merged into it, and when the last of its records expires.
+local function merged_value(value, told)
+  local own, own_order = records_of(value)
+  local theirs, their_order = records_of(told)
+  local written, parts, latest = {}, {}, 0
+  local function append(tag)
+    if written[tag] then return end
+    written[tag] = true
+    local record, other = own[tag], theirs[tag]
+    local from = record and value or told
+    local a, b, c, cells, expires
+    if other and other.counts and merges[tag] then
+      a, b, c, cells, expires = merges[tag](record and record.counts and record or nil, other)
+    end
+    if a then
+      parts[#parts + 1] = tag .. pack('<I4i8i8i8i8', STATE + #cells, expires, a, b, c) .. cells
+    elseif record or other and other.counts and not merges[tag] then
+      local kept = record or other
+      parts[#parts + 1], expires = sub(from, kept.place, kept.behind - 1), kept.counts and kept.expires or 0
+    end
+    if expires and expires > latest then latest = expires end
+  end
+  written[LOCK] = true -- until all others are
+  for _, tag in ipairs(limits) do append(tag) end
+  for _, tag in ipairs(own_order) do append(tag) end
+  for _, tag in ipairs(their_order) do append(tag) end
+  written[LOCK] = nil
+  own[LOCK], theirs[LOCK] = later_lock(own, own, theirs), later_lock(theirs, own, theirs)
+  append(LOCK)
+  local born, told_mark = birth_of(told)
+  local own_born, mark = EXACT
+  if value ~= '' then own_born, mark = birth_of(value) end
+  if own_born > born then -- the key was lost: whoever knows of it is to notice
+    mark = (told_mark + now % 1022) % 1023 + 1 -- another than that which was told
+  elseif own_born > 0 then
+    born = own_born
+  end
+  return pack('<I4I4', born % 2^32, floor(born / 2^32) + mark * 2^21) .. table.concat(parts), latest
+end
+
+local answer = 'F' .. pack('<i8', now)
+for k = 1, #KEYS do
+  local key, told_at, told = KEYS[k], 0
+  --[[ get_value ]]
+  --[[ parse_value ]]
+  if #ARGV == 1 then
+    --[[ new_value ]]
+    value = created_at .. RESET .. pack('<I4i8i8i8i8', STATE, now + MEMORY, now, 0, 0)
+    call('SET', key, value, 'PX', MEMORY / 1000 + slack_ms)
+  elseif ARGV[1 + k] and #ARGV[1 + k] >= HEAD then
+    told_at, told = unpack('<i8', ARGV[1 + k]), checked(sub(ARGV[1 + k], HEAD + 1))
+    if told and told_at >= now - MEMORY and not precedes_reset(value, told_at, told) then
+      local merged, latest = merged_value(value, told)
+      if merged ~= found and #merged <= 2^23 and latest > now then
+        value = merged
+        call('SET', key, value, 'PX', math.ceil((latest - now) / 1000) + slack_ms)
+      end
+    end
+  end
+  answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value
+end
+return answer

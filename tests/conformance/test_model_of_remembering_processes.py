@@ -1,0 +1,398 @@
+"""Counts that come back (``docs/semantics.md``), in a small world of whole microseconds.
+
+A server counts by blocks, and now and then it forgets: all, or what it was told lately, when a replica that
+lags takes its place. Processes remember what they were told. Two laws: whoever was told of a count is decided
+by no less, and nothing counts that was not charged, or was charged before a reset.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+from random import Random
+
+import pytest
+
+LIMIT, BLOCK, PERIOD, REMEMBER = 4, 5, 300, 80
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Each of them broken makes another model."""
+
+    compares_births: bool = True
+    asks_again: bool = True
+    keeps_the_older_birth: bool = True
+    takes_the_larger: bool = True
+    respects_resets: bool = True
+    forgets_in_time: bool = True
+    restores_on_new_connections: bool = True
+    takes_back: bool = True
+    tells_that_it_was_restored: bool = True
+    compares_with_what_was_known: bool = True
+
+
+@dataclass(frozen=True)
+class Value:
+    """A key: when it was created, when last restored as it was lost, its counts, and when it was reset."""
+
+    birth: int
+    restored: int = 0
+    counts: tuple[tuple[int, int], ...] = ()
+    reset: int = -1
+
+    def living(self, now: int) -> int:
+        return sum(counted for block, counted in self.counts if block * BLOCK > now - PERIOD)
+
+    def charged(self, now: int, units: int, block: int | None = None) -> Value:
+        counts = dict(self.counts)
+        block = now // BLOCK if block is None else block
+        counts[block] = max(0, counts.get(block, 0) + units)
+        return replace(self, counts=tuple(sorted(counts.items())))
+
+
+@dataclass
+class Memory:
+    value: Value
+    told: int
+    asked: int
+    answered: int
+    connection: int
+    order: int  # in which the server told it
+    doubted: int = -1
+
+
+@dataclass
+class Charge:
+    """What was charged on a key of this birth, in a block, by a process."""
+
+    birth: int
+    restored: int
+    block: int
+    by: int
+
+
+@dataclass
+class Process:
+    name: int
+    memory: Memory | None = None
+    connection: int = 0  # as it knows
+    charges: list[Charge] = field(default_factory=list)
+    lapsed_at: int = -1
+
+
+@dataclass
+class World:
+    rules: Rules
+    random: Random
+    processes: list[Process]
+    value: Value | None = None
+    snapshots: list[Value | None] = field(default_factory=list)
+    connection: int = 0
+    charges: list[Charge] = field(default_factory=list)  # all that were not given back since the last reset
+    given_back: list[tuple[int, Charge]] = field(default_factory=list)
+    given_back_at: list[int] = field(default_factory=list)
+    reset_at: int = -1
+    lost_at: int = -1
+    wrong: list[str] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+    orders: Iterator[int] = field(default_factory=count)
+
+    def pause(self) -> int:
+        return self.random.choice((1, 1, 2, 9))
+
+    def set(self, value: Value | None) -> None:
+        self.snapshots.append(self.value)
+        self.value = value
+
+    def come_back(self, since: int) -> None:
+        """What was given back since then counts again: who restores, or takes over, did not know of it."""
+        self.charges += [charge for at, charge in self.given_back if at >= since]
+        self.given_back = [(at, charge) for at, charge in self.given_back if at < since]
+
+    def is_alone(self) -> bool:
+        return len(self.processes) == 1
+
+    def judge_strictness(self, now: int) -> None:
+        """Nothing counts twice, or was charged before a reset that nobody has lost."""
+        if self.value is None or self.lost_at >= self.reset_at >= 0:
+            return
+        charged = sum(charge.block * BLOCK > now - PERIOD for charge in self.charges)
+        if (self.is_alone() or self.lost_at < 0) and self.value.living(now) > charged:
+            self.wrong.append("counts what was not charged")
+
+
+def keep(process: Process, memory: Memory, restored: Memory | None = None, is_reset: bool = False) -> None:
+    known = process.memory
+    if known is not None:
+        if not is_reset and not is_same_key(known.value, memory.value) and known is not restored:
+            known.doubted = memory.answered
+            return
+        if memory.order < known.order and memory.asked < known.answered:
+            return
+        if known.doubted >= memory.asked:
+            memory.doubted = known.doubted
+    process.memory = memory
+
+
+def is_same_key(one: Value, other: Value | None) -> bool:
+    return other is not None and (one.birth, one.restored) == (other.birth, other.restored)
+
+
+def recalled(world: World, process: Process, time: int) -> Memory | None:
+    memory = process.memory
+    if memory is not None and world.rules.forgets_in_time and time - memory.asked >= REMEMBER:
+        process.memory = memory = None
+        process.lapsed_at = time
+    return memory
+
+
+def is_news(world: World, memory: Memory, connection: int) -> bool:
+    if memory.doubted >= 0:
+        return True
+    return world.rules.restores_on_new_connections and connection > memory.connection
+
+
+def merged(rules: Rules, own: Value | None, told: Value, now: int) -> Value:
+    birth, restored, counts = told.birth, told.restored, dict(told.counts)
+    if own is not None:
+        restored = own.restored
+        if rules.takes_the_larger:
+            for block, counted in own.counts:
+                counts[block] = max(counted, counts.get(block, 0))
+        birth = min(birth, own.birth) if rules.keeps_the_older_birth else max(birth, own.birth)
+    if (own is None or own.birth > told.birth) and rules.tells_that_it_was_restored:
+        restored = now
+    reset = max(told.reset, -1 if own is None else own.reset)
+    return Value(birth, restored, tuple(sorted(counts.items())), reset)
+
+
+def restore(world: World, process: Process, time: int, memory: Memory) -> Generator[int, None, int]:
+    asked = time
+    time += world.pause()
+    yield time
+    own = world.value
+    is_reset = own is not None and own.reset >= memory.told and memory.value.reset < own.reset
+    is_reset = is_reset and own is not None and time < own.reset + REMEMBER
+    is_old = world.rules.forgets_in_time and time - memory.told > REMEMBER
+    if not is_old and not (world.rules.respects_resets and is_reset):
+        result = merged(world.rules, own, memory.value, time)
+        if own is None and not world.rules.keeps_the_older_birth:
+            result = replace(result, birth=time)
+        world.seen["restored"] += result != own
+        world.set(result)
+        world.come_back(memory.told)
+        world.judge_strictness(time)
+    told, at, connection, order = world.value, time, world.connection, next(world.orders)
+    time += world.pause()
+    yield time
+    process.connection = connection
+    keep(process, Memory(told or Value(-1), at, asked, time, connection, order), memory)
+    if process.memory is not None and process.memory.value.birth < 0:
+        process.memory = None
+        process.lapsed_at = time
+    return time
+
+
+def is_doubted(
+    world: World, process: Process, sent: Memory | None, told: Value | None, connection: int, time: int
+) -> bool:
+    """Whether a reply is not believed to a command that was sent when so much was remembered."""
+
+    def lacks(memory: Memory) -> bool:
+        is_same = is_same_key(memory.value, told) or not world.rules.compares_births
+        return not is_same or is_news(world, memory, connection)
+
+    memory = recalled(world, process, time)
+    if not world.rules.compares_with_what_was_known:
+        sent = None
+    if not any(known is not None and lacks(known) for known in (memory, sent)):
+        return False
+    if memory is not None:
+        memory.doubted = time
+    return True
+
+
+def give_back(world: World, charge: Charge, time: int, of_restored: bool = True) -> bool:
+    """Whether it was still counted."""
+    value = world.value
+    if value is None or value.birth != charge.birth or not dict(value.counts).get(charge.block):
+        return False
+    if not of_restored and value.restored != charge.restored:
+        return False
+    world.set(value.charged(time, -1, charge.block))
+    if charge in world.charges:
+        world.charges.remove(charge)
+        world.given_back.append((time, charge))
+    world.given_back_at.append(time)
+    return True
+
+
+def judge(world: World, known: Memory | None, time: int, counted: int, heard: int) -> None:
+    """The first law: what this process was told counts, but for what was given back since."""
+    if known is None or heard - known.asked >= REMEMBER or world.reset_at >= known.told:
+        return
+    since = sum(at >= known.told for at in world.given_back_at)
+    if counted < known.value.living(time) - since:
+        world.wrong.append("was decided by less than it was told")
+
+
+def hit(world: World, process: Process, time: int) -> Iterator[int]:
+    first_known = None
+    while True:
+        known = recalled(world, process, time)
+        first_known = first_known or known
+        while known is not None and is_news(world, known, process.connection):
+            time = yield from restore(world, process, time, known)
+            known = recalled(world, process, time)
+        asked, connection = time, process.connection
+        time += world.pause()
+        yield time
+        value, at = world.value, time
+        counted = 0 if value is None else value.living(time)
+        is_admitted = counted < LIMIT
+        charge = None
+        if is_admitted:
+            world.set((value or Value(time)).charged(time, 1))
+            assert world.value is not None
+            charge = Charge(world.value.birth, world.value.restored, time // BLOCK, process.name)
+            world.charges.append(charge)
+        told, link, order = world.value, world.connection, next(world.orders)
+        if world.random.random() < 0.05:
+            return  # nobody hears of it
+        time += world.pause()
+        yield time
+        process.connection = link
+        doubted = is_doubted(world, process, known, told, link, time)
+        if not doubted:
+            judge(world, known, at, counted, time)
+            if told is not None:
+                keep(process, Memory(told, at, asked, time, connection, order))
+            if charge is not None:
+                process.charges.append(charge)
+            return
+        world.seen["doubted"] += 1
+        if charge is not None and world.rules.takes_back:
+            time += world.pause()
+            yield time
+            world.seen["taken back"] += give_back(world, charge, time, False)
+            time += world.pause()
+            yield time
+        elif charge is not None and world.is_alone() and charge in world.charges:
+            world.charges.remove(charge)  # which nobody was told of
+        if not world.rules.asks_again:
+            judge(world, first_known, at, counted, time)
+            return
+
+
+def refund(world: World, process: Process, time: int) -> Iterator[int]:
+    if not process.charges:
+        return
+    charge = process.charges.pop(world.random.randrange(len(process.charges)))
+    while True:
+        known = recalled(world, process, time)
+        while known is not None and is_news(world, known, process.connection):
+            time = yield from restore(world, process, time, known)
+            known = recalled(world, process, time)
+        asked, connection = time, process.connection
+        time += world.pause()
+        yield time
+        is_done = give_back(world, charge, time)
+        told, link, at, order = world.value, world.connection, time, next(world.orders)
+        time += world.pause()
+        yield time
+        process.connection = link
+        doubted = is_doubted(world, process, known, told, link, time)
+        if not doubted and told is not None:
+            keep(process, Memory(told, at, asked, time, connection, order))
+        if not doubted or is_done:
+            break
+    is_due = charge in world.charges and charge.block * BLOCK > at - PERIOD and world.reset_at < 0
+    is_due = is_due and charge.block * BLOCK > process.lapsed_at
+    if world.is_alone() and is_due and not is_done and known is not None:
+        world.charges.remove(charge)  # unless another in its block was restored in its place
+        world.judge_strictness(time)
+
+
+def reset(world: World, process: Process, time: int) -> Iterator[int]:
+    asked = time
+    time += world.pause()
+    yield time
+    world.set(Value(time, reset=time))
+    world.reset_at = time
+    world.charges.clear()
+    world.given_back.clear()
+    told, at, order = world.value, time, next(world.orders)
+    time += world.pause()
+    yield time
+    assert told is not None
+    keep(process, Memory(told, at, asked, time, world.connection, order), is_reset=True)
+
+
+def forget(world: World, process: Process, time: int) -> Iterator[int]:
+    """All of it, as by FLUSHALL, a restart, an eviction."""
+    world.seen["lost"] += world.value is not None
+    world.value, world.lost_at = None, time
+    yield from ()
+
+
+def fail_over(world: World, process: Process, time: int) -> Iterator[int]:
+    """To a replica that lags by some writes."""
+    lag = world.random.randrange(1, 5)
+    if len(world.snapshots) >= lag:
+        world.value = world.snapshots[-lag]
+        world.come_back(-1)
+        world.lost_at = time
+        world.seen["failed over"] += 1
+    world.connection += 1
+    yield from ()
+
+
+def reconnect(world: World, process: Process, time: int) -> Iterator[int]:
+    world.connection += 1
+    yield from ()
+
+
+ACTIONS = (hit,) * 26 + (refund,) * 4 + (forget, fail_over, reconnect, reset)
+
+
+def lived(rules: Rules, seed: int) -> World:
+    """A world after many actions, some of them at the same time."""
+    random = Random(seed)
+    processes = [Process(name) for name in range(random.choice((1, 1, 2, 3)))]
+    world = World(rules, random, processes)
+    numbers = count()
+    agenda: list[tuple[int, int, Iterator[int]]] = []
+    time = 1000
+    for _ in range(80):
+        time += random.choice((0, 1, 5, 20, 40))
+        while agenda and agenda[0][0] <= time:
+            at, number, running = heapq.heappop(agenda)
+            if (then := next(running, None)) is not None:
+                heapq.heappush(agenda, (max(then, at), number, running))
+        running = random.choice(ACTIONS)(world, random.choice(processes), time)
+        if (then := next(running, None)) is not None:
+            heapq.heappush(agenda, (then, next(numbers), running))
+    return world
+
+
+def worlds(rules: Rules, worlds: int = 600) -> Iterator[World]:
+    return (lived(rules, seed) for seed in range(worlds))
+
+
+def test_nobody_is_decided_by_less_than_it_was_told_and_nothing_counts_that_was_not_charged():
+    seen: Counter[str] = Counter()
+    for world in worlds(Rules()):
+        assert world.wrong == []
+        seen += world.seen
+    assert min(seen[each] for each in ("restored", "doubted", "taken back", "lost", "failed over")) > 100, (
+        seen
+    )
+
+
+@pytest.mark.parametrize("rule", Rules.__dataclass_fields__)
+def test_each_rule_is_needed(rule):
+    assert any(world.wrong for world in worlds(Rules(**{rule: False})))

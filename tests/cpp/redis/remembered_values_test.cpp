@@ -1,0 +1,154 @@
+#include "redis/knowledge/remembered_values.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "packing.hpp"
+#include "redis/knowledge/server_reading.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+using testing::packed;
+using testing::record_of;
+using testing::value_of;
+
+constexpr std::int64_t kBirth = 5;
+
+/// Told at this time of the server's clock, to a command that was sent then.
+RememberedValue told(Micros at, std::int64_t created_at = kBirth, std::size_t bytes = 52) {
+  return {.bytes = std::string(bytes, 'x'),
+          .created_at = created_at,
+          .told = At(at),
+          .asked_at = For(at),
+          .answered_at = For(at + 10),
+          .forgotten_at = For(testing::kHour),
+          .server = 1,
+          .newest = 3,
+          .asked = RememberedValues::next_place()};
+}
+
+Instant told_of(RememberedValues& values, const std::string& key = "a") {
+  const auto known = values.find(key, For(0));
+  return known == nullptr ? At(-1) : known->told;
+}
+
+TEST(LastExpiry, IsThatOfTheLongestLivedRecord) {
+  const std::string state = packed({1, 2, 3});
+  EXPECT_EQ(last_expiry(value_of(5, {record_of(7, 100, state), record_of(8, 300, state + packed({1, 2})),
+                                     record_of(9, 200, state)})),
+            300);
+  EXPECT_EQ(last_expiry(value_of(5, {})), 0);
+  for (const char* garbage : {"", "x", "nothing that is a value, and longer than a record of one"}) {
+    EXPECT_EQ(last_expiry(garbage), 0);
+  }
+}
+
+TEST(RememberedValue, IsNewsForAnotherServerAndALaterConnection) {
+  RememberedValue value = told(10);
+  EXPECT_FALSE(value.is_news_for({1, 3}));
+  EXPECT_FALSE(value.is_news_for({1, 2}));
+  EXPECT_FALSE(value.is_news_for({2, 0})) << "not connected yet";
+  EXPECT_TRUE(value.is_news_for({1, 4}));
+  EXPECT_TRUE(value.is_news_for({2, 2}));
+  value.doubted = 1;
+  EXPECT_TRUE(value.is_news_for({1, 3}));
+}
+
+TEST(RememberedValues, KeepWhatWasToldLast) {
+  RememberedValues values;
+  EXPECT_EQ(values.find("a", For(0)), nullptr);
+  values.keep("a", told(20));
+  values.keep("a", told(15));
+  EXPECT_EQ(told_of(values), 20);
+  values.keep("a", told(30));
+  EXPECT_EQ(told_of(values), 30);
+  RememberedValue by_a_clock_behind = told(40);
+  by_a_clock_behind.told = At(1);
+  values.keep("a", std::move(by_a_clock_behind));
+  EXPECT_EQ(told_of(values), 1);
+}
+
+TEST(RememberedValues, DoubtWhatAnotherKeyOfThatNameIsTold) {
+  RememberedValues values;
+  values.keep("a", told(20));
+  values.keep("a", told(30, kBirth + 1));
+  EXPECT_EQ(told_of(values), 20);
+  const auto known = values.find("a", For(0));
+  EXPECT_GT(known->doubted, 0);
+  values.keep("a", told(40, kBirth + 1), known);
+  EXPECT_EQ(told_of(values), 40) << "that it was restored";
+  EXPECT_EQ(values.find("a", For(0))->doubted, 0);
+  values.keep_reset("a", told(50, kBirth + 2));
+  EXPECT_EQ(told_of(values), 50);
+}
+
+TEST(RememberedValues, DoubtUntilTheyAreToldOfWhatWasAskedAfter) {
+  RememberedValues values;
+  values.keep("a", told(20));
+  RememberedValue under_way = told(30);
+  values.doubt("a");
+  values.doubt("another");
+  values.keep("a", std::move(under_way));
+  EXPECT_EQ(told_of(values), 30);
+  EXPECT_GT(values.find("a", For(0))->doubted, 0);
+  values.keep("a", told(40));
+  EXPECT_EQ(values.find("a", For(0))->doubted, 0);
+}
+
+TEST(RememberedValues, ForgetInTime) {
+  RememberedValues values;
+  values.keep("a", told(20));
+  EXPECT_NE(values.find("a", For(testing::kHour) - Duration(1)), nullptr);
+  EXPECT_EQ(values.find("a", For(testing::kHour)), nullptr);
+  values.keep("a", told(30));
+  values.forget("a");
+  EXPECT_EQ(values.find("a", For(0)), nullptr);
+  RememberedValue lapsed = told(40);
+  lapsed.forgotten_at = For(50);
+  values.keep("a", std::move(lapsed));
+  EXPECT_EQ(values.find("a", For(0)), nullptr);
+}
+
+TEST(RememberedValues, ForgetWhatHasBecomeTooLarge) {
+  RememberedValues values;
+  values.keep("a", told(20));
+  values.keep("a", told(30, kBirth, RememberedValues::kMostBytesOfKey + 1));
+  EXPECT_EQ(values.find("a", For(0)), nullptr);
+}
+
+TEST(RememberedValues, KnowTheKeysOfAPolicy) {
+  RememberedValues values;
+  for (const char* key : {"ol1:p:a", "ol1:p#b", "ol1:pp:c"}) values.keep(key, told(20));
+  const std::array<std::string, 2> starts{"ol1:p:", "ol1:p#"};
+  EXPECT_EQ(values.keys_of(starts).size(), 2);
+}
+
+TEST(RememberedValues, HaveABound) {
+  RememberedValues values;
+  const auto name = [](std::size_t i) { return "key:" + std::to_string(i); };
+  for (std::size_t i = 0; i <= RememberedValues::kMostKeys; ++i) values.keep(name(i), told(20));
+  EXPECT_NE(values.find(name(RememberedValues::kMostKeys - 1), For(0)), nullptr);
+  EXPECT_EQ(values.find(name(RememberedValues::kMostKeys), For(0)), nullptr);
+  values.forget(name(0));
+  values.keep("another", told(20));
+  EXPECT_NE(values.find("another", For(0)), nullptr);
+  EXPECT_LE(RememberedValues::kMostKeys * RememberedValues::kMostBytesOfKey,
+            4 * RememberedValues::kMostBytes);
+}
+
+TEST(RememberedValues, MakeRoomOfWhatHasLapsed) {
+  RememberedValues values;
+  for (std::size_t i = 0; i < RememberedValues::kMostKeys; ++i) {
+    RememberedValue brief = told(20);
+    brief.forgotten_at = For(31);
+    values.keep("key:" + std::to_string(i), std::move(brief));
+  }
+  values.keep("another", told(2'000'000));
+  EXPECT_NE(values.find("another", For(0)), nullptr);
+}
+
+}  // namespace
+}  // namespace overlimit::redis
