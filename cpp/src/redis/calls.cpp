@@ -115,7 +115,7 @@ bool Calls::decide_cut_here(const Call& call, const Rows& rows, Instant& time, B
 
 GiveBacks Calls::give_backs() {
   Leases* const leases = leasing_.wanted();
-  std::vector<Leases::Return> ended;
+  std::vector<LeaseReturn> ended;
   if (leases != nullptr) {
     if (const Duration now = boot_time(); leases->have_ended(now)) ended = leases->take_ended(now);
   }
@@ -467,9 +467,9 @@ void Calls::close() {
   servers_.topology().close();
 }
 
-Leases::Counts Calls::leased(const PolicyIdentity& policy) {
+LeaseCounts Calls::leased(const PolicyIdentity& policy) {
   Leases* const leases = leasing_.wanted();
-  return leases == nullptr ? Leases::Counts{} : leases->counts(policy);
+  return leases == nullptr ? LeaseCounts{} : leases->counts(policy);
 }
 
 }  // namespace overlimit::redis

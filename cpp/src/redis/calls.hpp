@@ -89,7 +89,7 @@ class Calls {
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted);
   /// Gives back all that is leased, and closes what is open.
   void close();
-  [[nodiscard]] Leases::Counts leased(const PolicyIdentity& policy);
+  [[nodiscard]] LeaseCounts leased(const PolicyIdentity& policy);
 
   [[nodiscard]] Servers& servers() { return servers_; }
   [[nodiscard]] KnownRefusals& known() { return known_; }

@@ -2,7 +2,7 @@
 
 namespace overlimit::redis {
 
-GiveBacks::GiveBacks(Leases* leases, std::vector<Leases::Return> returns, const RedisStore::Keys& keys,
+GiveBacks::GiveBacks(Leases* leases, std::vector<LeaseReturn> returns, const RedisStore::Keys& keys,
                      const Scripts& scripts, std::atomic<bool>& is_script_known, Remembering& remembering,
                      Servers& servers)
     : leases_(leases), returns_(std::move(returns)), is_script_known_(is_script_known) {

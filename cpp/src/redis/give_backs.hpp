@@ -20,7 +20,7 @@ namespace overlimit::redis {
 class GiveBacks {
  public:
   /// The commands take the units, which come back in none of them.
-  GiveBacks(Leases* leases, std::vector<Leases::Return> returns, const RedisStore::Keys& keys,
+  GiveBacks(Leases* leases, std::vector<LeaseReturn> returns, const RedisStore::Keys& keys,
             const Scripts& scripts, std::atomic<bool>& is_script_known, Remembering& remembering,
             Servers& servers);
 
@@ -35,7 +35,7 @@ class GiveBacks {
 
  private:
   Leases* leases_;
-  std::vector<Leases::Return> returns_;
+  std::vector<LeaseReturn> returns_;
   std::vector<ScriptCall> scripts_;
   std::deque<Hearing> hearings_;  // per script, if what is told is remembered
   std::atomic<bool>& is_script_known_;

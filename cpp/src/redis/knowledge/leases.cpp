@@ -29,7 +29,7 @@ struct Leases::Held : NonCopyable {
     own.shared = HostLeases::room_for(host->bucket_of(*own.name), *own.name, now);
     if (own.shared != nullptr && !own.shared->is_of(*own.name)) {
       const bool is_ours = own.shared->is_of_place(own.name->place);
-      if (LeaseReturn left = own.shared->take_lease(); is_ours) leases.keep_return(std::move(left));
+      if (LeaseReturn left = own.shared->take_lease(); is_ours) leases.returns_.add(std::move(left));
       own.shared->become(*own.name);
     }
     if (own.shared != nullptr) share();
@@ -184,12 +184,12 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
   if (key->lease) end(held);
   if (!terms) return;
   if (held.shared != nullptr) {
-    keep_return(held.shared->put(LeaseSubject(charge), *terms));
+    returns_.add(held.shared->put(LeaseSubject(charge), *terms));
     key->lease = held.shared->lease();
   } else {
     key->lease = std::make_shared<Lease>(LeaseSubject(charge), *std::move(terms));
   }
-  if (key->lease) give_back_later(key->lease, key->lease->ends_at());
+  if (key->lease) returns_.add(key->lease, key->lease->ends_at());
 }
 
 void Leases::make_way(const Charge& charge) {
@@ -204,7 +204,7 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
   if (!gives_back) {
-    let_lapse(
+    returns_.let_lapse(
         [&](const LeaseSubject& each) { return each.policy == policy && each.identifier == identifier; });
   }
   if (const HostLeases* const host = file_.leases()) {
@@ -221,7 +221,7 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
 void Leases::end_all(std::string_view policy, bool gives_back) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
-  if (!gives_back) let_lapse([&](const LeaseSubject& each) { return each.policy == policy; });
+  if (!gives_back) returns_.let_lapse([&](const LeaseSubject& each) { return each.policy == policy; });
   if (const HostLeases* const host = file_.leases()) {
     const std::uint64_t hash = host->policy_of(file_.place(), policy);
     for (HostLeases::Bucket& bucket : host->buckets()) {
@@ -260,7 +260,7 @@ void Leases::take_all_of_host() {
     const HostLeases::Hold hold(bucket, host->processes(), kTimesToWait);
     if (!hold) continue;
     for (HostKey& key : bucket.keys) {
-      if (is_leased(key)) keep_return(key.take_lease());
+      if (is_leased(key)) returns_.add(key.take_lease());
     }
   }
 }
@@ -276,7 +276,7 @@ void Leases::sweep(HostLeases& host, Duration now) {
   const HostLeases::Hold hold(bucket, host.processes());
   if (!hold) return;
   for (HostKey& key : bucket.keys) {
-    if (is_left(key)) keep_return(key.take_lease());
+    if (is_left(key)) returns_.add(key.take_lease());
   }
 }
 
@@ -284,7 +284,7 @@ void Leases::sweep(HostLeases& host, Duration now) {
 void Leases::end(Held& held) {
   Key& key = held.key;
   held.demand->asked = sum(held.demand->asked, key.lease->spent());
-  if (held.shared != nullptr && key.lease->is_shared()) keep_return(held.shared->take_lease());
+  if (held.shared != nullptr && key.lease->is_shared()) returns_.add(held.shared->take_lease());
   give_back_now(std::move(key.lease));
 }
 
@@ -295,92 +295,39 @@ void Leases::end_shared(HostLeases::Bucket& bucket, const auto& is_meant, std::s
   const HostLeases::Hold hold(bucket, file_.leases()->processes(), kTimesToWait);
   for (HostKey& key : bucket.keys) {
     if (!is_meant(key)) continue;
-    Return taken = key.take_lease();
+    LeaseReturn taken = key.take_lease();
     if (gives_back) {
-      keep_return(std::move(taken));
+      returns_.add(std::move(taken));
     } else {
-      counts_[std::string(policy)].lapsed += std::uint64_t(taken.units);
+      returns_.count_lapsed(policy, taken.units);
     }
     if (hold) key.free();
   }
 }
 
-// Those that have ended before, too: somebody may have found one while it lived.
-void Leases::let_lapse(const auto& is_lost) {
-  std::erase_if(to_give_back_, [&](const auto& each) {
-    const LeaseSubject& subject = each.second->subject();
-    if (!is_lost(subject)) return false;
-    counts_[subject.policy].lapsed += std::uint64_t(each.second->take_rest());
-    return true;
-  });
-  std::erase_if(taken_, [&](const Return& each) {
-    const LeaseSubject& subject = each.lease->subject();
-    if (!is_lost(subject)) return false;
-    counts_[subject.policy].lapsed += std::uint64_t(each.units);
-    return true;
-  });
-}
-
-void Leases::give_back_later(std::shared_ptr<Lease> lease, Duration at) {
-  const auto known = std::ranges::find(to_give_back_, lease, &decltype(to_give_back_)::value_type::second);
-  if (known != to_give_back_.end()) {
-    known->first = at;
-  } else {
-    to_give_back_.emplace_back(at, std::move(lease));
-  }
-  next_end_.store(std::min(next_end_.load(), at.micros()));
-}
-
 // Of what others spend, too, whoever takes it from the file gives back the rest.
 void Leases::give_back_now(std::shared_ptr<Lease> lease) {
-  if (!lease->is_shared()) give_back_later(std::move(lease), {});
+  if (!lease->is_shared()) returns_.add(std::move(lease), {});
 }
 
-void Leases::give_back(Return units) {
+void Leases::give_back(LeaseReturn units) {
   const std::lock_guard lock(mutex_);
-  keep_return(std::move(units));
+  returns_.add(std::move(units));
 }
 
-// What is left of a lease of which a process that died has told nothing is lost.
-void Leases::keep_return(Return taken) {
-  if (taken.lease == nullptr || taken.units == 0) return;
-  taken_.push_back(std::move(taken));
-  next_end_.store(0);
-}
-
-std::vector<Leases::Return> Leases::take_ended(Duration now) {
+std::vector<LeaseReturn> Leases::take_ended(Duration now) {
   const std::lock_guard lock(mutex_);
-  std::vector<Return> ended = std::exchange(taken_, {});
-  Duration next{INT64_MAX};
-  std::erase_if(to_give_back_, [&](auto& each) {
-    auto& [at, lease] = each;
-    if (at > now) {
-      next = min(next, at);
-      return false;
-    }
-    if (const Cost rest = lease->take_rest(); rest > 0) ended.push_back({lease, rest});
-    return true;
-  });
-  next_end_.store(next.micros());
-  return ended;
+  return returns_.take(now);
 }
 
 void Leases::note_given_back(const std::string& policy, Cost units, bool has_arrived) {
   const std::lock_guard lock(mutex_);
-  Counts& counts = counts_[policy];
-  (has_arrived ? counts.returned : counts.lapsed) += std::uint64_t(units);
+  has_arrived ? returns_.count_returned(policy, units) : returns_.count_lapsed(policy, units);
 }
 
-Leases::Counts Leases::counts(const PolicyIdentity& policy) {
+LeaseCounts Leases::counts(const PolicyIdentity& policy) {
   const std::lock_guard lock(mutex_);
-  Counts counts;
-  if (const auto known = counts_.find(policy.name()); known != counts_.end()) counts = known->second;
-  const auto hold = [&](const Lease& lease, Cost units) {
-    if (lease.subject().policy == policy.name()) counts.held += std::uint64_t(units);
-  };
-  for (const auto& [at, lease] : to_give_back_) hold(*lease, lease->left());
-  for (const auto& [lease, units] : taken_) hold(*lease, units);
-  return counts;
+  return returns_.counted(policy.name());
 }
 
 // Not for every key of a flood of others. What is leased together with others stays theirs.

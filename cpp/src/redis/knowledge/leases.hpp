@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include "redis/knowledge/host_leases.hpp"
 #include "redis/knowledge/lease.hpp"
 #include "redis/knowledge/lease_file.hpp"
+#include "redis/knowledge/lease_returns.hpp"
 #include "redis/knowledge/place.hpp"
 
 namespace overlimit::redis {
@@ -28,14 +28,12 @@ class Leases : NonCopyable {
  public:
   static constexpr std::size_t kMostKeys = 4096;
 
-  using Return = LeaseReturn;
   /// What a command asks for besides its own units.
   struct Asking {
     Cost extra = 0;             ///< 0: nothing
     std::uint32_t endings = 0;  ///< how often leases were ended from outside before it
     std::uint64_t turn = 0;     ///< of the processes of a host
   };
-  using Counts = LeaseCounts;
 
   static std::shared_ptr<Leases> of(const Location& location, const RedisStore::Keys& keys);
 
@@ -79,16 +77,14 @@ class Leases : NonCopyable {
   void end_all();
 
   /// Whether there may be something to give back.
-  [[nodiscard]] bool have_ended(Duration now) const {
-    return next_end_.load(std::memory_order_relaxed) <= now.micros();
-  }
+  [[nodiscard]] bool have_ended(Duration now) const { return returns_.may_have(now); }
   /// Takes what is left of all that have ended.
-  [[nodiscard]] std::vector<Return> take_ended(Duration now);
+  [[nodiscard]] std::vector<LeaseReturn> take_ended(Duration now);
   /// Counts units of a policy that were given back, or were lost on the way.
   void note_given_back(const std::string& policy, Cost units, bool has_arrived);
   /// Has units of a lease given back that it does not take any more.
-  void give_back(Return units);
-  [[nodiscard]] Counts counts(const PolicyIdentity& policy);
+  void give_back(LeaseReturn units);
+  [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy);
 
  private:
   struct Key {
@@ -130,26 +126,19 @@ class Leases : NonCopyable {
   void look_up(Key& key, const Charge& charge);
   Demand& demand_of(Key& key, const Charge& charge);
   void end(Held& held);
-  void end(Key& key);
   void end_shared(HostLeases::Bucket& bucket, const auto& is_meant, std::string_view policy, bool gives_back);
   void take_all_of_host();
   void sweep(HostLeases& host, Duration now);
-  void keep_return(Return taken);
-  void let_lapse(const auto& is_lost);
   void forget_old(Duration now);
-  void give_back_later(std::shared_ptr<Lease> lease, Duration at);
   void give_back_now(std::shared_ptr<Lease> lease);
 
   std::atomic<bool> are_wanted_{false};
   std::atomic<std::uint32_t> endings_{0};
-  std::atomic<std::uint32_t> changes_{0};          // under way
-  std::atomic<std::int64_t> next_end_{INT64_MAX};  // boot time in microseconds
+  std::atomic<std::uint32_t> changes_{0};  // under way
   LeaseFile file_;
   ForkSafeMutex mutex_;
-  std::unordered_map<OwnName, Key, Hash, Equal> keys_;                     // guarded by mutex_, as all below
-  std::vector<std::pair<Duration, std::shared_ptr<Lease>>> to_give_back_;  // from this boot time on
-  std::vector<Return> taken_;                                              // to be given back
-  std::unordered_map<std::string, Counts> counts_;                         // by policy
+  std::unordered_map<OwnName, Key, Hash, Equal> keys_;  // guarded by mutex_, as all below
+  LeaseReturns returns_;
   Duration looked_at_{};
   std::size_t swept_ = 0;  // buckets of the file
 };

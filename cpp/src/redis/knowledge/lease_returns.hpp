@@ -1,0 +1,54 @@
+// What is to be given back of leases, and what has become of the units.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "overlimit/non_copyable.hpp"
+#include "overlimit/store.hpp"
+#include "redis/knowledge/lease.hpp"
+
+namespace overlimit::redis {
+
+/// Of one place. Whoever calls anything but may_have() does so alone.
+class LeaseReturns : NonCopyable {
+ public:
+  /// Whether there may be something to give back at this boot time.
+  [[nodiscard]] bool may_have(Duration now) const {
+    return next_.load(std::memory_order_relaxed) <= now.micros();
+  }
+  /// Has what is left of a lease given back from this boot time on.
+  void add(std::shared_ptr<Lease> lease, Duration at);
+  /// Has units given back that nobody spends any more. What is left of a lease of which nothing is known, as
+  /// a process died that was replacing it, is lost.
+  void add(LeaseReturn taken);
+  /// Has what is left of some lapse. Those that have ended before, too: somebody may have found one while it
+  /// lived.
+  void let_lapse(const std::function<bool(const LeaseSubject&)>& is_lost);
+  /// Takes what is left of all leases whose time has come.
+  [[nodiscard]] std::vector<LeaseReturn> take(Duration now);
+  /// Counts units of a policy that were given back, or were lost.
+  void count_returned(std::string_view policy, Cost units) {
+    counts(policy).returned += std::uint64_t(units);
+  }
+  void count_lapsed(std::string_view policy, Cost units) { counts(policy).lapsed += std::uint64_t(units); }
+  /// What has become of units of a policy, and what is held of it.
+  [[nodiscard]] LeaseCounts counted(const std::string& policy) const;
+
+ private:
+  LeaseCounts& counts(std::string_view policy) { return counts_[std::string(policy)]; }
+
+  std::atomic<std::int64_t> next_{INT64_MAX};  // boot time in microseconds
+  std::vector<std::pair<Duration, std::shared_ptr<Lease>>> leases_;
+  std::vector<LeaseReturn> taken_;
+  std::unordered_map<std::string, LeaseCounts> counts_;  // by policy
+};
+
+}  // namespace overlimit::redis
