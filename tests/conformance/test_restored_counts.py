@@ -188,7 +188,7 @@ def renamed(records: Records, identifier: str) -> Records:
 def test_the_script_merges_as_the_oracle_does(redis_store, client, prefix):
     seen: Counter[str] = Counter()
 
-    @examples(40)
+    @examples(70)
     @given(history=histories())
     def live(history: Any) -> None:
         policies, penalty, steps = history
