@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 
 import redis
 
-from count_instructions import PATIENCE, await_answer, started_server
+from count_instructions import PATIENCE
 from counted_calls import Case, hits, leases, marking_redis
 from measuring.servers import redis_server
 from measuring.timing import Statement, looped
@@ -25,7 +24,7 @@ from measuring.turns import Contest, Contestant, Effort, Found, Sample, Turn, co
 from overlimit import FixedWindow, Limiter, MemoryStore, RedisStore, SlidingWindow, TokenBucket
 from overlimit.limits import Limit
 from parts.peers import PLENTY, ours
-from parts.server import counted
+from parts.server import counted, counted_server
 
 PROCESSES = (1, 2, 4)
 CALLS_A_SECOND = 2000
@@ -63,15 +62,8 @@ def contests(effort: Effort) -> Found:
     if shutil.which("valgrind") is None:
         yield "Nothing was counted, as valgrind is not installed"
         return
-    with tempfile.TemporaryDirectory() as directory:
-        server = started_server(directory)
-        try:
-            url = f"unix://{directory}/redis.sock"
-            await_answer(url, server)
-            yield from of_the_server(directory, url, effort)
-        finally:
-            server.terminate()
-            server.wait(PATIENCE)
+    with counted_server() as (directory, url):
+        yield from of_the_server(directory, url, effort)
 
 
 def decisions(socket: str, effort: Effort) -> dict[str, Turn]:

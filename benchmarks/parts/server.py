@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import repeat
 
@@ -47,12 +48,19 @@ def contests(effort: Effort) -> Found:
     if shutil.which("valgrind") is None:
         yield "Nothing was counted, as valgrind is not installed"
         return
+    with counted_server() as (directory, url):
+        yield of_a_call(directory, url, effort)
+
+
+@contextmanager
+def counted_server() -> Iterator[tuple[str, str]]:
+    """Run a server under callgrind; yield where that leaves its counts, and the server's URL."""
     with tempfile.TemporaryDirectory() as directory:
         server = started_server(directory)
         try:
             url = f"unix://{directory}/redis.sock"
             await_answer(url, server)
-            yield of_a_call(directory, url, effort)
+            yield directory, url
         finally:
             server.terminate()
             server.wait(PATIENCE)

@@ -19,7 +19,6 @@ class Attachment {
   Attachment(const FileKind& kind, Mapping& mapping);
   [[nodiscard]] Mapping& mapping() const { return mapping_; }
   [[nodiscard]] const ProcessSlots& processes() const { return slots_; }
-  [[nodiscard]] ProcessSlots& processes() { return slots_; }
   [[nodiscard]] const FileKind& kind() const { return kind_; }
   /// That of its kind.
   template <class Own>

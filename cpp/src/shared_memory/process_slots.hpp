@@ -17,9 +17,7 @@ class ProcessSlots final : public table::Holders, NonCopyable {
   /// Leaves the slot, but in a child: there it is the parent's.
   ~ProcessSlots() override;
   [[nodiscard]] bool has_ended(std::uint32_t holder) const override;
-  /// Whether this process counts as attached, as it does at first. It may hold locks although it does not.
-  void set_attached(bool is_attached) { slots_[slot_].is_used.store(is_attached ? 1 : 0); }
-  /// Whether a living process has a slot, and counts as attached.
+  /// Whether a living process has a slot.
   [[nodiscard]] bool is_attached(std::size_t slot) const;
   [[nodiscard]] std::size_t attached() const;
   [[nodiscard]] std::size_t alive() const;

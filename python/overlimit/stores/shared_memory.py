@@ -147,7 +147,7 @@ def lease_file_of(url: object) -> tuple[str, int] | None:
             f"or 'shm:///run/shared/leases' with an absolute path, not {url!r}"
         )
     options = known_options(query, ("mode",))
-    return name, _read_mode("mode", options["mode"]) if options else 0o600
+    return name, _read_mode("mode", options["mode"], "lease_in") if options else 0o600
 
 
 _all_of_them: weakref.WeakValueDictionary[int, SharedMemoryStore] = weakref.WeakValueDictionary()
@@ -195,14 +195,14 @@ def _read_number(name: str, text: str) -> int:
     return int(text)
 
 
-def _read_mode(name: str, text: str) -> int:
+def _read_mode(name: str, text: str, where: str = "the store's URL") -> int:
     try:
         mode = int(text, 8)
     except ValueError:
-        raise ValueError(f"{name} in the store's URL must be octal, such as 660, not {text!r}") from None
+        raise ValueError(f"{name} in {where} must be octal, such as 660, not {text!r}") from None
     if not _is_mode(mode):
         hint = f", not decimal: write {int(text):o}" if text.isdecimal() and _is_mode(int(text)) else ""
-        raise ValueError(f"{_MODE_RULE}: in the store's URL {name}={text} is octal{hint}")
+        raise ValueError(f"{_MODE_RULE}: in {where} {name}={text} is octal{hint}")
     return mode
 
 

@@ -288,6 +288,20 @@ TEST_F(HostLeasesTest, AreAllGivenBackByTheLastOne) {
   EXPECT_EQ(rest(alone, 600'000), 0);
 }
 
+TEST_F(HostLeasesTest, AreLeftToThoseWhoLeaseFromTheSamePlace) {
+  const std::string& place = one.leases.file().place();
+  const std::string elsewhere = "elsewhere";
+  HostLeases& host = *one.leases.file().leases();
+  const std::size_t slot = host.processes().own() % shared_memory::kMostProcesses;
+  EXPECT_TRUE(host.leases_from(place, slot));
+  EXPECT_FALSE(host.leases_from(elsewhere, slot));
+  host.leave(elsewhere);
+  host.leave(place);
+  EXPECT_FALSE(host.leases_from(place, slot));
+  for (const char* const each : {"1", "2", "3", "4", "5"}) host.enter(each);
+  EXPECT_TRUE(host.leases_from(elsewhere, slot)) << "of so many, not all are known";
+}
+
 TEST_F(HostLeasesTest, AreOfOneProcessIfTheFileCannotBeHad) {
   const OwnFile own;
   std::ofstream(own.path()) << "something else";

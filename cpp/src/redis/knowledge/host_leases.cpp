@@ -213,6 +213,13 @@ void HostLeases::enter(std::string_view place) {
   }
 }
 
+void HostLeases::leave(std::string_view place) {
+  for (auto& each : places_of(processes_.own())) {
+    std::uint64_t known = place_of(place);
+    each.compare_exchange_strong(known, 0);
+  }
+}
+
 bool HostLeases::leases_from(std::string_view place, std::size_t slot) const {
   const Places& places = places_of(slot);
   const std::uint64_t own = place_of(place);

@@ -168,8 +168,9 @@ class HostLeases final : public shared_memory::View {
     bool is_held_;
   };
 
-  /// Notes that this process leases from a server.
+  /// Notes that this process leases from a server, or no longer does.
   void enter(std::string_view place);
+  void leave(std::string_view place);
   /// Whether the process of a slot does, too.
   [[nodiscard]] bool leases_from(std::string_view place, std::size_t slot) const;
 

@@ -78,12 +78,12 @@ void LeaseFile::keep_open() {
   Attachment* const known = attachment_.load(std::memory_order_acquire);
   if (known == nullptr) return;
   known->look_for_descriptor();
-  if (known->is_own()) return enter(*known);
+  if (known->is_own()) return known->view<HostLeases>().enter(place_);
   try {
     Attachment& own =
         Attachments::renewed(*known, shared_memory::path_of(file_.name_or_path, HostLeases::kFiles));
     attachment_.store(&own);
-    enter(own);
+    own.view<HostLeases>().enter(place_);
   } catch (const StoreConfigError& error) {
     warn(error);
   }
@@ -104,18 +104,14 @@ HostLeases* LeaseFile::leases() {
 bool LeaseFile::leave() {
   Attachment* const attachment = attachment_.load();
   if (attachment == nullptr || !attachment->is_own()) return true;
-  auto& processes = attachment->processes();
-  processes.set_attached(false);
-  const HostLeases& leases = attachment->view<HostLeases>();
+  const auto& processes = attachment->processes();
+  auto& leases = attachment->view<HostLeases>();
+  leases.leave(place_);
+  const std::size_t own = processes.own() % shared_memory::kMostProcesses;
   for (std::size_t slot = 0; slot < shared_memory::kMostProcesses; ++slot) {
-    if (processes.is_attached(slot) && leases.leases_from(place_, slot)) return false;
+    if (slot != own && processes.is_attached(slot) && leases.leases_from(place_, slot)) return false;
   }
   return true;
-}
-
-void LeaseFile::enter(Attachment& attachment) {
-  attachment.view<HostLeases>().enter(place_);
-  attachment.processes().set_attached(true);
 }
 
 void LeaseFile::keep(Attachment& opened) {
@@ -123,7 +119,7 @@ void LeaseFile::keep(Attachment& opened) {
   if (!attachment_.compare_exchange_strong(known, &opened)) Attachments::release(opened);
   State named = State::named;
   state_.compare_exchange_strong(named, State::open);
-  enter(*attachment_.load());
+  leases()->enter(place_);
 }
 
 }  // namespace overlimit::redis

@@ -46,7 +46,6 @@ class LeaseFile : NonCopyable {
 
   void open_it();
   void warn(const StoreConfigError& error);
-  void enter(shared_memory::Attachment& attachment);
   void keep(shared_memory::Attachment& opened);
 
   std::atomic<State> state_{State::none};
