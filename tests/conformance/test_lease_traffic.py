@@ -119,3 +119,26 @@ class TestCommands:
             assert limiter.hit("a").source == "store"
         assert limiter.stats()["asked"] == 20
         assert {limiter.stats()[each] for each in ("leased", "held", "returned", "lapsed", "refusals")} == {0}
+
+
+class TestAServerWithoutScripts:
+    """Such as one that was restarted, or a replica that was promoted."""
+
+    def test_leases_to_calls_of_several_keys_as_well(self, start_redis, prefix):
+        server = start_redis()
+        limiter = limiter_of(RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=5.0))
+        for user in range(3):
+            server.ask("SCRIPT", "FLUSH")
+            eventually(lambda user=user: limiter.hit(f"user:{user}", "everybody").source == "lease")
+
+    def test_leases_to_rows_as_well(self, start_redis, prefix):
+        server = start_redis()
+        limiter = limiter_of(RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=5.0))
+        for user in range(3):
+            server.ask("SCRIPT", "FLUSH")
+            rows, before = [f"user:{user}", f"ip:{user}"], limiter.stats()["leased"]
+            eventually(
+                lambda rows=rows, least=before + 4: (
+                    limiter.hit_many(rows) and limiter.stats()["leased"] >= least
+                )
+            )

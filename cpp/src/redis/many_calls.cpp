@@ -106,13 +106,14 @@ std::vector<std::size_t> ManyCalls::ask(std::span<const std::size_t> asked, bool
   return doubted;
 }
 
-// An error says that nothing was executed, unless it is one that is raised anyway: then the call is made by
-// itself, which retries and follows what has moved. Returns whether the reply is not to be believed.
+// A reply that is not final says that nothing was executed: then the same is asked by itself, which retries and
+// follows what has moved. Returns whether the reply is not to be believed.
 bool ManyCalls::read(std::size_t i, Reply reply, Question& question, bool may_doubt, const Wait& wait,
                      FirstError& failure) {
   try {
     was_redirected_[i] = protocol::classify(reply).is_redirection();
-    if (!is_final(reply) || out_of_bounds(reply)) {
+    if (!is_final(reply)) reply = run(question, wait);
+    if (out_of_bounds(reply)) {
       times_[i] = store_.decide(calls_[i], rows_of_call(i), basis(i), wait);
       return false;
     }
@@ -122,6 +123,15 @@ bool ManyCalls::read(std::size_t i, Reply reply, Question& question, bool may_do
     failure.note();
   }
   return false;
+}
+
+Reply ManyCalls::run(Question& question, const Wait& wait) {
+  try {
+    return store_.servers().run(question.script(), wait);
+  } catch (const StoreError& error) {
+    if (error.maybe_charged()) question.lost();
+    throw;
+  }
 }
 
 void ManyCalls::take_back(std::size_t i, Question& question, std::vector<ScriptCall>& refunds,

@@ -35,6 +35,7 @@ class ManyCalls {
   std::vector<std::size_t> ask(std::span<const std::size_t> asked, bool may_doubt, const Wait& wait);
   bool read(std::size_t i, protocol::Reply reply, Question& question, bool may_doubt, const Wait& wait,
             FirstError& failure);
+  protocol::Reply run(Question& question, const Wait& wait);
   void take_back(std::size_t i, Question& question, std::vector<ScriptCall>& refunds,
                  FirstError& failure) const;
   void take_back(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait, FirstError& failure);
