@@ -5,9 +5,9 @@ if newest and newest >= latest then newest = nil end
 local current = newest and newest > now and newest or now
 local oldest = current - period + 1
 --[[ prune_history ]]
-if #cells > CELL * 9999 then -- the two oldest become one at the later time
-  local _, oldest, at, counted = unpack('<i8i8i8i8', cells)
-  cells = pack('<i8i8', at, oldest + counted) .. string.sub(cells, 2 * CELL + 1)
+if pushed and new_size > STATE + CELL * 9999 then -- the two oldest become one at the later time
+  local _, oldest, at, counted = unpack('<i8i8i8i8', value, kept)
+  cells, kept, new_size = pack('<i8i8', at, oldest + counted), kept + 2 * CELL, new_size - 2 * CELL
 end
 a, b, c = current, count, total
 expiry = current + period

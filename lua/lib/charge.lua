@@ -7,11 +7,14 @@
 --         slack_ms, patience
 -- gives   admits, locked  whether all limits take it; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if about as long as before
+--         parts           nil; or what to write of the value, as the rest stays where it is: text, and from where until before
+--                         where the value stays, and so on. The first text is in records then
 --         charged         what the reply says of it: the time of creation and the limits' records without their cells
 --         locking, locking_ttl   the value with a new lock, if a refusal sets one; else nil
 
-local admits, records, charged, locked, ttl, locking, locking_ttl
+local admits, records, charged, parts, locked, ttl, locking, locking_ttl
 local old_expiry, new_expiry, limits_end = -1, 0, part + LIMIT * limit_count
+local begun, fits = 0, true -- how many bytes of what was found are before `records`; whether parts stay where they are so far
 repeat -- what was found is taken for a value, and for nothing if it turns out to be none
   --[[ read_value ]]
   local is_value = true
@@ -25,6 +28,9 @@ repeat -- what was found is taken for a value, and for nothing if it turns out t
     --[[ append_record ]]
   end
   charged = charged or records
+  if parts and admits then
+    --[[ join_parts ]]
+  end
   if place ~= stop or not admits then
     --[[ check_value ]]
     is_value = last == stop
@@ -37,7 +43,7 @@ repeat -- what was found is taken for a value, and for nothing if it turns out t
         --[[ lock_after_refusal ]]
       end
     else
-      length, charged, old_expiry, new_expiry = 0, nil, -1, 0
+      length, charged, old_expiry, new_expiry, parts, begun = 0, nil, -1, 0, nil, 0
     end
   end
 until is_value

@@ -5,9 +5,9 @@
 -- gives   a, b, c   the record's state; nil without a record that has not expired and whose numbers are valid
 --         latest    a valid record's own time is before it
 --         cell, cells_end   its cells lie in value from cell to before cells_end
---         cells, expiry     '' and nil, for the step to set
+--         cells, new_size, kept, pushed, expiry   '', STATE, nil, nil and nil, for the step to set
 --         place, old_expiry   moved behind this record
-local cells, cells_end, expiry, latest = '', place + RECORD + size
+local cells, cells_end, new_size, expiry, latest, kept, pushed = '', place + RECORD + size, STATE
 if tag == own then
   place = cells_end
 else

@@ -2,9 +2,10 @@
 -- takes   newest, count, total   the state: the newest cell and its count, and the total; newest is nil without one
 --         current, oldest        the cell to be charged, and the oldest that counts
 --         limit, needed, cost, always, value, cell, cells_end
--- gives   admits         whether it has room, or need not
---         count, total   of the cell to be charged and of all, after the charge
---         cells          the older cells that count
+-- gives   admits           whether it has room, or need not
+--         count, total     of the cell to be charged and of all, after the charge
+--         kept, pushed     from where on the older cells still count; the one that is now behind them; nil if there are none
+--         new_size         of the state and these
 local live = newest and newest >= oldest
 while live and cell < cells_end do
   local from, counted = unpack('<i8i8', value, cell)
@@ -14,13 +15,13 @@ while live and cell < cells_end do
 end
 if not live then count, total, cell = 0, 0, cells_end end
 admits = needed <= limit - total or always
-if admits and cell < cells_end then cells = string.sub(value, cell, cells_end - 1) end
 if live and newest < current then
-  if admits and count > 0 then cells = cells .. pack('<i8i8', newest, count) end
+  if admits and count > 0 then pushed, new_size = pack('<i8i8', newest, count), STATE + CELL end
   count = 0
 end
 count = count + cost
 total = total + cost
 if total >= EXACT - 1 then -- it saturates in the newest cell, so that none of them counts for less than it did
-  count, total, cells = EXACT - 1, EXACT - 1, ''
+  count, total, cell, pushed, new_size = EXACT - 1, EXACT - 1, cells_end, nil, STATE
 end
+if cell < cells_end then kept, new_size = cell, new_size + cells_end - cell end

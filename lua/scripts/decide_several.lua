@@ -19,7 +19,7 @@ local now, slack_ms, patience, next_charge = unpack('<i8i8i8', args)
 local ENFORCE, SHADOW, ON_REFUSAL, ALWAYS = 0, 1, 2, 3
 local OK, OVER, LOCKED = 0, 1, 2
 local enforced, refusals = OK, OK -- the worst status of the enforced charges, and of the on_refusal ones
-local values, writes, ttls, on_refusal, locks = {false, false}, {false, false}
+local values, writes, ttls, parts_of, on_refusal, locks = {false, false}, {false, false}
 local reply, complete = 'C' .. pack('<i8', now), true
 
 for k = 1, #KEYS do
@@ -33,6 +33,9 @@ for k = 1, #KEYS do
   if ttl then
     ttls = ttls or {}
     ttls[k] = ttl
+  elseif parts then
+    parts_of = parts_of or {}
+    parts_of[k] = parts
   end
   if role == ENFORCE then
     if status > enforced then enforced = status end
@@ -58,11 +61,8 @@ for k = 1, #KEYS do
   if charges and writes[k] then
     written = true
     if whole then now_held[k] = writes[k] end
-    if ttls and ttls[k] then
-      call('SET', KEYS[k], writes[k], 'PX', ttls[k])
-    else
-      call('SET', KEYS[k], writes[k], 'KEEPTTL')
-    end
+    local key, length, records, parts, ttl = KEYS[k], #values[k], writes[k], parts_of and parts_of[k], ttls and ttls[k]
+    --[[ write_records ]]
   elseif lock and lock.status == status then
     written = true
     if whole then now_held[k] = lock.value end

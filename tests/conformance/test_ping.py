@@ -100,7 +100,7 @@ class TestRedis:
         assert type(failure_of(RedisStore(server.tcp_url(), timeout=0.3).ping)) is StoreUnavailable
 
     def test_the_permissions_of_calls_suffice(self, redis_server, prefix):
-        rules = [f"~{prefix}1:*", "+evalsha", "+eval", "+get", "+set", "+time"]
+        rules = [f"~{prefix}1:*", "+evalsha", "+eval", "+get", "+set", "+setrange", "+time"]
         with closing(redis_server.client()) as admin:
             admin.execute_command("ACL", "SETUSER", prefix, "on", ">secret", *rules)
         try:

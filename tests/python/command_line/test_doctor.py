@@ -19,7 +19,7 @@ from .test_commands import printed, run
 from .test_operating import redis_url, shared_memory_url, told  # noqa: F401
 
 VECTORS = Path(__file__).parents[2] / "vectors"
-PERMISSIONS = "+evalsha +eval +get +set +time +del +select +ping"
+PERMISSIONS = "+evalsha +eval +get +set +setrange +time +del +select +ping"
 
 
 def examined(code: int, url: str) -> dict[str, Any]:
