@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import random
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit import Limiter, ManualClock, MemoryStore
+from overlimit import (
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    SlidingLog,
+    SlidingWindow,
+    SlidingWindowCounter,
+    TokenBucket,
+)
 
 from .answers import answer_of, expected_of
 from .oracle import Oracle, OracleDecision
@@ -162,3 +172,42 @@ def test_every_store_answers_as_the_oracle_does_while_numbers_change(stores, tra
     together = Together(policies, stores)
     for step in steps:
         together.take(step)
+
+
+@pytest.mark.parametrize("seed", range(6 * int(os.environ.get("PROVE", "1"))))
+def test_every_store_answers_as_the_oracle_does_with_long_histories(stores, seed):
+    """Whose cells a server leaves where they are if it can."""
+    chance = random.Random(seed)
+    histories = [
+        SlidingWindow(10**6, per=0.5),
+        SlidingWindow(chance.choice([90, 10**6]), per=1, precision=0.1),
+        SlidingLog(chance.choice([150, 10**4]), per=2),
+        SlidingWindow(10**6, per=4, precision=0.01),
+        SlidingWindow(10**6, per=60, precision=2),
+        TokenBucket(10**6, per=1),
+    ]
+    policies = [tuple(chance.sample(histories, chance.randrange(1, 5))) for _ in range(2)]
+    together = Together(policies, stores)
+    for _ in range(250):
+        people = chance.sample(["a", "b"], chance.choice([1, 1, 2]))
+        move = chance.choice([0, 0, 1, 500, 2_000, 10_000, 20_000, 150_000, 700_000])
+        version = int(chance.random() < 0.05)
+        together.take(Step("hit", people, chance.choice([1, 1, 3]), move, False, version))
+
+
+SLOW = SlidingWindow(10**6, per=60, precision=2)
+FAST, OTHER = SlidingWindowCounter(100, per=1), SlidingWindowCounter(100, per=1.5)
+
+
+@pytest.mark.parametrize(
+    ("policies", "steps"),
+    [
+        ([(SLOW, SlidingLog(100, per=0.5))], [(10_000, 0)] * 5 + [(600_000, 0), (10_000, 0)]),
+        ([(SLOW, FAST), (SLOW, OTHER)], [(10_000, 0), (10_000, 1), (10_000, 0), (10_000, 1)]),
+    ],
+    ids=["of a value that becomes shorter", "beside another limit's record"],
+)
+def test_every_store_answers_as_the_oracle_does_when_cells_stay(stores, policies, steps):
+    together = Together(policies, stores)
+    for move, version in [(0, 0), (2_000_000, 0), (2_000_000, 0), *steps]:
+        together.take(Step("hit", ["a"], 1, move, False, version))
