@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from fleets.rules import Lease, Leases, Refusals
-from fleets.server import Answer, Records, Server, Speed, leases_of
+from fleets.server import Answer, Records, Server, Speed, bounds_of
 from fleets.traffic import Arrival, Traffic
 from measuring.turns import quantile
 from overlimit.limits import Limit
@@ -71,7 +71,7 @@ class Outcome:
     p99: float
     """Seconds from a call to its answer."""
     held: float
-    """Units that are leased and not spent, in the mean."""
+    """Units that are leased and not spent, on average."""
     returned: int
     lapsed: int
 
@@ -110,7 +110,7 @@ class Simulation:
         self.latencies: list[float] = []
         self._held: list[int] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        life = leases_of(fleet.limit, fleet.lease)
+        life = bounds_of(fleet.limit, fleet.lease).lease
         self._leases = [Leases(life) for _ in range(fleet.hosts if fleet.per_host else fleet.processes)]
         self._processes = [Process(self, self._leases_of(each)) for each in range(fleet.processes)]
 

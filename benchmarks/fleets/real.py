@@ -190,4 +190,4 @@ def measured_speed(socket: str) -> Speed:
             taken.append(time.perf_counter() - began)
         decide = float(client.info("commandstats")["cmdstat_evalsha"]["usec_per_call"]) / 1e6
     round_trip = max(0.0, statistics.median(taken) - decide)
-    return Speed(round_trip, decide, 1.5 * decide, decide)
+    return Speed.of(round_trip, decide)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from overlimit import Decision, Limiter, ManualClock, MemoryStore, RedisStore, bounds
+from overlimit import Bounds, Decision, Limiter, ManualClock, MemoryStore, RedisStore, bounds
 from overlimit.limits import LeakyBucket, Limit, SlidingWindow, SlidingWindowCounter, TokenBucket
 
 BEGINNING = 1_700_000_000.0
@@ -28,15 +30,27 @@ class Answer(NamedTuple):
     """Until when the record would refuse the next call, if nobody changes it."""
 
 
-def leases_of(limit: Limit, lease: float) -> float:
-    """Return how many seconds a lease under a limit lasts at the longest.
+def bounds_of(limit: Limit, lease: float) -> Bounds:
+    """Return how long a lease under a limit lasts at the longest, or why there is none.
 
     ValueError for a token bucket that refills continuously: its record on Redis holds what is leased, and
     records in memory do not.
     """
     if isinstance(limit, TokenBucket) and limit.refill == "continuous":
         raise ValueError(f"{limit!r} holds what is leased, which this model does not: take another limit")
-    return bounds(Limiter(limit, name="-", store=RedisStore("redis://localhost", lease=lease))).lease
+    with _unlogged():
+        return bounds(Limiter(limit, name="fleet", store=RedisStore("redis://localhost", lease=lease)))
+
+
+# A warning would name this limiter and its store, which nobody has.
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    logger = logging.getLogger("overlimit")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 class Records:
@@ -93,6 +107,11 @@ class Speed:
     decide: float = 20e-6
     lease: float = 30e-6
     refund: float = 20e-6
+
+    @classmethod
+    def of(cls, round_trip: float, decide: float) -> Speed:
+        """Return that of a server on which a command takes so long."""
+        return cls(round_trip, decide, 1.5 * decide, decide)
 
 
 class Server:

@@ -131,12 +131,69 @@ def test_the_guide_shows_what_the_model_finds(tmp_path):
 def test_the_command_says_what_is_asked_and_admitted(tmp_path, capsys):
     import fleet
 
-    words = ["simulate", "--seconds", "1", "--rate", "2000", "--identifiers", "5", "--json"]
+    words = [
+        "simulate",
+        "--seconds",
+        "1",
+        "--rate",
+        "2000",
+        "--identifiers",
+        "5",
+        "--command-us",
+        "100",
+        "--json",
+    ]
     assert fleet.main([*words, str(tmp_path / "found.json")]) == 0
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert found["strict"]["commands_per_decision"] == 1
+    assert found["strict"]["load"] == pytest.approx(found["strict"]["commands"] * 100e-6)
     assert found["fleet"]["commands"] < found["strict"]["commands"]
     shown = capsys.readouterr().out
     assert f"{found['fleet']['decisions']:,}" in shown
-    assert fleet.main(["simulate", "--per", "-1"]) == 2
-    assert "fleet.py: " in capsys.readouterr().err
+    assert "Nothing is leased" not in shown
+
+
+def test_the_command_says_why_nothing_is_leased_without_a_word_of_its_own_limiters(capsys, caplog):
+    import fleet
+
+    assert fleet.main(["simulate", "--seconds", "0.1", "--rate", "100", "--limit", "4"]) == 0
+    assert capsys.readouterr().out.endswith("\nNothing is leased: a limit grants less than 5.\n")
+    assert caplog.records == []
+
+
+def test_the_help_explains_every_row(capsys):
+    import fleet
+
+    with pytest.raises(SystemExit, match="0"):
+        fleet.main(["simulate", "--help"])
+    _, explained = capsys.readouterr().out.split("the rows of the table:")
+    for row in fleet.ROWS:
+        assert re.search(rf"^  {re.escape(row.name)} {{2,}}\w", explained, re.M)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--hosts 0", "--hosts: takes a whole number, 1 or more, not '0'"),
+        ("--identifiers -3", "--identifiers: takes a whole number, 1 or more, not '-3'"),
+        ("--workers 1.5", "--workers: takes a whole number, 1 or more, not '1.5'"),
+        ("--deaths -1", "--deaths: takes a whole number, 0 or more, not '-1'"),
+        ("--rate 0", "--rate: takes a number greater than 0, not '0'"),
+        ("--per -1", "--per: takes a number greater than 0, not '-1'"),
+        ("--command-us inf", "--command-us: takes a number greater than 0, not 'inf'"),
+        ("--zipf nan", "--zipf: takes a number, 0 or more, not 'nan'"),
+        ("--lease 11", "lease"),
+        ("--max-stale 61", "max_stale"),
+        ("--per 1e-9", "per"),
+        ("--json /nowhere/found.json", "--json: takes a file in a folder that exists"),
+    ],
+)
+def test_an_odd_number_is_refused_before_anything_runs(words, message, capsys, monkeypatch):
+    import fleet
+
+    monkeypatch.setattr(fleet, "simulated", lambda *_: pytest.fail("it ran"))
+    with pytest.raises(SystemExit, match="2"):
+        fleet.main(["simulate", *words.split()])
+    *_, error = capsys.readouterr().err.splitlines()
+    assert error.startswith("benchmarks/fleet.py simulate: error: ")
+    assert message in error
