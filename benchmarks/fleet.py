@@ -111,7 +111,8 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         ("seed", WHOLE, 1, "seed of the random numbers"),
     ):
         shown = about if default is None else f"{about} (default: %(default)s)"
-        parser.add_argument(f"--{name}", type=read, default=default, help=shown, metavar="X")
+        metavar = "N" if isinstance(default, int) else "X"
+        parser.add_argument(f"--{name}", type=read, default=default, help=shown, metavar=metavar)
     parser.add_argument("--per-host", action="store_true", help="processes of a host lease as one (lease_in)")
     parser.add_argument("--fixed", action="store_true", help="by fixed windows, not sliding ones")
 
@@ -200,8 +201,8 @@ ROWS = (
     Row("units returned", "leased, and given back unspent", lambda one, _: f"{one.returned:,}"),
     Row(
         "units lost",
-        "leased, and gone with a killed process or a command that nobody received: stats() calls\n"
-        "them `lapsed`; they count as used",
+        "leased, and gone with a killed process or a command that nobody received; they count as\n"
+        "used. What a process itself knows of them is `lapsed` in its stats()",
         lambda one, _: f"{one.lapsed:,}",
     ),
 )

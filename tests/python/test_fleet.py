@@ -119,6 +119,7 @@ def test_the_guide_shows_what_the_model_finds(tmp_path):
     (options,) = set(re.findall(r"`python benchmarks/fleet.py (simulate [^`]*)`", guide))
     rows = re.findall(r"^\|[^|]*\| `(--[^`]*)` \| (.*) \|$", guide, re.M)
     assert len(rows) >= 9
+    loads = []
     for own, cells in rows:
         assert fleet.main([*options.split(), *own.split(), "--json", str(tmp_path / "found.json")]) == 0
         found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
@@ -126,6 +127,8 @@ def test_the_guide_shows_what_the_model_finds(tmp_path):
         share = leasing["admitted"] / strict["admitted"]
         shown = f"{leasing['commands_per_second']:,.0f} | {leasing['load']:.1%} | {share:.1%}"
         assert (own, cells, leasing["over"]) == (own, f"{shown} | {leasing['held']:,.0f}", 0)
+        loads.append(f"{leasing['load']:.0%}".replace("%", " %"))
+    assert [load for load in (*loads[:4], loads[5]) if load not in guide] == []
 
 
 def test_the_command_says_what_is_asked_and_admitted(tmp_path, capsys):
