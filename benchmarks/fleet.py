@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from fleets.model import Fleet, Outcome, simulated
 from fleets.real import LATE, TOLERANCE, Comparison, compared, measured_speed
-from fleets.server import Speed, bounds_of
+from fleets.server import Limits, Speed, bounds_of
 from fleets.traffic import Traffic
 from measuring.servers import redis_server
 from measuring.tables import Table, number, show
@@ -33,6 +33,8 @@ AS_ONE = 0.1
 """How long leases are that the processes of a host have together."""
 RATE = 1000.0
 """Calls per second of each real process: so few that the processor is not what limits them."""
+LIMIT, PER = 10_000, 60.0
+"""What a simulated fleet is limited to unless it is said: so many calls in so many seconds."""
 
 
 def parsed(words: list[str] | None = None) -> argparse.Namespace:
@@ -98,8 +100,6 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         ("burst", NOT_NEGATIVE, 1.0, "so many times as many calls come during a tenth of each second"),
         ("identifiers", COUNT, 1000, "identifiers that are called for"),
         ("zipf", NOT_NEGATIVE, 1.1, "exponent of the Zipf distribution; 0: all equally common"),
-        ("limit", COUNT, 10_000, "calls allowed per identifier"),
-        ("per", POSITIVE, 60.0, "in so many seconds"),
         ("lease", NOT_NEGATIVE, 0.5, "seconds of a lease; 0: none"),
         ("max-stale", NOT_NEGATIVE, None, "seconds for which refusals are believed (default: as --lease)"),
         ("round-trip", NOT_NEGATIVE, 0.0005, "seconds to the server and back"),
@@ -114,16 +114,29 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         metavar = "N" if isinstance(default, int) else "X"
         parser.add_argument(f"--{name}", type=read, default=default, help=shown, metavar=metavar)
     parser.add_argument("--per-host", action="store_true", help="processes of a host lease as one (lease_in)")
+    for name, read, default, about in (
+        (
+            "limit",
+            COUNT,
+            LIMIT,
+            "calls allowed per identifier; repeated, with a --per for each: several limits",
+        ),
+        ("per", POSITIVE, PER, "in so many seconds"),
+    ):
+        shown = f"{about} (default: {default})"
+        parser.add_argument(f"--{name}", type=read, action="append", help=shown, metavar="X")
     parser.add_argument("--fixed", action="store_true", help="by fixed windows, not sliding ones")
 
 
 def fleet_of(given: argparse.Namespace) -> Fleet:
     """Return the fleet; ValueError for a limit or an option that its stores would not take."""
-    limit: Limit = (FixedWindow if given.fixed else SlidingWindow)(given.limit, per=given.per)
-    Limiter(limit)
+    limits = limits_of(
+        given.limit or [LIMIT], given.per or [PER], FixedWindow if given.fixed else SlidingWindow
+    )
+    Limiter(list(limits))
     RedisStore("redis://localhost", lease=given.lease, max_stale=given.max_stale)
     return Fleet(
-        limit,
+        limits,
         given.hosts,
         given.workers,
         given.threads,
@@ -138,23 +151,29 @@ def fleet_of(given: argparse.Namespace) -> Fleet:
     )
 
 
+def limits_of(counts: list[int], periods: list[float], kind: type[FixedWindow | SlidingWindow]) -> Limits:
+    if len(counts) != len(periods):
+        raise ValueError(f"each --limit takes a --per: {len(counts)} and {len(periods)} are given")
+    return tuple(kind(count, per=per) for count, per in zip(counts, periods, strict=True))
+
+
 def simulate(given: argparse.Namespace) -> dict[str, Any]:
     fleet = given.fleet
     traffic = Traffic(given.rate, given.seconds, given.identifiers, given.zipf, given.burst, given.seed)
     strict = simulated(dataclasses.replace(fleet, lease=0.0, max_stale=0.0), traffic)
     leased = simulated(fleet, traffic)
-    title = f"{fleet.hosts} hosts x {fleet.workers} processes, {fleet.limit}, {traffic.rate:,.0f} calls/s"
+    limits = " and ".join(map(str, fleet.limits))
+    title = f"{fleet.hosts} hosts x {fleet.workers} processes, {limits}, {traffic.rate:,.0f} calls/s"
     show([Table(title, ["", "strict", "leasing"], list(rows_of(strict, leased)))])
-    if fleet.lease > 0 and (reason := bounds_of(fleet.limit, fleet.lease).reason):
+    if fleet.lease > 0 and (reason := bounds_of(fleet.limits, fleet.lease).reason):
         print(f"Nothing is leased: {reason}.")
     return {"traffic": dataclasses.asdict(traffic), "strict": strict.told(), "fleet": leased.told()}
 
 
 SIMULATED = """\
-Simulate a fleet and its server under one limit, twice: "strict", so that each call asks the server, and
-"leasing", with leases and known refusals as the options say. Not modelled: policies of several limits, counts
-that come back (`remember`: after a failover both fleets go on with what the replica has), and timeouts of a
-server that cannot keep up.
+Simulate a fleet and its server, twice: "strict", so that each call asks the server, and "leasing", with
+leases and known refusals as the options say. Not modelled: counts that come back (`remember`: after a
+failover both fleets go on with what the replica has), and timeouts of a server that cannot keep up.
 """
 
 
@@ -252,9 +271,9 @@ def fleets(limit: Limit, lives: Sequence[float]) -> Iterator[Fleet]:
     """Yield processes that lease each for itself, and some that lease as one."""
     for lease in lives:
         for count in PROCESSES:
-            yield Fleet(limit, workers=count, lease=lease)
+            yield Fleet((limit,), workers=count, lease=lease)
             if lease == AS_ONE and count > 1:
-                yield Fleet(limit, workers=count, lease=lease, per_host=True)
+                yield Fleet((limit,), workers=count, lease=lease, per_host=True)
 
 
 def traffic(count: int, seconds: float, keys: int) -> Traffic:

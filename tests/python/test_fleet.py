@@ -17,6 +17,7 @@ LIMITS = [
     SlidingWindowCounter(400, per=0.5),
     TokenBucket(400, per=0.5, refill="interval"),
     LeakyBucket(400, per=0.5, capacity=0),
+    (FixedWindow(400, per=0.5), SlidingWindow(1000, per=5, precision=0.1)),
 ]
 
 
@@ -28,11 +29,12 @@ def benchmarks(monkeypatch):
 def simulated(limit=None, *, rate=3000, seconds=2.0, keys=1, **options):
     from fleets import model, traffic
 
-    fleet = model.Fleet(FixedWindow(10**6, per=3600) if limit is None else limit, **options)
+    limits = limit if isinstance(limit, tuple) else (limit or FixedWindow(10**6, per=3600),)
+    fleet = model.Fleet(limits, **options)
     return model.simulated(fleet, traffic.Traffic(rate, seconds, keys))
 
 
-@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.algorithm)
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: getattr(limit, "algorithm", "two limits"))
 def test_leases_admit_what_strict_calls_do_and_ask_less(limit):
     strict, leasing = (simulated(limit, hosts=2, workers=2, lease=lease) for lease in (0.0, 0.05))
     assert strict.commands == strict.decisions == leasing.decisions
@@ -102,7 +104,7 @@ def test_calls_come_at_the_rate_that_is_asked_for():
 def test_real_processes_make_the_same_calls(redis_server):
     from fleets import model, real, traffic
 
-    fleet = model.Fleet(FixedWindow(10**6, per=3600), workers=2, lease=0.2)
+    fleet = model.Fleet((FixedWindow(10**6, per=3600),), workers=2, lease=0.2)
     speed = real.measured_speed(str(redis_server.socket_path))
     found = real.compared("hot", fleet, traffic.Traffic(1000, 0.5), str(redis_server.socket_path), speed)
     assert found.real.decisions == found.model.decisions == found.real.admitted == found.model.admitted
@@ -188,6 +190,7 @@ def test_the_help_explains_every_row(capsys):
         ("--lease 11", "lease"),
         ("--max-stale 61", "max_stale"),
         ("--per 1e-9", "per"),
+        ("--limit 9 --per 1 --per 2", "each --limit takes a --per: 1 and 2 are given"),
         ("--json /nowhere/found.json", "--json: takes a file in a folder that exists"),
     ],
 )
