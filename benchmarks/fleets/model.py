@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any
 
 from fleets.rules import Lease, Leases, Refusals
-from fleets.server import Answer, Records, Server, Speed, leases_of
+from fleets.server import Answer, Limits, Records, Server, Speed, bounds_of
 from fleets.traffic import Arrival, Traffic
 from measuring.turns import quantile
-from overlimit.limits import Limit
 
 SAMPLES = 200
 """So often it is looked at what is held."""
@@ -28,7 +27,7 @@ PAUSE = 0.1
 class Fleet:
     """Processes of hosts, with the options of their stores."""
 
-    limit: Limit
+    limits: Limits
     hosts: int = 1
     workers: int = 1
     """Processes of each host."""
@@ -71,7 +70,7 @@ class Outcome:
     p99: float
     """Seconds from a call to its answer."""
     held: float
-    """Units that are leased and not spent, in the mean."""
+    """Units that are leased and not spent, on average."""
     returned: int
     lapsed: int
 
@@ -102,7 +101,7 @@ class Simulation:
 
     def __init__(self, fleet: Fleet, traffic: Traffic) -> None:
         self.fleet, self.traffic = fleet, traffic
-        self.server = Server(fleet.limit, fleet.speed, lag=fleet.lag, down=fleet.down)
+        self.server = Server(fleet.limits, fleet.speed, lag=fleet.lag, down=fleet.down)
         self.now = 0.0
         self.numbers = itertools.count()
         self.sources: Counter[str] = Counter()
@@ -110,7 +109,7 @@ class Simulation:
         self.latencies: list[float] = []
         self._held: list[int] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        life = leases_of(fleet.limit, fleet.lease)
+        life = bounds_of(fleet.limits, fleet.lease).lease
         self._leases = [Leases(life) for _ in range(fleet.hosts if fleet.per_host else fleet.processes)]
         self._processes = [Process(self, self._leases_of(each)) for each in range(fleet.processes)]
 
@@ -156,7 +155,7 @@ class Simulation:
             len(latencies),
             self.server.commands,
             len(self.admitted),
-            over(self.fleet.limit, self.admitted),
+            over(self.fleet.limits, self.admitted),
             dict(self.sources),
             self.server.busy / self.traffic.seconds,
             quantile(latencies, 0.5) if latencies else 0.0,
@@ -167,9 +166,9 @@ class Simulation:
         )
 
 
-def over(limit: Limit, admitted: Sequence[tuple[float, str]]) -> int:
+def over(limits: Limits, admitted: Sequence[tuple[float, str]]) -> int:
     """Return how many of these calls a server refuses that is asked for each at its time."""
-    records = Records(limit)
+    records = Records(limits)
     return sum(not records.decide(time, identifier, 0).allowed for time, identifier in sorted(admitted))
 
 

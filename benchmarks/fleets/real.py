@@ -13,10 +13,9 @@ from typing import Any
 import redis
 
 from fleets.model import Fleet, simulated
-from fleets.server import Speed
+from fleets.server import Limits, Speed
 from fleets.traffic import Arrival, Traffic
 from overlimit import Limiter, RedisStore
-from overlimit.limits import Limit
 
 PATIENCE = 60.0
 TIMEOUT = 5.0
@@ -105,7 +104,7 @@ def met(fleet: Fleet, traffic: Traffic, socket: str) -> Counted:
         options = options_of(fleet, folder)
         workers = [
             context.Process(
-                target=work, args=(fleet.limit, socket, options, calls_of(arrivals, each), start, answers)
+                target=work, args=(fleet.limits, socket, options, calls_of(arrivals, each), start, answers)
             )
             for each in range(fleet.processes)
         ]
@@ -140,7 +139,7 @@ def scripts_run(client: Any) -> int:
 
 
 def work(
-    limit: Limit,
+    limits: Limits,
     socket: str,
     options: dict[str, Any],
     calls: list[tuple[float, str]],
@@ -150,7 +149,7 @@ def work(
     """Make calls when they are due; answer with how many were admitted, and how late calls were."""
     store = RedisStore(f"unix://{socket}", timeout=TIMEOUT, **options)
     warm_up(store)
-    limiter = Limiter(limit, name="fleet", store=store)
+    limiter = Limiter(list(limits), name="fleet", store=store)
     start.wait(PATIENCE)
     start.wait(PATIENCE)
     began, admitted, late = time.perf_counter(), 0, []
@@ -190,4 +189,4 @@ def measured_speed(socket: str) -> Speed:
             taken.append(time.perf_counter() - began)
         decide = float(client.info("commandstats")["cmdstat_evalsha"]["usec_per_call"]) / 1e6
     round_trip = max(0.0, statistics.median(taken) - decide)
-    return Speed(round_trip, decide, 1.5 * decide, decide)
+    return Speed.of(round_trip, decide)

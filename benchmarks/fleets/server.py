@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from overlimit import Decision, Limiter, ManualClock, MemoryStore, RedisStore, bounds
+from overlimit import Bounds, Decision, Limiter, ManualClock, MemoryStore, RedisStore, bounds
 from overlimit.limits import LeakyBucket, Limit, SlidingWindow, SlidingWindowCounter, TokenBucket
 
 BEGINNING = 1_700_000_000.0
@@ -28,24 +30,41 @@ class Answer(NamedTuple):
     """Until when the record would refuse the next call, if nobody changes it."""
 
 
-def leases_of(limit: Limit, lease: float) -> float:
-    """Return how many seconds a lease under a limit lasts at the longest.
+Limits = tuple[Limit, ...]
+"""Those of one policy."""
+
+
+def bounds_of(limits: Limits, lease: float) -> Bounds:
+    """Return how long a lease under some limits lasts at the longest, or why there is none.
 
     ValueError for a token bucket that refills continuously: its record on Redis holds what is leased, and
     records in memory do not.
     """
-    if isinstance(limit, TokenBucket) and limit.refill == "continuous":
-        raise ValueError(f"{limit!r} holds what is leased, which this model does not: take another limit")
-    return bounds(Limiter(limit, name="-", store=RedisStore("redis://localhost", lease=lease))).lease
+    for limit in limits:
+        if isinstance(limit, TokenBucket) and limit.refill == "continuous":
+            raise ValueError(f"{limit!r} holds what is leased, which this model does not: take another limit")
+    with _unlogged():
+        return bounds(Limiter(list(limits), name="fleet", store=RedisStore("redis://localhost", lease=lease)))
+
+
+# A warning would name this limiter and its store, which nobody has.
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    logger = logging.getLogger("overlimit")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 class Records:
-    """The records of all identifiers under one limit, at whatever instant commands say."""
+    """The records of all identifiers under some limits, at whatever instant commands say."""
 
-    def __init__(self, limit: Limit) -> None:
-        self._limit = limit
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._clock = ManualClock(BEGINNING)
-        self._limiter = Limiter(limit, store=MemoryStore(), clock=self._clock)
+        self._limiter = Limiter(list(limits), store=MemoryStore(), clock=self._clock)
         self._leased: dict[int, tuple[Decision, int]] = {}
 
     def decide(self, now: float, identifier: str, number: int, wanted: int = 0) -> Answer:
@@ -75,13 +94,19 @@ class Records:
         return 0
 
     def _same_until(self, now: float, decision: Decision) -> float:
-        limit, clock = self._limit, BEGINNING + now
-        if isinstance(limit, SlidingWindow | SlidingWindowCounter):
-            length = float(limit.precision if isinstance(limit, SlidingWindow) else limit.per)
-            return now + length - clock % length
-        if isinstance(limit, TokenBucket | LeakyBucket):
-            return now + (decision.reset_after % float(limit.per) or float(limit.per))
-        return now + decision.reset_after
+        pairs = zip(self._limits, decision.details, strict=True)
+        return min(same_until(now, limit, detail.reset_after) for limit, detail in pairs)
+
+
+def same_until(now: float, limit: Limit, reset_after: float) -> float:
+    """Return until when units under a limit count the same, whenever they are charged."""
+    clock = BEGINNING + now
+    if isinstance(limit, SlidingWindow | SlidingWindowCounter):
+        length = float(limit.precision if isinstance(limit, SlidingWindow) else limit.per)
+        return now + length - clock % length
+    if isinstance(limit, TokenBucket | LeakyBucket):
+        return now + (reset_after % float(limit.per) or float(limit.per))
+    return now + reset_after
 
 
 @dataclass(frozen=True)
@@ -94,13 +119,18 @@ class Speed:
     lease: float = 30e-6
     refund: float = 20e-6
 
+    @classmethod
+    def of(cls, round_trip: float, decide: float) -> Speed:
+        """Return that of a server on which a command takes so long."""
+        return cls(round_trip, decide, 1.5 * decide, decide)
+
 
 class Server:
     """One thread, a replica that lags behind, and failovers to it."""
 
-    def __init__(self, limit: Limit, speed: Speed, *, lag: float = 0.0, down: float = 0.0) -> None:
-        self._limit, self._speed, self._lag, self._down = limit, speed, lag, down
-        self._records, self._replica = Records(limit), Records(limit)
+    def __init__(self, limits: Limits, speed: Speed, *, lag: float = 0.0, down: float = 0.0) -> None:
+        self._limits, self._speed, self._lag, self._down = limits, speed, lag, down
+        self._records, self._replica = Records(limits), Records(limits)
         self._behind: deque[tuple[float, Callable[[Records], object]]] = deque()
         self._free_at = self._up_at = 0.0
         self.commands = 0
@@ -114,7 +144,7 @@ class Server:
         """Lose the master, with what the replica has not been told, and serve again after a while."""
         self._catch_up(now - self._lag)
         self._behind.clear()
-        self._records, self._replica = self._replica, Records(self._limit)
+        self._records, self._replica = self._replica, Records(self._limits)
         self._up_at = now + self._down
 
     def decide(self, arrived_at: float, identifier: str, number: int, wanted: int) -> tuple[Answer, float]:

@@ -17,6 +17,7 @@ LIMITS = [
     SlidingWindowCounter(400, per=0.5),
     TokenBucket(400, per=0.5, refill="interval"),
     LeakyBucket(400, per=0.5, capacity=0),
+    (FixedWindow(400, per=0.5), SlidingWindow(1000, per=5, precision=0.1)),
 ]
 
 
@@ -28,11 +29,12 @@ def benchmarks(monkeypatch):
 def simulated(limit=None, *, rate=3000, seconds=2.0, keys=1, **options):
     from fleets import model, traffic
 
-    fleet = model.Fleet(FixedWindow(10**6, per=3600) if limit is None else limit, **options)
+    limits = limit if isinstance(limit, tuple) else (limit or FixedWindow(10**6, per=3600),)
+    fleet = model.Fleet(limits, **options)
     return model.simulated(fleet, traffic.Traffic(rate, seconds, keys))
 
 
-@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.algorithm)
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: getattr(limit, "algorithm", "two limits"))
 def test_leases_admit_what_strict_calls_do_and_ask_less(limit):
     strict, leasing = (simulated(limit, hosts=2, workers=2, lease=lease) for lease in (0.0, 0.05))
     assert strict.commands == strict.decisions == leasing.decisions
@@ -102,7 +104,7 @@ def test_calls_come_at_the_rate_that_is_asked_for():
 def test_real_processes_make_the_same_calls(redis_server):
     from fleets import model, real, traffic
 
-    fleet = model.Fleet(FixedWindow(10**6, per=3600), workers=2, lease=0.2)
+    fleet = model.Fleet((FixedWindow(10**6, per=3600),), workers=2, lease=0.2)
     speed = real.measured_speed(str(redis_server.socket_path))
     found = real.compared("hot", fleet, traffic.Traffic(1000, 0.5), str(redis_server.socket_path), speed)
     assert found.real.decisions == found.model.decisions == found.real.admitted == found.model.admitted
@@ -119,6 +121,7 @@ def test_the_guide_shows_what_the_model_finds(tmp_path):
     (options,) = set(re.findall(r"`python benchmarks/fleet.py (simulate [^`]*)`", guide))
     rows = re.findall(r"^\|[^|]*\| `(--[^`]*)` \| (.*) \|$", guide, re.M)
     assert len(rows) >= 9
+    loads = []
     for own, cells in rows:
         assert fleet.main([*options.split(), *own.split(), "--json", str(tmp_path / "found.json")]) == 0
         found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
@@ -126,17 +129,77 @@ def test_the_guide_shows_what_the_model_finds(tmp_path):
         share = leasing["admitted"] / strict["admitted"]
         shown = f"{leasing['commands_per_second']:,.0f} | {leasing['load']:.1%} | {share:.1%}"
         assert (own, cells, leasing["over"]) == (own, f"{shown} | {leasing['held']:,.0f}", 0)
+        loads.append(f"{leasing['load']:.0%}".replace("%", " %"))
+    assert [load for load in (*loads[:4], loads[5]) if load not in guide] == []
 
 
 def test_the_command_says_what_is_asked_and_admitted(tmp_path, capsys):
     import fleet
 
-    words = ["simulate", "--seconds", "1", "--rate", "2000", "--identifiers", "5", "--json"]
+    words = [
+        "simulate",
+        "--seconds",
+        "1",
+        "--rate",
+        "2000",
+        "--identifiers",
+        "5",
+        "--command-us",
+        "100",
+        "--json",
+    ]
     assert fleet.main([*words, str(tmp_path / "found.json")]) == 0
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert found["strict"]["commands_per_decision"] == 1
+    assert found["strict"]["load"] == pytest.approx(found["strict"]["commands"] * 100e-6)
     assert found["fleet"]["commands"] < found["strict"]["commands"]
     shown = capsys.readouterr().out
     assert f"{found['fleet']['decisions']:,}" in shown
-    assert fleet.main(["simulate", "--per", "-1"]) == 2
-    assert "fleet.py: " in capsys.readouterr().err
+    assert "Nothing is leased" not in shown
+
+
+def test_the_command_says_why_nothing_is_leased_without_a_word_of_its_own_limiters(capsys, caplog):
+    import fleet
+
+    assert fleet.main(["simulate", "--seconds", "0.1", "--rate", "100", "--limit", "4"]) == 0
+    assert capsys.readouterr().out.endswith("\nNothing is leased: a limit grants less than 5.\n")
+    assert caplog.records == []
+
+
+def test_the_help_explains_every_row(capsys):
+    import fleet
+
+    with pytest.raises(SystemExit, match="0"):
+        fleet.main(["simulate", "--help"])
+    _, explained = capsys.readouterr().out.split("the rows of the table:")
+    for row in fleet.ROWS:
+        assert re.search(rf"^  {re.escape(row.name)} {{2,}}\w", explained, re.M)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--hosts 0", "--hosts: takes a whole number, 1 or more, not '0'"),
+        ("--identifiers -3", "--identifiers: takes a whole number, 1 or more, not '-3'"),
+        ("--workers 1.5", "--workers: takes a whole number, 1 or more, not '1.5'"),
+        ("--deaths -1", "--deaths: takes a whole number, 0 or more, not '-1'"),
+        ("--rate 0", "--rate: takes a number greater than 0, not '0'"),
+        ("--per -1", "--per: takes a number greater than 0, not '-1'"),
+        ("--command-us inf", "--command-us: takes a number greater than 0, not 'inf'"),
+        ("--zipf nan", "--zipf: takes a number, 0 or more, not 'nan'"),
+        ("--lease 11", "lease"),
+        ("--max-stale 61", "max_stale"),
+        ("--per 1e-9", "per"),
+        ("--limit 9 --per 1 --per 2", "each --limit takes a --per: 1 and 2 are given"),
+        ("--json /nowhere/found.json", "--json: takes a file in a folder that exists"),
+    ],
+)
+def test_an_odd_number_is_refused_before_anything_runs(words, message, capsys, monkeypatch):
+    import fleet
+
+    monkeypatch.setattr(fleet, "simulated", lambda *_: pytest.fail("it ran"))
+    with pytest.raises(SystemExit, match="2"):
+        fleet.main(["simulate", *words.split()])
+    *_, error = capsys.readouterr().err.splitlines()
+    assert error.startswith("benchmarks/fleet.py simulate: error: ")
+    assert message in error

@@ -414,7 +414,7 @@ void Calls::restore(std::span<const Call* const> calls, Basis& basis, const Wait
     all[i].hearing.keep_restored(told_in(std::move(replies[i]), {1}), all[i].known);
 }
 
-// The first goes with its text, as the others mostly come to the same server; one that has it not is asked
+// The first goes with its text, as the others mostly come to the same server; one that lacks it is asked
 // again.
 std::vector<Reply> Calls::run_all(std::span<const ScriptCall> scripts, const Wait& wait) {
   std::vector<Reply> checked;

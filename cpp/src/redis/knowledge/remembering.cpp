@@ -26,9 +26,11 @@ Hearing::Hearing(Remembering& remembering, Servers& servers, std::vector<std::st
   for (const std::string& key : keys_) known_.push_back(remembering_.values().find(key, asked_at_));
 }
 
-// Held against what is remembered by now, as the reply to another command may have told it; and a command
-// that went where the key was not restored before it has met what was not, even if it has been since. What is
-// taken back then may be another's unit, so it is restored once more after that.
+// The reply is compared with what is remembered of each key now, as the reply to another command may have
+// told it meanwhile, and with what was remembered when this command was sent. The latter counts even if
+// another command has restored the key since: this one may have been executed before that, on a key without
+// its counts. Its charge may then be taken back from the restored key, where it may be a unit of somebody
+// else's; so the key is doubted again, and restored once more after that.
 bool Hearing::doubts(const ToldReply& told) {
   bool is_any_doubted = false;
   for (std::size_t k = 0; k < told.keys.size(); ++k) {
