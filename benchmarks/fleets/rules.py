@@ -11,6 +11,7 @@ DRIFT = 1 / 8
 REFILL = 0.1
 """Who asks for units and does not come back is waited for so long."""
 SHORTEST = 100e-6
+MOST_TIMES_SPENT = 16
 FRESH = 3 / 4
 """Of this part of the time for which a refusal is believed, nobody asks anew."""
 
@@ -99,7 +100,7 @@ class Leases:
         if now < key.refilled_by:
             return 0
         spent = key.asked + (key.lease.spent if key.lease else 0)
-        wanted = int(spent * self._life / max(SHORTEST, now - key.asked_at))
+        wanted = min(int(spent * self._life / max(SHORTEST, now - key.asked_at)), MOST_TIMES_SPENT * spent)
         return wanted if wanted >= 2 else 0
 
     def answered(self, identifier: str, asked_at: float, wanted: int, number: int, answer: Answer) -> None:

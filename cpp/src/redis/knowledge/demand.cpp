@@ -5,6 +5,9 @@ namespace {
 
 /// Commands that follow each other faster tell nothing of a rate.
 constexpr Duration kShortest{100};
+/// The rate since the last command may be that of a short while: no more is wanted than so many times what was
+/// spent since.
+constexpr Cost kMostTimesSpent = 16;
 
 }  // namespace
 
@@ -13,6 +16,7 @@ Cost Demand::wanted(Cost cost, Cost spent_of_lease, Duration life, Duration now,
   const Cost spent = sum(asked, spent_of_lease);
   const Duration since = max(kShortest, now - asked_at);
   Cost wanted = multiply_divide(spent, life.micros(), since.micros(), 0);
+  wanted = std::min(wanted, product(kMostTimesSpent, spent));
   if (is_dear) wanted = std::min(wanted, std::max<Cost>(sum(in_life, spent), before));
   return wanted < 2 * cost ? 0 : std::min(wanted, kExact / 8 - cost);
 }
