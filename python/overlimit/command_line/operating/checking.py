@@ -97,11 +97,13 @@ def _of_bounds(limiter: Limiter) -> Iterator[str]:
     yield f"With these options, a process notices what others do within {found.stale:g} s."
 
 
-_OF_LEASES = "A process leases for {:g} s at the longest; what running processes hold counts as used here"
+_OF_LEASES = (
+    "A process leases for {:g} s at the longest; units leased by running processes count as used here"
+)
 
 
 def _bounds_told(limiter: Limiter) -> dict[str, Any]:
-    """Return the bounds without what only a running process knows."""
+    """Return the bounds, without what only a running process knows."""
     return {name: value for name, value in bounds(limiter)._asdict().items() if name != "held"}
 
 
