@@ -94,7 +94,7 @@ class TestFiles:
         assert (file["holds"], file["keys"]) == ("leases", None)
         assert 1e6 < file["bytes"] < 1e7
         assert file["path"].endswith(f"-{prefix}-leases-v1")
-        assert f"{place}  leases  " in printed("shm", "list")
+        assert re.search(f"^{place} +leases ", printed("shm", "list"), re.M)
         assert file["path"] in printed("shm", "show", "--leases", place)
         assert f"{file['path']} has leases" in refused(2, "shm", "show", place)
         assert "--yes" in refused(2, "shm", "remove", "--leases", place, "--json")

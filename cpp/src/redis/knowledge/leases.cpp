@@ -322,8 +322,8 @@ void Leases::count(std::string_view policy, RedisStore::Units what, Cost units) 
     const std::lock_guard lock(mutex_);
     returns_.count(policy, what, units);
   }
-  if (const RedisStore::CountUnits count = RedisStore::count_units.load())
-    count(policy, what, std::uint64_t(units));
+  if (const RedisStore::CountUnits tell = RedisStore::count_units.load())
+    tell(policy, what, std::uint64_t(units));
 }
 
 LeaseCounts Leases::counts(const PolicyIdentity& policy) {
