@@ -96,8 +96,8 @@ inline constexpr std::size_t kSources = 5;
 struct Basis {
   ChargeBits crowded = 0;  ///< charges decided by counts that identifiers share, as there was no room
   Source source = Source::store;
+  std::uint16_t restored = 0;  ///< keys that servers had lost and this process has brought back
   std::uint32_t commands = 0;  ///< sent to servers for it
-  std::uint32_t restored = 0;  ///< keys that servers had lost and this process has brought back
 };
 
 /// Units that this process has charged early under a policy.

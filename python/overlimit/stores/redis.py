@@ -73,8 +73,8 @@ class RedisStore(_core.RedisStore, Initialised):
         calls that come often ask the server only now and then. 0: never.
     lease_in
         Where the processes of this host lease as one: ``"shm://myapp"``, for a file of this user in
-        ``/dev/shm``, or ``"shm:///absolute/path"``; ``?mode=660`` lets in a group. None: each process
-        leases for itself, as it does, after a warning, if the file cannot be used.
+        ``/dev/shm``, or ``"shm:///absolute/path"``; ``?mode=660`` lets in a group. Needs ``lease``. None:
+        each process leases for itself, as it does, after a warning, if the file cannot be used.
     max_stale
         For how many seconds, at most 60, this process refuses by itself what the server has refused, as long
         as nothing but time can have changed; None: as ``lease``; 0: never. Then a flood of refused calls

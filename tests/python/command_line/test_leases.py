@@ -44,6 +44,11 @@ class TestCheck:
         said = printed("check", url.partition("&lease")[0], "--name", "api", "--limits", "9/minute", "a")
         assert "lease" not in said
         assert "notices" not in said
+        assert "loses" not in said
+
+    def test_says_what_comes_back(self, url):
+        said = printed("check", f"{url}&remember=600", "--name", "api", "--limits", "9/minute", "a")
+        assert "What the server loses, a process brings back as it was told of it within 600 s." in said
 
 
 class TestBench:

@@ -87,14 +87,17 @@ def _sentence(decision: Decision, hit: bool) -> str:
 
 
 def _of_bounds(limiter: Limiter) -> Iterator[str]:
-    """Say what processes with the options of the URL may decide without asking, if anything."""
-    found = bounds(limiter)
-    if not isinstance(limiter.store, RedisStore) or found.stale == 0:
+    """Say what processes with the options of the URL decide without asking, and what they bring back."""
+    if not isinstance(limiter.store, RedisStore):
         return
+    found, remember = bounds(limiter), limiter.store._shown["remember"]
     if limiter.store._longest_lease > 0:
         leased = f"Nothing is leased: {found.reason}" if found.reason else _OF_LEASES.format(found.lease)
         yield f"{leased}."
-    yield f"With these options, a process notices what others do within {found.stale:g} s."
+    if found.stale > 0:
+        yield f"With these options, a process notices what others do within {found.stale:g} s."
+    if remember > 0:
+        yield f"What the server loses, a process brings back as it was told of it within {remember:g} s."
 
 
 _OF_LEASES = (
