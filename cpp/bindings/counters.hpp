@@ -35,12 +35,15 @@ inline constexpr std::size_t kShadow = kSources * kStatuses;
 inline constexpr std::size_t kCrowded = 0;
 inline constexpr std::size_t kWaitsBegun = 1;
 inline constexpr std::size_t kWaitMicros = 2;
-inline constexpr std::size_t kWaits = 3;  // and those that follow
+inline constexpr std::size_t kWaits = 3;                                // and those that follow
+inline constexpr std::size_t kUnits = kWaits + kWaitBounds.size() + 1;  // by what becomes of them
 // Of a store.
 inline constexpr std::size_t kErrors = 0;  // and those that follow
 inline constexpr std::size_t kBreaker = 4;
 inline constexpr std::size_t kLatencyMicros = 5;
 inline constexpr std::size_t kLatencies = 6;  // and those that follow
+inline constexpr std::size_t kCommands = 20;
+inline constexpr std::size_t kRestored = 21;
 }  // namespace place
 
 struct CounterSlot {
@@ -58,6 +61,10 @@ struct CounterSlot {
 #else
     numbers[place] += count;
 #endif
+  }
+  /// The same by a thread that may not hold the GIL, for numbers that are counted in no other way.
+  void add_anywhere(std::size_t place, std::uint64_t count) {
+    __atomic_fetch_add(&numbers[place], count, __ATOMIC_RELAXED);
   }
   void set(std::size_t place, std::uint64_t number) {
     __atomic_store_n(&numbers[place], number, __ATOMIC_RELAXED);

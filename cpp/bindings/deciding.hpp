@@ -70,6 +70,7 @@ class Deciding : NonCopyable {
 
   Object answer_without(const StoreError& error, std::span<LimiterState* const> limiters,
                         const Charges& collected, PyObject* cost) {
+    count_restored(limiters, basis_);
     return decided_without_store(error, limiters, *timed_, collected.call(), cost);
   }
 

@@ -1,6 +1,7 @@
 #include "stats.hpp"
 
 #include "clock.hpp"
+#include "counters.hpp"
 #include "counting.hpp"
 #include "errors.hpp"
 #include "hooks.hpp"
@@ -53,10 +54,12 @@ bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, Ch
 
 const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t(failure)]; }
 
+static_assert(place::kLatencies + kLatencyBounds.size() + 1 <= place::kCommands);
+
 void Stats::count_latency(Duration duration) { ++latencies[place_of_latency(duration)]; }
 
 void Stats::clear() {
-  for (Count* const count : {&calls, &local, &crowded, &leased, &refusals, &asked}) *count = 0;
+  for (Count* const count : {&calls, &local, &crowded, &leased, &refusals, &asked, &restored}) *count = 0;
   std::ranges::fill(errors, 0);
   std::ranges::fill(latencies, 0);
 }
@@ -74,6 +77,7 @@ PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts
   set(dict, "held", number(leased.held));
   set(dict, "returned", number(leased.returned));
   set(dict, "lapsed", number(leased.lapsed));
+  set(dict, "restored", number(stats.restored));
   set(dict, "breaker", Object::steal(PyUnicode_FromString(kBreakerNames[std::size_t(breaker)])));
   set(dict, "latency", latency_dict(stats));
   return dict.release();
@@ -98,6 +102,18 @@ void count_basis(std::span<LimiterState* const> limiters, const Basis& basis) {
     if (basis.source == Source::refusal) ++limiter->stats.refusals;
     if (basis.source == Source::lease) ++limiter->stats.leased;
   }
+  CounterSlot* const counters = limiters.front()->counters_of_store;
+  if (basis.commands > 0 && counters != nullptr) counters->add(place::kCommands, basis.commands);
+  count_restored(limiters, basis);
+}
+
+void count_restored(std::span<LimiterState* const> limiters, const Basis& basis) {
+  if (basis.restored == 0) return;
+  for (LimiterState* const limiter : limiters) limiter->stats.restored += basis.restored;
+  const LimiterState& first = *limiters.front();
+  if (first.counters_of_store != nullptr) first.counters_of_store->add(place::kRestored, basis.restored);
+  const Object count = number(basis.restored);
+  call_hook("warn_of_lost_counts", first.store_object.get(), checked(count.get()));
 }
 
 void count_crowded(std::span<LimiterState* const> limiters, std::span<const Charge> charges,

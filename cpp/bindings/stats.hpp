@@ -39,6 +39,7 @@ struct Stats {
   Count leased = 0;
   Count refusals = 0;
   Count asked = 0;
+  Count restored = 0;
   std::array<Count, kKindsOfFailure> errors{};
   std::array<Count, kLatencyBounds.size() + 1> latencies{};
   void count_latency(Duration duration);
@@ -51,8 +52,10 @@ PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts
 /// Limiter._lease_bounds, METH_NOARGS.
 PyObject* lease_bounds(PyObject* self, PyObject* nothing);
 
-/// Counts who has decided, and how many commands that took, once for each limiter.
+/// Counts who has decided, how many commands that took and what it has restored, once for each limiter.
 void count_basis(std::span<LimiterState* const> limiters, const Basis& basis);
+/// Of a call without an answer, only what it has restored.
+void count_restored(std::span<LimiterState* const> limiters, const Basis& basis);
 
 /// Counts a decision once for each limiter that has a crowded charge; at a first one it warns of the store.
 void count_crowded(std::span<LimiterState* const> limiters, std::span<const Charge> charges,

@@ -414,9 +414,18 @@ class Limiter:
         ``calls`` says how often the store was asked to decide, refund, lock or reset; ``errors`` how many of
         these calls failed, by kind; ``timeouts`` how many of them missed their deadline; ``local`` how many
         decisions were made in this process instead; ``crowded`` how many used counts that identifiers share
-        because a memory store had no room left; ``breaker`` is ``"closed"``, ``"open"`` or
-        ``"half_open"``; ``latency`` maps an upper bound in seconds to how many calls took that long and
-        longer than the bound before, and is counted for stores that wait only.
+        because a memory store had no room left.
+
+        Of leases and known refusals: ``leased`` and ``refusals`` count decisions for which no server was
+        asked (``refusals`` only such refusals); ``asked`` the commands sent for all others, with those that
+        give back leases or restore counts; ``held`` is how many units are leased here and not spent,
+        ``returned`` how many were given back unspent, and ``lapsed`` how many were lost unspent, as with a
+        connection; ``restored`` counts keys whose counts this process has brought back after the server had
+        lost them.
+
+        ``breaker`` is ``"closed"``, ``"open"`` or ``"half_open"``; ``latency`` maps an upper bound in seconds
+        to how many calls took that long and longer than the bound before, and is counted for stores that
+        wait only.
         """
 
     def refund(self, decision: Decision, /) -> None: ...

@@ -14,6 +14,7 @@ from overlimit._logging.stores import (
     warn_about_shared_memory,
     warn_of_crowded_store,
     warn_of_fork,
+    warn_of_lost_counts,
 )
 from overlimit._logging.stores import failed as store_failed
 from overlimit._messages.arguments import expected_limiter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from overlimit import _core
 from overlimit._logging.stores import warn_of_unleased
@@ -11,6 +11,7 @@ from overlimit.limits import Limit, SlidingLog, TokenBucket
 from overlimit.stores.redis import RedisStore
 
 if TYPE_CHECKING:
+    from overlimit.aio import AsyncLimiter
     from overlimit.limiter import Limiter
 
 SHARE = 0.25
@@ -24,7 +25,7 @@ class Bounds(NamedTuple):
     """
 
     over: int
-    """The most that is admitted beyond the limits, while the server keeps its counts: always 0."""
+    """The most that is admitted beyond the limits, as long as the server keeps its counts: always 0."""
     stale: float
     """Seconds within which whatever another process does is noticed."""
     lease: float
@@ -32,16 +33,16 @@ class Bounds(NamedTuple):
     reason: str | None
     """Why nothing is leased; None if something is."""
     share: float
-    """The most of what is left that one lease takes."""
+    """The most of what is left that one lease takes; 0.0 if nothing is leased."""
     held: int
     """Units that this process has leased and not spent: what its death would cost."""
 
 
-def bounds(limiter: Limiter) -> Bounds:
+def bounds(limiter: Limiter | AsyncLimiter) -> Bounds:
     """Return how far the decisions of a limiter can be from those that its store would make.
 
-    All of it is 0 where every call asks the store: in memory, and in Redis without ``lease`` and
-    ``max_stale``. Asks nobody. Raises TypeError for what is no `Limiter`.
+    All numbers are 0 where every call asks the store: in memory, and in Redis without ``lease`` and
+    ``max_stale``. Asks nobody. Raises TypeError for what is no `Limiter` and no `AsyncLimiter`.
 
     Examples
     --------
@@ -49,12 +50,14 @@ def bounds(limiter: Limiter) -> Bounds:
     >>> bounds(Limiter("100/minute", name="api", store=RedisStore("redis://localhost", lease=0.5))).lease
     0.5
     """
-    if not isinstance(limiter, _core.Limiter):
-        raise TypeError(f"bounds() takes a Limiter, not {short_repr(limiter)}")
-    longest_us, held = limiter._lease_bounds()
-    stale = limiter.store._longest_stale if isinstance(limiter.store, RedisStore) else 0.0
-    reason = None if longest_us > 0 and limiter.clock is None else _reason(limiter)
-    return Bounds(0, stale, longest_us / 1e6 if reason is None else 0.0, reason, SHARE, held)
+    known = cast("Limiter", getattr(limiter, "_limiter", limiter))  # of an AsyncLimiter
+    if not isinstance(known, _core.Limiter):
+        raise TypeError(f"bounds() takes a Limiter or an AsyncLimiter, not {short_repr(limiter)}")
+    longest_us, held = known._lease_bounds()
+    stale = known.store._longest_stale if isinstance(known.store, RedisStore) else 0.0
+    if longest_us > 0 and known.clock is None:
+        return Bounds(0, stale, longest_us / 1e6, None, SHARE, held)
+    return Bounds(0, stale, 0.0, _reason(known), 0.0, held)
 
 
 def note_unleased(limiter: Limiter) -> None:
@@ -68,7 +71,7 @@ def note_unleased(limiter: Limiter) -> None:
 
 def _reason(limiter: Limiter) -> str:
     if not isinstance(limiter.store, RedisStore):
-        return "the store is no RedisStore"
+        return "the store is not a RedisStore"
     if limiter.store._longest_lease == 0.0:
         return "the store has no lease"
     if limiter.clock is not None:

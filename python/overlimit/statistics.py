@@ -28,11 +28,36 @@ class LimiterStats(TypedDict):
     held: int
     returned: int
     lapsed: int
+    restored: int
     breaker: Literal["closed", "open", "half_open"]
     latency: dict[float, int]
     processes: ProcessCounts
     damaged: int
     unlinked: bool
+
+
+class SummedStats(TypedDict):
+    """The counts of several limiters: those of ``LimiterStats``, summed."""
+
+    calls: int
+    errors: FailureCounts
+    timeouts: int
+    local: int
+    crowded: int
+    leased: int
+    refusals: int
+    asked: int
+    held: int
+    returned: int
+    lapsed: int
+    restored: int
+    latency: dict[float, int]
+
+
+class RateLimitStats(SummedStats):
+    """What ``RateLimit.stats`` returns: all policies together, and each by its name."""
+
+    policies: dict[str, SummedStats]
 
 
 class MemoryStoreStats(TypedDict):

@@ -21,7 +21,7 @@ from overlimit.http.options.storage_urls import store_url
 from programs import output_of
 from servers.patience import PATIENCE, eventually
 
-from .leased import MANY, calls_of, held, limiter_of, used, warmed
+from .leased import calls_of, held, limiter_of, used, warmed
 
 PROGRAM = f"""
 import json, sys, time
@@ -290,10 +290,10 @@ class TestTheOption:
         found = bounds(limiter)
         assert (found.over, found.lease, found.held) == (0, 10, held(limiter))
 
-    def test_needs_a_lease(self, leasing_for, prefix, file):
-        limiter = limiter_of(leasing_for(0, lease_in=f"shm://{prefix}"), MANY)
-        assert {limiter.hit("a").source for _ in range(100)} == {"store"}
-        assert not file.exists()
+    @pytest.mark.parametrize("options", ["lease_in=shm://app", "lease=0&lease_in=shm://app"])
+    def test_needs_a_lease(self, options):
+        with pytest.raises(ValueError, match=r"lease_in says where .* lease=0\.1, or leave lease_in out"):
+            RedisStore(f"redis://localhost?{options}")
 
 
 def test_the_rest_is_given_back_once_the_last_one_has_gone(hosted, strict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -25,7 +26,7 @@ from overlimit import (
 )
 from overlimit.aio import AsyncLimiter
 from overlimit.command_line.operating.values import decoded
-from programs import output_of
+from programs import run
 from servers.patience import PATIENCE, eventually
 from servers.redis_server import RedisServer
 
@@ -98,6 +99,34 @@ class TestAServerThatForgets:
         assert not limiter.hit("a")
         assert forget() == 1  # what is read is restored as well
         assert left(limiter) == 0
+
+    def test_is_counted_and_warned_of_once_in_a_while(self, start_redis, caplog):
+        server = start_redis()
+        store = RedisStore(server.unix_url(), timeout=PATIENCE, remember=600)
+        limiter = limiter_on(store, "100/hour")
+        hit_all([(limiter, "a"), (Limiter("9/day", name="other", store=store), "a")])
+        limiter.hit("b")
+        assert limiter.stats()["restored"] == 0
+        with closing(server.client()) as client:
+            client.flushall()
+        with caplog.at_level(logging.WARNING, logger="overlimit"):
+            assert left(limiter) == 99
+            assert [limiter.stats()["restored"], len(caplog.records)] == [1, 1]
+            assert limiter.hit_many(["a", "b", "b"]).remaining.tolist() == [98, 98, 97]
+        assert limiter.stats()["restored"] == 2
+        [record] = caplog.records
+        assert "RedisStore('unix://" in record.getMessage()
+        assert "had lost counts, as by FLUSHALL" in record.getMessage()
+        assert "back those of 1 key (remember)" in record.getMessage()
+
+    def test_is_not_what_a_new_connection_finds(self, store, redis_server):
+        limiter = limiter_on(store)
+        limiter.hit("a")
+        for _ in range(3):
+            store.close()
+            limiter.hit("a")
+        assert limiter.stats()["asked"] > limiter.stats()["calls"]  # it is made sure that nothing was lost
+        assert limiter.stats()["restored"] == 0
 
     def test_admits_no_more_than_the_limit_to_a_process_alone(self, store, forget):
         limits = [SlidingWindow(20, 3600), TokenBucket(30, 3600, refill="interval"), "100/day"]
@@ -355,7 +384,9 @@ class TestOtherProcesses:
             "client.delete(f'{sys.argv[2]}1:api:a')\n"
             "print(limiter.hit('a').remaining)\n"
         )
-        lines = output_of(program, redis_server.unix_url(), prefix, str(redis_server.socket_path))
+        done = run(program, redis_server.unix_url(), prefix, str(redis_server.socket_path))
+        lines = done.stdout
+        assert done.stderr.count("this process has brought back those of 1 key (remember)\n") == 1
         assert lines.split() == ["8", "8", "7"]
 
 

@@ -32,6 +32,7 @@ def test_a_new_limiter_has_counted_nothing(store):
         "held": 0,
         "returned": 0,
         "lapsed": 0,
+        "restored": 0,
         "breaker": "closed",
     }
     assert set(latency.values()) == {0}

@@ -7,10 +7,13 @@
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "overlimit/redis_location.hpp"
 #include "overlimit/store.hpp"
@@ -56,6 +59,13 @@ class RedisStore final : public Store {
     Duration remember{};  ///< for how long it restores what a server has forgotten; at most kMaxRemember
     std::optional<LeaseIn> lease_in{};  ///< nothing: each process leases for itself
   };
+
+  /// What becomes of units that are charged early.
+  enum class Units : std::uint8_t { granted, returned, lapsed };
+  /// Hears of all such units of this process, by the name of their policy. Any thread calls it, under no
+  /// lock.
+  using CountUnits = void (*)(std::string_view policy, Units what, std::uint64_t count) noexcept;
+  static inline std::atomic<CountUnits> count_units{nullptr};
 
   /// Throws std::invalid_argument naming a wrong option or location.
   RedisStore(redis::Location location, Options options);

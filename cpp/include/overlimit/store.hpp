@@ -96,11 +96,13 @@ inline constexpr std::size_t kSources = 5;
 struct Basis {
   ChargeBits crowded = 0;  ///< charges decided by counts that identifiers share, as there was no room
   Source source = Source::store;
+  std::uint16_t restored = 0;  ///< keys that servers had lost and this process has brought back
   std::uint32_t commands = 0;  ///< sent to servers for it
 };
 
 /// Units that this process has charged early under a policy.
 struct LeaseCounts {
+  std::uint64_t granted = 0;   ///< in all
   std::uint64_t held = 0;      ///< and may still spend
   std::uint64_t returned = 0;  ///< and has given back
   std::uint64_t lapsed = 0;    ///< and has lost

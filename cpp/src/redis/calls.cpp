@@ -410,8 +410,9 @@ void Calls::restore(std::span<const Call* const> calls, Basis& basis, const Wait
   const Changing changing(known_, std::move(keys));
   basis.commands += std::uint32_t(all.size());
   std::vector<Reply> replies = run_all(scripts, wait);
-  for (std::size_t i = 0; i < all.size(); ++i)
-    all[i].hearing.keep_restored(told_in(std::move(replies[i]), {1}), all[i].known);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].hearing.keep_restored(told_in(std::move(replies[i]), {1}), all[i].known)) ++basis.restored;
+  }
 }
 
 // The first goes with its text, as the others mostly come to the same server; one that lacks it is asked

@@ -31,7 +31,8 @@ void GiveBacks::read(std::span<std::optional<protocol::Reply>> replies) {
   for (std::size_t i = 0; i < returns_.size(); ++i) {
     const bool is_done = replies[i] && !replies[i]->is_error();
     if (replies[i]) is_script_known_.store(is_done, std::memory_order_relaxed);
-    leases_->note_given_back(returns_[i].lease->subject().policy, returns_[i].units, is_done);
+    leases_->count(returns_[i].lease->subject().policy,
+                   is_done ? RedisStore::Units::returned : RedisStore::Units::lapsed, returns_[i].units);
     if (!is_done || hearings_.empty()) continue;
     const ToldReply told = told_in(*std::move(replies[i]), {returns_[i].lease->terms().rows.size()});
     if (!hearings_[i].doubts(told)) hearings_[i].keep(told);

@@ -180,7 +180,7 @@ void Calls::reset(const PolicyIdentity& policy, std::span<const std::string_view
                   const Interrupted& interrupted) {
   if (identifiers.empty()) return;
   const EndingLeases ending(leasing_, policy.name(), {identifiers.begin(), identifiers.end()},
-                            EndingLeases::Then::lapses);
+                            EndingLeases::Then::is_forgotten);
   const std::vector<std::string> keys = keys_of(keys_, policy, identifiers);
   const Changing changing(known_, keys);
   if (remembering_.is_on()) return reset_remembered(keys, interrupted);
@@ -195,7 +195,7 @@ void Calls::reset(const PolicyIdentity& policy, std::span<const std::string_view
 
 // What is remembered here of keys that the server has lost is reset, too.
 void Calls::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
-  const EndingLeases ending(leasing_, policy.name(), {}, EndingLeases::Then::lapses);
+  const EndingLeases ending(leasing_, policy.name(), {}, EndingLeases::Then::is_forgotten);
   const ChangingAll changing(known_);
   const auto remembered = [&] {
     RememberedValues* const values = remembering_.wanted();

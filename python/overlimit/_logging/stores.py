@@ -45,15 +45,22 @@ class _Outages:
 
     def note_failure(self, store: str, kind: str) -> int | None:
         """Return how many failures were not logged before one that is to be; None: do not log this one."""
+        with self.lock():
+            if store in self.announced:
+                self.announced[store] += 1
+            suppressed = self.note(store, kind)
+            if suppressed is not None:
+                self.announced.setdefault(store, 1)
+            return suppressed
+
+    def note(self, store: str, kind: str, count: int = 1) -> int | None:
+        """Return how many of a kind were not logged before some that are to be; None: do not log these."""
         now = self.clock()
         with self.lock():
             report = self.reports.setdefault((store, kind), _Report())
-            if store in self.announced:
-                self.announced[store] += 1
             if now - report.last < _QUIET:
-                report.suppressed += 1
+                report.suppressed += count
                 return None
-            self.announced.setdefault(store, 1)
             suppressed, report.last, report.suppressed = report.suppressed, now, 0
             return suppressed
 
@@ -83,7 +90,21 @@ def answered(store: Store) -> None:
     """Log that a store answers again, once per outage that was logged; the core calls this."""
     calls = _outages.note_answer(endpoint_of(store))
     if calls is not None:
-        _log.warning("%r answers again, after %d failed calls", store, calls)
+        _log.warning("%r answers again, after %d failed %s", store, calls, "call" if calls == 1 else "calls")
+
+
+def warn_of_lost_counts(store: Store, keys: int) -> None:
+    """Warn that a server had lost counts of keys, unless that was logged just now; the core calls this."""
+    before = _outages.note(endpoint_of(store), "lost", keys)
+    if before is not None:
+        _log.warning(
+            "%r had lost counts, as by FLUSHALL, a restart, an eviction or a failover; this process has "
+            "brought back those of %d %s (remember)%s",
+            store,
+            keys,
+            "key" if keys == 1 else "keys",
+            f", and of {before} more since the last message like this" if before else "",
+        )
 
 
 _ADVICE = "a store with a larger max_keys or max_bytes has room for more"
@@ -119,9 +140,11 @@ _warned_of_unleased: weakref.WeakKeyDictionary[Store, object] = weakref.WeakKeyD
 
 
 def warn_of_unleased(store: Store, limiter: object, reason: str) -> None:
-    """Warn, once per store object, that a limiter asks its server at every call although the store leases."""
+    """Warn, once per store object, that nothing of a limiter is leased although the store leases."""
     if is_first(_warned_of_unleased, store):
-        _log.warning("%r leases nothing, so each of its calls asks the server: %s", limiter, reason)
+        _log.warning(
+            "%r leases nothing, so every call that may be admitted asks the server: %s", limiter, reason
+        )
 
 
 _warned_processes: dict[int, object] = {}

@@ -9,6 +9,7 @@ from overlimit.http.rules.rule import Role, Rule, UnregisteredLimiter
 from overlimit.leasing import bounds
 from overlimit.stores import RedisStore, Store
 
+_OPTIONS = ("lease", "lease_in", "max_stale", "remember")
 _REASONS = {
     Role.SHADOW: "its requests are counted in shadow, too",
     Role.ON_REFUSAL: "refusals of its requests are charged to meta limits",
@@ -23,6 +24,12 @@ def may_lease(store: Store) -> bool:
 def longest_stale(store: Store) -> float:
     """Return within how many seconds a process notices what others do."""
     return store._longest_stale if isinstance(store, RedisStore) else 0.0
+
+
+def options_of(store: Store) -> dict[str, Any]:
+    """Return the options of a store by which processes decide without asking or bring counts back."""
+    given = store._shown if isinstance(store, RedisStore) else {}
+    return {name: given[name] for name in _OPTIONS if given.get(name)}
 
 
 def bounds_of(rule: Rule, together: Collection[Rule]) -> dict[str, Any] | None:

@@ -14,6 +14,8 @@ from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, as_id
 from overlimit.http.options.settings import Settings
 from overlimit.http.reports import reset_counts
 from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle
+from overlimit.http.statistics import summed_stats
+from overlimit.statistics import RateLimitStats
 
 
 class BaseRateLimit:
@@ -89,6 +91,23 @@ class BaseRateLimit:
         of the database are looked at, once for each policy.
         """
         self._reset(endpoint, None)
+
+    def stats(self) -> RateLimitStats:
+        """Return what the limiters of this RateLimit have counted in this process, summed, as a new dict.
+
+        Of the current app; without one, of all apps of this RateLimit. The keys are those of
+        ``Limiter.stats``, but for what describes the store; ``policies`` has the same for each policy, by the
+        name under which the store counts. A request under several policies counts in each of them. Limiters
+        of limits that a function returned go with what they have counted once they are no longer used.
+
+        Raises
+        ------
+        StoreError
+            Shared memory cannot be opened.
+        RuntimeError
+            The current app does not have this RateLimit.
+        """
+        return summed_stats(each for _, rate_limit in self._registered() for each in rate_limit.limiters())
 
     @property
     def current_decision(self) -> Decision | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.builtin import builtins_in, by_address, by_cookie, by_header, by_json, by_user
 from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, may_return
-from overlimit.http.leases import bounds_of, longest_stale, may_lease
+from overlimit.http.leases import bounds_of, longest_stale, may_lease, options_of
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.precedence import Route
@@ -27,8 +27,8 @@ _LIST_HEAD = (
 )
 _CHECK_HEAD = ("POLICY", "NAME", "LIMIT", "REMAINING", "RETRY AFTER", "RESET AFTER", "STATUS", "OPTIONS")
 HELD_ELSEWHERE = (
-    "Units that running processes have leased count as used here: how many are not spent, only these know, "
-    'in stats()["held"] of their limiters and in their metrics.'
+    "Units leased by running processes count as used here: only those processes know how many are unspent, "
+    'in stats()["held"] and in their metrics.'
 )
 _UNKNOWN = "known only during a request"
 _UNMEASURED = dict.fromkeys(("limit", "quota", "remaining", "retry_after", "reset_after", "status", "locked"))
@@ -131,6 +131,7 @@ def _terms_of(rule: Rule) -> Description:
         "exempt_when": _function_or_itself(options.exempt_when),
         "deduct_when": _function_or_itself(options.deduct_when),
         "store": _address_of(rate_limit.store),
+        "store_options": options_of(rate_limit.store),
     }
 
 
@@ -239,8 +240,9 @@ def _store_line(rate_limit: AppRateLimit) -> str:
     disabled = "" if rate_limit.enabled else ", disabled"
     who = f", identifiers {function_name(rate_limit.identify)}"
     stale = longest_stale(rate_limit.store)
-    notices = f", other processes noticed within {_seconds(stale)}" if stale else ""
-    return f"Store: {_address_of(rate_limit.store)}{prefix}{who}{notices}{shadow}{disabled}"
+    notices = f", changes by other processes are noticed within {_seconds(stale)}" if stale else ""
+    given = "".join(f", {name} {_shown(value)}" for name, value in options_of(rate_limit.store).items())
+    return f"Store: {_address_of(rate_limit.store)}{prefix}{who}{given}{notices}{shadow}{disabled}"
 
 
 def _rows(entry: Description, usual: Collection[str], *, leasing: bool) -> Iterator[tuple[str, ...]]:
@@ -323,6 +325,10 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _shown(option: object) -> str:
+    return _seconds(option) if isinstance(option, int | float) else str(option)
 
 
 def _seconds(number: float) -> str:

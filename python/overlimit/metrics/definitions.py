@@ -47,12 +47,25 @@ LEASED = Metric(
     ("policy",),
     "Units that this process has leased and not spent.",
 )
+GRANTED = Metric("overlimit_granted_units", "counter", ("policy",), "Units that were leased.")
 RETURNED = Metric(
     "overlimit_returned_units", "counter", ("policy",), "Units of leases that were given back unspent."
 )
 LAPSED = Metric("overlimit_lapsed_units", "counter", ("policy",), "Units of leases that were lost unspent.")
 LATENCY = Metric(
     "overlimit_store_latency_seconds", "histogram", ("store",), "How long calls to the store took.", "s"
+)
+COMMANDS = Metric(
+    "overlimit_store_commands",
+    "counter",
+    ("store",),
+    "Commands sent to the store for decisions, with those that give back leases or restore counts.",
+)
+RESTORED = Metric(
+    "overlimit_restored_keys",
+    "counter",
+    ("store",),
+    "Keys whose counts were brought back after the store had lost them.",
 )
 ERRORS = Metric("overlimit_store_errors", "counter", ("store", "kind"), "Calls to the store that failed.")
 BREAKER = Metric(
@@ -67,6 +80,6 @@ BYTES = Metric("overlimit_store_bytes", "gauge", ("store",), "Memory in use for 
 MAX_BYTES = Metric("overlimit_store_max_bytes", "gauge", ("store",), "The most memory for keys.", "By")
 
 METRICS = (
-    DECISIONS, SHADOW_REFUSALS, CROWDED, WAITING, WAITS, LEASED, RETURNED, LAPSED,
-    LATENCY, ERRORS, BREAKER, KEYS, MAX_KEYS, BYTES, MAX_BYTES,
+    DECISIONS, SHADOW_REFUSALS, CROWDED, WAITING, WAITS, LEASED, GRANTED, RETURNED, LAPSED,
+    LATENCY, COMMANDS, RESTORED, ERRORS, BREAKER, KEYS, MAX_KEYS, BYTES, MAX_BYTES,
 )  # fmt: skip

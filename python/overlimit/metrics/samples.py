@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from overlimit._logging.limiters import one_of_each_name
 from overlimit._options import whole_number
@@ -17,7 +17,6 @@ from overlimit.stores.shared_memory import shared_memory_stores
 
 if TYPE_CHECKING:
     from overlimit.limiter import Limiter
-    from overlimit.statistics import LimiterStats
 
 OTHER = "(other)"
 _MOST_LIMITS = 32
@@ -64,10 +63,12 @@ class Sampler:
                     _add(samples[metric], labels, number)
             for labels, number in _breakers(reading):
                 _add(samples[d.BREAKER], labels, number)
-            for name, stats in () if self._reader.is_shared else _of_leasing():
+            for name, held in _held_units():
                 policy, _ = self._admitted(s.Key("p", name), reading)
-                for metric, what in _LEASES:
-                    _add(samples[metric], (policy,), stats[what])
+                for metric in (d.GRANTED, d.RETURNED, d.LAPSED):
+                    _add(samples[metric], (policy,), 0)
+                if not self._reader.is_shared:
+                    _add(samples[d.LEASED], (policy,), held)
         for metric, labels, number in _of_stores(with_memory=not self._reader.is_shared):
             _add(samples[metric], labels, number)
         return samples
@@ -127,6 +128,10 @@ def _of_policy(policy: str, _: str, numbers: list[int]) -> Iterator[_Sample]:
         waits = _histogram(s.WAIT_BOUNDS, numbers, s.WAITS, s.WAIT_MICROS)
         yield d.WAITS, (policy,), waits
         yield d.WAITING, (policy,), max(0, numbers[s.WAITS_BEGUN] - sum(waits.counts))
+    if numbers[s.GRANTED]:
+        yield d.GRANTED, (policy,), numbers[s.GRANTED]
+        yield d.RETURNED, (policy,), numbers[s.RETURNED]
+        yield d.LAPSED, (policy,), numbers[s.LAPSED]
 
 
 def _of_store(store: str, _: str, numbers: list[int]) -> Iterator[_Sample]:
@@ -135,6 +140,9 @@ def _of_store(store: str, _: str, numbers: list[int]) -> Iterator[_Sample]:
     latencies = _histogram(s.LATENCY_BOUNDS, numbers, s.LATENCIES, s.LATENCY_MICROS)
     if any(latencies.counts):
         yield d.LATENCY, (store,), latencies
+    if numbers[s.COMMANDS]:
+        yield d.COMMANDS, (store,), numbers[s.COMMANDS]
+        yield d.RESTORED, (store,), numbers[s.RESTORED]
 
 
 _SAMPLES_OF: dict[str, Callable[[str, str, list[int]], Iterator[_Sample]]] = {
@@ -157,17 +165,10 @@ def _breakers(reading: Reading) -> Iterator[tuple[Labels, Number]]:
                     yield (key.label, state), int(numbers[s.BREAKER] == place)
 
 
-_LEASES: tuple[tuple[d.Metric, Literal["held", "returned", "lapsed"]], ...] = (
-    (d.LEASED, "held"),
-    (d.RETURNED, "returned"),
-    (d.LAPSED, "lapsed"),
-)
-
-
-def _of_leasing() -> Iterator[tuple[str, LimiterStats]]:
-    """Yield the policies of this process that may lease, with what became of it: limiters of one share it."""
+def _held_units() -> Iterator[tuple[str, int]]:
+    """Yield the policies of this process that may lease, with the units that it holds of each."""
     for limiter in one_of_each_name(_may_lease):
-        yield limiter.name or "", limiter.stats()
+        yield limiter.name or "", limiter.stats()["held"]
 
 
 def _may_lease(limiter: Limiter) -> bool:

@@ -29,6 +29,7 @@ _OWN_DEFAULTS = {
     "max_stale": None,
     "remember": 0.0,
 }
+_SECONDS = ("timeout", "lease", "max_stale", "remember")
 _IN_THE_URL = "url='redis://localhost:6379/0'"
 _OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS)
 
@@ -72,8 +73,8 @@ class RedisStore(_core.RedisStore, Initialised):
         calls that come often ask the server only now and then. 0: never.
     lease_in
         Where the processes of this host lease as one: ``"shm://myapp"``, for a file of this user in
-        ``/dev/shm``, or ``"shm:///absolute/path"``; ``?mode=660`` lets in a group. None: each process
-        leases for itself, as it does, after a warning, if the file cannot be used.
+        ``/dev/shm``, or ``"shm:///absolute/path"``; ``?mode=660`` lets in a group. Needs ``lease``. None:
+        each process leases for itself, as it does, after a warning, if the file cannot be used.
     max_stale
         For how many seconds, at most 60, this process refuses by itself what the server has refused, as long
         as nothing but time can have changed; None: as ``lease``; 0: never. Then a flood of refused calls
@@ -139,24 +140,31 @@ class RedisStore(_core.RedisStore, Initialised):
         else:
             refuse_tls_options(options)
         self._description = str(where)
-        self._shown = {name: options[name] for name in _OWN_DEFAULTS}
         self._arguments = (url, keywords)
+        timeout_us = timeout_us_of(options["timeout"])
+        remember_us = seconds_us_of("remember", options["remember"], 3600)
         lease_us = seconds_us_of("lease", options["lease"], 10)
         stale = options["max_stale"]
         stale_us = lease_us if stale is None else seconds_us_of("max_stale", stale, 60)
         self._longest_lease, self._longest_stale = lease_us / 1e6, max(lease_us, stale_us) / 1e6
+        if options["lease_in"] is not None and lease_us == 0:
+            raise ValueError(
+                "lease_in says where leases are, and there are none without lease: give that too, as in "
+                "lease=0.1, or leave lease_in out"
+            )
         hash_tag_word = hash_tag_of(options["hash_tag"])
         hashes = truth_of("hash_identifiers", options["hash_identifiers"])
+        self._shown = {name: _as_given(name, options[name]) for name in _OWN_DEFAULTS}
         self._state_key: Hashable = (self._description, options["prefix"], hash_tag_word, hashes)
         super().__init__(
             where.location(tls_options(options) if where.has_tls else None),
             prefix=options["prefix"],
             hash_tag=hash_tag_word,
             hash_identifiers=hashes,
-            timeout_us=timeout_us_of(options["timeout"]),
+            timeout_us=timeout_us,
             max_stale_us=stale_us,
             lease_us=lease_us,
-            remember_us=seconds_us_of("remember", options["remember"], 3600),
+            remember_us=remember_us,
             lease_in=lease_file_of(options["lease_in"]),
         )
         if lease_us > 0:
@@ -175,3 +183,10 @@ class RedisStore(_core.RedisStore, Initialised):
     def __reduce__(self) -> tuple[Any, ...]:
         url, keywords = self._arguments
         return partial(RedisStore, url, **keywords), ()
+
+
+def _as_given(name: str, value: Any) -> Any:
+    """Return a valid option as a keyword would give it: in a URL all of them are text."""
+    if name in _SECONDS and isinstance(value, str):
+        return float(value)
+    return truth_of(name, value) if name == "hash_identifiers" else value

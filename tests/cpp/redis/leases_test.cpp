@@ -110,17 +110,18 @@ TEST_F(LeasesTest, GiveBackWhatIsPutBackIntoALeaseOfNothing) {
   EXPECT_EQ(rest(500), 1);
 }
 
-TEST_F(LeasesTest, LetWhatAnotherHasReplacedLapseWithIt) {
+TEST_F(LeasesTest, ForgetWhatAnotherHasReplacedWithIt) {
   for (const bool is_one : {true, false}) {
     note(terms(10, 500), 0, 10);
     const std::shared_ptr<Lease> found = leases.find(charge);
     note(terms(5, 900), 100, 5);
-    const std::uint64_t lapsed = leases.counts(policy.identity()).lapsed;
+    EXPECT_EQ(leases.counts(policy.identity()).held, 15U);
     is_one ? leases.end("api", "a", false) : leases.end_all("api", false);
     Cost left = 0;
     EXPECT_FALSE(found->take(1, left));
     EXPECT_EQ(rest(1'000), 0);
-    EXPECT_EQ(leases.counts(policy.identity()).lapsed, lapsed + 15);
+    EXPECT_EQ(leases.counts(policy.identity()).held, 0U);
+    EXPECT_EQ(leases.counts(policy.identity()).lapsed, 0U);
   }
 }
 
@@ -132,7 +133,9 @@ TEST_F(LeasesTest, EndWithOrWithoutGivingBack) {
   note(terms(10, 500), 0, 10);
   leases.end("api", "a", false);
   EXPECT_EQ(rest(500), 0);
-  EXPECT_EQ(leases.counts(policy.identity()).lapsed, 10U);
+  const LeaseCounts counts = leases.counts(policy.identity());
+  EXPECT_EQ(counts.granted, 20U);
+  EXPECT_EQ(counts.held + counts.lapsed, 0U);
 }
 
 TEST_F(LeasesTest, KeepNothingThatWasUnderWayWhenTheyEnded) {

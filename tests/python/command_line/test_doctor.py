@@ -255,6 +255,13 @@ def test_what_a_server_says_of_itself_is_judged(check, change, severity):
     assert finding.severity == severity
 
 
+def test_what_a_restart_loses_depends_on_whether_processes_remember():
+    (strict,) = redis_checks.persistence(Seen(None, INFO))
+    (remembering,) = redis_checks.persistence(Seen(None, INFO), 600.0)
+    assert "not daily quotas" in strict.message
+    assert "bring back those that they were told of within 600 s" in remembering.message
+
+
 @pytest.mark.parametrize(("ahead", "severity"), [(0, "ok"), (-90, "warning"), (90, "warning")])
 def test_clocks_that_are_apart_are_a_warning(ahead, severity, monkeypatch):
     class Ahead:

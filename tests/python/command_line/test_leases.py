@@ -12,8 +12,9 @@ from overlimit.command_line.operating.values import Record, Value
 from servers.patience import PATIENCE
 
 from .test_commands import printed
-from .test_operating import told
+from .test_operating import refused, told
 
+MANY = FixedWindow(1000, per=3600)
 NOW = 1_795_721_192_000_000
 
 
@@ -25,7 +26,10 @@ def url(redis_server, prefix):
 class TestCheck:
     def test_says_how_far_decisions_can_be_from_those_of_the_store(self, url):
         said = printed("check", url, "--name", "api", "--limits", "100/minute", "user:42")
-        assert "A process leases for 0.5 s at the longest; what running processes hold counts as used" in said
+        assert (
+            "A process leases for 0.5 s at the longest; units leased by running processes count as used"
+            in said
+        )
         assert "a process notices what others do within 2 s." in said
 
     def test_says_why_nothing_is_leased(self, url):
@@ -40,6 +44,11 @@ class TestCheck:
         said = printed("check", url.partition("&lease")[0], "--name", "api", "--limits", "9/minute", "a")
         assert "lease" not in said
         assert "notices" not in said
+        assert "loses" not in said
+
+    def test_says_what_comes_back(self, url):
+        said = printed("check", f"{url}&remember=600", "--name", "api", "--limits", "9/minute", "a")
+        assert "What the server loses, a process brings back as it was told of it within 600 s." in said
 
 
 class TestBench:
@@ -51,9 +60,13 @@ class TestBench:
 
     def test_says_so(self, url):
         said = printed("bench", url, "--seconds", "0.1", "--identifiers", "1", "--limits", "10/hour")
-        counts = re.search(r"^([\d,]+) commands; .* and ([\d,]+) refusals took none", said, re.M)
-        commands, refusals = (int(each.replace(",", "")) for each in counts.groups())
-        assert commands < refusals
+        counts = re.search(
+            r"^([\d,]+) commands\. ([\d,]+) decisions took none: ([\d,]+) from leases, ([\d,]+) known ref",
+            said,
+            re.M,
+        )
+        commands, unasked, leased, refusals = (int(each.replace(",", "")) for each in counts.groups())
+        assert commands < refusals <= leased + refusals == unasked
         assert "commands" not in printed("bench", url.partition("&lease")[0], "--seconds", "1e-9")
 
 
@@ -70,8 +83,42 @@ class TestShow:
         record = Record(1, NOW + 9_000_000, (6_000_000, NOW - 500_000, 60_000), cells)
         (reading,) = readings_of(Value(NOW - 1_000_000, [record]), {}, NOW)
         assert reading.words == (
-            "100 tokens were used as of 0.5 s ago, 5 of them held by leases for up to 0.25 s more"
+            "100 tokens were used as of 0.5 s ago, 5 of them leased, spent or not, for up to 0.25 s more"
         )
+
+
+class TestFiles:
+    """What ``overlimit shm`` says of the files in which the processes of a host lease as one."""
+
+    def test_are_listed_shown_and_removed(self, url, prefix):
+        limiter = Limiter(MANY, name="api", store=f"{url}&lease_in=shm://{prefix}")
+        while limiter.stats()["held"] == 0:
+            assert limiter.hit("a")
+        place = f"shm://{prefix}"
+        (file,) = (each for each in told(0, "shm", "list")["files"] if each["url"] == place)
+        assert (file["holds"], file["keys"]) == ("leases", None)
+        assert 1e6 < file["bytes"] < 1e7
+        assert file["path"].endswith(f"-{prefix}-leases-v1")
+        assert re.search(f"^{place} +leases ", printed("shm", "list"), re.M)
+        assert file["path"] in printed("shm", "show", "--leases", place)
+        assert f"{file['path']} has leases" in refused(2, "shm", "show", place)
+        assert "--yes" in refused(2, "shm", "remove", "--leases", place, "--json")
+        assert (
+            told(0, "shm", "remove", "--leases", place, "--yes")["message"] == f"{file['path']} is removed."
+        )
+        assert "no file with leases" in refused(2, "shm", "show", "--leases", place)
+        assert limiter.hit("a").source == "lease"
+
+    def test_at_paths_are_no_others(self, url, tmp_path):
+        path = tmp_path / "leases"
+        path.write_bytes(b"else")
+        assert "no file with leases" in refused(2, "shm", "remove", "--leases", f"shm://{path}", "--yes")
+        path.unlink()
+        limiter = Limiter(MANY, name="api", store=f"{url}&lease_in=shm://{path}")
+        while limiter.stats()["held"] == 0:
+            assert limiter.hit("a")
+        assert printed("shm", "remove", "--leases", f"shm://{path}", "--yes") == f"{path} is removed.\n"
+        assert not path.exists()
 
 
 def test_what_is_held_counts_as_used(url):

@@ -32,6 +32,7 @@ from overlimit import (
     TokenBucket,
 )
 from overlimit.command_line.operating import COMMANDS
+from overlimit.command_line.operating.identifiers import _MAY_COME_BACK
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place, StoreUrl, without_secrets
 from overlimit.command_line.operating.shapes import algorithm_of, by_tag, growth, readings_of
@@ -126,13 +127,27 @@ def test_show_of_nobody_says_so(url):
     assert run("show", url, "--policy", "login", "nobody").stdout == "Nothing is kept of nobody in login.\n"
 
 
+def hint_at(url: str) -> str:
+    """Return what is said after a reset by a URL without remember."""
+    return "" if url.startswith("shm:") else f"{_MAY_COME_BACK}\n"
+
+
+def test_a_reset_that_processes_are_to_remember_needs_no_hint(redis_server, prefix):
+    url = f"{redis_server.unix_url()}&prefix={prefix}&timeout={PATIENCE}&remember=600"
+    said = printed("reset", url, "--policy", "login", "a")
+    assert said == "Nothing was kept of a in login.\n"
+
+
 def test_reset_lock_and_unlock_do_what_a_limiter_does(url):
     limiter = limiter_at(url)
     limiter.hit("a", cost=3)
-    assert printed("reset", url, "--policy", "login", "a") == "a begins anew in login.\n"
+    assert printed("reset", url, "--policy", "login", "a") == f"a begins anew in login.\n{hint_at(url)}"
     assert limiter.hit("a").remaining == 2
     limiter.hit("b")
-    assert printed("reset", url, "--policy", "login", "--all") == "Everybody begins anew in login.\n"
+    assert (
+        printed("reset", url, "--policy", "login", "--all")
+        == f"Everybody begins anew in login.\n{hint_at(url)}"
+    )
     assert [limiter.peek(each, cost=0).remaining for each in "ab"] == [3, 3]
     assert "takes an ID, or --all" in refused(2, "reset", url, "--policy", "login")
     assert "takes an ID, or --all" in refused(2, "reset", url, "--policy", "login", "--all", "a")
@@ -156,7 +171,8 @@ def test_what_was_not_there_is_told(url):
         ("unlock", "a"): "a was not locked in login.",
     }.items():
         words = (command[0], url, "--policy", "login", command[1])
-        assert printed(*words) == f"{sentence}\n"
+        hint = hint_at(url) if command[0] == "reset" else ""
+        assert printed(*words) == f"{sentence}\n{hint}"
         answer = told(0, *words)
         assert False in {answer.get("was_kept"), answer.get("was_locked")}
     check = ["check", url, "--name", "login", "--limits", "3/minute", "a"]

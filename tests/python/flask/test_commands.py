@@ -41,7 +41,8 @@ def test_list_tells_everything_said_about_a_limit(run):
         "exempt_when": None,
         "deduct_when": None,
         "store": "memory://",
-        "bounds": {"over": 0, "stale": 0.0, "lease": 0.0, "reason": "the store is no RedisStore"},
+        "bounds": {"over": 0, "stale": 0.0, "lease": 0.0, "reason": "the store is not a RedisStore"},
+        "store_options": {},
     }
     assert {each["kind"] for each in limits_of(done, "orders", "/orders", "GET")} == {
         "route",

@@ -50,7 +50,8 @@ def test_list_tells_the_policy_of_each_limit(run):
 def test_list_tells_what_is_leased_and_why_not(run):
     done = run(LEASING, "list", STORE="redis://127.0.0.1:1/0?lease=0.5&max_stale=2")
     assert done.out.startswith("Store: redis://127.0.0.1:1/0, identifiers ")
-    assert "other processes noticed within 2 s\nUnits that running processes have leased " in done.out
+    assert ", lease 0.5 s, max_stale 2 s, changes by other processes are noticed within 2 s\n" in done.out
+    assert "\nUnits leased by running processes count as used here: " in done.out
     reasons = {endpoint: lines_of(done, endpoint) for endpoint in ("plain", "log", "shadow", "dynamic")}
     assert reasons["plain"][0].endswith("leased for up to 0.02 s")
     assert reasons["log"][0].endswith(" keeps the instant of every call")
@@ -64,6 +65,7 @@ def test_list_tells_bounds_in_json(run):
     done = run(LEASING, "list", "--json", STORE="redis://127.0.0.1:1/0?lease=0.5")
     (plain,) = limits_of(done, "plain", "/plain", "GET")
     assert plain["bounds"] == {"over": 0, "stale": 0.5, "lease": 0.02, "reason": None}
+    assert plain["store_options"] == {"lease": 0.5}
     assert limits_of(done, "dynamic", "/dynamic", "GET")[0]["bounds"] is None
 
 
@@ -77,7 +79,7 @@ def test_check_says_that_leased_units_are_known_elsewhere(run, redis_server, pre
         store = f"{redis_server.unix_url()}&prefix={prefix}{options}"
         done = run(LEASING, "check", "ip:192.0.2.1", STORE=store)
         assert done.status == 0, done.err
-        assert done.err.count("Hint: units that running processes have leased count as used here") == count
+        assert done.err.count("Hint: units leased by running processes count as used here") == count
 
 
 def test_meta_limits_keep_requests_from_being_leased(run):

@@ -15,6 +15,7 @@ import overlimit.fastapi
 import overlimit.flask
 import overlimit.wsgi
 from asgi_sites import HELLO, AsgiSite
+from overlimit import Limiter
 from programs import output_of
 from servers.patience import PATIENCE
 
@@ -75,6 +76,42 @@ def test_so_do_those_under_several_limits(redis_server, url):
     before = redis_server.scripts_run()
     assert by_flask(store=url, application_limits="2000/hour") == [200] * REQUESTS
     assert redis_server.scripts_run() - before <= REQUESTS / 2
+
+
+def test_a_rate_limit_sums_what_its_limiters_count(url):
+    app = Flask("leasing")
+    limiter = overlimit.flask.RateLimit(app, application_limits="2000/hour", store=url)
+    for path in ("/one", "/two"):
+        app.add_url_rule(path, path, limiter.limit(LIMITS)(lambda: "hello"))
+    assert set(limiter.stats()["errors"].values()) == {0}
+    client = app.test_client()
+    statuses = [client.get(path).status_code for _ in range(REQUESTS) for path in ("/one", "/two")]
+    assert statuses == [200] * 2 * REQUESTS
+    stats = limiter.stats()
+    policies = stats["policies"]
+    calls = {name: policy["calls"] for name, policy in policies.items()}
+    assert sorted(calls.values()) == [REQUESTS, REQUESTS, 2 * REQUESTS]
+    for name in ("calls", "leased", "asked", "held", "returned", "lapsed"):
+        assert stats[name] == sum(policy[name] for policy in policies.values())
+    assert stats["leased"] > stats["asked"] > 0
+    assert sum(stats["latency"].values()) == sum(
+        sum(policy["latency"].values()) for policy in policies.values()
+    )
+    assert stats["held"] == sum(held_units(name, url) for name in policies) > 0
+
+
+def held_units(policy: str, url: str) -> int:
+    return Limiter("1/hour", name=policy, store=url).stats()["held"]
+
+
+def test_those_of_fastapi_do_so_too(url):
+    app = FastAPI()
+    limiter = overlimit.fastapi.RateLimit(app, store=url)
+    app.get("/")(limiter.limit("9/hour")(lambda: "hello"))
+    assert requested(app)[:10] == [200] * 9 + [429]
+    stats = limiter.stats()
+    assert [policy["calls"] for policy in stats["policies"].values()] == [stats["calls"]] == [REQUESTS]
+    assert stats["leased"] + stats["refusals"] + stats["asked"] >= REQUESTS > stats["refusals"] > REQUESTS / 2
 
 
 def test_requests_whose_refusals_are_charged_are_not_leased(redis_server, url):

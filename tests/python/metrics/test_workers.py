@@ -100,6 +100,41 @@ def shown(directory, policy, program=SHARED + SHOW, max_policies=9):
     return samples_in(programs.output_of(program, directory, max_policies, policy))
 
 
+LEASES = """
+import sys
+from prometheus_client import CollectorRegistry, generate_latest
+import overlimit.metrics
+from overlimit import Limiter
+
+registry = CollectorRegistry()
+overlimit.metrics.prometheus(registry, directory=sys.argv[1])
+limiter = Limiter("100000/hour", name=sys.argv[3], store=sys.argv[4])
+while limiter.stats()["held"] == 0:
+    limiter.hit("a")
+held = limiter.stats()["held"]
+limiter.store.close()
+print("#", held)
+print(generate_latest(registry).decode())
+"""
+
+
+def test_units_of_leases_are_those_of_all_processes(tmp_path, redis_server, prefix):
+    url = f"{redis_server.unix_url()}&prefix={prefix}&timeout={PATIENCE}&lease=10"
+    held, restored = 0, ("overlimit_restored_keys_total", ("store", url.partition("&")[0]))
+    for _ in range(2):
+        said = programs.output_of(LEASES, tmp_path, 9, "p", url)
+        held += int(said.split()[1])
+    samples = samples_in(said)
+    named = {name: samples[f"overlimit_{name}_units_total", ("policy", "p")] for name in UNITS}
+    assert named == {"granted": pytest.approx(held, abs=20), "returned": held, "lapsed": 0}
+    assert named["granted"] >= held
+    assert samples[restored] == 0
+    assert not any(name == "overlimit_leased_units" for name, *_ in samples)
+
+
+UNITS = ("granted", "returned", "lapsed")
+
+
 def counted(samples):
     return {dict(key[1:])["policy"]: value for key, value in samples.items() if "allowed" in str(key)}
 

@@ -20,19 +20,21 @@ void LeaseReturns::add(LeaseReturn taken) {
   next_.store(0);
 }
 
-void LeaseReturns::let_lapse(const std::function<bool(const LeaseSubject&)>& is_lost) {
+void LeaseReturns::forget(const std::function<bool(const LeaseSubject&)>& is_meant) {
   std::erase_if(leases_, [&](const auto& each) {
-    const LeaseSubject& subject = each.second->subject();
-    if (!is_lost(subject)) return false;
-    count_lapsed(subject.policy, each.second->take_rest());
+    if (!is_meant(each.second->subject())) return false;
+    (void)each.second->take_rest();
     return true;
   });
-  std::erase_if(taken_, [&](const LeaseReturn& each) {
-    const LeaseSubject& subject = each.lease->subject();
-    if (!is_lost(subject)) return false;
-    count_lapsed(subject.policy, each.units);
-    return true;
-  });
+  std::erase_if(taken_, [&](const LeaseReturn& each) { return is_meant(each.lease->subject()); });
+}
+
+void LeaseReturns::count(std::string_view policy, RedisStore::Units what, Cost units) {
+  const auto count = std::uint64_t(units);
+  LeaseCounts& counts = counts_[std::string(policy)];
+  if (what == RedisStore::Units::granted) counts.granted += count;
+  if (what == RedisStore::Units::returned) counts.returned += count;
+  if (what == RedisStore::Units::lapsed) counts.lapsed += count;
 }
 
 std::vector<LeaseReturn> LeaseReturns::take(Duration now) {

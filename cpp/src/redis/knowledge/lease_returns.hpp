@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "overlimit/non_copyable.hpp"
+#include "overlimit/redis_store.hpp"
 #include "overlimit/store.hpp"
 #include "redis/knowledge/lease.hpp"
 
@@ -29,22 +30,17 @@ class LeaseReturns : NonCopyable {
   /// Has units given back that nobody spends any more. What is left of a lease of which nothing is known, as
   /// a process died that was replacing it, is lost.
   void add(LeaseReturn taken);
-  /// Has what is left of some lapse. Those that have ended before, too: somebody may have found one while it
+  /// Forgets what is left of some. Of those that have ended before, too: somebody may have found one while it
   /// lived.
-  void let_lapse(const std::function<bool(const LeaseSubject&)>& is_lost);
+  void forget(const std::function<bool(const LeaseSubject&)>& is_meant);
   /// Takes what is left of all leases whose time has come.
   [[nodiscard]] std::vector<LeaseReturn> take(Duration now);
-  /// Counts units of a policy that were given back, or were lost.
-  void count_returned(std::string_view policy, Cost units) {
-    counts(policy).returned += std::uint64_t(units);
-  }
-  void count_lapsed(std::string_view policy, Cost units) { counts(policy).lapsed += std::uint64_t(units); }
+  /// Counts units of a policy that were charged early, were given back, or were lost.
+  void count(std::string_view policy, RedisStore::Units what, Cost units);
   /// What has become of units of a policy, and what is held of it.
   [[nodiscard]] LeaseCounts counted(const std::string& policy) const;
 
  private:
-  LeaseCounts& counts(std::string_view policy) { return counts_[std::string(policy)]; }
-
   std::atomic<std::int64_t> next_{INT64_MAX};  // boot time in microseconds
   std::vector<std::pair<Duration, std::shared_ptr<Lease>>> leases_;
   std::vector<LeaseReturn> taken_;

@@ -159,6 +159,7 @@ Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Du
 // late.
 void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
                       const Asking& asking, bool is_refused, Duration rare_from) {
+  if (terms) count(charge.policy->name(), RedisStore::Units::granted, terms->granted);
   const std::lock_guard lock(mutex_);
   const bool is_void = asking.endings != endings_.load() || changes_.load() > 0;
   const auto refuse = [&] {
@@ -204,13 +205,13 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
   if (!gives_back) {
-    returns_.let_lapse(
+    returns_.forget(
         [&](const LeaseSubject& each) { return each.policy == policy && each.identifier == identifier; });
   }
   if (const HostLeases* const host = file_.leases()) {
     const HostName name = host->name_of(file_.place(), policy, identifier, 0);
     end_shared(
-        host->bucket_of(name), [&](const HostKey& key) { return key.is_of_key(name); }, policy, gives_back);
+        host->bucket_of(name), [&](const HostKey& key) { return key.is_of_key(name); }, gives_back);
   }
   const auto known = keys_.find(Name{policy, identifier});
   if (known == keys_.end()) return;
@@ -221,12 +222,12 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
 void Leases::end_all(std::string_view policy, bool gives_back) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
-  if (!gives_back) returns_.let_lapse([&](const LeaseSubject& each) { return each.policy == policy; });
+  if (!gives_back) returns_.forget([&](const LeaseSubject& each) { return each.policy == policy; });
   if (const HostLeases* const host = file_.leases()) {
     const std::uint64_t hash = host->policy_of(file_.place(), policy);
     for (HostLeases::Bucket& bucket : host->buckets()) {
       end_shared(
-          bucket, [&](const HostKey& key) { return key.is_of_policy(hash); }, policy, gives_back);
+          bucket, [&](const HostKey& key) { return key.is_of_policy(hash); }, gives_back);
     }
   }
   for (auto each = keys_.begin(); each != keys_.end();) {
@@ -289,18 +290,13 @@ void Leases::end(Held& held) {
 }
 
 // Whoever is stopped in the middle of a change keeps only the keys from being free.
-void Leases::end_shared(HostLeases::Bucket& bucket, const auto& is_meant, std::string_view policy,
-                        bool gives_back) {
+void Leases::end_shared(HostLeases::Bucket& bucket, const auto& is_meant, bool gives_back) {
   if (std::ranges::none_of(bucket.keys, is_meant)) return;
   const HostLeases::Hold hold(bucket, file_.leases()->processes(), kTimesToWait);
   for (HostKey& key : bucket.keys) {
     if (!is_meant(key)) continue;
     LeaseReturn taken = key.take_lease();
-    if (gives_back) {
-      returns_.add(std::move(taken));
-    } else {
-      returns_.count_lapsed(policy, taken.units);
-    }
+    if (gives_back) returns_.add(std::move(taken));
     if (hold) key.free();
   }
 }
@@ -320,9 +316,14 @@ std::vector<LeaseReturn> Leases::take_ended(Duration now) {
   return returns_.take(now);
 }
 
-void Leases::note_given_back(const std::string& policy, Cost units, bool has_arrived) {
-  const std::lock_guard lock(mutex_);
-  has_arrived ? returns_.count_returned(policy, units) : returns_.count_lapsed(policy, units);
+// Whoever hears of it may take a lock that comes before this one.
+void Leases::count(std::string_view policy, RedisStore::Units what, Cost units) {
+  {
+    const std::lock_guard lock(mutex_);
+    returns_.count(policy, what, units);
+  }
+  if (const RedisStore::CountUnits tell = RedisStore::count_units.load())
+    tell(policy, what, std::uint64_t(units));
 }
 
 LeaseCounts Leases::counts(const PolicyIdentity& policy) {

@@ -70,7 +70,7 @@ class Leases : NonCopyable {
                 const Asking& asking, bool is_refused, Duration rare_from);
   /// Ends a lease that is too small for a charge which is asked for, so that its rest goes back before that.
   void make_way(const Charge& charge);
-  /// Ends the leases of a key. Without `gives_back`, what is left of them has lapsed.
+  /// Ends the leases of a key. Without `gives_back`, what is left of them is forgotten, as the key is.
   void end(std::string_view policy, std::string_view identifier, bool gives_back);
   void end_all(std::string_view policy, bool gives_back);
   /// All but what other processes go on spending.
@@ -80,8 +80,8 @@ class Leases : NonCopyable {
   [[nodiscard]] bool have_ended(Duration now) const { return returns_.may_have(now); }
   /// Takes what is left of all that have ended.
   [[nodiscard]] std::vector<LeaseReturn> take_ended(Duration now);
-  /// Counts units of a policy that were given back, or were lost on the way.
-  void note_given_back(const std::string& policy, Cost units, bool has_arrived);
+  /// Counts what has become of units of a policy.
+  void count(std::string_view policy, RedisStore::Units what, Cost units);
   /// Has units of a lease given back that it does not take any more.
   void give_back(LeaseReturn units);
   [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy);
@@ -126,7 +126,7 @@ class Leases : NonCopyable {
   void look_up(Key& key, const Charge& charge);
   Demand& demand_of(Key& key, const Charge& charge);
   void end(Held& held);
-  void end_shared(HostLeases::Bucket& bucket, const auto& is_meant, std::string_view policy, bool gives_back);
+  void end_shared(HostLeases::Bucket& bucket, const auto& is_meant, bool gives_back);
   void take_all_of_host();
   void sweep(HostLeases& host, Duration now);
   void forget_old(Duration now);

@@ -254,7 +254,9 @@ void LeaseRequest::note_told(const Call& call, Instant time, const Rows& rows) c
 }
 
 void LeaseRequest::lost(const Call& call) const {
-  if (asking_.extra > 0) leases_->note_given_back(call.charges.front().policy->name(), asking_.extra, false);
+  if (asking_.extra == 0) return;
+  for (const RedisStore::Units each : {RedisStore::Units::granted, RedisStore::Units::lapsed})
+    leases_->count(call.charges.front().policy->name(), each, asking_.extra);
 }
 
 EndingLeases::EndingLeases(LeasingCalls& leasing, std::string_view policy,

@@ -102,10 +102,10 @@ class LeaseRequest {
 };
 
 /// As long as it lives, a command may be changing a key: what is leased of it ends at both ends. What is left
-/// goes back, or after a reset has lapsed.
+/// goes back, or is forgotten as the key is reset.
 class EndingLeases : NonCopyable {
  public:
-  enum class Then : bool { lapses, goes_back };
+  enum class Then : bool { is_forgotten, goes_back };
   /// Of these identifiers; none: of all of the policy. Borrows both.
   EndingLeases(LeasingCalls& leasing, std::string_view policy, std::vector<std::string_view> identifiers,
                Then then);

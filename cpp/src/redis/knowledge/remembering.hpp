@@ -50,10 +50,9 @@ class Hearing {
   bool doubts(const ToldReply& told);
   /// Remembers what was told.
   void keep(const ToldReply& told) { keep(told, nullptr); }
-  /// The same after this was restored, or after the keys were reset.
-  void keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored) {
-    keep(told, restored);
-  }
+  /// The same after this was restored. Returns whether the server had lost it until then.
+  bool keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored);
+  /// The same after the keys were reset.
   void keep_reset(const ToldReply& told);
 
  private:

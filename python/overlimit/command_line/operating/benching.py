@@ -23,8 +23,8 @@ _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _AT_ONCE = 16
 _COUNTED = ("asked", "leased", "refusals", "held", "returned", "lapsed")
 _OF_LEASES = (
-    "{asked:,} commands; {leased:,} decisions of leases and {refusals:,} refusals took none; "
-    "{held:,} units held, {returned:,} returned, {lapsed:,} lapsed"
+    "{asked:,} commands. {unasked:,} decisions took none: {leased:,} from leases, {refusals:,} known "
+    "refusals. Units of leases: {held:,} held, {returned:,} given back, {lapsed:,} lost."
 )
 _EXAMPLES = """
 \b
@@ -84,7 +84,7 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
     noun = "thread" if threads == 1 else "threads"
     click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}")
     if isinstance(limiter.store, RedisStore) and limiter.store._longest_stale > 0:
-        click.echo(_OF_LEASES.format_map(stats))
+        click.echo(_OF_LEASES.format(**stats, unasked=stats["leased"] + stats["refusals"]))
     click.echo()
     print_rows(
         ("latency", "microseconds"), ((name, f"{value * 1e6:,.1f}") for name, value in percentiles.items())

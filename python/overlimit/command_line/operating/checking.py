@@ -87,21 +87,26 @@ def _sentence(decision: Decision, hit: bool) -> str:
 
 
 def _of_bounds(limiter: Limiter) -> Iterator[str]:
-    """Say what processes with the options of the URL may decide without asking, if anything."""
-    found = bounds(limiter)
-    if not isinstance(limiter.store, RedisStore) or found.stale == 0:
+    """Say what processes with the options of the URL decide without asking, and what they bring back."""
+    if not isinstance(limiter.store, RedisStore):
         return
+    found, remember = bounds(limiter), limiter.store._shown["remember"]
     if limiter.store._longest_lease > 0:
         leased = f"Nothing is leased: {found.reason}" if found.reason else _OF_LEASES.format(found.lease)
         yield f"{leased}."
-    yield f"With these options, a process notices what others do within {found.stale:g} s."
+    if found.stale > 0:
+        yield f"With these options, a process notices what others do within {found.stale:g} s."
+    if remember > 0:
+        yield f"What the server loses, a process brings back as it was told of it within {remember:g} s."
 
 
-_OF_LEASES = "A process leases for {:g} s at the longest; what running processes hold counts as used here"
+_OF_LEASES = (
+    "A process leases for {:g} s at the longest; units leased by running processes count as used here"
+)
 
 
 def _bounds_told(limiter: Limiter) -> dict[str, Any]:
-    """Return the bounds without what only a running process knows."""
+    """Return the bounds, without what only a running process knows."""
     return {name: value for name, value in bounds(limiter)._asdict().items() if name != "held"}
 
 

@@ -132,6 +132,9 @@ def _told(key: str, value: Value, read: list[Reading], now: int) -> dict[str, An
     }
 
 
+_MAY_COME_BACK = (
+    "Processes with remember may bring counts back: if there are any, reset with ?remember=600 in the URL."
+)
 _RESET_EXAMPLES = """
 \b
 Examples:
@@ -149,7 +152,8 @@ Examples:
 def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as_json: bool) -> int:
     """Forget all that the store at URL keeps of an identifier in a policy: counts, lock and level.
 
-    If nothing was kept it says so: perhaps the policy has another name.
+    If nothing was kept it says so: perhaps the policy has another name. Where programs have the option
+    remember, the URL must have it too, as in ?remember=600, or they may bring back what is forgotten.
     """
     if everybody == (identifier is not None):
         raise click.UsageError("reset takes an ID, or --all")
@@ -162,7 +166,10 @@ def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as
     else:
         whom = "Everybody" if identifier is None else printable(identifier)
         sentence = f"{whom} begins anew in {policy}."
-    return _done(sentence, as_json, was_kept=was_kept)
+    _done(sentence, as_json, was_kept=was_kept)
+    if place.shared_memory is None and not place.redis._shown["remember"] and not as_json:
+        click.echo(_MAY_COME_BACK)
+    return FINE
 
 
 class Seconds(FiniteRange):

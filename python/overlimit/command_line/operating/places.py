@@ -68,6 +68,8 @@ class Place:
             return
         others = store.paths_of_others()
         hint = f"; another user has {', '.join(others)}" if others else ""
+        leases = lease_file(store)
+        hint += f"; {leases} has leases, of which only overlimit shm knows, with --leases" if leases else ""
         raise StoreConfigError(f"there is no shared memory {store.path}{hint}")
 
 
@@ -113,29 +115,58 @@ class StoreUrl(_UrlType):
 
 @dataclass(frozen=True)
 class SharedMemoryFile:
-    """A file in which limits are counted, by its name in the directory of shared memory."""
+    """A file with counts or leases, by its name in the directory of shared memory."""
 
     path: Path
     user: int
     name: str
     version: int
+    has_leases: bool
 
     @property
     def is_current(self) -> bool:
-        """Whether this user and this version of overlimit can open it by its name."""
-        return self.path == Path(SharedMemoryStore(self.name).path)
+        """Whether it has counts that this user and this version of overlimit can open by its name."""
+        return not self.has_leases and self.path == Path(SharedMemoryStore(self.name).path)
 
 
 def shared_memory_files() -> list[SharedMemoryFile]:
     """Return the files that were made by name, of all users."""
-    if not _DIRECTORY.is_dir():
-        return []
-    found = ((path, _IN_SHARED_MEMORY.fullmatch(path.name)) for path in sorted(_DIRECTORY.iterdir()))
-    return [
-        SharedMemoryFile(path, int(parts["user"]), parts["name"], int(parts["version"]))
-        for path, parts in found
-        if parts is not None
-    ]
+    paths = sorted(_DIRECTORY.iterdir()) if _DIRECTORY.is_dir() else ()
+    return [file for file in map(_file_at, paths) if file is not None]
+
+
+def _file_at(path: Path) -> SharedMemoryFile | None:
+    parts = _IN_SHARED_MEMORY.fullmatch(path.name)
+    if parts is None:
+        return None
+    has_leases = parts["name"].endswith(_LEASES) and is_lease_file(path, unless_readable=True)
+    name = parts["name"].removesuffix(_LEASES) if has_leases else parts["name"]
+    return SharedMemoryFile(path, int(parts["user"]), name, int(parts["version"]), has_leases)
+
+
+_LEASES = "-leases"
+"""What the names of files with leases have besides the name in lease_in."""
+_MAGIC_OF_LEASES = b"overlse\n"
+
+
+def is_lease_file(path: Path, *, unless_readable: bool = False) -> bool:
+    """Whether a file has leases; ``unless_readable`` is the answer if this user may not read it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC_OF_LEASES)) == _MAGIC_OF_LEASES
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return unless_readable
+
+
+def lease_file(store: SharedMemoryStore) -> Path | None:
+    """Return the file of this user with leases that has the name of a store; None: there is none."""
+    name = store._arguments[0]
+    if os.path.isabs(name):
+        return Path(name) if is_lease_file(Path(name)) else None
+    own = (each for each in shared_memory_files() if each.has_leases and each.user == os.geteuid())
+    return next((each.path for each in own if each.name == name), None)
 
 
 def _names_user_of_shared_memory(url: str) -> bool:

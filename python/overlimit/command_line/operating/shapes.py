@@ -113,13 +113,14 @@ def _words(record: Record, algorithm: str, now: int) -> str:
 
 
 def _held(record: Record, now: int) -> str:
-    """Say what processes have leased of a token bucket: it drains only later, spent or not."""
+    """Say what processes have leased of a token bucket: it drains only later, even if it is spent by now."""
     units = -record.cells[0][1] if record.cells else 0
     holds = [(until, count) for until, count in record.cells[1:] if until > now]
     if not holds or units <= 0:
         return ""
     held = amount(sum(count for _, count in holds) / units)
-    return f", {held} of them held by leases for up to {span(max(until for until, _ in holds) - now)} more"
+    left = span(max(until for until, _ in holds) - now)
+    return f", {held} of them leased, spent or not, for up to {left} more"
 
 
 def _ago(instant: int, now: int) -> str:

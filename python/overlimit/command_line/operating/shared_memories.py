@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,10 +14,19 @@ import click
 from overlimit._messages.texts import percent
 from overlimit.command_line.operating.doctor.shared_memory_checks import share_used
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
-from overlimit.command_line.operating.places import Place, SharedMemoryFile, shared_memory_files, url_argument
+from overlimit.command_line.operating.places import (
+    Place,
+    SharedMemoryFile,
+    lease_file,
+    shared_memory_files,
+    url_argument,
+)
 from overlimit.command_line.operating.tables import age, be, counted, print_rows
 from overlimit.command_line.output import print_json
+from overlimit.errors import StoreConfigError
 from overlimit.stores import SharedMemoryStore
+
+_leases_option = click.option("--leases", is_flag=True, help="The file with leases that lease_in=URL names.")
 
 
 @click.group(short_help="List, look at and remove the shared memories of this host.")
@@ -29,13 +39,14 @@ def shm() -> None:
 def list_files(as_json: bool) -> int:
     """List the shared memories in /dev/shm, of all users and versions.
 
-    Those at paths of their own, such as shm:///run/limits/myapp, are not listed.
+    Those with leases are listed, too, by the URL that lease_in names. Those at paths of their own, such as
+    shm:///run/limits/myapp, are not.
     """
     files = [_told(each) for each in shared_memory_files() if each.path.exists()]
     if as_json:
         print_json({"status": "ok", "files": files})
         return FINE
-    columns = ("url", "user", "version", "bytes", "mode", "changed", "keys", "processes")
+    columns = ("url", "holds", "user", "version", "bytes", "mode", "changed", "keys", "processes")
     print_rows(columns, map(_row, files))
     return FINE
 
@@ -45,6 +56,7 @@ def _told(file: SharedMemoryFile) -> dict[str, Any]:
     opened = _opened(file) if file.is_current and status.st_uid == os.geteuid() else None
     return {
         "url": f"shm://{file.name}",
+        "holds": "leases" if file.has_leases else "counts",
         "path": str(file.path),
         "user": file.user,
         "version": file.version,
@@ -68,20 +80,24 @@ def _others(store: SharedMemoryStore) -> int:
 def _row(file: dict[str, Any]) -> tuple[object, ...]:
     known = ("-" if file[name] is None else f"{file[name]:,}" for name in ("keys", "processes"))
     return (
-        *(file["url"], file["user"], file["version"], f"{file['bytes']:,}", file["mode"]),
+        *(file["url"], file["holds"], file["user"], file["version"], f"{file['bytes']:,}", file["mode"]),
         *(f"{age(file['age'] * 1e6)} ago", *known),
     )
 
 
 @shm.command("show", short_help="Look at one of them.")
 @url_argument
+@_leases_option
 @asks_store
-def show_file(place: Place, as_json: bool) -> int:
+def show_file(place: Place, leases: bool, as_json: bool) -> int:
     """Show how a shared memory is doing: its size, keys and processes, and whether it is full or damaged.
 
     It is full when the share used is 100 %: of the keys, or of the bytes for them. Then identifiers share
-    counts, and crowded says in how many decisions they did.
+    counts, and crowded says in how many decisions they did. With --leases it shows where the file is, its
+    size and its mode: who leases what, only the processes know.
     """
+    if leases:
+        return _print_told(_told_of_leases(_lease_file(place)), as_json)
     store = _shared_memory(place)
     stats, used = store.stats(), store._usage()
     told = {
@@ -97,6 +113,15 @@ def show_file(place: Place, as_json: bool) -> int:
         "crowded": stats["crowded"],
         "damaged": stats["damaged"],
     }
+    return _print_told(told, as_json)
+
+
+def _told_of_leases(path: Path) -> dict[str, Any]:
+    status = path.stat()
+    return {"path": str(path), "bytes": status.st_size, "mode": f"{stat.S_IMODE(status.st_mode):o}"}
+
+
+def _print_told(told: dict[str, Any], as_json: bool) -> int:
     if as_json:
         print_json({"status": "ok", **told})
     else:
@@ -108,23 +133,26 @@ def show_file(place: Place, as_json: bool) -> int:
 @shm.command("remove", short_help="Remove one of them.")
 @url_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@_leases_option
 @asks_store
-def remove_file(place: Place, yes: bool, as_json: bool) -> int:
+def remove_file(place: Place, yes: bool, leases: bool, as_json: bool) -> int:
     """Remove a shared memory, with all counts and locks in it.
 
     Processes that use it keep it, while new ones make another, so that together they admit more: restart all
-    of them.
+    of them. With --leases that does no harm: those that use the file go on leasing as one, new ones as
+    another, and limits hold.
     """
+    if as_json and not yes:
+        raise click.UsageError("--json asks nothing, and so needs --yes")
+    if leases:
+        return _remove_leases(_lease_file(place), yes, as_json)
     store = _shared_memory(place)
     others = _others(store)
-    if not yes:
-        if as_json:
-            raise click.UsageError("--json asks nothing, and so needs --yes")
-        users = f"{counted(others, 'process')} {be(others, 'uses', 'use')} it"
-        question = f"{store.path} has {counted(len(store), 'key')}, and {users}. Remove it?"
-        if not _is_confirmed(question):
-            click.echo("Nothing is removed.")
-            return REFUSED
+    users = f"{counted(others, 'process')} {be(others, 'uses', 'use')} it"
+    if not yes and not _is_confirmed(
+        f"{store.path} has {counted(len(store), 'key')}, and {users}. Remove it?"
+    ):
+        return _nothing_removed()
     store.unlink()
     message = f"{store.path} is removed."
     if others:
@@ -135,6 +163,23 @@ def remove_file(place: Place, yes: bool, as_json: bool) -> int:
     else:
         click.echo(message)
     return FINE
+
+
+def _remove_leases(path: Path, yes: bool, as_json: bool) -> int:
+    if not yes and not _is_confirmed(f"Remove the leases in {path}?"):
+        return _nothing_removed()
+    path.unlink(missing_ok=True)
+    message = f"{path} is removed."
+    if as_json:
+        print_json({"status": "ok", "message": message})
+    else:
+        click.echo(message)
+    return FINE
+
+
+def _nothing_removed() -> int:
+    click.echo("Nothing is removed.")
+    return REFUSED
 
 
 def _shown(value: object) -> str:
@@ -153,8 +198,20 @@ def _is_confirmed(question: str) -> bool:
 
 
 def _shared_memory(place: Place) -> SharedMemoryStore:
-    store = place.shared_memory
-    if store is None:
-        raise click.UsageError("this command is about shared memory, whose URL begins with shm://")
+    store = _named(place)
     place.require()
     return store
+
+
+def _lease_file(place: Place) -> Path:
+    store = _named(place)
+    path = lease_file(store)
+    if path is None:
+        raise StoreConfigError(f"this user has no file with leases that lease_in='{store.endpoint}' names")
+    return path
+
+
+def _named(place: Place) -> SharedMemoryStore:
+    if place.shared_memory is None:
+        raise click.UsageError("this command is about shared memory, whose URL begins with shm://")
+    return place.shared_memory

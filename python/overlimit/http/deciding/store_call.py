@@ -228,8 +228,9 @@ def _join_policies(rules: Iterable[ResolvedRule]) -> tuple[ResolvedRule, ...]:
 
 def _join_rules(one: ResolvedRule, other: ResolvedRule) -> ResolvedRule:
     """Merge rules of one policy: strictest limits, highest cost, all hooks; either makes a request count."""
+    joined = _join_limiters(one.limiter, other.limiter)
     return one._replace(
-        limiter=_join_limiters(one.limiter, other.limiter),
+        limiter=joined if one.counts is None else one.counts.keep(joined),
         identify=_all_of(one.identify, other.identify),
         cost=_highest(one.cost, other.cost),
         deduct_when=_either(one.deduct_when, other.deduct_when),

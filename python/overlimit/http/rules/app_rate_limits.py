@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from overlimit import MemoryStore
+from overlimit import Limiter, MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames, distinct
 from overlimit.http.callables import result_of
@@ -115,6 +115,10 @@ class AppRateLimit:
         """Return the hook that is called with a refusal by a rule of this role."""
         options = self.settings.options
         return options.get("on_meta_breach") if role is Role.ON_REFUSAL else options.get("on_breach")
+
+    def limiters(self) -> list[Limiter]:
+        """Return its limiters, also those that hold while the store fails."""
+        return [*self.counts.limiters(), *(self.fallback.limiters() if self.fallback else ())]
 
     def reset(self, names: Iterable[str], endpoint: str | None, identifiers: Identifiers | None) -> None:
         """Reset identifiers (None: all) in these policies and those used lately; raise StoreError."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from weakref import WeakSet
 
 from overlimit import InvalidLimit, Limiter, _core
 from overlimit._forks import PerProcess
@@ -42,7 +43,19 @@ class Counts:
         """Start without names; ``on_error`` says what happens when the store fails."""
         self.store, self.on_error = store, on_error
         self._names: dict[str, tuple[str | None, object]] = {}
+        self._limiters: WeakSet[Limiter] = WeakSet()
         self._lock = PerProcess(threading.Lock)
+
+    def keep(self, limiter: Limiter) -> Limiter:
+        """Return a limiter that counts here, and note it for as long as it lives."""
+        with self._lock():
+            self._limiters.add(limiter)
+        return limiter
+
+    def limiters(self) -> list[Limiter]:
+        """Return the limiters that count here."""
+        with self._lock():
+            return list(self._limiters)
 
     def note(self, name: str, endpoint: str | None = None, origin: object = None) -> None:
         """Note a name as the latest, with its origin and the only endpoint that it counts; None: several."""
@@ -110,6 +123,8 @@ class ResolvedRule(NamedTuple):
     """Whether a refusal in shadow is reported, as it is unless the app is told of it."""
     header_names: HeaderNames = HeaderNames()
     """The names of the header fields of its refusals."""
+    counts: Counts | None = None
+    """Where its limiter counts."""
 
     def items(self) -> Iterator[Item]:
         """Yield one header item per limit."""
@@ -274,15 +289,16 @@ class Rule(NamedTuple):
         name = count.policy(rate_limit.prefix)
         counts.note(name, self.counted_endpoint, self._origin)
         hooks = (rate_limit.on_breach_of(self.role), options.on_breach)
+        limiter = (Limiter if early else UnregisteredLimiter)(
+            limits,
+            name=name,
+            store=counts.store,
+            clock=rate_limit.clock,
+            on_error=options.on_error or counts.on_error,
+            local_share=rate_limit.local_share,
+        )
         return ResolvedRule(
-            limiter=(Limiter if early else UnregisteredLimiter)(
-                limits,
-                name=name,
-                store=counts.store,
-                clock=rate_limit.clock,
-                on_error=options.on_error or counts.on_error,
-                local_share=rate_limit.local_share,
-            ),
+            limiter=counts.keep(limiter),
             identify=with_addresses(self.identify, rate_limit.addresses),
             field_name=self.field_name,
             role=self.charged_as,
@@ -294,6 +310,7 @@ class Rule(NamedTuple):
             skips_anonymous=self.skips_anonymous,
             is_reported=options.shadow or options.block,
             header_names=rate_limit.header_names,
+            counts=counts,
         )
 
     def _count(self, arguments: Arguments = ()) -> CountName:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import urllib.request
 from collections import Counter
+from contextlib import closing
 
 import pytest
 from prometheus_client import CollectorRegistry, start_http_server
@@ -96,13 +97,50 @@ def test_leases_show_what_is_held_and_what_became_of_it(scraped, policy, redis_s
     assert scraped.of("overlimit_store_latency_seconds_count", store=store.endpoint) >= asked
 
 
-def test_units_of_leases_that_a_reset_forgets_have_lapsed(scraped, policy, redis_server, prefix):
+def test_units_of_leases_that_a_reset_forgets_are_neither_given_back_nor_lost(
+    scraped, policy, redis_server, prefix
+):
     store = RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix, lease=10)
     limiter = Limiter("1000/hour", name=policy, store=store)
     limiter.hit_many(["a"] * 20)
     held = limiter.stats()["held"]
+    assert scraped.of("overlimit_granted_units_total", policy=policy) >= held > 0
     limiter.reset("a")
-    assert scraped.of("overlimit_lapsed_units_total", policy=policy) == held > 0
+    assert scraped.of("overlimit_leased_units", policy=policy) == 0
+    assert scraped.of("overlimit_returned_units_total", policy=policy) == 0
+    assert scraped.of("overlimit_lapsed_units_total", policy=policy) == 0
+
+
+def test_units_lapse_when_what_gives_them_back_does_not_arrive(scraped, policy, start_redis):
+    server = start_redis()
+    store = RedisStore(server.unix_url(), timeout=PATIENCE, lease=10)
+    limiter = Limiter("1000/hour", name=policy, store=store)
+    while limiter.stats()["held"] == 0:
+        limiter.hit("a")
+    held = limiter.stats()["held"]
+    server.stop()
+    store.close()
+    assert limiter.stats()["lapsed"] == held
+    assert scraped.of("overlimit_lapsed_units_total", policy=policy) == held
+    assert scraped.of("overlimit_granted_units_total", policy=policy) >= held
+
+
+def test_commands_are_counted_by_store_and_so_are_keys_that_come_back(scraped, policy, start_redis):
+    server = start_redis()
+    store = RedisStore(server.unix_url(), timeout=PATIENCE, lease=0.05, remember=60)
+    limiter = Limiter("100000/hour", name=policy, store=store)
+    before = server.scripts_run()
+    while limiter.stats()["returned"] == 0:
+        limiter.hit("a")
+    with closing(server.client()) as client:
+        client.flushall()
+    while limiter.stats()["restored"] == 0:
+        limiter.hit("a")
+    asked = limiter.stats()["asked"]
+    assert asked < limiter.stats()["calls"]
+    assert 0 <= server.scripts_run() - before - asked <= 5  # scripts that the server did not know yet
+    assert scraped.of("overlimit_store_commands_total", store=store.endpoint) == asked
+    assert scraped.of("overlimit_restored_keys_total", store=store.endpoint) == 1
 
 
 def test_refusals_of_this_process_are_counted_as_such(scraped, policy, redis_server, prefix):

@@ -55,8 +55,9 @@ def findings_at(server: Server, place: Place) -> Iterator[Finding]:
         )
     else:
         seen = Seen(server, read_info(info))
-        for look in (version, role, eviction, persistence, clients):
+        for look in (version, role, eviction, clients):
             yield from look(seen)
+        yield from persistence(seen, float(place.redis._shown["remember"]))
         yield from slow_commands(server, float(place.redis._shown["timeout"]))
     yield from cluster(server, place)
     keys = _some_keys(server, place)
@@ -263,8 +264,8 @@ def eviction(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def persistence(seen: Seen) -> Iterator[Finding]:
-    """Look whether the server can save, and what a restart would lose."""
+def persistence(seen: Seen, remember: float = 0.0) -> Iterator[Finding]:
+    """Look whether the server can save, and what a restart would lose that nobody brings back."""
     failing = [
         name for name in ("rdb_last_bgsave_status", "aof_last_write_status") if seen.info.get(name) == "err"
     ]
@@ -279,6 +280,13 @@ def persistence(seen: Seen) -> Iterator[Finding]:
         )
     elif seen.info.get("aof_enabled") == "1":
         yield Finding("ok", "persistence", "It appends to a file: a crash loses about a second of counts.")
+    elif remember:
+        yield Finding(
+            "ok",
+            "persistence",
+            "It has no append-only file: a restart loses counts. Processes with remember bring back those "
+            f"that they were told of within {remember:g} s, of at most 4,096 keys each.",
+        )
     else:
         yield Finding(
             "ok",
