@@ -1,7 +1,9 @@
 -- Decides a call of one charge, which is enforced, and charges it.
 -- KEYS[1]
 -- ARGV[1]   now, slack_ms, patience, cost; how many limits; the policy. A negative slack_ms asks for the whole value
--- returns   'C', now, when the key was created, the records of the policy's limits without their cells: it was charged
+-- ARGV[2]   when the key was created that the caller remembers; or nothing
+-- returns   'N', now, when the key was created (0: there is none): it is another one, and nothing was done
+--           'C', now, when the key was created, the records of the policy's limits without their cells: it was charged
 --           'c', now, the key's value as charged, in place of 'C' if it was asked for and has at most 4096 bytes
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now, the key's value as found: nothing was written
@@ -12,7 +14,9 @@ local now, slack_ms, patience, cost, limit_count, part = unpack('<i8i8i8i8B', ar
 --[[ prelude ]]
 --[[ whole_or_not ]]
 local key, needed, shadow, always, life, extra = KEYS[1], cost, false, false
+local births = ARGV[2]
 --[[ get_value ]]
+--[[ check_birth ]]
 --[[ charge ]]
 if admits and not locked then
   --[[ write_records ]]

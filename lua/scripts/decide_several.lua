@@ -3,7 +3,9 @@
 -- KEYS      one per charge
 -- ARGV[1]   now, slack_ms, patience; per charge where its policy begins, how many limits it has, the cost and the role;
 --           the policies
--- returns   'C', now; per charge when its key was created, and the records of its policy's limits without their cells: every
+-- ARGV[2]   per charge when the key was created that the caller remembers, or 0; or nothing
+-- returns   'N', now, per charge when its key was created, or 0: one is another one, and nothing was done
+--           'C', now; per charge when its key was created, and the records of its policy's limits without their cells: every
 --           charge was written
 --           'O', now: a calendar does not reach now, and nothing was written
 --           'F', now; per key its value as found, and before each but the last its size: nothing was written
@@ -16,6 +18,8 @@ local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, next_charge = unpack('<i8i8i8', args)
 --[[ prelude ]]
 --[[ whole_or_not ]]
+local births = ARGV[2]
+--[[ check_births ]]
 local ENFORCE, SHADOW, ON_REFUSAL, ALWAYS = 0, 1, 2, 3
 local OK, OVER, LOCKED = 0, 1, 2
 local enforced, refusals = OK, OK -- the worst status of the enforced charges, and of the on_refusal ones

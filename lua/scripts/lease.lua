@@ -3,15 +3,18 @@
 -- KEYS[1]
 -- ARGV[1]   now, slack_ms, patience, cost, how many extra units are wanted, life; how many limits; the policy
 -- A negative slack_ms asks for the whole value.
+-- ARGV[2]   as decide_one
 -- returns   'L', now, how many extra units were charged; then what 'C' has after now
 --           'l', now, how many extra units were charged, the key's value as charged, in place of 'L' as 'c' is of 'C'
---           'O', 'F', 'W', 'w' as decide_one
+--           'N', 'O', 'F', 'W', 'w' as decide_one
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, own_patience, own_cost, wanted, longest, limit_count, part = unpack('<i8i8i8i8i8i8B', args)
 --[[ prelude ]]
 --[[ whole_or_not ]]
 local key, shadow, always, extra, passes_alone = KEYS[1], false, false, wanted, false
+local births = ARGV[2]
 --[[ get_value ]]
+--[[ check_birth ]]
 while true do -- all that is wanted; if that does not fit, the call alone; then half as much, and so on
   local cost, needed, patience, life = own_cost + extra, own_cost + 4 * extra, own_patience
   if extra > 0 then patience, life = -EXACT, longest end

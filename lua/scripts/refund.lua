@@ -3,10 +3,13 @@
 -- ARGV[1]   now, whether to answer (1), and only of keys not restored since (2), or both (3); per charge where its policy begins, how many limits it has, the cost and the role; the
 --           policies
 -- ARGV[2]   per charge when its key was created, and per limit the state right after the charge
--- returns   nothing; or, if asked to answer, as `read`, what the keys hold then
+-- ARGV[3]   as ARGV[2] of decide_several
+-- returns   nothing; 'N' as decide_several; or, if asked to answer, as `read`, what the keys hold then
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, options, next_charge = unpack('<i8B', args)
 --[[ prelude ]]
+local births = ARGV[3]
+--[[ check_births ]]
 local sub, floor, min, max = string.sub, math.floor, math.min, math.max
 
 -- What algorithms with a history share: takes the cost off the cell that was charged, which goes when it is empty.

@@ -40,14 +40,15 @@ Calls::Calls(Location location, const RedisStore::Options& options)
       leasing_(servers_.location(), {options.keys, options.lease, options.timeout, options.lease_in}),
       remembering_(servers_.location(), options.keys, options.remember) {}
 
-Question::Question(Calls& store, DatedCall& call)
+Question::Question(Calls& store, DatedCall& call, bool may_doubt)
     : store_(store),
       call_(call),
       lease_(store.leasing(), *call),
       script_(store.script_call(*call, lease_)),
       telling_(store.known(), script_.keys) {
-  if (store.remembering().remembers(*call))
-    hearing_.emplace(store.remembering(), store.servers(), script_.keys);
+  if (!store.remembering().remembers(*call)) return;
+  hearing_.emplace(store.remembering(), store.servers(), script_.keys);
+  if (may_doubt && may_charge(*call)) script_.births = hearing_->births();
 }
 
 bool Question::doubts(Reply reply) {
@@ -62,8 +63,8 @@ bool Question::doubts(Reply reply) {
 }
 
 std::optional<ScriptCall> Question::taking_back(const Rows& rows) {
+  if (told_.is_of_others) return std::nullopt;
   const Answer answer = read_answer(call_, told_.reply, rows);
-  store_.known().change_unheard(script_.keys);
   const std::span receipts = rows.receipts().first(pairs_of((*call_).charges));
   const auto is_charged = [](const Receipt& each) { return each.created_at != Instant{}; };
   if (!answer.is_written || std::ranges::none_of(receipts, is_charged)) return std::nullopt;
@@ -113,11 +114,27 @@ bool Calls::decide_cut_here(const Call& call, const Rows& rows, Instant& time, B
   return true;
 }
 
-GiveBacks Calls::give_backs() {
+bool Calls::may_be_lost(const LeaseReturn& units) {
+  const LeaseSubject& subject = units.lease->subject();
+  const std::string key = redis::key_of(keys_, subject.policy, subject.identifier);
+  const auto known = remembering_.values().find(key, boot_time());
+  if (known == nullptr) return false;
+  const transport::Link link = servers_.link_of(key);
+  return !link.is_open || known->is_news_for(link);
+}
+
+// What goes to a key that its server may have forgotten waits until a call has brought that back.
+GiveBacks Calls::give_backs(GiveBackTo keys) {
   Leases* const leases = leasing_.wanted();
   std::vector<LeaseReturn> ended;
   if (leases != nullptr) {
     if (const Duration now = boot_time(); leases->have_ended(now)) ended = leases->take_ended(now);
+  }
+  if (keys == GiveBackTo::keys_not_lost && remembering_.is_on()) {
+    const auto waiting =
+        std::ranges::partition(ended, [&](const LeaseReturn& each) { return !may_be_lost(each); });
+    for (LeaseReturn& each : waiting) leases->give_back(std::move(each));
+    ended.erase(waiting.begin(), waiting.end());
   }
   return {leases, std::move(ended), keys_, scripts_, is_refund_known_, remembering_, servers_};
 }
@@ -217,7 +234,8 @@ Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, 
   for (int doubted = 0;;) {
     restore(*dated, basis, wait);
     std::optional<Question> question;
-    if (anybody_wants_to_know.load(std::memory_order_relaxed)) question.emplace(*this, dated);
+    if (anybody_wants_to_know.load(std::memory_order_relaxed))
+      question.emplace(*this, dated, doubted < kMostDoubts);
     Reply reply = question ? ask(*question, basis, wait) : ask_plainly(*dated, basis, wait);
     if (const std::optional<Instant> elsewhere = out_of_bounds(reply)) {
       if (was_elsewhere) {
@@ -303,7 +321,7 @@ bool Calls::take_back(SplitCall& split, Basis& basis, const Wait& wait) {
     if (!part.is_charged) continue;
     if (part.was_redirected) {
       ++basis.commands;
-      follow(refund_call(split.call_of(part), part.rows.receipts(), false, keys_, scripts_), wait);
+      follow(split.call_of(part), part.rows.receipts(), wait);
     } else {
       take_back(split.call_of(part), part.rows.receipts(), basis, wait);
     }
@@ -313,13 +331,14 @@ bool Calls::take_back(SplitCall& split, Basis& basis, const Wait& wait) {
   return has_charged;
 }
 
-// What was charged together with a lease goes back to that.
+// What was charged together with a lease goes back to that. Who remembers values waits for the new ones.
 void Calls::take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait) {
   if (leasing_.put_back(call, receipts)) return;
   const std::vector<Slot> slots = slots_across(call.charges);
   const auto send = [&](const Call& part, std::span<const Receipt> own) {
-    const ScriptCall script = refund_call(part, own, false, keys_, scripts_);
     ++basis.commands;
+    if (remembering_.remembers(part)) return follow(part, own, wait);
+    const ScriptCall script = refund_call(part, own, false, keys_, scripts_);
     servers_.send(script.eval(), script.keys.front(), wait);
     known_.change_unheard(script.keys);
   };
@@ -334,10 +353,11 @@ void Calls::take_back(const Call& call, std::span<const Receipt> receipts, Basis
 }
 
 // A refund that does not arrive leaves its charge, as one that is sent does.
-void Calls::follow(const ScriptCall& refund, const Wait& wait) {
+void Calls::follow(const Call& part, std::span<const Receipt> receipts, const Wait& wait) {
+  const ScriptCall refund = refund_call(part, receipts, remembering_.remembers(part), keys_, scripts_);
   const Changing changing(known_, refund.keys);
   try {
-    (void)servers_.run(refund, wait);
+    (void)run_remembering(part, refund, receipts, wait);
   } catch (const StoreError&) {
   }
 }
@@ -393,7 +413,9 @@ void Calls::restore(std::span<const Call* const> calls, Basis& basis, const Wait
     for (const Charge& charge : call->charges) {
       const std::string key = key_of(charge);
       auto known = remembering_.values().find(key, boot_time());
-      if (known == nullptr || !known->is_news_for(servers_.link_of(key))) continue;
+      if (known == nullptr) continue;
+      servers_.connect(key, wait);
+      if (!known->is_news_for(servers_.link_of(key))) continue;
       const auto is_of_key = [&](const Restoration& each) { return each.script.keys.front() == key; };
       if (std::ranges::any_of(all, is_of_key)) continue;
       ScriptCall script = restore_call(charge, known->told, known->bytes, keys_, scripts_);
@@ -440,6 +462,9 @@ std::vector<Reply> Calls::run_all(std::span<const ScriptCall> scripts, const Wai
 
 // What is not given back counts.
 void Calls::take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait) {
+  std::vector<std::string> keys;
+  for (const ScriptCall& refund : refunds) keys.insert(keys.end(), refund.keys.begin(), refund.keys.end());
+  const Changing changing(known_, std::move(keys));
   basis.commands += std::uint32_t(refunds.size());
   FirstError failure;
   try {
@@ -454,7 +479,7 @@ void Calls::take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis,
 void Calls::close() {
   if (Leases* const leases = leasing_.wanted()) {
     leases->end_all();
-    GiveBacks all = give_backs();
+    GiveBacks all = give_backs(GiveBackTo::all_keys);
     std::vector<std::string> commands;
     std::vector<std::optional<Slot>> slots;
     all.append_to(commands, slots, servers_);
@@ -464,6 +489,8 @@ void Calls::close() {
     } catch (const StoreError&) {
     }
     all.read(replies);
+    for (const LeaseReturn& each : leases->take_ended(boot_time()))
+      leases->count(each.lease->subject().policy, RedisStore::Units::lapsed, each.units);
   }
   servers_.topology().close();
 }

@@ -36,8 +36,9 @@ class Calls;
 /// What is asked of a server for a call, and what is made of the answer.
 class Question {
  public:
-  /// Borrows the call. To be made right before it is asked.
-  Question(Calls& store, DatedCall& call);
+  /// Borrows the call. To be made right before it is asked. Nothing is done on keys that are not those that
+  /// this process remembers, if that `may_doubt` its server.
+  Question(Calls& store, DatedCall& call, bool may_doubt);
   /// Notes what goes back in front of it.
   void follows(const GiveBacks& before) { before.precede(telling_); }
 
@@ -113,7 +114,8 @@ class Calls {
   /// Gives back what was charged by servers that have forgotten.
   void take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait);
   /// Of what has ended by now.
-  [[nodiscard]] GiveBacks give_backs();
+  enum class GiveBackTo : bool { keys_not_lost, all_keys };
+  [[nodiscard]] GiveBacks give_backs(GiveBackTo keys = GiveBackTo::keys_not_lost);
   [[nodiscard]] std::string key_of(const Charge& charge) const {
     return redis::key_of(keys_, charge.policy->name(), charge.identifier);
   }
@@ -135,10 +137,13 @@ class Calls {
   bool take_back(SplitCall& split, Basis& basis, const Wait& wait);
   void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait);
   Instant decide_rest(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
-  void follow(const ScriptCall& refund, const Wait& wait);
+  void follow(const Call& part, std::span<const Receipt> receipts, const Wait& wait);
+  [[nodiscard]] bool may_be_lost(const LeaseReturn& units);
   std::vector<protocol::Reply> run_all(std::span<const ScriptCall> scripts, const Wait& wait);
   protocol::Reply run_remembering(const Call& call, const ScriptCall& script,
                                   std::span<const Receipt> receipts, const Interrupted& interrupted);
+  protocol::Reply run_remembering(const Call& call, ScriptCall script, std::span<const Receipt> receipts,
+                                  const Wait& wait);
   void reset_remembered(const std::vector<std::string>& keys, const Interrupted& interrupted);
   bool put_back(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted);
   void give_back_in_slot(const Call& call, std::span<const Receipt> receipts, Present* present,

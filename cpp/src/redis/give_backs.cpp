@@ -9,7 +9,9 @@ GiveBacks::GiveBacks(Leases* leases, std::vector<LeaseReturn> returns, const Red
   for (const auto& [lease, units] : returns_) {
     const bool tells = remembering.is_on();
     scripts_.push_back(give_back_call(lease->subject(), units, lease->receipts(), tells, keys, scripts));
-    if (tells) hearings_.emplace_back(remembering, servers, scripts_.back().keys);
+    if (!tells) continue;
+    hearings_.emplace_back(remembering, servers, scripts_.back().keys);
+    scripts_.back().births = hearings_.back().births();
   }
 }
 
@@ -27,15 +29,23 @@ void GiveBacks::precede(Telling& telling) const {
   for (const ScriptCall& script : scripts_) telling.comes_after_change(script.keys.front());
 }
 
+// What the server has forgotten goes back once a call has brought it back.
 void GiveBacks::read(std::span<std::optional<protocol::Reply>> replies) {
   for (std::size_t i = 0; i < returns_.size(); ++i) {
-    const bool is_done = replies[i] && !replies[i]->is_error();
-    if (replies[i]) is_script_known_.store(is_done, std::memory_order_relaxed);
-    leases_->count(returns_[i].lease->subject().policy,
-                   is_done ? RedisStore::Units::returned : RedisStore::Units::lapsed, returns_[i].units);
-    if (!is_done || hearings_.empty()) continue;
-    const ToldReply told = told_in(*std::move(replies[i]), {returns_[i].lease->terms().rows.size()});
-    if (!hearings_[i].doubts(told)) hearings_[i].keep(told);
+    const bool is_answered = replies[i] && !replies[i]->is_error();
+    if (replies[i]) is_script_known_.store(is_answered, std::memory_order_relaxed);
+    ToldReply told;
+    if (is_answered && !hearings_.empty()) {
+      told = told_in(*std::move(replies[i]), {returns_[i].lease->terms().rows.size()});
+      if (!hearings_[i].doubts(told)) hearings_[i].keep(told);
+    }
+    if (told.is_of_others) {
+      leases_->give_back(std::move(returns_[i]));
+    } else {
+      leases_->count(returns_[i].lease->subject().policy,
+                     is_answered ? RedisStore::Units::returned : RedisStore::Units::lapsed,
+                     returns_[i].units);
+    }
   }
 }
 

@@ -73,27 +73,33 @@ void Calls::give_back_in_slot(const Call& call, std::span<const Receipt> receipt
   present->time = read_answer(peek, reply, present->rows).now;
 }
 
-// A script that answers what the keys hold then. It is run again if its server had forgotten them, unless it
-// has given something back: that was charged after.
 Reply Calls::run_remembering(const Call& call, const ScriptCall& script, std::span<const Receipt> receipts,
                              const Interrupted& interrupted) {
-  if (!remembering_.remembers(call)) return servers_.run(script, interrupted);
+  Reply reply;
+  naming_timeout(servers_.timeout(), [&] {
+    reply = run_remembering(call, script, receipts, Wait{servers_.deadline(), interrupted});
+  });
+  return reply;
+}
+
+// A script that answers what the keys hold then. It is run again if its server had forgotten them, unless it
+// has given something back: that was charged after.
+Reply Calls::run_remembering(const Call& call, ScriptCall script, std::span<const Receipt> receipts,
+                             const Wait& wait) {
+  if (!remembering_.remembers(call)) return servers_.run(script, wait);
   std::vector<std::size_t> limits;
   for (const Charge& charge : call.charges) limits.push_back(charge.policy->size());
-  ToldReply told;
-  naming_timeout(servers_.timeout(), [&] {
-    const Wait wait{servers_.deadline(), interrupted};
-    for (int doubted = 0; doubted <= kMostDoubts; ++doubted) {
-      Basis basis;
-      restore(call, basis, wait);
-      Hearing hearing(remembering_, servers_, script.keys);
-      told = told_in(servers_.run(script, wait), limits);
-      const bool is_doubted = hearing.doubts(told);
-      if (!is_doubted || doubted == kMostDoubts) return hearing.keep(told);
-      if (is_charged_there(call, receipts, told)) return;
-    }
-  });
-  return std::move(told.reply);
+  for (int doubted = 0;; ++doubted) {
+    Basis basis;
+    restore(call, basis, wait);
+    Hearing hearing(remembering_, servers_, script.keys);
+    script.births = doubted < kMostDoubts ? hearing.births() : std::string();
+    ToldReply told = told_in(servers_.run(script, wait), limits);
+    const bool is_doubted = hearing.doubts(told);
+    if (!is_doubted || doubted == kMostDoubts) hearing.keep(told);
+    const bool is_done = !is_doubted || is_charged_there(call, receipts, told);
+    if (!told.is_of_others && (is_done || doubted == kMostDoubts)) return std::move(told.reply);
+  }
 }
 
 // A failure of one slot keeps nothing from the others. What these have given back is not given back again, so
@@ -117,7 +123,10 @@ void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std:
   for (const CallPart& part : given.parts()) {
     const bool tells = shown.has_value() || remembers;
     refunds.push_back(refund_call(given.call_of(part), part.rows.receipts(), tells, keys_, scripts_));
-    if (remembers) hearings.emplace_back(remembering_, servers_, refunds.back().keys);
+    if (remembers) {
+      hearings.emplace_back(remembering_, servers_, refunds.back().keys);
+      refunds.back().births = hearings.back().births();
+    }
     commands.push_back(refunds.back().evalsha());
     where.emplace_back(part.slot);
   }
@@ -140,6 +149,10 @@ void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std:
           std::vector<std::size_t>(given.parts()[i].charges.size()));
       is_any_given = true;
       if (remembers && !hearings[i].doubts(told)) hearings[i].keep(told);
+      if (told.is_of_others) {
+        const CallPart& lost = given.parts()[i];
+        told.reply = run_remembering(given.call_of(lost), refunds[i], lost.rows.receipts(), wait);
+      }
       if (!shown) continue;
       const CallPart& part = shown->parts()[i];
       DatedCall dated(shown->call_of(part));

@@ -70,7 +70,7 @@ std::vector<std::size_t> ManyCalls::ask(std::span<const std::size_t> asked, bool
     store_.restore(calls, basis(asked.front()), wait);
   }
   for (const std::size_t i : asked) {
-    questions_.emplace_back(store_, dated_[i]);
+    questions_.emplace_back(store_, dated_[i], may_doubt);
     slots_.push_back(store_.servers().slot_of(questions_.back().script().keys.front()));
     ++basis(i).commands;
   }
@@ -106,8 +106,8 @@ std::vector<std::size_t> ManyCalls::ask(std::span<const std::size_t> asked, bool
   return doubted;
 }
 
-// A reply that is not final says that nothing was executed: then the same is asked by itself, which retries and
-// follows what has moved. Returns whether the reply is not to be believed.
+// A reply that is not final says that nothing was executed: then the same is asked by itself, which retries
+// and follows what has moved. Returns whether the reply is not to be believed.
 bool ManyCalls::read(std::size_t i, Reply reply, Question& question, bool may_doubt, const Wait& wait,
                      FirstError& failure) {
   try {

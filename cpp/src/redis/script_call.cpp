@@ -65,11 +65,12 @@ void append_receipts(std::string& bytes, std::span<const Receipt> receipts) {
 std::string encoded(std::string_view name, std::string_view script, const ScriptCall& call) {
   const std::string count = std::to_string(call.keys.size());
   std::vector<std::string_view> words;
-  words.reserve(call.keys.size() + 5);
+  words.reserve(call.keys.size() + 6);
   words.assign({name, script, count});
   words.insert(words.end(), call.keys.begin(), call.keys.end());
   words.push_back(call.arguments);
   if (!call.second.empty()) words.push_back(call.second);
+  if (!call.births.empty()) words.push_back(call.births);
   std::string command;
   protocol::append_command(command, words);
   return command;
@@ -86,7 +87,7 @@ constexpr std::size_t kUsualArguments = 256;
 
 // What every script begins with: its keys and the clock.
 ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys& keys) {
-  ScriptCall encoded{&script, {}, {}, {}};
+  ScriptCall encoded{.script = &script, .keys = {}, .arguments = {}, .second = {}};
   encoded.keys.reserve(call.charges.size());
   encoded.arguments.reserve(kUsualArguments);
   append_int64(encoded.arguments, call.now.value_or(kServerClock).micros());
@@ -172,7 +173,10 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool
 
 ScriptCall give_back_call(const LeaseSubject& subject, Cost units, std::span<const Receipt> receipts,
                           bool shows_present, const RedisStore::Keys& keys, const Scripts& scripts) {
-  ScriptCall encoded{&scripts.refund, {key_of(keys, subject.policy, subject.identifier)}, {}, {}};
+  ScriptCall encoded{.script = &scripts.refund,
+                     .keys = {key_of(keys, subject.policy, subject.identifier)},
+                     .arguments = {},
+                     .second = {}};
   append_int64(encoded.arguments, kServerClock.micros());
   append_byte(encoded.arguments, shows_present ? 1 : 0);
   append_charge(encoded.arguments, 1 + encoded.arguments.size() + kChargeBytes, receipts.size(), units,

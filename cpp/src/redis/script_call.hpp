@@ -18,6 +18,9 @@ struct ScriptCall {
   std::vector<std::string> keys;  ///< one per charge
   std::string arguments;
   std::string second;  ///< argument: receipts, or what is remembered; if there is one
+  /// The last argument: per key, when it was created as far as this process remembers, or 0; empty: not at
+  /// all.
+  std::string births = {};
 
   /// The command that runs it by SHA1, or with its whole text.
   [[nodiscard]] std::string evalsha() const;

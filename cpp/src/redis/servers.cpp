@@ -78,6 +78,20 @@ std::optional<Servers::Slot> Servers::slot_of(std::string_view key) {
   return protocol::key_slot(key);
 }
 
+// One whose user may not PING has answered as well.
+void Servers::connect(std::string_view key, const Wait& wait) {
+  if (link_of(key).is_open) return;
+  try {
+    (void)topology().call(encoded({"PING"}), slot_of(key), wait);
+  } catch (const StoreTimeout& error) {
+    throw StoreTimeout(error.what(), false, error.retry_after());
+  } catch (const StoreUnavailable& error) {
+    throw StoreUnavailable(error.what(), false, error.retry_after());
+  } catch (const WaitInterrupted&) {
+    throw WaitInterrupted();
+  }
+}
+
 Reply Servers::run(const ScriptCall& script, const Interrupted& interrupted) {
   Reply reply;
   naming_timeout(timeout_, [&] { reply = run(script, {deadline(), interrupted}); });

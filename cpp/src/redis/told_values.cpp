@@ -110,6 +110,16 @@ ToldReply untold(Reply reply, std::size_t place) {
   return {std::move(reply), {}, std::move(keys)};
 }
 
+// 'N': when each key was created.
+ToldReply told_of_others(Reply reply, std::size_t count) {
+  std::vector<ToldValue> keys;
+  if (reply.as_text().size() == kBeforeAnswer + kNumber * count) {
+    for (std::size_t k = 0; k < count; ++k)
+      keys.push_back({{}, int64_at(reply.as_text(), kBeforeAnswer + kNumber * k)});
+  }
+  return {.reply = std::move(reply), .keys = std::move(keys), .is_of_others = true};
+}
+
 ToldReply told_by_kind(Reply reply, const std::vector<std::size_t>& limits) {
   switch (reply.as_text()[0]) {
     case 'c':
@@ -118,6 +128,8 @@ ToldReply told_by_kind(Reply reply, const std::vector<std::size_t>& limits) {
       return told_charged(std::move(reply), kBeforeAnswer + kNumber, limits);
     case 'w':
       return told_written(std::move(reply), limits.size());
+    case 'N':
+      return told_of_others(std::move(reply), limits.size());
     case 'F':
       return told_found(std::move(reply), limits.size());
     case 'C':

@@ -23,6 +23,7 @@ struct ToldReply {
   protocol::Reply reply;
   Instant now{};  ///< of the server's clock
   std::vector<ToldValue> keys{};
+  bool is_of_others = false;  ///< nothing was done, as one of the keys is not the one that was remembered
 };
 
 /// `limits`: per key, how many its policy has.

@@ -5,8 +5,8 @@ namespace {
 
 /// Commands that follow each other faster tell nothing of a rate.
 constexpr Duration kShortest{100};
-/// The rate since the last command may be that of a short while: no more is wanted than so many times what was
-/// spent since.
+/// The rate since the last command may be that of a short while: no more is wanted than so many times what
+/// was spent since.
 constexpr Cost kMostTimesSpent = 16;
 
 }  // namespace

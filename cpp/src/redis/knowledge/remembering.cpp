@@ -1,5 +1,6 @@
 #include "redis/knowledge/remembering.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "redis/knowledge/server_reading.hpp"
@@ -38,6 +39,16 @@ Hearing::Hearing(Remembering& remembering, Servers& servers, std::vector<std::st
       place_(RememberedValues::next_place()),
       asked_at_(boot_time()) {
   for (const std::string& key : keys_) known_.push_back(remembering_.values().find(key, asked_at_));
+}
+
+std::string Hearing::births() const {
+  if (std::ranges::all_of(known_, [](const auto& known) { return known == nullptr; })) return {};
+  std::string births;
+  for (const auto& known : known_) {
+    const std::int64_t birth = known == nullptr ? 0 : known->created_at;
+    births.append(reinterpret_cast<const char*>(&birth), sizeof birth);
+  }
+  return births;
 }
 
 // The reply is compared with what is remembered of each key now, as the reply to another command may have

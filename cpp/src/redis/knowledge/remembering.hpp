@@ -45,6 +45,9 @@ class Hearing {
  public:
   Hearing(Remembering& remembering, Servers& servers, std::vector<std::string> keys);
 
+  /// Per key, when it was created as far as this process remembers, or 0, for the script to do nothing if it
+  /// meets another key; empty if nothing is remembered of any.
+  [[nodiscard]] std::string births() const;
   /// Whether the server that has answered lacks what is remembered of a key, or may, as it is another server
   /// or another connection; this is noted. Nothing that it told is to be believed then.
   bool doubts(const ToldReply& told);

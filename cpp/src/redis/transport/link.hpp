@@ -11,6 +11,7 @@ namespace overlimit::redis::transport {
 struct Link {
   std::size_t server = 0;
   std::uint64_t newest = 0;
+  bool is_open = false;  ///< as far as is known without asking
 };
 
 }  // namespace overlimit::redis::transport

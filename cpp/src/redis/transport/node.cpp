@@ -115,11 +115,22 @@ Node::ConnectionPointer Node::connection_for(UnlockableGuard& guard, const Deadl
   return first;
 }
 
-/// The server may have closed an idle connection. That is checked before anything of the command is sent.
-Node::ConnectionPointer Node::first_connection(UnlockableGuard& guard, const Deadline& deadline) {
+Link Node::link() {
+  UnlockableGuard guard(mutex_);
+  notice_loss(guard);
+  return {server_, connector_->newest(), connections_[0] && connections_[0]->is_established()};
+}
+
+/// The server may have closed an idle connection.
+void Node::notice_loss(UnlockableGuard& guard) {
   if (const ConnectionPointer idle = connections_[0]; idle && idle->calls() == 0 && idle->is_readable())
     idle->poll(guard, Deadline(0us));
   remove_lost();
+}
+
+/// Whether it is lost is checked before anything of the command is sent.
+Node::ConnectionPointer Node::first_connection(UnlockableGuard& guard, const Deadline& deadline) {
+  notice_loss(guard);
   if (!connections_[0]) connections_[0] = std::make_shared<Connection>(connector_, deadline);
   return connections_[0];
 }

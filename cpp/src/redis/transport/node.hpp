@@ -52,7 +52,7 @@ class Node {
   void close();
   [[nodiscard]] protocol::Breaker::State breaker() const;
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return connector_->endpoint(); }
-  [[nodiscard]] Link link() const noexcept { return {server_, connector_->newest()}; }
+  [[nodiscard]] Link link();
 
  private:
   using ConnectionPointer = std::shared_ptr<Connection>;
@@ -74,6 +74,7 @@ class Node {
   [[nodiscard]] bool is_answered();
   void end_probe(protocol::Breaker::Reason reason, const protocol::Cause& cause);
   void remove_lost();
+  void notice_loss(UnlockableGuard& guard);
   void remove(ConnectionPointer& connection);
 
   const std::shared_ptr<Connector> connector_;
