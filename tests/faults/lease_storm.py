@@ -156,7 +156,8 @@ class Storm:
         self.killed = 0
 
     def store(self, lease: float) -> RedisStore:
-        return RedisStore(self.url, prefix=self.prefix, timeout=0.3, lease=lease, lease_in=self.lease_in)
+        lease_in = self.lease_in if lease > 0 else None
+        return RedisStore(self.url, prefix=self.prefix, timeout=0.3, lease=lease, lease_in=lease_in)
 
     def run(self) -> dict[str, Any]:
         os.set_blocking(self.reading, False)

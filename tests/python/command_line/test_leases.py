@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, RedisStore, TokenBucket
+from overlimit import FixedWindow, Limiter, RedisStore, SharedMemoryStore, TokenBucket
 from overlimit.command_line.operating.shapes import readings_of
 from overlimit.command_line.operating.values import Record, Value
 from servers.patience import PATIENCE
@@ -100,9 +100,18 @@ class TestFiles:
         assert 1e6 < file["bytes"] < 1e7
         assert file["path"].endswith(f"-{prefix}-leases-v1")
         assert re.search(f"^{place} +leases ", printed("shm", "list"), re.M)
-        assert file["path"] in printed("shm", "show", "--leases", place)
-        assert f"{file['path']} has leases" in refused(2, "shm", "show", place)
+        assert printed("shm", "show", place) == printed("shm", "show", "--leases", place)
+        assert told(0, "shm", "show", place) | {"holds": "leases"} == {
+            "status": "ok", "holds": "leases", **{name: file[name] for name in ("path", "bytes", "mode")}
+        }  # fmt: skip
+        assert f"{file['path']} has leases" in refused(2, "top", place)
+        Limiter("9/minute", name="api", store=place).hit("a")
+        assert told(0, "shm", "show", place)["keys"] == 1
         assert "--yes" in refused(2, "shm", "remove", "--leases", place, "--json")
+        assert (
+            told(0, "shm", "remove", place, "--yes")["message"]
+            == f"{SharedMemoryStore(prefix).path} is removed."
+        )
         assert (
             told(0, "shm", "remove", "--leases", place, "--yes")["message"] == f"{file['path']} is removed."
         )
@@ -117,7 +126,7 @@ class TestFiles:
         limiter = Limiter(MANY, name="api", store=f"{url}&lease_in=shm://{path}")
         while limiter.stats()["held"] == 0:
             assert limiter.hit("a")
-        assert printed("shm", "remove", "--leases", f"shm://{path}", "--yes") == f"{path} is removed.\n"
+        assert printed("shm", "remove", f"shm://{path}", "--yes") == f"{path} is removed.\n"
         assert not path.exists()
 
 

@@ -69,7 +69,7 @@ class Place:
         others = store.paths_of_others()
         hint = f"; another user has {', '.join(others)}" if others else ""
         leases = lease_file(store)
-        hint += f"; {leases} has leases, of which only overlimit shm knows, with --leases" if leases else ""
+        hint += f"; {leases} has leases, of which only overlimit shm knows" if leases else ""
         raise StoreConfigError(f"there is no shared memory {store.path}{hint}")
 
 

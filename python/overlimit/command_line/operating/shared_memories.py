@@ -26,7 +26,9 @@ from overlimit.command_line.output import print_json
 from overlimit.errors import StoreConfigError
 from overlimit.stores import SharedMemoryStore
 
-_leases_option = click.option("--leases", is_flag=True, help="The file with leases that lease_in=URL names.")
+_leases_option = click.option(
+    "--leases", is_flag=True, help="That with leases (lease_in), where another of this name has counts."
+)
 
 
 @click.group(short_help="List, look at and remove the shared memories of this host.")
@@ -93,11 +95,12 @@ def show_file(place: Place, leases: bool, as_json: bool) -> int:
     """Show how a shared memory is doing: its size, keys and processes, and whether it is full or damaged.
 
     It is full when the share used is 100 %: of the keys, or of the bytes for them. Then identifiers share
-    counts, and crowded says in how many decisions they did. With --leases it shows where the file is, its
+    counts, and crowded says in how many decisions they did. Of a file with leases it shows where it is, its
     size and its mode: who leases what, only the processes know.
     """
-    if leases:
-        return _print_told(_told_of_leases(_lease_file(place)), as_json)
+    with_leases = _lease_file(place, leases)
+    if with_leases is not None:
+        return _print_told(_told_of_leases(with_leases), as_json)
     store = _shared_memory(place)
     stats, used = store.stats(), store._usage()
     told = {
@@ -139,13 +142,14 @@ def remove_file(place: Place, yes: bool, leases: bool, as_json: bool) -> int:
     """Remove a shared memory, with all counts and locks in it.
 
     Processes that use it keep it, while new ones make another, so that together they admit more: restart all
-    of them. With --leases that does no harm: those that use the file go on leasing as one, new ones as
-    another, and limits hold.
+    of them. With leases that does no harm: those that use the file go on leasing as one, new ones as another,
+    and limits hold.
     """
     if as_json and not yes:
         raise click.UsageError("--json asks nothing, and so needs --yes")
-    if leases:
-        return _remove_leases(_lease_file(place), yes, as_json)
+    with_leases = _lease_file(place, leases)
+    if with_leases is not None:
+        return _remove_leases(with_leases, yes, as_json)
     store = _shared_memory(place)
     others = _others(store)
     users = f"{counted(others, 'process')} {be(others, 'uses', 'use')} it"
@@ -203,12 +207,13 @@ def _shared_memory(place: Place) -> SharedMemoryStore:
     return store
 
 
-def _lease_file(place: Place) -> Path:
+def _lease_file(place: Place, is_asked_for: bool) -> Path | None:
+    """Return the file with leases if that is meant: unless it is asked for, one with counts goes first."""
     store = _named(place)
     path = lease_file(store)
-    if path is None:
+    if is_asked_for and path is None:
         raise StoreConfigError(f"this user has no file with leases that lease_in='{store.endpoint}' names")
-    return path
+    return path if is_asked_for or path == Path(store.path) or not store.is_created else None
 
 
 def _named(place: Place) -> SharedMemoryStore:
