@@ -10,11 +10,11 @@
 
 #include "overlimit/redis_store.hpp"
 #include "overlimit/store.hpp"
-#include "redis/give_backs.hpp"
 #include "redis/keys.hpp"
 #include "redis/knowledge/known_refusals.hpp"
 #include "redis/knowledge/leasing_calls.hpp"
 #include "redis/knowledge/remembering.hpp"
+#include "redis/lease_give_backs.hpp"
 #include "redis/script.hpp"
 #include "redis/script_call.hpp"
 #include "redis/servers.hpp"

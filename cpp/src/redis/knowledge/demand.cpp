@@ -11,13 +11,13 @@ constexpr Cost kMostTimesSpent = 16;
 
 }  // namespace
 
-Cost Demand::wanted(Cost cost, Cost spent_of_lease, Duration life, Duration now, bool is_dear) const {
+Cost Demand::wanted(Cost cost, Cost spent_of_lease, Duration life, Duration now, bool has_holds) const {
   if (now < refilled_by) return 0;
   const Cost spent = sum(asked, spent_of_lease);
   const Duration since = max(kShortest, now - asked_at);
   Cost wanted = multiply_divide(spent, life.micros(), since.micros(), 0);
   wanted = std::min(wanted, product(kMostTimesSpent, spent));
-  if (is_dear) wanted = std::min(wanted, std::max<Cost>(sum(in_life, spent), before));
+  if (has_holds) wanted = std::min(wanted, std::max<Cost>(sum(in_life, spent), before));
   return wanted < 2 * cost ? 0 : std::min(wanted, kExact / 8 - cost);
 }
 

@@ -43,9 +43,10 @@ struct Demand {
   Shared<Duration> refilled_by;  ///< somebody asks for units, who may not come back after this
 
   /// What would be spent in a life at the rate since the last command, of which a lease has spent some; 0 for
-  /// a rare key, or while somebody else asks. If little of a lease comes back (`is_dear`), no more than what
-  /// was spent in such a time.
-  [[nodiscard]] Cost wanted(Cost cost, Cost spent_of_lease, Duration life, Duration now, bool is_dear) const;
+  /// a rare key, or while somebody else asks. If little of a lease comes back, since it is held
+  /// (`has_holds`), no more than what was spent in such a time.
+  [[nodiscard]] Cost wanted(Cost cost, Cost spent_of_lease, Duration life, Duration now,
+                            bool has_holds) const;
   /// Notes a command that was answered, after which its own cost counts.
   void note_command(Cost cost, Duration asked_at, Duration rare_from);
   [[nodiscard]] bool takes_turns(const Charge& charge) const;

@@ -123,16 +123,16 @@ Duration Leases::next_turn(const Charge& charge, Duration longest) {
   return min(Duration(demand.next_turn), Duration(demand.asked_at) + longest);
 }
 
-bool Leases::is_wanted(const Charge& charge, Duration life, Duration now, bool is_dear) {
+bool Leases::is_wanted(const Charge& charge, Duration life, Duration now, bool has_holds) {
   const std::lock_guard lock(mutex_);
   Key* const key = find_key(charge);
   if (key == nullptr) return false;
   const Cost spent = key->lease ? key->lease->spent() : 0;
-  return demand_of(*key, charge).wanted(charge.cost, spent, life, now, is_dear) > 0;
+  return demand_of(*key, charge).wanted(charge.cost, spent, life, now, has_holds) > 0;
 }
 
 Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Duration patience,
-                           bool is_dear) {
+                           bool has_holds) {
   const std::lock_guard lock(mutex_);
   Asking asking{0, endings_.load(), 0};
   Key* const key = find_key(charge);
@@ -141,7 +141,7 @@ Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Du
   if (!held) return asking;
   Demand& demand = *held.demand;
   const Cost spent = key->lease ? key->lease->spent() : 0;
-  asking.extra = demand.wanted(charge.cost, spent, life, now, is_dear);
+  asking.extra = demand.wanted(charge.cost, spent, life, now, has_holds);
   if (held.shared != nullptr) asking.extra = std::min(asking.extra, SharedUnits::kMost);
   if (key->lease && (asking.extra > 0 || !key->lease->covers(charge))) end(held);
   if (asking.extra == 0) return asking;

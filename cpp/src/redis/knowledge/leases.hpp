@@ -55,12 +55,12 @@ class Leases : NonCopyable {
   [[nodiscard]] std::uint32_t endings() const { return endings_.load(std::memory_order_acquire); }
   /// How many extra units to ask for with a command for this charge, to last for so long at the rate since
   /// the last one; none if the key is rare, or somebody else is asking. A lease that is too small for it
-  /// ends. If little of a lease comes back (`is_dear`), no more than what was spent in such a time. Who does
-  /// not come back with an answer is waited for until `patience` has passed.
+  /// ends. If little of a lease comes back, since it is held (`has_holds`), no more than what was spent in
+  /// such a time. Who does not come back with an answer is waited for until `patience` has passed.
   [[nodiscard]] Asking ask(const Charge& charge, Duration life, Duration now, Duration patience,
-                           bool is_dear = false);
+                           bool has_holds = false);
   /// Whether ask() would ask for units.
-  [[nodiscard]] bool is_wanted(const Charge& charge, Duration life, Duration now, bool is_dear = false);
+  [[nodiscard]] bool is_wanted(const Charge& charge, Duration life, Duration now, bool has_holds = false);
   /// As long as keys are being changed, what is leased meanwhile ends at once.
   void begin_change() { changes_.fetch_add(1); }
   void end_change() { changes_.fetch_sub(1); }

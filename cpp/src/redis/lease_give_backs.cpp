@@ -1,4 +1,4 @@
-#include "redis/give_backs.hpp"
+#include "redis/lease_give_backs.hpp"
 
 namespace overlimit::redis {
 

@@ -1,4 +1,4 @@
-// What Calls gives back and takes away: refunds, locks, resets.
+// What Calls does besides deciding: refunds, locks, resets.
 #include <deque>
 #include <map>
 
