@@ -191,7 +191,7 @@ def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
     two = hits(limited("two", THREE_LONG_LIMITS), "user:1", "ip:203.0.113.7")
     yield "a script in Redis: three limits, two identifiers", two
     yield "a script in Redis: a refusal, one limit", hits(limited("refusing", "1/day"), "user:1")
-    yield "a lease in Redis: one limit", leases(url, "leased", SlidingWindow(1_000_000, 86_400), 9)
+    yield "a lease in Redis: one limit", leases(url, "leased", SlidingWindow(1_000_000, 30 * 86_400), 9)
     yield "a lease in Redis: one token bucket", leases(url, "held", bucket, 9)
     yield "a script in Redis: a log of twenty entries", hits_of_full_log(store)
 
