@@ -90,7 +90,7 @@ class Oracle:
             receipt.records.write(receipt.key, Record(record.expires_at, state))
 
     def lock(self, now: int, identifier: Identifier, length: int, *, noted: bool = False) -> None:
-        """Lock by hand, or lift a lock; processes that remember note when, so that no earlier lock comes back."""
+        """Lock by hand, or lift a lock; processes that remember note when, so that no earlier one returns."""
         key, record = self.lock_of(now, identifier)
         clamped = now if record is None else max(now, record.state.start)
         if noted:

@@ -205,7 +205,7 @@ def _shared_memory(place: Place) -> SharedMemoryStore:
 
 def _lease_file(place: Place) -> Path:
     store = _named(place)
-    path = lease_file(store)
+    path = lease_file(store._arguments[0])
     if path is None:
         raise StoreConfigError(f"this user has no file with leases that lease_in='{store.endpoint}' names")
     return path
