@@ -73,19 +73,6 @@ local function holds_merged(own, told)
   return holds
 end
 
--- The later end, and the higher level.
-local function lock_merged(own, told)
-  local function counts(record)
-    return record.cells == '' and record.b <= record.expires and record.a < min(MAX_TIME, record.expires)
-  end
-  if told.a > now or not counts(told) then return end
-  if not own or not counts(own) then return told.a, told.b, told.c, '', told.expires end
-  local by_hand = own.c % 2
-  if told.b > own.b then by_hand = told.c % 2 elseif told.b == own.b then by_hand = max(by_hand, told.c % 2) end
-  local level = max(floor(own.c / 2), floor(told.c / 2))
-  return max(own.a, told.a), max(own.b, told.b), 2 * level + by_hand, '', max(own.expires, told.expires)
-end
-
 -- The later one: of the time of a reset, or of a lock by hand.
 local function later(own, told)
   if told.a > now then return end
@@ -131,20 +118,42 @@ local function checked(value)
   if last == stop and born > 0 and born < EXACT then return value end
 end
 
-local merges, limits = {[LOCK] = lock_merged, [RESET] = later, [UNLOCKED] = later}, {}
+local merges, limits = {[RESET] = later, [UNLOCKED] = later}, {}
 for at = part, part + LIMIT * limit_count - 1, LIMIT do
   local algorithm, tag, numbers = unpack('<Bc8', args, at)
   merges[tag] = function(own, told) return merged_of[algorithm](numbers, own, told) end
   limits[#limits + 1] = tag
 end
 
--- The lock among a value's records, unless one was set or lifted by hand since, as either value says.
-local function later_lock(records, own, told)
+-- When a lock was last set or lifted by hand, as either value says.
+local function done_by_hand(own, told)
+  local ours, theirs = own[UNLOCKED], told[UNLOCKED]
+  return max(ours and ours.counts and ours.a or 0, theirs and theirs.counts and theirs.a <= now and theirs.a or 0)
+end
+
+-- A value's lock after that, which ended it; its level is remembered for as long after the end as before.
+local function lock_of(records, done)
   local lock = records[LOCK]
-  for _, noted in ipairs({own[UNLOCKED] or false, told[UNLOCKED] or false}) do
-    if lock and lock.counts and noted and noted.counts and lock.a < noted.a then lock = nil end
-  end
-  return lock
+  if not lock or not lock.counts or lock.cells ~= '' or lock.b > lock.expires then return end
+  if lock.a >= min(MAX_TIME, lock.expires) then return end
+  local level, memory = floor(lock.c / 2), lock.expires - lock.b
+  if lock.a < done then return {start = done, finish = done, by_hand = 1, level = level, memory = memory} end
+  return {start = lock.a, finish = lock.b, by_hand = lock.c % 2, level = level, memory = memory}
+end
+
+-- The later end, the higher level, the longer memory of it; and when it is forgotten.
+local function lock_merged(own, told)
+  local done = done_by_hand(own, told)
+  local one, other = lock_of(own, done), lock_of(told, done)
+  if other and told[LOCK].a > now then other = nil end
+  one, other = one or other, other or one
+  if not one then return '', 0 end
+  local by_hand = max(one.by_hand, other.by_hand)
+  if one.finish > other.finish then by_hand = one.by_hand elseif other.finish > one.finish then by_hand = other.by_hand end
+  local finish, mark = max(one.finish, other.finish), 2 * max(one.level, other.level) + by_hand
+  local forgotten = min(finish + max(one.memory, other.memory), EXACT - 1)
+  if forgotten <= now then return '', 0 end
+  return LOCK .. pack('<I4i8i8i8i8', STATE, forgotten, max(one.start, other.start), finish, mark), forgotten
 end
 
 -- Whether a value was reset after it was told. What is told after a reset says so as long as that is known.
@@ -158,7 +167,7 @@ end
 local function merged_value(value, told)
   local own, own_order = records_of(value)
   local theirs, their_order = records_of(told)
-  local written, parts, latest = {}, {}, 0
+  local written, parts, latest = {[LOCK] = true}, {}, 0
   local function append(tag)
     if written[tag] then return end
     written[tag] = true
@@ -176,13 +185,11 @@ local function merged_value(value, told)
     end
     if expires and expires > latest then latest = expires end
   end
-  written[LOCK] = true -- until all others are
   for _, tag in ipairs(limits) do append(tag) end
   for _, tag in ipairs(own_order) do append(tag) end
   for _, tag in ipairs(their_order) do append(tag) end
-  written[LOCK] = nil
-  own[LOCK], theirs[LOCK] = later_lock(own, own, theirs), later_lock(theirs, own, theirs)
-  append(LOCK)
+  local lock, forgotten = lock_merged(own, theirs)
+  parts[#parts + 1], latest = lock, max(latest, forgotten)
   local born, told_mark = birth_of(told)
   local own_born, mark = EXACT
   if value ~= '' then own_born, mark = birth_of(value) end

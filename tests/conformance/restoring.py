@@ -1,4 +1,4 @@
-"""The script ``restore`` on a real server, called as its client calls it (lua/README.md)."""
+"""What processes that remember run on a real server, called as their client calls it (lua/README.md)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Restoring:
     def __init__(self, client: Any, limits: tuple[Limit, ...]) -> None:
         self.client = client
         self.script: Script = script_for(limits, "restore")
+        self.locking: Script = script_for(limits, "lock")
 
     def restore(self, key: str, value: bytes, now: int, told: int | None = None) -> bytes:
         """Merge a value that was told at some time, by default just now, and return what the key holds."""
@@ -24,6 +25,12 @@ class Restoring:
 
     def reset(self, key: str, now: int) -> bytes:
         return self._run(now, key)
+
+    def lock(self, key: str, now: int, length: int) -> bytes:
+        """Lock for so many microseconds, or lift a lock; it is noted when."""
+        arguments = pack("<3q", now, -SLACK_MS, length)
+        reply: bytes = self.client.evalsha(self.client.script_load(self.locking.text), 1, key, arguments)
+        return reply[9:]
 
     def _run(self, now: int, key: str, *told: bytes) -> bytes:
         head = pack("<qq", now, SLACK_MS)

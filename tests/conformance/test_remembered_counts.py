@@ -35,6 +35,7 @@ from .all_algorithms import CALENDAR, of_each_algorithm
 
 ALL = of_each_algorithm(5, 3600) | CALENDAR
 HOUR = SlidingLog(5, 3600)
+SHORT = SlidingLog(5, 50)  # than the penalty
 
 
 @pytest.fixture
@@ -430,6 +431,13 @@ class TestOtherProcesses:
         there.unlock("a")
         assert here.hit("a").status == "ok"
 
+    def test_unlock_what_the_server_has_lost_and_keep_the_level(self, store, elsewhere, forget):
+        here, there = (limiter_on(each, SHORT, penalty=Penalty([60, 600])) for each in (store, elsewhere))
+        assert admitted(here, 6) == 5
+        forget()
+        there.unlock("a")
+        assert 599 < here.hit("a").retry_after <= 600
+
     def test_shorten_a_lock(self, store, elsewhere):
         here, there = limiter_on(store), limiter_on(elsewhere)
         here.lock("a", 600)
@@ -515,14 +523,27 @@ class TestThisProcess:
         assert limiter.hit("a").remaining == 4
 
     def test_locks_who_went_over_a_limit(self, store, forget):
-        limiter = limiter_on(store, penalty=Penalty([60, 600]))
+        limiter = limiter_on(store, SHORT, penalty=Penalty([60, 600]))
         assert admitted(limiter, 6) == 5
         forget()
         decision = limiter.hit("a")
         assert (decision.status, decision.retry_after > 59) == ("locked", True)
-        limiter.unlock("a")
         forget()
-        assert limiter.hit("a").retry_after > 599  # the next level
+        limiter.unlock("a")
+        assert limiter.peek("a").status == "over"
+        forget()
+        assert 599 < limiter.hit("a").retry_after <= 600  # the next level
+
+    def test_locks_by_hand_and_keeps_the_level(self, store, client, prefix, forget):
+        limiter = limiter_on(store, penalty=Penalty([60, 600]))
+        assert admitted(limiter, 6) == 5
+        forget()
+        limiter.lock("a", 100)
+        now = int(time.time() * 1e6)
+        *_, lock = decoded(client.get(f"{prefix}1:api:a")).records
+        assert lock.state[2] == 2 * 1 + 1  # the first level, and by hand
+        assert 99e6 < lock.state[1] - now <= 100e6
+        assert lock.expires_at - lock.state[1] == 60e6
 
     def test_updates(self, store, forget):
         limiter = limiter_on(store)

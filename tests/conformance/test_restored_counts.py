@@ -16,11 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlimit import FixedWindow, Limiter, ManualClock, Penalty, SlidingWindow, TokenBucket
+from overlimit.command_line.operating.values import LOCK_TAG, decoded
 
 from .all_algorithms import CALENDAR, of_each_algorithm
 from .answers import answer_of, expected_of
 from .leasing import Leasing
 from .oracle import Oracle, OracleDecision, Records
+from .oracle.penalty import Lock
+from .oracle.records import Record
 from .restoring import Restoring
 from .strategies import (
     LAST_US,
@@ -56,6 +59,11 @@ class Step:
     life: int
     move_us: int
     version: int
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether a lock is that of a process which remembers."""
+        return self.extra > 0
 
 
 @st.composite
@@ -118,6 +126,18 @@ class Copies:
             for cost in (0, 1, 3):
                 expected = oracle.peek(self.now, ["ab"[side]], cost)
                 assert answer_of(limiter.peek("ab"[side], cost=cost)) == expected_of(expected)
+            _, lock = oracle.lock_of(self.now, "ab"[side])
+            assert self.lock_of(side) == lock
+
+    def lock_of(self, side: int) -> Record | None:
+        value = decoded(self.client.get(self.keys[side]) or b"")
+        for record in [] if value is None else value.records:
+            if record.tag == LOCK_TAG and record.expires_at > self.now:
+                start, end, mark = record.state
+                return Record(
+                    record.expires_at, Lock(start, end, mark // 2 - 1 if mark > 1 else None, mark % 2 == 1)
+                )
+        return None
 
     def hit(self, step: Step) -> None:
         who = "ab"[step.side]
@@ -147,7 +167,10 @@ class Copies:
     def lock(self, step: Step) -> None:
         length = {"lock": step.cost * 1_000_000, "unlock": 0}[step.kind]
         who, oracle = "ab"[step.side], self.oracle(step)
-        if length:
+        if step.is_noted:
+            self.restoring[0].lock(self.keys[step.side], self.now, length)
+            oracle.lock(self.now, who, length, noted=True)
+        elif length:
             self.limiters[0].lock(who, length / 1e6)
             oracle.lock(self.now, who, length)
         else:
@@ -374,7 +397,7 @@ class TestAJoin:
             if what == 0 and made:
                 oracle.refund(now, made.pop())
             elif what == 1 and oracle.penalty is not None:
-                oracle.lock(now, self.WHO, random.choice((0, 5_000_000)))
+                oracle.lock(now, self.WHO, random.choice((0, 5_000_000)), noted=random.random() < 0.5)
             elif what == 2:
                 oracle.lease(now, self.WHO, 1, 1, 3_000_000)
             else:
@@ -391,7 +414,8 @@ class TestAJoin:
 
     def shown(self, now: int, oracle: Oracle) -> list[Any]:
         peeks = [oracle.peek(at, [self.WHO], cost) for at in self.times(now) for cost in (0, 1, 3)]
-        return [(each.status, each.remaining, each.retry_after, each.reset_after) for each in peeks]
+        answers = [(each.status, each.remaining, each.retry_after, each.reset_after) for each in peeks]
+        return [*answers, oracle.lock_of(now, self.WHO)]
 
     def used(self, at: int, oracle: Oracle) -> int:
         most = Oracle(oracle.limits).peek(at, [self.WHO], 0).remaining

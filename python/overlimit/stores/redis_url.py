@@ -157,6 +157,14 @@ def query_options(query: str) -> dict[str, str]:
     return options
 
 
+def without_option(url: str, name: str) -> str:
+    """Return the URL of a store without an option."""
+    before, mark, query = url.partition("?")
+    query, hash_mark, fragment = query.partition("#")
+    kept = [pair for pair in query.split("&") if name not in dict(parse_qsl(pair, keep_blank_values=True))]
+    return f"{before}{mark}{'&'.join(kept)}{hash_mark}{fragment}"
+
+
 def known_options(query: str, known: Collection[str]) -> dict[str, str]:
     """Return the same; raise ValueError for a name that is not known."""
     options = query_options(query)

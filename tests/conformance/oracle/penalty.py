@@ -45,12 +45,20 @@ def locked_by_hand(record: Record | None, now: int, length: int) -> Record:
     return Record(lock.end + record.expires_at - record.state.end, lock)
 
 
-def merged_locks(own: Record | None, told: Record) -> Record:
-    """The later end, and the higher level."""
-    if own is None:
-        return told
+def after_hand(record: Record | None, instant: int) -> Record | None:
+    """A lock of before somebody set or lifted one by hand at this instant, which ended it."""
+    if record is None or record.state.start >= instant:
+        return record
+    return locked_by_hand(record, instant, 0)
+
+
+def merged_locks(own: Record | None, told: Record | None) -> Record | None:
+    """The later end, and the higher level, remembered for as long after the end as by whoever does longer."""
+    if own is None or told is None:
+        return own or told
     ours, theirs = own.state, told.state
     level = max((each.level for each in (ours, theirs) if each.level is not None), default=None)
     last = max(ours, theirs, key=lambda lock: (lock.end, lock.by_hand))
     merged = replace(last, start=max(ours.start, theirs.start), level=level)
-    return Record(max(own.expires_at, told.expires_at), merged)
+    memory = max(each.expires_at - each.state.end for each in (own, told))
+    return Record(merged.end + memory, merged)

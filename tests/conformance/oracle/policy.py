@@ -11,12 +11,13 @@ from .algorithm import EXACT, Algorithm
 from .answer import OracleDecision
 from .call import Charge, Judged, hit_all, peek_all
 from .pair import Pair
-from .penalty import Penalty, locked_by_hand, merged_locks
+from .penalty import Penalty, after_hand, locked_by_hand, merged_locks
 from .plain import algorithm_of
 from .records import Key, Record, Records
 
 Identifier = str | bytes
 Tag = tuple[object, ...]
+NOTED_FOR = 3_600_000_000
 
 
 @dataclass
@@ -88,9 +89,12 @@ class Oracle:
             state = algorithm.refunded(record.state, clamped, after, given)
             receipt.records.write(receipt.key, Record(record.expires_at, state))
 
-    def lock(self, now: int, identifier: Identifier, length: int) -> None:
+    def lock(self, now: int, identifier: Identifier, length: int, *, noted: bool = False) -> None:
+        """Lock by hand, or lift a lock; processes that remember note when, so that no earlier one returns."""
         key, record = self.lock_of(now, identifier)
         clamped = now if record is None else max(now, record.state.start)
+        if noted:
+            self.records.write(self._note_of(identifier), Record(now + NOTED_FOR, clamped))
         self.records.write(key, locked_by_hand(record, clamped, length))
 
     def reset(self, identifiers: list[Identifier]) -> None:
@@ -117,12 +121,30 @@ class Oracle:
             if algorithm.knows_refunds(state):
                 expires_at = max(expires_at, record.expires_at, 0 if own is None else own.expires_at)
             self.records.write(key, Record(expires_at, state))
-        key, own = self.lock_of(now, identifier)
-        lock = told.written.get(key)
-        if lock is not None and lock.expires_at > now and lock.state.start <= now:
-            self.records.write(key, merged_locks(own, lock))
+        self._restore_lock(now, identifier, told)
         if owner in self.records.creations:
             self.records.creations[owner] = min(births)
+
+    def _restore_lock(self, now: int, identifier: Identifier, told: Records) -> None:
+        note = self._note_of(identifier)
+        ours, theirs = self.records.live(note, now), told.written.get(note)
+        if theirs is not None and (theirs.expires_at <= now or theirs.state > now):
+            theirs = None
+        if theirs is not None and (ours is None or ours.state < theirs.state):
+            expires_at = max(theirs.expires_at, 0 if ours is None else ours.expires_at)
+            ours = Record(expires_at, theirs.state)
+            self.records.write(note, ours)
+        key, own = self.lock_of(now, identifier)
+        lock = told.written.get(key)
+        if lock is not None and (lock.expires_at <= now or lock.state.start > now):
+            lock = None
+        by_hand = 0 if ours is None else ours.state
+        merged = merged_locks(after_hand(own, by_hand), after_hand(lock, by_hand))
+        if merged is not None:
+            self.records.write(key, merged)
+
+    def _note_of(self, identifier: Identifier) -> Key:
+        return (*self._owner(identifier), "unlocked")
 
     def _algorithms(self, owner: Key) -> dict[Key, Algorithm]:
         return {(*owner, *tag): algorithm for tag, algorithm in tagged(self.limits)}

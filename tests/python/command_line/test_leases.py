@@ -118,6 +118,36 @@ class TestFiles:
         assert "no file with leases" in refused(2, "shm", "show", "--leases", place)
         assert limiter.hit("a").source == "lease"
 
+    @pytest.mark.parametrize("place", ["shm://{name}", "shm://{folder}/leases?mode=660"])
+    def test_are_used_and_not_made(self, url, prefix, tmp_path, place):
+        place = place.format(name=prefix, folder=tmp_path)
+        whole = f"{url}&lease_in={place}"
+        bench = ["bench", whole, "--seconds", "0.01", "--identifiers", "1", "--limits", "1000000/hour"]
+        about = ["--policy", "api", "a"]
+        for command in (
+            ["check", whole, "--name", "api", "--limits", "100/minute", "--hit", "a"],
+            ["show", whole, *about],
+            ["lock", whole, *about, "9"],
+            ["unlock", whole, *about],
+            ["reset", whole, *about],
+            bench,
+        ):
+            told(0, *command)
+        name = place.partition("?")[0]
+        assert "no file with leases" in refused(2, "shm", "show", "--leases", name)
+        limiter = Limiter(MANY, name="api", store=whole)
+        while limiter.stats()["held"] == 0:
+            assert limiter.hit("a")
+        assert told(0, *bench)["leased"] > 0
+        assert told(0, "reset", whole, *about)["was_kept"] is True
+        assert limiter.hit("a").source == "store"  # as the host has no lease any more
+        assert told(0, "shm", "remove", "--leases", name, "--yes")
+
+    def test_need_a_lease(self, url):
+        without = url.partition("&lease")[0]
+        assert "none without lease" in refused(2, "top", f"{without}&lease_in=shm://nowhere")
+        assert "lease_in must" in refused(2, "top", f"{url}&lease_in=nowhere")
+
     def test_at_paths_are_no_others(self, url, tmp_path):
         path = tmp_path / "leases"
         path.write_bytes(b"else")

@@ -132,10 +132,49 @@ def hint_at(url: str) -> str:
     return "" if url.startswith("shm:") else f"{_MAY_COME_BACK}\n"
 
 
-def test_a_reset_that_processes_are_to_remember_needs_no_hint(redis_server, prefix):
-    url = f"{redis_server.unix_url()}&prefix={prefix}&timeout={PATIENCE}&remember=600"
-    said = printed("reset", url, "--policy", "login", "a")
-    assert said == "Nothing was kept of a in login.\n"
+class TestAStoreThatRemembers:
+    """A reset, and a lock by hand, leave a record of when; a key with nothing else keeps nothing."""
+
+    @pytest.fixture
+    def url(self, redis_url):
+        return f"{redis_url}&remember=600"
+
+    @pytest.fixture(params=["reset", "unlock"])
+    def noted(self, request, redis_server, url, prefix):
+        limiter = limiter_at(url)
+        if request.param == "reset":
+            limiter.hit("a")
+        getattr(limiter, request.param)("a")
+        key = f"{prefix}1:login:a"
+        assert 0 < redis_server.ask("PTTL", key) <= 3_602_000
+        return key
+
+    def test_is_told_to_have_forgotten(self, url, noted):
+        assert run("show", url, "--policy", "login", "a").stdout == "Nothing is kept of a in login.\n"
+        answer = told(1, "show", url, "--policy", "login", "a")
+        assert (answer["status"], answer["key"], answer["records"]) == ("unknown", noted, [])
+        assert told(0, "check", url, "--name", "login", "--limits", "3/minute", "a")["unknown"] == ["a"]
+        listed = told(0, "top", url)
+        assert (listed["top"], listed["looked_at"], listed["forgotten"]) == ([], 1, 1)
+        assert "1 key was looked at. In 1 of them nothing counts any more" in printed("top", url)
+        assert told(0, "watch", url, "--every", "0.1", "--count", "1")["samples"][0]["policies"] == []
+        assert told(0, "unlock", url, "--policy", "login", "a")["was_locked"] is False
+        assert told(0, "reset", url, "--policy", "login", "--all")["was_kept"] is False
+        assert printed("reset", url, "--policy", "login", "a") == "Nothing was kept of a in login.\n"
+        assert told(0, "lock", url, "--policy", "login", "b", "60")["policy_is_new"] is True
+        assert told(0, "lock", url, "--policy", "login", "c", "60")["policy_is_new"] is False
+
+    def test_counts_again_when_it_is_hit(self, url, noted):
+        limiter_at(url).hit("a")
+        assert len(told(0, "show", url, "--policy", "login", "a")["records"]) == 1
+        assert told(0, "top", url)["forgotten"] == 0
+        assert told(0, "reset", url, "--policy", "login", "a")["was_kept"] is True
+
+    @pytest.mark.parametrize("options", ["", "&lease=0.5&max_stale=2"])
+    def test_is_left_as_it_was_by_bench_and_doctor(self, redis_server, url, prefix, options):
+        told(0, "bench", url + options, "--seconds", "0.1", "--identifiers", "40", "--limits", "10000/hour")
+        assert "answered as worked out by hand, and are forgotten." in run("doctor", url + options).stdout
+        assert redis_server.ask("KEYS", f"{prefix}*") == []
 
 
 def test_reset_lock_and_unlock_do_what_a_limiter_does(url):

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from overlimit import Limiter, RedisStore
+from overlimit import Limiter, RedisStore, _core
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
@@ -69,7 +69,7 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
     """
     limiter = Limiter(limits, name=f"overlimit-bench-{secrets.token_hex(6)}", store=place.store)
     place.require()
-    with _forgetting(limiter, [f"id:{number}" for number in range(identifiers)]) as names:
+    with _forgetting(place, limiter, [f"id:{number}" for number in range(identifiers)]) as names:
         limiter.hit(names[0])
         began = time.perf_counter()
         took = sorted(_taken(limiter, names, seconds, threads))
@@ -97,12 +97,13 @@ def _counted(stats: LimiterStats) -> dict[str, Any]:
 
 
 @contextmanager
-def _forgetting(limiter: Limiter, names: list[str]) -> Iterator[list[str]]:
+def _forgetting(place: Place, limiter: Limiter, names: list[str]) -> Iterator[list[str]]:
     try:
         yield names
     finally:
+        store, policy = place.without_remember, str(limiter.name)
         for first in range(0, len(names), _AT_ONCE):
-            limiter.reset(*names[first : first + _AT_ONCE])
+            _core._reset(store, policy, tuple(names[first : first + _AT_ONCE]))
 
 
 def _taken(limiter: Limiter, names: list[str], seconds: float, count: int) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,18 +11,15 @@ from overlimit import Limiter, _core
 from overlimit._messages.texts import printable
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
-from overlimit.command_line.operating.keeping import holds_lock, keeps
-from overlimit.command_line.operating.key_names import KeyNames, as_bytes, from_terminal
+from overlimit.command_line.operating.keeping import holds_lock, keeps, kept_of
+from overlimit.command_line.operating.key_names import from_terminal
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.servers import server_of
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import age, print_rows, span
-from overlimit.command_line.operating.values import Value, decoded
-from overlimit.command_line.operating.walking import found_in, values_of
+from overlimit.command_line.operating.values import Value
 from overlimit.command_line.operating.whom import Identifier, PolicyName
 from overlimit.command_line.output import print_json
-from overlimit.errors import StoreConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,39 +59,19 @@ def show(place: Place, identifier: str, policy: str, limits: tuple[str, ...], as
     """
     known = by_tag(limits_of(limits))
     place.require()
-    key, value, now = _kept(place, policy, identifier)
-    if value is None:
+    kept = kept_of(place, policy, identifier)
+    if kept.value is None:
         if as_json:
-            print_json({"status": "unknown", "key": key, "records": [], "lock": None})
+            print_json({"status": "unknown", "key": kept.key, "records": [], "lock": None})
         else:
             click.echo(f"Nothing is kept of {printable(identifier)} in {policy}.")
         return REFUSED
-    read = readings_of(value, known, now)
+    read = readings_of(kept.value, known, kept.now)
     if as_json:
-        print_json(_told(key, value, read, now))
+        print_json(_told(kept.key, kept.value, read, kept.now))
     else:
-        _print(key, value, read, now)
+        _print(kept.key, kept.value, read, kept.now)
     return FINE
-
-
-def _kept(place: Place, policy: str, identifier: str) -> tuple[str, Value | None, int]:
-    """Return the name of a key, what is kept under it, and the time."""
-    store = place.shared_memory
-    if store is not None:
-        now = time.time_ns() // 1000
-        kept = store._key(policy, as_bytes(identifier))
-        found = None if kept is None else found_in(kept, policy, now)
-        return (found.identifier, found.value, now) if found else ("", None, now)
-    key = KeyNames(place).key(policy, identifier)
-    with server_of(place, key) as server:
-        (held,) = values_of(server, [key])
-        name = key.decode("utf-8", "backslashreplace")
-        if held is None:
-            return name, None, server.now()
-        value = decoded(held) if isinstance(held, bytes) else None
-        if value is None:
-            raise StoreConfigError(f"the key {name} holds what overlimit has not written; a hit replaces it")
-        return name, value, server.now()
 
 
 def _print(key: str, value: Value, read: list[Reading], now: int) -> None:

@@ -15,6 +15,9 @@ from click.shell_completion import CompletionItem
 from overlimit._options import hash_tag_of, truth_of
 from overlimit.errors import StoreConfigError
 from overlimit.stores import RedisStore, SharedMemoryStore
+from overlimit.stores.redis import _OPTIONS
+from overlimit.stores.redis_url import RedisUrl, without_option
+from overlimit.stores.shared_memory import lease_file_of
 
 _OF_PROCESS = (
     "memory:// is the memory of one process, into which no other can look: ask a store that processes share, "
@@ -61,6 +64,11 @@ class Place:
         """Whether keys hold the hashes of all identifiers."""
         return truth_of("hash_identifiers", self.redis._shown["hash_identifiers"])
 
+    @property
+    def without_remember(self) -> RedisStore | SharedMemoryStore:
+        """The store as one that remembers nothing, so that it leaves nothing of what it resets."""
+        return self.store if self.shared_memory else RedisStore(without_option(self.url, "remember"))
+
     def require(self) -> None:
         """Raise StoreConfigError for shared memory that does not exist, which a call would make."""
         store = self.shared_memory
@@ -68,8 +76,13 @@ class Place:
             return
         others = store.paths_of_others()
         hint = f"; another user has {', '.join(others)}" if others else ""
+<<<<<<< HEAD
         leases = lease_file(store)
         hint += f"; {leases} has leases, of which only overlimit shm knows" if leases else ""
+=======
+        leases = lease_file(store._arguments[0])
+        hint += f"; {leases} has leases, of which only overlimit shm knows, with --leases" if leases else ""
+>>>>>>> fa72a4f66fa09d78fb1c15c1e14cdd2de1d77beb
         raise StoreConfigError(f"there is no shared memory {store.path}{hint}")
 
 
@@ -94,10 +107,9 @@ class StoreUrl(_UrlType):
         if _names_user_of_shared_memory(url):
             self.fail("shared memory has neither a user nor a password: write shm://myapp", param, ctx)
         try:
-            store = SharedMemoryStore.from_url(url) if url.startswith("shm://") else RedisStore(url)
+            return _place_at(url)
         except (ValueError, TypeError, StoreConfigError) as error:
             self.fail(without_secrets(str(error)), param, ctx)
-        return Place(url, store)
 
     def _from_environment(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         name = value.removeprefix("env:")
@@ -111,6 +123,18 @@ class StoreUrl(_UrlType):
         """Return the shared memories of this user, and how other URLs begin."""
         own = [f"shm://{each.name}" for each in shared_memory_files() if each.is_current]
         return [CompletionItem(each) for each in (*own, *_BEGINNINGS) if each.startswith(incomplete)]
+
+
+def _place_at(url: str) -> Place:
+    if url.startswith("shm://"):
+        return Place(url, SharedMemoryStore.from_url(url))
+    leases = lease_file_of(RedisUrl.read(url, _OPTIONS).options.get("lease_in"))
+    if leases is None or lease_file(leases[0]):
+        return Place(url, RedisStore(url))
+    # A call with lease_in would make the file, and so would any other of this process on the same server.
+    alone = without_option(url, "lease_in")
+    store = RedisStore(alone)
+    return Place(alone, store) if store._longest_lease > 0 else Place(url, RedisStore(url))
 
 
 @dataclass(frozen=True)
@@ -160,9 +184,8 @@ def is_lease_file(path: Path, *, unless_readable: bool = False) -> bool:
         return unless_readable
 
 
-def lease_file(store: SharedMemoryStore) -> Path | None:
-    """Return the file of this user with leases that has the name of a store; None: there is none."""
-    name = store._arguments[0]
+def lease_file(name: str) -> Path | None:
+    """Return the file of this user with leases that has this name or path; None: there is none."""
     if os.path.isabs(name):
         return Path(name) if is_lease_file(Path(name)) else None
     own = (each for each in shared_memory_files() if each.has_leases and each.user == os.geteuid())

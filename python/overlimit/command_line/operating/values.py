@@ -63,6 +63,13 @@ class Value:
                 return Lock(start, end, mark // 2, mark % 2 == 1)
         return None
 
+    def counts(self, now: int) -> bool:
+        """Whether anything is kept: a limit's record, a lock or its level.
+
+        What processes that remember note of a reset, or of a lock by hand, stays for an hour and is nothing.
+        """
+        return bool(self.limits(now)) or self.lock(now) is not None
+
     def locked_for(self, now: int) -> int:
         """Return for how many microseconds more its identifier is locked."""
         lock = self.lock(now)

@@ -46,6 +46,11 @@ class Found:
         """What tells it from other keys."""
         return self.policy, self.identifier
 
+    @property
+    def counts(self) -> bool:
+        """Whether anything is kept under it."""
+        return self.value.counts(self.now)
+
 
 class Walk:
     """A walk, and how far it came."""
@@ -56,15 +61,18 @@ class Walk:
         self._most = most
         self.looked_at = 0
         self.foreign = 0
+        self.forgotten = 0
         self.is_complete = True
         self.unreached: dict[str, Exception] = {}
         self.ever_unreached: dict[str, Exception] = {}
         self._steps_left = 0
 
     def __iter__(self) -> Iterator[Found]:
-        self.looked_at, self.foreign, self.is_complete, self.unreached = 0, 0, True, {}
+        self.looked_at, self.foreign, self.forgotten, self.is_complete, self.unreached = 0, 0, 0, True, {}
         store = self._place.shared_memory
-        return self._in_redis() if store is None else self._in_shared_memory(store)
+        for found in self._in_redis() if store is None else self._in_shared_memory(store):
+            self.forgotten += not found.counts
+            yield found
 
     @property
     def summary(self) -> str:
@@ -73,6 +81,8 @@ class Walk:
         told += "." if self.is_complete else ", which is not all: --keys raises the bound."
         if self.foreign:
             told += f" {self.foreign:,} of them {be(self.foreign, 'is', 'are')} not overlimit's."
+        if self.forgotten:
+            told += f" In {self.forgotten:,} of them nothing counts any more, as after a reset."
         return f"{told} {_HASHED}" if self._place.shared_memory is not None else told
 
     def told(self) -> dict[str, object]:
@@ -82,6 +92,7 @@ class Walk:
             "looked_at": self.looked_at,
             "is_complete": self.is_complete and not self.ever_unreached,
             "foreign": self.foreign,
+            "forgotten": self.forgotten,
             "unreachable": sorted(self.ever_unreached),
             "identifiers_are_hashes": self._place.shared_memory is not None,
         }

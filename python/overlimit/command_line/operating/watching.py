@@ -125,6 +125,8 @@ def _rows(before: dict[tuple[str, str], Found], after: dict[tuple[str, str], Fou
     rows: dict[str, Row] = {}
     looked_at = max((each.now for each in before.values()), default=0)
     for name, found in after.items():
+        if not found.counts:
+            continue
         row = rows.setdefault(found.policy, Row(found.policy))
         row.identifiers += 1
         row.charged += _charged(before.get(name), found, looked_at)

@@ -134,7 +134,7 @@ class _Examination:
 
     def _played(self) -> Finding:
         try:
-            return golden.play(self._place.store)
+            return golden.play(self._place.without_remember)
         except StoreError as error:
             return Finding(
                 "broken", "vectors", f"A call failed: {message_of(error)}.", "See the other findings."
