@@ -76,13 +76,8 @@ class Place:
             return
         others = store.paths_of_others()
         hint = f"; another user has {', '.join(others)}" if others else ""
-<<<<<<< HEAD
-        leases = lease_file(store)
-        hint += f"; {leases} has leases, of which only overlimit shm knows" if leases else ""
-=======
         leases = lease_file(store._arguments[0])
-        hint += f"; {leases} has leases, of which only overlimit shm knows, with --leases" if leases else ""
->>>>>>> fa72a4f66fa09d78fb1c15c1e14cdd2de1d77beb
+        hint += f"; {leases} has leases, of which only overlimit shm knows" if leases else ""
         raise StoreConfigError(f"there is no shared memory {store.path}{hint}")
 
 

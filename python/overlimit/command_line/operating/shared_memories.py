@@ -210,13 +210,8 @@ def _shared_memory(place: Place) -> SharedMemoryStore:
 def _lease_file(place: Place, is_asked_for: bool) -> Path | None:
     """Return the file with leases if that is meant: unless it is asked for, one with counts goes first."""
     store = _named(place)
-<<<<<<< HEAD
-    path = lease_file(store)
-    if is_asked_for and path is None:
-=======
     path = lease_file(store._arguments[0])
-    if path is None:
->>>>>>> fa72a4f66fa09d78fb1c15c1e14cdd2de1d77beb
+    if is_asked_for and path is None:
         raise StoreConfigError(f"this user has no file with leases that lease_in='{store.endpoint}' names")
     return path if is_asked_for or path == Path(store.path) or not store.is_created else None
 
