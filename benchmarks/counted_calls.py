@@ -158,6 +158,18 @@ def hits_of_full_log(store: RedisStore) -> Case:
     return hit_full_log
 
 
+def hits_of_full_windows(store: RedisStore, count: int) -> Case:
+    """Return hits on so many sliding windows that have counted in each of their fifty blocks."""
+    clock = ManualClock(start=1_700_000_000)
+    windows = [SlidingWindow(1_000_000 + i, per=50 * 2**i) for i in range(count)]
+    limiter = Limiter(windows, name=f"full-{count}", store=store, clock=clock)
+    for _ in range(50 * 2**count):
+        limiter.hit("user:1")
+        clock.advance(1)
+    clock.advance(-1)
+    return hits(limiter, "user:1")
+
+
 def leases(url: str, name: str, limit: Limit, wanted: int) -> Case:
     """Return leases that get all they want, by the server's clock: some are still held, others have ended."""
     import redis
@@ -194,6 +206,8 @@ def redis_cases(url: str) -> Iterator[tuple[str, Case]]:
     yield "a lease in Redis: one limit", leases(url, "leased", SlidingWindow(1_000_000, 30 * 86_400), 9)
     yield "a lease in Redis: one token bucket", leases(url, "held", bucket, 9)
     yield "a script in Redis: a log of twenty entries", hits_of_full_log(store)
+    yield "a script in Redis: one limit with fifty blocks", hits_of_full_windows(store, 1)
+    yield "a script in Redis: three limits with fifty blocks", hits_of_full_windows(store, 3)
 
 
 def mark_memory() -> None:

@@ -17,6 +17,7 @@ from counted_calls import (
     Case,
     hits,
     hits_of_full_log,
+    hits_of_full_windows,
     marking_redis,
     run,
     smallest_script,
@@ -87,7 +88,10 @@ def cases(url: str) -> Iterator[tuple[str, Case]]:
     yield "the smallest script", smallest_script(url)
     for name, limit in ONE_OF_EACH.items():
         yield f"overlimit, {name}", hits(limiter(url, name, limit), "user:1")
-    yield "overlimit, sliding log of 20 entries", hits_of_full_log(RedisStore(url, timeout=30.0))
+    store = RedisStore(url, timeout=30.0)
+    yield "overlimit, sliding log of 20 entries", hits_of_full_log(store)
+    yield "overlimit, sliding window of 50 blocks", hits_of_full_windows(store, 1)
+    yield "overlimit, three sliding windows of 50 blocks", hits_of_full_windows(store, 3)
     yield "overlimit, a refusal by a sliding window", hits(limiter(url, "refusing", "1/day"), "user:1")
     three = limiter(url, "three", THREE_LONG_LIMITS)
     yield "overlimit, three sliding windows", hits(three, "user:1")
