@@ -1,8 +1,9 @@
 """Counts that come back (``docs/semantics.md``), in a small world of whole microseconds.
 
 A server counts by blocks, and now and then it forgets: all, or what it was told lately, when a replica that
-lags takes its place. Processes remember what they were told. Two laws: whoever was told of a count is decided
-by no less, and nothing counts that was not charged, or was charged before a reset.
+lags takes its place. Processes remember what they were told. Three laws: whoever was told of a count is decided
+by no less, nothing counts that was not charged, or was charged before a reset, and a command on a key other than
+the remembered one leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Rules:
     takes_back: bool = True
     tells_that_it_was_restored: bool = True
     compares_with_what_was_known: bool = True
+    does_nothing_on_other_keys: bool = True
 
 
 @dataclass(frozen=True)
@@ -253,8 +255,11 @@ def hit(world: World, process: Process, time: int) -> Iterator[int]:
         yield time
         value, at = world.value, time
         counted = 0 if value is None else value.living(time)
-        is_admitted = counted < LIMIT
+        is_other = known is not None and not is_same_key(known.value, value)
+        is_admitted = counted < LIMIT and not (is_other and world.rules.does_nothing_on_other_keys)
         charge = None
+        if is_admitted and is_other:
+            world.wrong.append("left something on another key")
         if is_admitted:
             world.set((value or Value(time)).charged(time, 1))
             assert world.value is not None
