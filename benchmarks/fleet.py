@@ -33,6 +33,8 @@ AS_ONE = 0.1
 """How long leases are that the processes of a host have together."""
 RATE = 1000.0
 """Calls per second of each real process: so few that the processor is not what limits them."""
+MOST, HOUR = 10_000_000, 3600
+"""So many calls, or identifiers, are the most that are simulated."""
 LIMIT, PER = 10_000, 60.0
 """What a simulated fleet is limited to unless it is said: so many calls in so many seconds."""
 
@@ -53,7 +55,7 @@ def parsed(words: list[str] | None = None) -> argparse.Namespace:
     add_simulate(simulate)
     calibrate = commands.add_parser("calibrate", help="hold the model against real processes")
     calibrate.add_argument(
-        "--seconds", type=POSITIVE, default=3.0, help="of each run (default: %(default)s)", metavar="S"
+        "--seconds", type=above_0(HOUR), default=3.0, help="of each run (default: %(default)s)", metavar="S"
     )
     calibrate.add_argument("--quick", action="store_true", help="one limit, two lives, a second each")
     for each in commands.choices.values():
@@ -82,9 +84,20 @@ def checked(read: Callable[[str], Value], fits: Callable[[Value], bool], what: s
     return parse
 
 
+def whole(least: int, most: int) -> Callable[[str], int]:
+    return checked(int, lambda value: least <= value <= most, f"a whole number from {least} to {most:,}")
+
+
+def above_0(most: float) -> Callable[[str], float]:
+    return checked(float, lambda value: 0 < value <= most, f"a number above 0, at most {most:,.0f}")
+
+
+def from_0(most: float) -> Callable[[str], float]:
+    return checked(float, lambda value: 0 <= value <= most, f"a number from 0 to {most:,.0f}")
+
+
 WHOLE = checked(int, lambda _: True, "a whole number")
 COUNT = checked(int, lambda value: value >= 1, "a whole number, 1 or more")
-COUNT_OR_NONE = checked(int, lambda value: value >= 0, "a whole number, 0 or more")
 POSITIVE = checked(float, lambda value: 0 < value < math.inf, "a number greater than 0")
 NOT_NEGATIVE = checked(float, lambda value: 0 <= value < math.inf, "a number, 0 or more")
 in_a_folder = checked(Path, lambda path: path.parent.is_dir(), "a file in a folder that exists")
@@ -92,22 +105,22 @@ in_a_folder = checked(Path, lambda path: path.parent.is_dir(), "a file in a fold
 
 def add_simulate(parser: argparse.ArgumentParser) -> None:
     for name, read, default, about in (
-        ("hosts", COUNT, 10, "hosts"),
-        ("workers", COUNT, 4, "processes on each host"),
-        ("threads", COUNT, 1, "calls that a process makes at once"),
-        ("rate", POSITIVE, 10_000.0, "calls per second, of all processes together"),
-        ("seconds", POSITIVE, 10.0, "how long"),
-        ("burst", NOT_NEGATIVE, 1.0, "so many times as many calls come during a tenth of each second"),
-        ("identifiers", COUNT, 1000, "identifiers that are called for"),
-        ("zipf", NOT_NEGATIVE, 1.1, "exponent of the Zipf distribution; 0: all equally common"),
+        ("hosts", whole(1, 1000), 10, "hosts"),
+        ("workers", whole(1, 1000), 4, "processes on each host"),
+        ("threads", whole(1, 1000), 1, "calls that a process makes at once"),
+        ("rate", above_0(MOST), 10_000.0, "calls per second, of all processes together"),
+        ("seconds", above_0(24 * HOUR), 10.0, "how long"),
+        ("burst", from_0(1000), 1.0, "so many times as many calls come during a tenth of each second"),
+        ("identifiers", whole(1, MOST), 1000, "identifiers that are called for"),
+        ("zipf", from_0(100), 1.1, "exponent of the Zipf distribution; 0: all equally common"),
         ("lease", NOT_NEGATIVE, 0.5, "seconds of a lease; 0: none"),
         ("max-stale", NOT_NEGATIVE, None, "seconds for which refusals are believed (default: as --lease)"),
-        ("round-trip", NOT_NEGATIVE, 0.0005, "seconds to the server and back"),
-        ("command-us", POSITIVE, 20.0, "microseconds of the server's processor for a command"),
-        ("failovers", COUNT_OR_NONE, 0, "failovers to a replica"),
-        ("lag", NOT_NEGATIVE, 0.1, "seconds by which the replica is behind"),
-        ("down", NOT_NEGATIVE, 1.0, "seconds for which nobody answers in a failover"),
-        ("deaths", COUNT_OR_NONE, 0, "processes that are killed, and start again"),
+        ("round-trip", from_0(60), 0.0005, "seconds to the server and back"),
+        ("command-us", above_0(1e6), 20.0, "microseconds of the server's processor for a command"),
+        ("failovers", whole(0, 1000), 0, "failovers to a replica"),
+        ("lag", from_0(HOUR), 0.1, "seconds by which the replica is behind"),
+        ("down", from_0(HOUR), 1.0, "seconds for which nobody answers in a failover"),
+        ("deaths", whole(0, 100_000), 0, "processes that are killed, and start again"),
         ("seed", WHOLE, 1, "seed of the random numbers"),
     ):
         shown = about if default is None else f"{about} (default: %(default)s)"
@@ -129,7 +142,15 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
 
 
 def fleet_of(given: argparse.Namespace) -> Fleet:
-    """Return the fleet; ValueError for a limit or an option that its stores would not take."""
+    """Return the fleet; ValueError for more than can be simulated, and for what its stores would not take."""
+    if given.rate * given.seconds > MOST:
+        raise ValueError(
+            f"--rate for --seconds: takes at most {MOST:,} calls, not {given.rate * given.seconds:,.0f}"
+        )
+    if given.hosts * given.workers > 100_000:
+        raise ValueError(
+            f"--hosts and --workers: take at most 100,000 processes, not {given.hosts * given.workers:,}"
+        )
     limits = limits_of(
         given.limit or [LIMIT], given.per or [PER], FixedWindow if given.fixed else SlidingWindow
     )
