@@ -7,8 +7,7 @@
 --         slack_ms, patience
 -- gives   admits, locked  whether all limits take it; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if about as long as before
---         parts           nil; or what to write of the value, as the rest stays where it is: text, and from where until before
---                         where the value stays, and so on. The first text is in records then
+--         parts   nil, or what of the value to write, as join_parts gives it: then the rest stays
 --         charged         what the reply says of it: the time of creation and the limits' records without their cells
 --         locking, locking_ttl   the value with a new lock, if a refusal sets one; else nil
 

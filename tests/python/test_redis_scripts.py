@@ -177,7 +177,7 @@ LUA_WORDS = set(
     re.findall(
         r"\w+",
         "and break do else elseif end false for function if in local nil not or repeat return then true "
-        "until while KEYS ARGV redis string math ipairs pairs",
+        "until while KEYS ARGV redis string table math type ipairs pairs",
     )
 )
 COMMENT_OR_TEXT = re.compile(r"'[^'\n]*'|--[^\n]*")
