@@ -14,28 +14,6 @@ class FailureCounts(TypedDict):
     script: int
 
 
-class LimiterStats(TypedDict):
-    """What ``Limiter.stats`` returns, as that says; the last three keys are there on shared memory alone."""
-
-    calls: int
-    errors: FailureCounts
-    timeouts: int
-    local: int
-    crowded: int
-    leased: int
-    refusals: int
-    asked: int
-    held: int
-    returned: int
-    lapsed: int
-    restored: int
-    breaker: Literal["closed", "open", "half_open"]
-    latency: dict[float, int]
-    processes: ProcessCounts
-    damaged: int
-    unlinked: bool
-
-
 class SummedStats(TypedDict):
     """The counts of several limiters: those of ``LimiterStats``, summed."""
 
@@ -52,6 +30,15 @@ class SummedStats(TypedDict):
     lapsed: int
     restored: int
     latency: dict[float, int]
+
+
+class LimiterStats(SummedStats):
+    """What ``Limiter.stats`` returns, as that says; the last three keys are there on shared memory alone."""
+
+    breaker: Literal["closed", "open", "half_open"]
+    processes: ProcessCounts
+    damaged: int
+    unlinked: bool
 
 
 class RateLimitStats(SummedStats):
