@@ -29,6 +29,12 @@ struct ExaminedPair {
   std::size_t dropped;  ///< oldest cells that no longer count
   Instant expires_at;   ///< when nothing of the record counts any more, never later than as written
   Instant written_expiry;
+
+  /// Of a pair that does not admit its call, whether it still would not at a later instant, if nothing
+  /// happens until then.
+  [[nodiscard]] bool refuses_at(Instant later) const {
+    return verdict.status == Status::never || now + verdict.retry_after > later;
+  }
 };
 
 /// The record of a pair after a charge: what a store writes.

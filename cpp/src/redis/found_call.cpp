@@ -30,9 +30,7 @@ bool FoundCall::still_refuses(std::span<const FoundKey> later) const {
   std::size_t row = 0;
   for (std::size_t k = 0; k < call_.charges.size(); ++k) {
     const Charge& charge = call_.charges[k];
-    const auto refuses = [&](const ExaminedPair& pair) {
-      return pair.verdict.status == Status::never || pair.now + pair.verdict.retry_after > later[k].now;
-    };
+    const auto refuses = [&](const ExaminedPair& pair) { return pair.refuses_at(later[k].now); };
     const std::span pairs = std::span(pairs_).subspan(row, charge.policy->size());
     row += pairs.size();
     if (charge.role != Role::enforce) continue;

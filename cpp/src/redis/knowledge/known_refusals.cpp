@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "overlimit/uninitialised_array.hpp"
 #include "redis/found_call.hpp"
 #include "redis/keys.hpp"
 
@@ -74,6 +75,17 @@ class CallAt {
 /// Room on the stack for calls with few identifiers and limits.
 constexpr std::size_t kUsualRoom = 4096;
 
+/// More limits are not judged as those of a plain call.
+constexpr std::size_t kMostPlain = 8;
+
+/// Whether a call is what most are: of one identifier, under limits that are enforced and write nothing when
+/// they refuse.
+bool is_plain(const Call& call) {
+  const Charge& charge = call.charges.front();
+  return call.charges.size() == 1 && charge.role == Role::enforce && charge.policy->penalty() == nullptr &&
+         charge.policy->size() <= kMostPlain && !charge.policy->has_calendar();
+}
+
 }  // namespace
 
 KnownRefusals::KnownRefusals(const Location& location, Options options)
@@ -89,11 +101,48 @@ KnownRefusals::KnownRefusals(const Location& location, Options options)
 
 bool KnownRefusals::refuse(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) {
   if (!are_told() || call.now || call.clock != nullptr) return false;
+  if (!(is_plain(call) ? refuse_plain(call, turn, rows, time) : refuse_any(call, turn, rows, time)))
+    return false;
+  basis.source = Source::refusal;
+  return true;
+}
+
+// As refuse_any() would, but for a lock that somebody has set by hand, which that shows.
+bool KnownRefusals::refuse_plain(const Call& call, Duration turn, const Rows& rows, Instant& time) {
+  const Charge& charge = call.charges.front();
+  const Duration now = boot_time();
+  const std::shared_ptr<const KnownValue> known = find(**values_, charge, now);
+  if (known == nullptr) return false;
+  if (known->value.lock()) return refuse_any(call, turn, rows, time);
+  const Instant earliest = known->told.earliest(now);
+  const Instant latest = known->told.latest(now);
+  if (earliest > latest) return false;  // somebody has set the clock
+  UninitialisedArray<ExaminedPair, kMostPlain> pairs;
+  Status worst = Status::ok;
+  bool is_refused_later = false;
+  for (std::size_t row = 0; row < charge.policy->size(); ++row) {
+    const CompiledLimit& each = charge.policy->limits()[row];
+    const std::optional<FoundRecord> found = known->value.find(each.tag);
+    const ExaminedPair& pair = pairs.emplace(
+        row, examine(each.limit, found ? &*found : nullptr, earliest, charge.cost, call.patience));
+    worst = std::max(worst, pair.verdict.status);
+    is_refused_later |= pair.refuses_at(latest);
+  }
+  if (worst == Status::ok || !is_refused_later || (now >= turn && asks_anew(*known, now))) return false;
+  for (std::size_t row = 0; row < charge.policy->size(); ++row)
+    fill_refused(charge.policy->limits()[row].limit, pairs[row], worst, {}, earliest, rows, row);
+  time = earliest;
+  return true;
+}
+
+bool KnownRefusals::refuse_any(const Call& call, Duration turn, const Rows& rows, Instant& time) {
   std::array<std::byte, kUsualRoom> room;
   std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
   const Duration now = boot_time();
   Known known(&memory);
-  if (!find_all(**values_, call, now, known) || (now >= turn && asks_anew(known, now))) return false;
+  if (!find_all(**values_, call, now, known)) return false;
+  const auto is_asked_anew = [&](const auto& each) { return asks_anew(*each, now); };
+  if (now >= turn && std::ranges::any_of(known, is_asked_anew)) return false;
   Keys earliest(known.size(), &memory);
   Keys latest(known.size(), &memory);
   for (std::size_t k = 0; k < known.size(); ++k) {
@@ -106,7 +155,6 @@ bool KnownRefusals::refuse(const Call& call, Duration turn, const Rows& rows, In
   if (!at_earliest.is_refused() || !at_earliest.is_refused_until(latest)) return false;
   at_earliest.show(rows);
   time = at_earliest.time();
-  basis.source = Source::refusal;
   return true;
 }
 
@@ -138,18 +186,22 @@ void KnownRefusals::change_unheard(std::span<const std::string> keys) {
 bool KnownRefusals::find_all(KnownValues& values, const Call& call, Duration now, Known& known) const {
   known.reserve(call.charges.size());
   for (const Charge& charge : call.charges) {
-    auto found = values.find(key_of(options_.keys, charge.policy->name(), charge.identifier));
-    if (found == nullptr || now - found->told.asked_at >= options_.max_stale) return false;
+    auto found = find(values, charge, now);
+    if (found == nullptr) return false;
     known.push_back(std::move(found));
   }
   return true;
 }
 
-bool KnownRefusals::asks_anew(const Known& known, Duration now) const {
-  return std::ranges::any_of(known, [&](const auto& each) {
-    const bool is_fresh = 4 * (now - each->told.asked_at) < kFreshQuarters * options_.max_stale;
-    return !is_fresh && each->take_turn(now, options_.timeout);
-  });
+std::shared_ptr<const KnownValue> KnownRefusals::find(KnownValues& values, const Charge& charge,
+                                                      Duration now) const {
+  auto found = values.find(key_of(options_.keys, charge.policy->name(), charge.identifier));
+  return found != nullptr && now - found->told.asked_at < options_.max_stale ? found : nullptr;
+}
+
+bool KnownRefusals::asks_anew(const KnownValue& known, Duration now) const {
+  const bool is_fresh = 4 * (now - known.told.asked_at) < kFreshQuarters * options_.max_stale;
+  return !is_fresh && known.take_turn(now, options_.timeout);
 }
 
 Telling::Telling(KnownRefusals& refusals, std::span<const std::string> keys)

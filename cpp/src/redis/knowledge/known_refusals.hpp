@@ -48,8 +48,13 @@ class KnownRefusals {
  private:
   using Known = std::pmr::vector<std::shared_ptr<const KnownValue>>;
 
+  bool refuse_plain(const Call& call, Duration turn, const Rows& rows, Instant& time);
+  bool refuse_any(const Call& call, Duration turn, const Rows& rows, Instant& time);
+  /// What is known of the key of a charge, as far as it is believed; or nullptr.
+  [[nodiscard]] std::shared_ptr<const KnownValue> find(KnownValues& values, const Charge& charge,
+                                                       Duration now) const;
   bool find_all(KnownValues& values, const Call& call, Duration now, Known& known) const;
-  [[nodiscard]] bool asks_anew(const Known& known, Duration now) const;
+  [[nodiscard]] bool asks_anew(const KnownValue& known, Duration now) const;
 
   const Options options_;
   const bool is_cluster_;
