@@ -1,9 +1,9 @@
 """Counts that come back (``docs/semantics.md``), in a small world of whole microseconds.
 
 A server counts by blocks, and now and then it forgets: all, or what it was told lately, when a replica that
-lags takes its place. Processes remember what they were told. Three laws: whoever was told of a count is decided
-by no less, nothing counts that was not charged, or was charged before a reset, and a command on a key other than
-the remembered one leaves nothing behind.
+lags takes its place. Processes remember what they were told. Three laws: whoever was told of a count is
+decided by no less; nothing counts that was not charged, or was charged before a reset; and a command on a key
+other than the remembered one leaves nothing behind.
 """
 
 from __future__ import annotations
