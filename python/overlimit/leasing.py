@@ -42,7 +42,7 @@ def bounds(limiter: Limiter | AsyncLimiter) -> Bounds:
     """Return how far the decisions of a limiter can be from those that its store would make.
 
     All numbers are 0 where every call asks the store: in memory, and in Redis without ``lease`` and
-    ``max_stale``. Asks nobody. Raises TypeError for what is no `Limiter` and no `AsyncLimiter`.
+    ``max_stale``. Asks nobody. Raises TypeError for what is neither a `Limiter` nor an ``AsyncLimiter``.
 
     Examples
     --------
