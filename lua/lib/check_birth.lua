@@ -1,4 +1,5 @@
--- check_birth: does nothing more if the key is not the one that the caller remembers.
+-- check_birth: does nothing more if the key is not the one that the caller remembers. For a script that has read its key,
+-- which check_births would read once more.
 -- takes   found, length   of get_value
 --         births          8 bytes: when the key that the caller remembers was created; nil if it remembers none
 --         now

@@ -30,9 +30,10 @@ struct ExaminedPair {
   Instant expires_at;   ///< when nothing of the record counts any more, never later than as written
   Instant written_expiry;
 
-  /// Of a pair that does not admit its call, whether it still would not at a later instant, if nothing
-  /// happens until then.
+  /// Whether it does not admit its call, and still would not at a later instant if nothing happens until
+  /// then.
   [[nodiscard]] bool refuses_at(Instant later) const {
+    if (verdict.status == Status::ok) return false;
     return verdict.status == Status::never || now + verdict.retry_after > later;
   }
 };

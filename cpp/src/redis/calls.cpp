@@ -413,9 +413,7 @@ void Calls::restore(std::span<const Call* const> calls, Basis& basis, const Wait
     for (const Charge& charge : call->charges) {
       const std::string key = key_of(charge);
       auto known = remembering_.values().find(key, boot_time());
-      if (known == nullptr) continue;
-      servers_.connect(key, wait);
-      if (!known->is_news_for(servers_.link_of(key))) continue;
+      if (known == nullptr || !known->is_news_for(servers_.open_link_of(key, wait))) continue;
       const auto is_of_key = [&](const Restoration& each) { return each.script.keys.front() == key; };
       if (std::ranges::any_of(all, is_of_key)) continue;
       ScriptCall script = restore_call(charge, known->told, known->bytes, keys_, scripts_);

@@ -113,8 +113,8 @@ class Calls {
   }
   /// Gives back what was charged by servers that have forgotten.
   void take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait);
-  /// Of what has ended by now.
   enum class GiveBackTo : bool { keys_not_lost, all_keys };
+  /// Of what has ended by now.
   [[nodiscard]] GiveBacks give_backs(GiveBackTo keys = GiveBackTo::keys_not_lost);
   [[nodiscard]] std::string key_of(const Charge& charge) const {
     return redis::key_of(keys_, charge.policy->name(), charge.identifier);

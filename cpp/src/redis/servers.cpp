@@ -79,8 +79,8 @@ std::optional<Servers::Slot> Servers::slot_of(std::string_view key) {
 }
 
 // One whose user may not PING has answered as well.
-void Servers::connect(std::string_view key, const Wait& wait) {
-  if (link_of(key).is_open) return;
+transport::Link Servers::open_link_of(std::string_view key, const Wait& wait) {
+  if (const transport::Link link = link_of(key); link.is_open) return link;
   try {
     (void)topology().call(encoded({"PING"}), slot_of(key), wait);
   } catch (const StoreTimeout& error) {
@@ -90,6 +90,7 @@ void Servers::connect(std::string_view key, const Wait& wait) {
   } catch (const WaitInterrupted&) {
     throw WaitInterrupted();
   }
+  return link_of(key);
 }
 
 Reply Servers::run(const ScriptCall& script, const Interrupted& interrupted) {

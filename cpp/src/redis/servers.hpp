@@ -54,8 +54,8 @@ class Servers {
   /// What the next command for a key goes through.
   [[nodiscard]] transport::Link link_of(std::string_view key) { return topology().link(slot_of(key)); }
 
-  /// Connects to the server of a key, unless a connection is open. Nothing is charged by that.
-  void connect(std::string_view key, const Wait& wait);
+  /// The same, through a connection that is open: one is made if there is none. Nothing is charged by that.
+  transport::Link open_link_of(std::string_view key, const Wait& wait);
 
   /// Runs a script, whose text is sent along if the server turns out not to have it.
   protocol::Reply run(const ScriptCall& script, const Wait& wait);

@@ -24,6 +24,16 @@ using testing::sliding_window;
 using testing::sliding_window_counter;
 using testing::token_bucket;
 
+TEST(Pair, RefusesUntilItIsToldToComeBackAndOnlyWhatItDoesNotAdmit) {
+  LonePair pair(fixed_window(2, 50));
+  pair.hit(100);
+  EXPECT_FALSE(pair.examined(40, 1).refuses_at(Instant(40)));  // it has room, and a later time of its own
+  pair.hit(100);
+  EXPECT_TRUE(pair.examined(100, 1).refuses_at(Instant(149)));
+  EXPECT_FALSE(pair.examined(100, 1).refuses_at(Instant(150)));
+  EXPECT_TRUE(pair.examined(100, 3).refuses_at(Instant(1000)));  // which it never admits
+}
+
 TEST(Pair, IsDecidedAtItsOwnTimeWhenTheClockIsBehind) {
   LonePair pair(fixed_window(3, kMinute));
   pair.hit(100);
