@@ -147,7 +147,7 @@ class RedisStore(_core.RedisStore, Initialised):
         stale = options["max_stale"]
         stale_us = lease_us if stale is None else seconds_us_of("max_stale", stale, 60)
         self._longest_lease, self._longest_stale = lease_us / 1e6, max(lease_us, stale_us) / 1e6
-        lease_in = _lease_in(options["lease_in"], lease_us)
+        lease_file = _lease_file(options["lease_in"], lease_us)
         hash_tag_word = hash_tag_of(options["hash_tag"])
         hashes = truth_of("hash_identifiers", options["hash_identifiers"])
         self._shown = {name: _as_given(name, options[name]) for name in _OWN_DEFAULTS}
@@ -161,7 +161,7 @@ class RedisStore(_core.RedisStore, Initialised):
             max_stale_us=stale_us,
             lease_us=lease_us,
             remember_us=remember_us,
-            lease_in=lease_in,
+            lease_in=lease_file,
         )
         if lease_us > 0:
             _leasing.add(self)
@@ -181,7 +181,7 @@ class RedisStore(_core.RedisStore, Initialised):
         return partial(RedisStore, url, **keywords), ()
 
 
-def _lease_in(url: object, lease_us: int) -> tuple[str, int] | None:
+def _lease_file(url: object, lease_us: int) -> tuple[str, int] | None:
     if url is not None and lease_us == 0:
         raise ValueError(
             "lease_in says where leases are, and there are none without lease: give that too, as in "
