@@ -30,6 +30,9 @@ class LeaseReturns : NonCopyable {
   /// Has units given back that nobody spends any more. What is left of a lease of which nothing is known, as
   /// a process died that was replacing it, is lost.
   void add(LeaseReturn taken);
+  void add(std::vector<LeaseReturn> taken) {
+    for (LeaseReturn& each : taken) add(std::move(each));
+  }
   /// Forgets what is left of some. Of those that have ended before, too: somebody may have found one while it
   /// lived.
   void forget(const std::function<bool(const LeaseSubject&)>& is_meant);

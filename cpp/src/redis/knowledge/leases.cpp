@@ -8,8 +8,6 @@ namespace {
 
 /// How often keys that are no longer asked for are looked for.
 constexpr Duration kPauseBetweenLooks{100'000};
-/// How often others may run before what a command was granted goes back, as somebody keeps the bucket.
-constexpr int kTimesToWait = 50;
 
 }  // namespace
 
@@ -25,7 +23,7 @@ struct Leases::Held : NonCopyable {
   Held(Leases& leases, Key& own, const Charge& charge, Duration now) : key(own), demand(&own.demand) {
     (void)leases.shared_of(own, charge);
     HostLeases* const host = leases.host_of(charge);
-    if (host == nullptr || !hold(*host, kTimesToWait)) return;
+    if (host == nullptr || !hold(*host, HostLeases::Hold::kPatient)) return;
     own.shared = HostLeases::room_for(host->bucket_of(*own.name), *own.name, now);
     if (own.shared != nullptr && !own.shared->is_of(*own.name)) {
       const bool is_ours = own.shared->is_of_place(own.name->place);
@@ -78,7 +76,7 @@ Leases::Key* Leases::key_for(const Charge& charge, Duration now) {
   if (known != keys_.end()) return &known->second;
   if (keys_.size() >= kMostKeys) forget_old(now);
   if (keys_.size() >= kMostKeys) return nullptr;
-  return &keys_.try_emplace(OwnName{charge.policy->name(), std::string(charge.identifier)}).first->second;
+  return &keys_.try_emplace(OwnKeyName(name_of(charge))).first->second;
 }
 
 // Where the file has the key under the limits of the charge; nullptr if it hasn't.
@@ -150,7 +148,7 @@ Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Du
   if (held.shared != nullptr) {
     HostLeases& host = *file_.leases();
     held.shared->turn = asking.turn = host.next_turn();
-    sweep(host, now);
+    returns_.add(host.take_ended(file_.place(), now));
   }
   return asking;
 }
@@ -204,40 +202,38 @@ void Leases::make_way(const Charge& charge) {
 void Leases::end(std::string_view policy, std::string_view identifier, bool gives_back) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
-  if (!gives_back) {
+  HostLeases::Returns left;
+  if (HostLeases* const host = file_.leases()) left = host->end(file_.place(), policy, identifier);
+  const auto own = keys_.find(KeyName{policy, identifier});
+  std::shared_ptr<Lease> lease;
+  if (own != keys_.end()) {
+    lease = std::move(own->second.lease);
+    keys_.erase(own);
+  }
+  if (gives_back) {
+    returns_.add(std::move(left));
+    if (lease) give_back_now(std::move(lease));
+  } else {
     returns_.forget(
         [&](const LeaseSubject& each) { return each.policy == policy && each.identifier == identifier; });
   }
-  if (const HostLeases* const host = file_.leases()) {
-    const HostName name = host->name_of(file_.place(), policy, identifier, 0);
-    end_shared(
-        host->bucket_of(name), [&](const HostKey& key) { return key.is_of_key(name); }, gives_back);
-  }
-  const auto known = keys_.find(Name{policy, identifier});
-  if (known == keys_.end()) return;
-  if (known->second.lease && gives_back) give_back_now(std::move(known->second.lease));
-  keys_.erase(known);
 }
 
 void Leases::end_all(std::string_view policy, bool gives_back) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
-  if (!gives_back) returns_.forget([&](const LeaseSubject& each) { return each.policy == policy; });
-  if (const HostLeases* const host = file_.leases()) {
-    const std::uint64_t hash = host->policy_of(file_.place(), policy);
-    for (HostLeases::Bucket& bucket : host->buckets()) {
-      end_shared(
-          bucket, [&](const HostKey& key) { return key.is_of_policy(hash); }, gives_back);
-    }
+  HostLeases::Returns left;
+  if (HostLeases* const host = file_.leases()) left = host->end_all(file_.place(), policy);
+  if (gives_back) {
+    returns_.add(std::move(left));
+  } else {
+    returns_.forget([&](const LeaseSubject& each) { return each.policy == policy; });
   }
-  for (auto each = keys_.begin(); each != keys_.end();) {
-    if (each->first.policy == policy) {
-      if (each->second.lease && gives_back) give_back_now(std::move(each->second.lease));
-      each = keys_.erase(each);
-    } else {
-      ++each;
-    }
-  }
+  std::erase_if(keys_, [&](auto& each) {
+    if (each.first.policy != policy) return false;
+    if (each.second.lease && gives_back) give_back_now(std::move(each.second.lease));
+    return true;
+  });
 }
 
 void Leases::end_all() {
@@ -247,38 +243,8 @@ void Leases::end_all() {
     if (key.lease && !key.lease->is_shared()) give_back_now(std::move(key.lease));
   }
   keys_.clear();
-  if (file_.leave()) take_all_of_host();
-}
-
-// As the last one that leases there.
-void Leases::take_all_of_host() {
-  HostLeases* const host = file_.leases();
-  if (host == nullptr) return;
-  const std::uint64_t place = host->place_of(file_.place());
-  for (HostLeases::Bucket& bucket : host->buckets()) {
-    const auto is_leased = [&](const HostKey& key) { return key.is_of_place(place) && key.has_units(); };
-    if (std::ranges::none_of(bucket.keys, is_leased)) continue;
-    const HostLeases::Hold hold(bucket, host->processes(), kTimesToWait);
-    if (!hold) continue;
-    for (HostKey& key : bucket.keys) {
-      if (is_leased(key)) returns_.add(key.take_lease());
-    }
-  }
-}
-
-// Leases that have ended, of whoever has died or does nothing more: some each time that a lease is asked for.
-void Leases::sweep(HostLeases& host, Duration now) {
-  HostLeases::Bucket& bucket = host.buckets()[swept_++ % HostLeases::kBuckets];
-  const std::uint64_t place = host.place_of(file_.place());
-  const auto is_left = [&](const HostKey& key) {
-    return key.is_of_place(place) && key.has_units() && key.has_ended(now);
-  };
-  if (std::ranges::none_of(bucket.keys, is_left)) return;
-  const HostLeases::Hold hold(bucket, host.processes());
-  if (!hold) return;
-  for (HostKey& key : bucket.keys) {
-    if (is_left(key)) returns_.add(key.take_lease());
-  }
+  if (HostLeases* const host = file_.leases(); file_.leave() && host != nullptr)
+    returns_.add(host->take_all(file_.place()));
 }
 
 // It is found no more; whoever has found it already may still spend of it, as of one that has just ended.
@@ -287,18 +253,6 @@ void Leases::end(Held& held) {
   held.demand->asked = sum(held.demand->asked, key.lease->spent());
   if (held.shared != nullptr && key.lease->is_shared()) returns_.add(held.shared->take_lease());
   give_back_now(std::move(key.lease));
-}
-
-// Whoever is stopped in the middle of a change keeps only the keys from being free.
-void Leases::end_shared(HostLeases::Bucket& bucket, const auto& is_meant, bool gives_back) {
-  if (std::ranges::none_of(bucket.keys, is_meant)) return;
-  const HostLeases::Hold hold(bucket, file_.leases()->processes(), kTimesToWait);
-  for (HostKey& key : bucket.keys) {
-    if (!is_meant(key)) continue;
-    LeaseReturn taken = key.take_lease();
-    if (gives_back) returns_.add(std::move(taken));
-    if (hold) key.free();
-  }
 }
 
 // Of what others spend, too, whoever takes it from the file gives back the rest.

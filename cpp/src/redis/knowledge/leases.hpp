@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "overlimit/forks.hpp"
@@ -16,6 +14,7 @@
 #include "overlimit/redis_store.hpp"
 #include "redis/knowledge/demand.hpp"
 #include "redis/knowledge/host_leases.hpp"
+#include "redis/knowledge/key_name.hpp"
 #include "redis/knowledge/lease.hpp"
 #include "redis/knowledge/lease_file.hpp"
 #include "redis/knowledge/lease_returns.hpp"
@@ -93,32 +92,9 @@ class Leases : NonCopyable {
     std::optional<HostName> name;  // in the file
     HostKey* shared = nullptr;     // where it was found there
   };
-  struct Name {
-    std::string_view policy;
-    std::string_view identifier;
-    bool operator==(const Name&) const = default;
-  };
-  struct OwnName {
-    std::string policy;
-    std::string identifier;
-  };
-  static Name view_of(const Name& name) { return name; }
-  static Name view_of(const OwnName& name) { return {name.policy, name.identifier}; }
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(const auto& name) const {
-      const std::hash<std::string_view> hash;
-      return hash(view_of(name).identifier) * 31 + hash(view_of(name).policy);
-    }
-  };
-  struct Equal {
-    using is_transparent = void;
-    bool operator()(const auto& one, const auto& other) const { return view_of(one) == view_of(other); }
-  };
   /// A key that is changed by its holder alone: this process's, or what the file has of it.
   struct Held;
 
-  static Name name_of(const Charge& charge) { return {charge.policy->name(), charge.identifier}; }
   [[nodiscard]] HostLeases* host_of(const Charge& charge);
   [[nodiscard]] Key* find_key(const Charge& charge);
   Key* key_for(const Charge& charge, Duration now);
@@ -126,9 +102,6 @@ class Leases : NonCopyable {
   void look_up(Key& key, const Charge& charge);
   Demand& demand_of(Key& key, const Charge& charge);
   void end(Held& held);
-  void end_shared(HostLeases::Bucket& bucket, const auto& is_meant, bool gives_back);
-  void take_all_of_host();
-  void sweep(HostLeases& host, Duration now);
   void forget_old(Duration now);
   void give_back_now(std::shared_ptr<Lease> lease);
 
@@ -137,10 +110,9 @@ class Leases : NonCopyable {
   std::atomic<std::uint32_t> changes_{0};  // under way
   LeaseFile file_;
   ForkSafeMutex mutex_;
-  std::unordered_map<OwnName, Key, Hash, Equal> keys_;  // guarded by mutex_, as all below
+  MapByKeyName<Key> keys_;  // guarded by mutex_, as all below
   LeaseReturns returns_;
   Duration looked_at_{};
-  std::size_t swept_ = 0;  // buckets of the file
 };
 
 }  // namespace overlimit::redis
