@@ -1,4 +1,4 @@
-"""The calls that count_instructions.py counts: ``counted_calls.py CALLS [URL]``, in memories or in Redis.
+"""The calls that count_instructions.py counts: ``counted_calls.py CALLS [URL]``, in this process or in Redis.
 
 Each case is run to warm up, then CALLS times, then twice as often, with marks between them.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 from struct import pack
 
+from measuring.servers import redis_server
 from overlimit import (
     FixedWindow,
     Limiter,
@@ -109,6 +110,19 @@ def shared_memory_cases(directory: str) -> Iterator[tuple[str, Case]]:
             three.hit("user:1", "ip:203.0.113.7")
 
     yield "a hit on shared memory: three limits, two identifiers", hit_three_limits
+
+
+def cases_without_asking(url: str) -> Iterator[tuple[str, Case]]:
+    """Yield calls that a process decides by what a server has told it."""
+    store = RedisStore(url, timeout=30.0, lease=10.0, max_stale=60.0)
+    leasing = Limiter("1000000000/month", name="leasing", store=store)
+    while leasing.stats()["held"] < 20_000:
+        leasing.hit("user:1")
+    yield "a hit of a lease: one limit", hits_of_one(leasing)
+    refusing = Limiter("10/month", name="refusing", store=store)
+    while refusing.hit("user:1"):
+        pass
+    yield "a refusal that is known: one limit", hits_of_one(refusing)
 
 
 THREE_LONG_LIMITS = "1000000/day; 5000000/week; 20000000/30 days"
@@ -239,8 +253,9 @@ def main(calls: int, url: str | None = None) -> None:
     if url is not None:
         run_all(redis_cases(url), calls, marking_redis(url))
         return
-    with tempfile.TemporaryDirectory() as directory:
-        run_all(chain(memory_cases(), shared_memory_cases(directory)), calls, mark_memory)
+    with tempfile.TemporaryDirectory() as directory, redis_server() as socket:
+        others = chain(shared_memory_cases(directory), cases_without_asking(f"unix://{socket}"))
+        run_all(chain(memory_cases(), others), calls, mark_memory)
 
 
 def run_all(cases: Iterable[tuple[str, Case]], calls: int, mark: Callable[[], None]) -> None:

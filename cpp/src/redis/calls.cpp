@@ -89,14 +89,15 @@ bool Calls::decide_here(const Call& call, const Rows& rows, Instant& time, Basis
   if (!anybody_wants_to_know.load(std::memory_order_relaxed)) return false;
   leasing_.open_file();
   if (leasing_.may_cut(call) && decide_cut_here(call, rows, time, basis)) return true;
-  if (leasing_.spend(call, rows, time, basis)) return true;
-  const Duration turn = leasing_.next_turn(call);
+  const Leases::Found leased = leasing_.find(call);
+  if (leasing_.spend(leased, call, rows, time, basis)) return true;
+  const Duration turn = leased.next_turn;
   if (known_.refuse(call, turn, rows, time, basis)) {
-    hold_back(turn, rows_of(rows, 0, pairs_of(call.charges)));
+    if (turn > Duration{}) hold_back(turn, rows_of(rows, 0, pairs_of(call.charges)));
     return true;
   }
   return turn > Duration{} && (known_.refuse_until(call, turn, rows, time, basis) ||
-                               leasing_.refuse_until(call, turn, rows, time, basis));
+                               leasing_.refuse_until_turn(leased, rows, time, basis));
 }
 
 // Several identifiers: all are leased here, or those that are not are certainly refused.

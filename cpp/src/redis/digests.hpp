@@ -1,6 +1,7 @@
 // The names that digests give: those of scripts, which Redis chooses, and those of long identifiers.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -10,7 +11,9 @@ namespace overlimit::redis {
 /// script.
 [[nodiscard]] std::string sha1_hex(std::string_view text);
 
-/// The SHA-256 of a text (FIPS 180-4), as 64 hexadecimal digits.
+inline constexpr std::size_t kDigitsOfSha256 = 64;
+
+/// The SHA-256 of a text (FIPS 180-4), in hexadecimal digits.
 [[nodiscard]] std::string sha256_hex(std::string_view text);
 
 }  // namespace overlimit::redis

@@ -1,36 +1,66 @@
 #include "redis/keys.hpp"
 
+#include <algorithm>
+
 #include "redis/digests.hpp"
 
 namespace overlimit::redis {
 namespace {
 
-// With room for so many bytes more.
-std::string start_of(const RedisStore::Keys& keys, std::string_view policy, std::size_t more = 0) {
-  std::string start;
-  start.reserve(keys.prefix.size() + policy.size() + more + 4);
-  if (keys.hash_tag != HashTag::none) start += '{';
-  start += keys.prefix;
-  start += kFormatVersion;
-  if (keys.hash_tag == HashTag::prefix) start += '}';
-  start += ':';
-  start += policy;
-  if (keys.hash_tag == HashTag::policy) start += '}';
-  return start;
+bool is_hashed(const RedisStore::Keys& keys, std::string_view identifier) {
+  return keys.hash_identifiers || identifier.size() > kMaxPlainIdentifier;
+}
+
+/// Without the separator in front of the identifier.
+std::size_t size_of_start(const RedisStore::Keys& keys, std::string_view policy) {
+  return keys.prefix.size() + policy.size() + (keys.hash_tag == HashTag::none ? 2 : 4);
+}
+
+char* write(std::string_view text, char* to) { return std::copy(text.begin(), text.end(), to); }
+
+char* write_start(const RedisStore::Keys& keys, std::string_view policy, char* to) {
+  if (keys.hash_tag != HashTag::none) *to++ = '{';
+  to = write(keys.prefix, to);
+  *to++ = kFormatVersion;
+  if (keys.hash_tag == HashTag::prefix) *to++ = '}';
+  *to++ = ':';
+  to = write(policy, to);
+  if (keys.hash_tag == HashTag::policy) *to++ = '}';
+  return to;
+}
+
+std::size_t size_of_key(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier) {
+  return size_of_start(keys, policy) + 1 +
+         (is_hashed(keys, identifier) ? kDigitsOfSha256 : identifier.size());
+}
+
+void write_key(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier, char* to) {
+  to = write_start(keys, policy, to);
+  *to++ = is_hashed(keys, identifier) ? '#' : ':';
+  if (is_hashed(keys, identifier)) {
+    write(sha256_hex(identifier), to);
+  } else {
+    write(identifier, to);
+  }
 }
 
 }  // namespace
 
 std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier) {
-  std::string key = start_of(keys, policy, 1 + identifier.size());
-  const bool is_hashed = keys.hash_identifiers || identifier.size() > kMaxPlainIdentifier;
-  key += is_hashed ? '#' : ':';
-  if (is_hashed) return key += sha256_hex(identifier);
-  return key += identifier;
+  std::string key(size_of_key(keys, policy, identifier), '\0');
+  write_key(keys, policy, identifier, key.data());
+  return key;
+}
+
+KeyText::KeyText(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier)
+    : size_(size_of_key(keys, policy, identifier)) {
+  if (size_ > room_.size()) long_.resize(size_);
+  write_key(keys, policy, identifier, long_.empty() ? room_.data() : long_.data());
 }
 
 std::array<std::string, 2> starts_of(const RedisStore::Keys& keys, std::string_view policy) {
-  const std::string start = start_of(keys, policy);
+  std::string start(size_of_start(keys, policy), '\0');
+  write_start(keys, policy, start.data());
   return {start + ":", start + "#"};
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "overlimit/non_copyable.hpp"
 #include "overlimit/redis_store.hpp"
 
 namespace overlimit::redis {
@@ -16,6 +18,18 @@ inline constexpr std::size_t kMaxPlainIdentifier = 256;
 /// identifier over kMaxPlainIdentifier bytes, or any if all are to be hashed, is `ol1:policy#` and its
 /// SHA-256 in 64 lowercase hex digits. Prefix and policy cannot hold ':' or '#', so no two pairs share a key.
 std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier);
+
+/// The same on the stack, unless it is long.
+class KeyText : NonCopyable {
+ public:
+  KeyText(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier);
+  operator std::string_view() const { return {long_.empty() ? room_.data() : long_.data(), size_}; }
+
+ private:
+  std::size_t size_;
+  std::array<char, 128> room_;
+  std::string long_;
+};
 
 /// What all keys of a policy and no others begin with, not hashed and hashed.
 std::array<std::string, 2> starts_of(const RedisStore::Keys& keys, std::string_view policy);

@@ -195,7 +195,7 @@ bool KnownRefusals::find_all(KnownValues& values, const Call& call, Duration now
 
 std::shared_ptr<const KnownValue> KnownRefusals::find(KnownValues& values, const Charge& charge,
                                                       Duration now) const {
-  auto found = values.find(key_of(options_.keys, charge.policy->name(), charge.identifier));
+  auto found = values.find(KeyText(options_.keys, charge.policy->name(), charge.identifier));
   return found != nullptr && now - found->told.asked_at < options_.max_stale ? found : nullptr;
 }
 

@@ -104,21 +104,14 @@ Demand& Leases::demand_of(Key& key, const Charge& charge) {
   return shared == nullptr ? key.demand : shared->demand;
 }
 
-std::shared_ptr<Lease> Leases::find(const Charge& charge) {
-  const std::lock_guard lock(mutex_);
-  Key* const key = find_key(charge);
-  if (key == nullptr) return nullptr;
-  look_up(*key, charge);
-  return key->lease;
-}
-
-Duration Leases::next_turn(const Charge& charge, Duration longest) {
+Leases::Found Leases::find(const Charge& charge, Duration longest_turn) {
   const std::lock_guard lock(mutex_);
   Key* const key = find_key(charge);
   if (key == nullptr) return {};
+  look_up(*key, charge);
   const Demand& demand = demand_of(*key, charge);
-  if (!demand.takes_turns(charge)) return {};
-  return min(Duration(demand.next_turn), Duration(demand.asked_at) + longest);
+  if (!demand.takes_turns(charge)) return {key->lease, {}};
+  return {key->lease, min(Duration(demand.next_turn), Duration(demand.asked_at) + longest_turn)};
 }
 
 bool Leases::is_wanted(const Charge& charge, Duration life, Duration now, bool has_holds) {

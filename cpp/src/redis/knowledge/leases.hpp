@@ -44,11 +44,15 @@ class Leases : NonCopyable {
   /// Where the processes of this host lease as one.
   [[nodiscard]] LeaseFile& file() { return file_; }
 
+  /// What there is of a key.
+  struct Found {
+    std::shared_ptr<Lease> lease;  ///< or nullptr
+    Duration next_turn;            ///< until when nobody asks for it, as turns are taken; 0 if they aren't
+  };
+  /// Turns come no later than so long after somebody asked.
+  [[nodiscard]] Found find(const Charge& charge, Duration longest_turn);
   /// The lease of a key, or nullptr.
-  [[nodiscard]] std::shared_ptr<Lease> find(const Charge& charge);
-  /// Until when nobody asks for a key, as turns are taken, but no longer than so long after somebody asked; 0
-  /// if they aren't.
-  [[nodiscard]] Duration next_turn(const Charge& charge, Duration longest);
+  [[nodiscard]] std::shared_ptr<Lease> find(const Charge& charge) { return find(charge, {}).lease; }
 
   /// How often leases were ended from outside by now.
   [[nodiscard]] std::uint32_t endings() const { return endings_.load(std::memory_order_acquire); }

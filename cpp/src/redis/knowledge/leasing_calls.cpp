@@ -99,10 +99,6 @@ LeasingCalls::LeasingCalls(const Location& location, const Options& options)
   (void)*leases_;
 }
 
-bool LeasingCalls::may_lease(const Call& call) const {
-  return is_on() && call.mode == Mode::consume && call.charges.size() == 1 && can_be_leased(call);
-}
-
 bool LeasingCalls::may_cut(const Call& call) const {
   return is_on() && call.mode == Mode::consume && call.charges.size() > 1 && can_be_leased(call);
 }
@@ -120,17 +116,25 @@ bool LeasingCalls::is_hot(const Charge& charge) {
   return life > Duration{} && (**leases_).is_wanted(charge, life, boot_time(), has_holds(*charge.policy));
 }
 
+Leases::Found LeasingCalls::find(const Call& call) {
+  if (!is_on() || call.charges.size() != 1 || !can_be_leased(call)) return {};
+  Leases::Found found = (**leases_).find(call.charges.front(), longest_);
+  if (found.lease != nullptr && !found.lease->is_of(*call.charges.front().policy)) found.lease = nullptr;
+  if (call.mode != Mode::consume) found.next_turn = {};
+  return found;
+}
+
 // Units are taken first and the clock is read after that, so that who is stopped in between spends nothing.
-bool LeasingCalls::spend(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
-  if (!is_on() || call.charges.size() != 1 || !can_be_leased(call)) return false;
-  const Charge& charge = call.charges.front();
-  const std::shared_ptr<Lease> lease = (**leases_).find(charge);
-  if (lease == nullptr || !lease->is_of(*charge.policy)) return false;
-  Cost left = lease->left() - charge.cost;
-  if (call.mode == Mode::peek ? left < 0 : !lease->take(charge.cost, left)) return false;
+bool LeasingCalls::spend(const Leases::Found& found, const Call& call, const Rows& rows, Instant& time,
+                         Basis& basis) {
+  const std::shared_ptr<Lease>& lease = found.lease;
+  if (lease == nullptr) return false;
+  const Cost cost = call.charges.front().cost;
+  Cost left = lease->left() - cost;
+  if (call.mode == Mode::peek ? left < 0 : !lease->take(cost, left)) return false;
   const Duration now = boot_time();
   if (lease->has_ended(now) || !is_recent(*lease, now)) {
-    if (call.mode == Mode::consume) put_back(lease, charge.cost);
+    if (call.mode == Mode::consume) put_back(lease, cost);
     return false;
   }
   time = lease->time(now);
@@ -139,19 +143,12 @@ bool LeasingCalls::spend(const Call& call, const Rows& rows, Instant& time, Basi
   return true;
 }
 
-Duration LeasingCalls::next_turn(const Call& call) {
-  if (!may_lease(call)) return {};
-  return (**leases_).next_turn(call.charges.front(), longest_);
-}
-
-bool LeasingCalls::refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time,
-                                Basis& basis) {
-  const Charge& charge = call.charges.front();
-  const std::shared_ptr<Lease> lease = (**leases_).find(charge);
+bool LeasingCalls::refuse_until_turn(const Leases::Found& found, const Rows& rows, Instant& time,
+                                     Basis& basis) {
   const Duration now = boot_time();
-  if (now >= turn || lease == nullptr || !lease->is_of(*charge.policy)) return false;
-  time = lease->time(now);
-  lease->show_refused(time, turn - now, rows);
+  if (found.lease == nullptr || now >= found.next_turn) return false;
+  time = found.lease->time(now);
+  found.lease->show_refused(time, found.next_turn - now, rows);
   basis.source = Source::refusal;
   return true;
 }

@@ -43,18 +43,19 @@ class LeasingCalls {
   void open_file() {
     if (is_on()) (**leases_).file().open();
   }
-  /// Whether a lease of this process decides a call of one charge; then its rows, time and basis are set.
-  bool spend(const Call& call, const Rows& rows, Instant& time, Basis& basis);
+  /// What may decide a call of one charge: its lease, and until when (boot time) this process has no turn to
+  /// ask for it.
+  [[nodiscard]] Leases::Found find(const Call& call);
+  /// Whether the lease that was found decides the call; then its rows, time and basis are set.
+  bool spend(const Leases::Found& found, const Call& call, const Rows& rows, Instant& time, Basis& basis);
+  /// Whether the call is refused until its turn, as this process was granted less than it wanted.
+  static bool refuse_until_turn(const Leases::Found& found, const Rows& rows, Instant& time, Basis& basis);
   /// Whether a call may be cut into what is leased and what is asked for.
   [[nodiscard]] bool may_cut(const Call& call) const;
   /// The lease of a key that has enough for this charge, or nullptr.
   [[nodiscard]] std::shared_ptr<Lease> usable(const Charge& charge);
   /// Whether this charge comes so often that a command of its own would ask for a lease.
   [[nodiscard]] bool is_hot(const Charge& charge);
-  /// Until when (boot time) this process has no turn to ask for a call; 0: it may ask.
-  [[nodiscard]] Duration next_turn(const Call& call);
-  /// Whether a call is refused until then, as this process was granted less than it wanted.
-  bool refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis);
   /// Adds what is leased here to what a server has left, for charges of cost 0, which ask it.
   void show_held(const Call& call, const Rows& rows);
   /// Gives what a leased decision has spent back to its lease, if that lives.
@@ -69,7 +70,6 @@ class LeasingCalls {
     return now - lease.terms().told.asked_at < longest_;
   }
 
-  [[nodiscard]] bool may_lease(const Call& call) const;
   void make_way(const Call& call);
 
   const Duration longest_;
