@@ -15,6 +15,7 @@
 #include "redis/knowledge/leasing_calls.hpp"
 #include "redis/knowledge/remembering.hpp"
 #include "redis/lease_give_backs.hpp"
+#include "redis/question.hpp"
 #include "redis/script.hpp"
 #include "redis/script_call.hpp"
 #include "redis/servers.hpp"
@@ -30,39 +31,6 @@ inline Call with_reading(Call call) {
 
 /// An instant that no call has.
 inline constexpr Instant kUnasked{-1};
-
-class Calls;
-
-/// What is asked of a server for a call, and what is made of the answer.
-class Question {
- public:
-  /// Borrows the call. To be made right before it is asked. Nothing is done on keys that are not those that
-  /// this process remembers, if that `may_doubt` its server.
-  Question(Calls& store, DatedCall& call, bool may_doubt);
-  /// Notes what goes back in front of it.
-  void follows(const GiveBacks& before) { before.precede(telling_); }
-
-  [[nodiscard]] const ScriptCall& script() const { return script_; }
-  /// Notes that no reply came, although it may have been charged.
-  void lost() const { lease_.lost(*call_); }
-  /// Takes the reply. Whether it is not to be believed, as the server may have forgotten what this process
-  /// remembers: then what was charged is to be taken back, and the call to be asked for again.
-  bool doubts(protocol::Reply reply);
-  /// Gives back what the reply that was taken says was charged; nothing if nothing was. Sets the rows.
-  [[nodiscard]] std::optional<ScriptCall> taking_back(const Rows& rows);
-  /// Fills the rows by the reply that was taken, and returns when it was decided. Values of calls that are
-  /// not refused are told too if `of_all`.
-  Instant read(const Rows& rows, bool of_all);
-
- private:
-  Calls& store_;
-  DatedCall& call_;
-  LeaseRequest lease_;
-  ScriptCall script_;
-  Telling telling_;
-  std::optional<Hearing> hearing_;
-  ToldReply told_;
-};
 
 /// How often a call is asked for again because its server has forgotten, before it is believed.
 inline constexpr int kMostDoubts = 16;

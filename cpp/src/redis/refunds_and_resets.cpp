@@ -1,10 +1,6 @@
 // What Calls does besides deciding: refunds, locks, resets.
-#include <deque>
-#include <map>
-
 #include "redis/answer.hpp"
 #include "redis/calls.hpp"
-#include "redis/first_error.hpp"
 #include "redis/keys.hpp"
 
 namespace overlimit::redis {
@@ -17,16 +13,6 @@ std::vector<std::string> keys_of(const RedisStore::Keys& keys, const PolicyIdent
   std::vector<std::string> all;
   for (const std::string_view each : identifiers) all.push_back(key_of(keys, policy.name(), each));
   return all;
-}
-
-// Whether any of the charges with these receipts was made on a key as it is told now.
-bool is_charged_there(const Call& call, std::span<const Receipt> receipts, const ToldReply& told) {
-  std::size_t row = 0;
-  for (std::size_t k = 0; k < told.keys.size() && row < receipts.size(); ++k) {
-    if (are_of_one_key(receipts[row].created_at.micros(), told.keys[k].created_at)) return true;
-    row += call.charges[k].policy->size();
-  }
-  return false;
 }
 
 }  // namespace
@@ -73,99 +59,6 @@ void Calls::give_back_in_slot(const Call& call, std::span<const Receipt> receipt
   present->time = read_answer(peek, reply, present->rows).now;
 }
 
-Reply Calls::run_remembering(const Call& call, const ScriptCall& script, std::span<const Receipt> receipts,
-                             const Interrupted& interrupted) {
-  Reply reply;
-  naming_timeout(servers_.timeout(), [&] {
-    reply = run_remembering(call, script, receipts, Wait{servers_.deadline(), interrupted});
-  });
-  return reply;
-}
-
-// A script that answers what the keys hold then. It is run again if its server had forgotten them, unless it
-// has given something back: that was charged after.
-Reply Calls::run_remembering(const Call& call, ScriptCall script, std::span<const Receipt> receipts,
-                             const Wait& wait) {
-  if (!remembering_.remembers(call)) return servers_.run(script, wait);
-  std::vector<std::size_t> limits;
-  for (const Charge& charge : call.charges) limits.push_back(charge.policy->size());
-  for (int doubted = 0;; ++doubted) {
-    Basis basis;
-    restore(call, basis, wait);
-    Hearing hearing(remembering_, servers_, script.keys);
-    script.births = doubted < kMostDoubts ? hearing.births() : std::string();
-    ToldReply told = told_in(servers_.run(script, wait), limits);
-    const bool is_doubted = hearing.doubts(told);
-    if (!is_doubted || doubted == kMostDoubts) hearing.keep(told);
-    const bool is_done = !is_doubted || is_charged_there(call, receipts, told);
-    if (!told.is_of_others && (is_done || doubted == kMostDoubts)) return std::move(told.reply);
-  }
-}
-
-// A failure of one slot keeps nothing from the others. What these have given back is not given back again, so
-// the error says that it may have been.
-void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std::span<const Receipt> receipts,
-                             Present* present, const Interrupted& interrupted) {
-  const auto in_order = [](const Charge&) { return false; };
-  SplitCall given(call, slots, in_order);
-  given.set_receipts(receipts);
-  std::optional<SplitCall> shown;
-  const Call peek{.charges = present == nullptr ? call.charges : present->charges, .mode = Mode::peek};
-  if (present != nullptr) shown.emplace(peek, slots, in_order);
-  std::vector<ScriptCall> refunds;
-  std::vector<std::string> commands;
-  std::vector<std::optional<Slot>> where;
-  std::deque<Hearing> hearings;
-  const Wait wait{servers_.deadline(), interrupted};
-  const bool remembers = remembering_.remembers(call);
-  Basis basis;
-  restore(call, basis, wait);
-  for (const CallPart& part : given.parts()) {
-    const bool tells = shown.has_value() || remembers;
-    refunds.push_back(refund_call(given.call_of(part), part.rows.receipts(), tells, keys_, scripts_));
-    if (remembers) {
-      hearings.emplace_back(remembering_, servers_, refunds.back().keys);
-      refunds.back().births = hearings.back().births();
-    }
-    commands.push_back(refunds.back().evalsha());
-    where.emplace_back(part.slot);
-  }
-  std::vector<std::string> keys;
-  for (const Charge& charge : call.charges) keys.push_back(key_of(charge));
-  const Changing changing(known_, std::move(keys));
-  std::vector<std::optional<Reply>> replies(commands.size());
-  FirstError failure;
-  try {
-    servers_.topology().call_many(commands, where, replies, wait);
-  } catch (...) {
-    failure.note();
-  }
-  bool is_any_given = false;
-  for (std::size_t i = 0; i < replies.size(); ++i) {
-    if (!replies[i]) continue;
-    try {
-      ToldReply told = told_in(
-          is_final(*replies[i]) ? servers_.checked(*std::move(replies[i])) : servers_.run(refunds[i], wait),
-          std::vector<std::size_t>(given.parts()[i].charges.size()));
-      is_any_given = true;
-      if (remembers && !hearings[i].doubts(told)) hearings[i].keep(told);
-      if (told.is_of_others) {
-        const CallPart& lost = given.parts()[i];
-        told.reply = run_remembering(given.call_of(lost), refunds[i], lost.rows.receipts(), wait);
-      }
-      if (!shown) continue;
-      const CallPart& part = shown->parts()[i];
-      DatedCall dated(shown->call_of(part));
-      present->time = max(present->time, read_answer(dated, told.reply, part.rows).now);
-    } catch (...) {
-      failure.note();
-    }
-  }
-  if (is_any_given) failure.set_maybe_charged();
-  failure.raise_if_any();
-  if (shown) shown->copy_rows(present->rows);
-}
-
 void Calls::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
   std::vector<std::string_view> identifiers;
   for (const Charge& each : call.charges) identifiers.push_back(each.identifier);
@@ -176,17 +69,6 @@ void Calls::lock(const Call& call, Duration duration, const Interrupted& interru
   const ScriptCall script = lock_call(read, duration, keys_, scripts_, tells);
   const Changing changing(known_, script.keys);
   (void)run_remembering(read, script, {}, interrupted);
-}
-
-// In each key that is left which was reset, and when, so that what was told of it before does not come back.
-void Calls::reset_remembered(const std::vector<std::string>& keys, const Interrupted& interrupted) {
-  std::map<std::optional<Slot>, std::vector<std::string>> parts;
-  for (const std::string& key : keys) parts[servers_.slot_of(key)].push_back(key);
-  for (auto& [slot, part] : parts) {
-    Hearing hearing(remembering_, servers_, part);
-    const std::vector<std::size_t> limits(part.size());
-    hearing.keep_reset(told_in(servers_.run(reset_call(std::move(part), scripts_), interrupted), limits));
-  }
 }
 
 void Calls::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
