@@ -153,7 +153,8 @@ Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, 
       continue;
     }
     if (!question) return read_answer(dated, reply, rows).now;
-    if (!question->doubts(std::move(reply)) || doubted++ == kMostDoubts) return question->read(rows, false);
+    if (!question->doubts(std::move(reply))) return question->read(rows, false);
+    ++doubted;
     if (const std::optional<ScriptCall> refund = question->taking_back(rows))
       take_back_doubted({&*refund, 1}, basis, wait);
   }

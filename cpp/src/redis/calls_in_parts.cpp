@@ -183,8 +183,8 @@ void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std:
           is_final(*replies[i]) ? servers_.checked(*std::move(replies[i])) : servers_.run(refunds[i], wait),
           std::vector<std::size_t>(given.parts()[i].charges.size()));
       is_any_given = true;
-      if (remembers && !hearings[i].doubts(told)) hearings[i].keep(told);
-      if (told.is_of_others) {
+      const Belief belief = remembers ? hearings[i].hear(told) : Belief::sound;
+      if (told.is_of_others || belief == Belief::lost) {
         const CallPart& lost = given.parts()[i];
         told.reply = run_remembering(given.call_of(lost), refunds[i], lost.rows.receipts(), wait);
       }

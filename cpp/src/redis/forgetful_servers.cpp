@@ -118,8 +118,8 @@ Reply Calls::run_remembering(const Call& call, const ScriptCall& script, std::sp
   return reply;
 }
 
-// A script that answers what the keys hold then. It is run again if its server had forgotten them, unless it
-// has given something back: that was charged after.
+// A script that answers what the keys hold then. It is run again if its server had forgotten them, or has
+// since, unless it has given something back on a key in doubt: that was charged after.
 Reply Calls::run_remembering(const Call& call, ScriptCall script, std::span<const Receipt> receipts,
                              const Wait& wait) {
   if (!remembering_.remembers(call)) return servers_.run(script, wait);
@@ -131,10 +131,14 @@ Reply Calls::run_remembering(const Call& call, ScriptCall script, std::span<cons
     Hearing hearing(remembering_, servers_, script.keys);
     script.births = doubted < kMostDoubts ? hearing.births() : std::string();
     ToldReply told = told_in(servers_.run(script, wait), limits);
-    const bool is_doubted = hearing.doubts(told);
-    if (!is_doubted || doubted == kMostDoubts) hearing.keep(told);
-    const bool is_done = !is_doubted || is_charged_there(call, receipts, told);
-    if (!told.is_of_others && (is_done || doubted == kMostDoubts)) return std::move(told.reply);
+    if (doubted == kMostDoubts) {
+      hearing.keep(told);
+      return std::move(told.reply);
+    }
+    const Belief belief = hearing.hear(told);
+    if (told.is_of_others) continue;
+    if (belief == Belief::sound) return std::move(told.reply);
+    if (belief == Belief::doubtful && is_charged_there(call, receipts, told)) return std::move(told.reply);
   }
 }
 

@@ -34,12 +34,12 @@ void GiveBacks::read(std::span<std::optional<protocol::Reply>> replies) {
   for (std::size_t i = 0; i < returns_.size(); ++i) {
     const bool is_answered = replies[i] && !replies[i]->is_error();
     if (replies[i]) is_script_known_.store(is_answered, std::memory_order_relaxed);
-    ToldReply told;
+    bool is_given = true;
     if (is_answered && !hearings_.empty()) {
-      told = told_in(*std::move(replies[i]), {returns_[i].lease->terms().rows.size()});
-      if (!hearings_[i].doubts(told)) hearings_[i].keep(told);
+      const ToldReply told = told_in(*std::move(replies[i]), {returns_[i].lease->terms().rows.size()});
+      is_given = hearings_[i].hear(told) != Belief::lost && !told.is_of_others;
     }
-    if (told.is_of_others) {
+    if (!is_given) {
       leases_->give_back(std::move(returns_[i]));
     } else {
       leases_->count(returns_[i].lease->subject().policy,

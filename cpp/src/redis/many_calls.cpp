@@ -96,7 +96,7 @@ std::vector<std::size_t> ManyCalls::ask(std::span<const std::size_t> asked, bool
     std::optional<Reply>& reply = replies[before.size() + k];
     if (!reply) {
       if (failure.maybe_charged()) questions_[k].lost();
-    } else if (read(asked[k], *std::move(reply), questions_[k], may_doubt, wait, failure)) {
+    } else if (read(asked[k], *std::move(reply), questions_[k], wait, failure)) {
       doubted.push_back(asked[k]);
       take_back(asked[k], questions_[k], refunds, failure);
     }
@@ -108,8 +108,7 @@ std::vector<std::size_t> ManyCalls::ask(std::span<const std::size_t> asked, bool
 
 // A reply that is not final says that nothing was executed: then the same is asked by itself, which retries
 // and follows what has moved. Returns whether the reply is not to be believed.
-bool ManyCalls::read(std::size_t i, Reply reply, Question& question, bool may_doubt, const Wait& wait,
-                     FirstError& failure) {
+bool ManyCalls::read(std::size_t i, Reply reply, Question& question, const Wait& wait, FirstError& failure) {
   try {
     was_redirected_[i] = protocol::classify(reply).is_redirection();
     if (!is_final(reply)) reply = run(question, wait);
@@ -117,7 +116,7 @@ bool ManyCalls::read(std::size_t i, Reply reply, Question& question, bool may_do
       times_[i] = store_.decide(calls_[i], rows_of_call(i), basis(i), wait);
       return false;
     }
-    if (question.doubts(store_.servers().checked(std::move(reply))) && may_doubt) return true;
+    if (question.doubts(store_.servers().checked(std::move(reply)))) return true;
     times_[i] = question.read(rows_of_call(i), are_ == Are::parts);
   } catch (...) {
     failure.note();

@@ -33,8 +33,7 @@ class ManyCalls {
   [[nodiscard]] Basis& basis(std::size_t i) const { return bases_[are_ == Are::parts ? 0 : i]; }
   [[nodiscard]] std::string command(std::size_t i) const;
   std::vector<std::size_t> ask(std::span<const std::size_t> asked, bool may_doubt, const Wait& wait);
-  bool read(std::size_t i, protocol::Reply reply, Question& question, bool may_doubt, const Wait& wait,
-            FirstError& failure);
+  bool read(std::size_t i, protocol::Reply reply, Question& question, const Wait& wait, FirstError& failure);
   protocol::Reply run(Question& question, const Wait& wait);
   void take_back(std::size_t i, Question& question, std::vector<ScriptCall>& refunds,
                  FirstError& failure) const;

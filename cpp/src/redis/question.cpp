@@ -13,7 +13,8 @@ Question::Question(Calls& store, DatedCall& call, bool may_doubt)
       call_(call),
       lease_(store.leasing(), *call),
       script_(store.script_call(*call, lease_)),
-      telling_(store.known(), script_.keys) {
+      telling_(store.known(), script_.keys),
+      may_doubt_(may_doubt) {
   if (!store.remembering().remembers(*call)) return;
   hearing_.emplace(store.remembering(), store.servers(), script_.keys);
   if (may_doubt && may_charge(*call)) script_.births = hearing_->births();
@@ -27,11 +28,16 @@ bool Question::doubts(protocol::Reply reply) {
   std::vector<std::size_t> limits;
   for (const Charge& charge : (*call_).charges) limits.push_back(charge.policy->size());
   told_ = told_in(std::move(reply), limits);
-  return hearing_->doubts(told_);
+  if (!may_doubt_) {
+    hearing_->keep(told_);
+    return false;
+  }
+  belief_ = hearing_->hear(told_);
+  return belief_ != Belief::sound;
 }
 
 std::optional<ScriptCall> Question::taking_back(const Rows& rows) {
-  if (told_.is_of_others) return std::nullopt;
+  if (told_.is_of_others || belief_ == Belief::lost) return std::nullopt;
   const Answer answer = read_answer(call_, told_.reply, rows);
   const std::span receipts = rows.receipts().first(pairs_of((*call_).charges));
   const auto is_charged = [](const Receipt& each) { return each.created_at != Instant{}; };
@@ -45,7 +51,6 @@ std::optional<ScriptCall> Question::taking_back(const Rows& rows) {
 
 Instant Question::read(const Rows& rows, bool of_all) {
   const Answer answer = read_answer(call_, told_.reply, rows);
-  if (hearing_) hearing_->keep(told_);
   telling_.tell(*call_, answer, rows, of_all);
   lease_.answered(*call_, answer.now, granted_extra(told_.reply), rows);
   store_.leasing().show_held(*call_, rows);

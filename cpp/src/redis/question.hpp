@@ -28,9 +28,10 @@ class Question {
   /// Notes that no reply came, although it may have been charged.
   void lost() const { lease_.lost(*call_); }
   /// Takes the reply. Whether it is not to be believed, as the server may have forgotten what this process
-  /// remembers: then what was charged is to be taken back, and the call to be asked for again.
+  /// remembers: then what is to be taken back is, and the call is to be asked for again.
   bool doubts(protocol::Reply reply);
-  /// Gives back what the reply that was taken says was charged; nothing if nothing was. Sets the rows.
+  /// Gives back what the reply that was taken says was charged; nothing if nothing was, or that is lost. Sets
+  /// the rows.
   [[nodiscard]] std::optional<ScriptCall> taking_back(const Rows& rows);
   /// Fills the rows by the reply that was taken, and returns when it was decided. Values of calls that are
   /// not refused are told too if `of_all`.
@@ -43,7 +44,9 @@ class Question {
   ScriptCall script_;
   Telling telling_;
   std::optional<Hearing> hearing_;
+  bool may_doubt_;
   ToldReply told_;
+  Belief belief_ = Belief::sound;
 };
 
 }  // namespace overlimit::redis

@@ -191,7 +191,9 @@ TEST_F(LeasesTest, LastNoLongerThanTheLimitsAllow) {
   EXPECT_EQ(longest("sliding_window_counter", {5, kSecond}), kSecond);
   EXPECT_EQ(longest("leaky_bucket", {5, kSecond, 5}), kSecond);
   EXPECT_EQ(longest("sliding_log", {5, kSecond}), 0);
-  EXPECT_EQ(longest("token_bucket", {5, kSecond, kSecond, 5, 1, 0, 0}), 15 * kSecond);
+  EXPECT_EQ(longest("token_bucket", {5, kSecond, kSecond, 5, 1, 0, 0}), kSecond / 10);
+  EXPECT_EQ(longest("token_bucket", {5, kSecond, kSecond, 50, 1, 0, 0}), kSecond / 100);
+  EXPECT_EQ(longest("token_bucket", {5, testing::kHour, testing::kHour, 5, 1, 0, 0}), 15 * kSecond);
   EXPECT_EQ(longest("token_bucket", {5, kSecond, 1, 5, kSecond, 0, 0}), kSecond);
   EXPECT_EQ(longest("token_bucket", {5, kSecond, kSecond, 5, 1, 0, 5}), 0);  // with debt
   const CompiledPolicy punishing("api", {Limit("fixed_window", std::array<std::int64_t, 3>{5, kSecond, 0})},

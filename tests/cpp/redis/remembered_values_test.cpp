@@ -78,11 +78,84 @@ TEST(RememberedValues, DoubtWhatAnotherKeyOfThatNameIsTold) {
   EXPECT_EQ(told_of(values), 20);
   const auto known = values.find("a", For(0));
   EXPECT_GT(known->doubted, 0);
-  values.keep("a", told(40, kBirth + 1), known);
+  values.keep_restored("a", told(40, kBirth + 1), known);
   EXPECT_EQ(told_of(values), 40) << "that it was restored";
   EXPECT_EQ(values.find("a", For(0))->doubted, 0);
   values.keep_reset("a", told(50, kBirth + 2));
   EXPECT_EQ(told_of(values), 50);
+}
+
+/// What is made of a reply for "a", which was asked for when that was remembered.
+Belief heard(RememberedValues& values, RememberedValue fresh, RememberedValues::Pointer sent,
+             transport::Link link = {1, 3}) {
+  const std::string key = "a";
+  std::array<RememberedValues::Told, 1> told{{{key, true, std::move(fresh), std::move(sent), link}}};
+  return values.hear(told, false);
+}
+
+TEST(RememberedValues, BelieveWhatIsToldOfTheKeyThatTheyKnow) {
+  RememberedValues values;
+  EXPECT_EQ(heard(values, told(20), nullptr), Belief::sound);
+  const auto sent = values.find("a", For(0));
+  values.doubt("a");
+  EXPECT_EQ(heard(values, told(30), sent), Belief::sound) << "others may have asked before it was restored";
+  EXPECT_EQ(told_of(values), 30);
+  EXPECT_EQ(heard(values, told(40, kBirth + 1), sent), Belief::doubtful);
+  EXPECT_EQ(heard(values, told(40), sent, {2, 3}), Belief::doubtful) << "another server";
+  EXPECT_EQ(heard(values, told(40), sent, {1, 4}), Belief::doubtful) << "a later connection";
+  EXPECT_EQ(told_of(values), 30);
+  EXPECT_GT(values.find("a", For(0))->doubted, 0);
+}
+
+TEST(RememberedValues, BelieveOfALostKeyWhatCameBackWithIt) {
+  RememberedValues values;
+  values.keep("a", told(20));
+  const auto sent = values.find("a", For(0));
+  values.keep_restored("a", told(50, kBirth + 1), sent);
+  values.keep_restored("a", told(90, kBirth + 2), values.find("a", For(0)));
+  EXPECT_EQ(heard(values, told(19), sent), Belief::sound) << "charged before the value that was restored";
+  EXPECT_EQ(heard(values, told(20), sent), Belief::lost);
+  EXPECT_EQ(heard(values, told(49, kBirth + 1), sent), Belief::sound);
+  EXPECT_EQ(heard(values, told(51, kBirth + 1), sent), Belief::lost);
+  EXPECT_EQ(told_of(values), 90);
+  EXPECT_EQ(values.find("a", For(0))->doubted, 0);
+  values.keep_restored("a", told(95, kBirth + 2), std::make_shared<RememberedValue>(told(30)));
+  EXPECT_EQ(heard(values, told(29), sent), Belief::sound) << "that has been merged, too";
+  values.keep_reset("a", told(99, kBirth + 3));
+  EXPECT_EQ(heard(values, told(19), sent), Belief::doubtful);
+}
+
+TEST(RememberedValues, AskForAllAgainIfAnyIsLost) {
+  RememberedValues values;
+  values.keep("a", told(20));
+  values.keep("b", told(20));
+  const auto sent = values.find("a", For(0));
+  values.keep_restored("a", told(50, kBirth + 1), sent);
+  const std::string a = "a";
+  const std::string b = "b";
+  const auto hear = [&](Micros of_a, Micros of_b) {
+    std::array<RememberedValues::Told, 2> both{{{a, true, told(of_a), sent, {1, 3}},  //
+                                                {b, true, told(of_b), nullptr, {1, 3}}}};
+    return values.hear(both, false);
+  };
+  EXPECT_EQ(hear(30, 31), Belief::doubtful) << "what was charged to the other is to be taken back";
+  EXPECT_EQ(told_of(values, "b"), 20);
+  EXPECT_EQ(hear(10, 31), Belief::sound);
+  EXPECT_EQ(told_of(values, "b"), 31);
+  EXPECT_EQ(told_of(values, "a"), 50);
+}
+
+TEST(RememberedValues, AreRestoredAlthoughTheyWereDoubtedMeanwhile) {
+  RememberedValues values;
+  values.keep("a", told(20));
+  const auto restored = values.find("a", For(0));
+  values.doubt("a");
+  values.keep_restored("a", told(50, kBirth + 1), restored);
+  EXPECT_EQ(told_of(values), 50);
+  values.keep("a", told(60, kBirth + 1));
+  values.keep_restored("a", told(90, kBirth + 2), restored);
+  EXPECT_EQ(told_of(values), 60) << "what others were told meanwhile is not restored yet";
+  EXPECT_GT(values.find("a", For(0))->doubted, 0);
 }
 
 TEST(RememberedValues, DoubtUntilTheyAreToldOfWhatWasAskedAfter) {

@@ -18,6 +18,9 @@ namespace overlimit::leasing {
 /// No end that the algorithm sets.
 inline constexpr Duration kUnbounded = kLongestHold;
 
+/// A bucket that is held for longer than such a part of the time in which it fills drains too late.
+inline constexpr std::int64_t kPartOfFilling = 10;
+
 /// How long it is at the longest; 0 for a limit whose units cannot be charged early.
 constexpr Duration longest(const FixedWindow& window) {
   return window.start == FixedWindow::Start::calendar ? kUnbounded : window.period;
@@ -27,8 +30,9 @@ constexpr Duration longest(const SlidingWindowCounter& counter) { return counter
 constexpr Duration longest(const SlidingLog&) { return {}; }
 constexpr Duration longest(const LeakyBucket& bucket) { return bucket.period; }
 constexpr Duration longest(const TokenBucket& bucket) {
-  if (bucket.debt > 0) return {};
-  return bucket.every == kMicrosecond ? kUnbounded : bucket.every;
+  if (bucket.debt > 0 || bucket.refill == 0) return {};
+  if (bucket.every != kMicrosecond) return bucket.every;
+  return min(kUnbounded, Duration(product(bucket.burst, bucket.units) / bucket.refill / kPartOfFilling));
 }
 
 /// Until when it is, after a charge that led to this state; a continuous bucket's record holds what is

@@ -14,12 +14,30 @@ namespace {
 /// How often those that have lapsed are looked for.
 constexpr Duration kPauseBeforeLooking{1'000'000};
 
+/// Of more keys that were lost no reply is under way.
+constexpr std::size_t kMostLost = 32;
+
 constexpr std::size_t kBirth = 8;
 constexpr std::size_t kBeforeRecord = 20;
 
 /// Whether what was told at one boot time is older than something else.
 bool is_older(const RememberedValue& one, const RememberedValue& other) {
   return one.told < other.told && one.asked_at < other.answered_at;
+}
+
+/// Whether both are one value, which may have been doubted since.
+bool are_alike(const RememberedValue& one, const RememberedValue& other) {
+  return one.created_at == other.created_at && one.told == other.told;
+}
+
+void note_lost(std::vector<LostKey>& lost, const LostKey& key) {
+  const auto known = std::ranges::find(lost, key.created_at, &LostKey::created_at);
+  if (known != lost.end()) {
+    known->restored_as_of = max(known->restored_as_of, key.restored_as_of);
+    return;
+  }
+  if (lost.size() == kMostLost) lost.erase(lost.begin());
+  lost.push_back(key);
 }
 
 }  // namespace
@@ -51,21 +69,77 @@ RememberedValues::Pointer RememberedValues::find(std::string_view key, Duration 
   return nullptr;
 }
 
-void RememberedValues::keep(const std::string& key, RememberedValue fresh, const Pointer& restored) {
+std::optional<Belief> RememberedValues::belief_in(const Told& told, const Pointer& known) {
+  const auto is_elsewhere = [&](const Pointer& value) {
+    return value != nullptr && value->is_from_elsewhere(told.link);
+  };
+  if (is_elsewhere(known) || is_elsewhere(told.sent)) return Belief::doubtful;
+  if (known == nullptr || known->created_at == told.fresh.created_at) return Belief::sound;
+  const auto lost = std::ranges::find(known->lost, told.fresh.created_at, &LostKey::created_at);
+  if (lost == known->lost.end()) return Belief::doubtful;
+  if (told.fresh.told < lost->restored_as_of) return std::nullopt;
+  return Belief::lost;
+}
+
+// Judged and kept in one step: what is believed is restored with the key from then on.
+Belief RememberedValues::hear(std::span<Told> told, bool is_of_others) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::optional<Belief>> beliefs;
+  for (Told& each : told) {
+    const auto known = values_.find(each.key);
+    const bool is_known = known != values_.end() && known->second->forgotten_at > each.fresh.answered_at;
+    beliefs.push_back(belief_in(each, is_known ? known->second : nullptr));
+    if (is_known && beliefs.back() == Belief::doubtful) doubt(known);
+  }
+  if (is_of_others) return Belief::doubtful;
+  const auto are = [&](Belief belief) { return std::ranges::count(beliefs, std::optional(belief)); };
+  if (are(Belief::lost) == std::ssize(told) && !told.empty()) return Belief::lost;
+  if (are(Belief::lost) + are(Belief::doubtful) > 0) return Belief::doubtful;
+  for (std::size_t k = 0; k < told.size(); ++k) {
+    if (!beliefs[k]) continue;
+    const auto known = values_.find(told[k].key);
+    if (told[k].has_value) {
+      replace(known, told[k].key, std::move(told[k].fresh));
+    } else if (known != values_.end()) {
+      forget(known);
+    }
+  }
+  return Belief::sound;
+}
+
+void RememberedValues::keep(const std::string& key, RememberedValue fresh) {
   const std::lock_guard lock(mutex_);
   const auto known = values_.find(key);
-  if (known != values_.end() && known->second->created_at != fresh.created_at && known->second != restored)
-    return doubt(known);
+  if (known != values_.end() && known->second->created_at != fresh.created_at) return doubt(known);
   replace(known, key, std::move(fresh));
+}
+
+void RememberedValues::keep_restored(const std::string& key, RememberedValue fresh, const Pointer& restored) {
+  const std::lock_guard lock(mutex_);
+  const auto known = values_.find(key);
+  const bool is_known = known != values_.end();
+  const bool is_same_key = is_known && known->second->created_at == fresh.created_at;
+  if (is_known && !is_same_key && !are_alike(*known->second, *restored)) return doubt(known);
+  std::vector<LostKey> lost = is_same_key ? known->second->lost : restored->lost;
+  if (fresh.created_at != restored->created_at) note_lost(lost, {restored->created_at, restored->told});
+  replace(known, key, std::move(fresh), std::move(lost));
 }
 
 void RememberedValues::keep_reset(const std::string& key, RememberedValue fresh) {
   const std::lock_guard lock(mutex_);
-  replace(values_.find(key), key, std::move(fresh));
+  replace(values_.find(key), key, std::move(fresh), {});
 }
 
 // What was in doubt after this was asked for is still.
 void RememberedValues::replace(Values::iterator known, const std::string& key, RememberedValue fresh) {
+  std::vector<LostKey> lost;
+  if (known != values_.end()) lost = known->second->lost;
+  replace(known, key, std::move(fresh), std::move(lost));
+}
+
+void RememberedValues::replace(Values::iterator known, const std::string& key, RememberedValue fresh,
+                               std::vector<LostKey> lost) {
+  fresh.lost = std::move(lost);
   if (known != values_.end()) {
     if (is_older(fresh, *known->second)) return;
     if (known->second->doubted > fresh.asked) fresh.doubted = known->second->doubted;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,13 @@
 
 namespace overlimit::redis {
 
+/// A key that was lost, and up to when what it counted has come back: when the value was told, by the
+/// server's clock, from which it was restored.
+struct LostKey {
+  std::int64_t created_at;
+  Instant restored_as_of;
+};
+
 /// A key's value as this process was told of it.
 struct RememberedValue {
   std::string bytes;
@@ -28,15 +36,28 @@ struct RememberedValue {
   Duration asked_at;  ///< boot time, as all below
   Duration answered_at;
   Duration forgotten_at;
-  std::size_t server;         ///< that told it
-  std::uint64_t newest;       ///< of the connections of this process when it was asked for
-  std::uint64_t asked = 0;    ///< its place among what this process has asked and doubted
-  std::uint64_t doubted = 0;  ///< the place of the last doubt; 0: the server may have it still
+  std::size_t server;           ///< that told it
+  std::uint64_t newest;         ///< of the connections of this process when it was asked for
+  std::uint64_t asked = 0;      ///< its place among what this process has asked and doubted
+  std::uint64_t doubted = 0;    ///< the place of the last doubt; 0: the server may have it still
+  std::vector<LostKey> lost{};  ///< the keys of that name before it, the latest last
 
+  /// Whether a link leads to another server than told it, or is a later connection.
+  [[nodiscard]] bool is_from_elsewhere(const transport::Link& link) const {
+    return link.newest > 0 && (link.server != server || link.newest > newest);
+  }
   /// Whether it is to be restored before the key is asked for through this link.
   [[nodiscard]] bool is_news_for(const transport::Link& link) const {
-    return doubted > 0 || (link.newest > 0 && (link.server != server || link.newest > newest));
+    return doubted > 0 || is_from_elsewhere(link);
   }
+};
+
+/// What is to be made of a reply to a call.
+enum class Belief : std::uint8_t {
+  sound,     ///< it is believed
+  lost,      ///< what it says was done is lost: it is to be done again
+  doubtful,  ///< its server may have forgotten: what was done is to be taken back, if that is still there,
+             ///< and then done again
 };
 
 /// When the last record of a value expires; 0: it is none, or has none.
@@ -62,10 +83,23 @@ class RememberedValues : NonCopyable {
 
   /// What is remembered of a key at this boot time, or nullptr.
   [[nodiscard]] Pointer find(std::string_view key, Duration now);
+  /// What a reply tells of a key.
+  struct Told {
+    const std::string& key;
+    bool has_value;  ///< of nothing but a time of creation, nothing is kept
+    RememberedValue fresh;
+    Pointer sent;  ///< what was remembered when it was asked for
+    transport::Link link;
+  };
+  /// Judges a reply by what it tells of its keys, and keeps that in place of what was told before if it is
+  /// sound; of doubtful ones, what is remembered is doubted. What is told of a key that has been lost since,
+  /// by a server that this process has had restore it, is sound if it had come back with that, and else lost.
+  Belief hear(std::span<Told> told, bool is_of_others);
   /// Keeps a value in place of what was told before it. One that is too large is forgotten. What is
-  /// remembered of another key of that name is doubted instead, unless it was restored, or reset, by what
-  /// told this.
-  void keep(const std::string& key, RememberedValue fresh, const Pointer& restored = nullptr);
+  /// remembered of another key of that name is doubted instead.
+  void keep(const std::string& key, RememberedValue fresh);
+  /// The same of what a key holds after this was restored.
+  void keep_restored(const std::string& key, RememberedValue fresh, const Pointer& restored);
   void keep_reset(const std::string& key, RememberedValue fresh);
   /// Notes that the server may have forgotten a key.
   void doubt(std::string_view key);
@@ -82,8 +116,12 @@ class RememberedValues : NonCopyable {
   };
   using Values = std::unordered_map<std::string, Pointer, Hash, std::equal_to<>>;
 
+  /// What `hear` makes of a single key; nothing if it is sound, and nothing new.
+  static std::optional<Belief> belief_in(const Told& told, const Pointer& known);
   static void doubt(Values::iterator known);
   void replace(Values::iterator known, const std::string& key, RememberedValue fresh);
+  void replace(Values::iterator known, const std::string& key, RememberedValue fresh,
+               std::vector<LostKey> lost);
   Values::iterator forget(Values::iterator known);
   void forget_old(Duration now);
 

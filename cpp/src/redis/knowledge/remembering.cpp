@@ -51,31 +51,19 @@ std::string Hearing::births() const {
   return births;
 }
 
-// The reply is compared with what is remembered of each key now, as the reply to another command may have
-// told it meanwhile, and with what was remembered when this command was sent. The latter counts even if
-// another command has restored the key since: this one may have been executed before that, on a key without
-// its counts. Its charge may then be taken back from the restored key, where it may be a unit of somebody
-// else's; so the key is doubted again, and restored once more after that.
-bool Hearing::doubts(const ToldReply& told) {
-  bool is_any_doubted = false;
+Belief Hearing::hear(const ToldReply& told) {
+  std::vector<RememberedValues::Told> all;
   for (std::size_t k = 0; k < told.keys.size(); ++k) {
-    const auto known = remembering_.values().find(keys_[k], boot_time());
-    if (known == nullptr && known_[k] == nullptr) continue;
-    const transport::Link link = servers_.link_of(keys_[k]);
-    const auto lacks = [&](const RememberedValue& value) {
-      return told.keys[k].created_at != value.created_at || value.is_news_for(link);
-    };
-    if ((known == nullptr || !lacks(*known)) && (known_[k] == nullptr || !lacks(*known_[k]))) continue;
-    remembering_.values().doubt(keys_[k]);
-    is_any_doubted = true;
+    const bool has_value = told.keys[k].value.has_value();
+    all.push_back({keys_[k], has_value, value_of(k, told), known_[k], servers_.link_of(keys_[k])});
   }
-  return is_any_doubted;
+  return remembering_.values().hear(all, told.is_of_others);
 }
 
-void Hearing::keep(const ToldReply& told, const RememberedValues::Pointer& restored) {
+void Hearing::keep(const ToldReply& told) {
   for (std::size_t k = 0; k < told.keys.size(); ++k) {
     if (told.keys[k].value) {
-      remembering_.values().keep(keys_[k], value_of(k, told), restored);
+      remembering_.values().keep(keys_[k], value_of(k, told));
     } else {
       remembering_.values().forget(keys_[k]);
     }
@@ -83,9 +71,9 @@ void Hearing::keep(const ToldReply& told, const RememberedValues::Pointer& resto
 }
 
 bool Hearing::keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored) {
-  keep(told, restored);
-  return !told.keys.empty() &&
-         told.keys.front().created_at == restored_creation(restored->created_at, told.now);
+  if (told.keys.empty() || !told.keys.front().value) return false;
+  remembering_.values().keep_restored(keys_.front(), value_of(0, told), restored);
+  return told.keys.front().created_at == restored_creation(restored->created_at, told.now);
 }
 
 void Hearing::keep_reset(const ToldReply& told) {
@@ -97,8 +85,9 @@ void Hearing::keep_reset(const ToldReply& told) {
 // It is kept for as long as any of its records can count by a clock that is no faster than ours.
 RememberedValue Hearing::value_of(std::size_t k, const ToldReply& told) {
   const ToldValue& key = told.keys[k];
-  const Duration lives = max(Duration{}, last_expiry(*key.value) - told.now);
-  return {.bytes = *key.value,
+  std::string bytes = key.value.value_or("");
+  const Duration lives = max(Duration{}, last_expiry(bytes) - told.now);
+  return {.bytes = std::move(bytes),
           .created_at = key.created_at,
           .told = told.now,
           .asked_at = asked_at_,

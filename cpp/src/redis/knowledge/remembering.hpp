@@ -48,18 +48,17 @@ class Hearing {
   /// Per key, when it was created as far as this process remembers, or 0, for the script to do nothing if it
   /// meets another key; empty if nothing is remembered of any.
   [[nodiscard]] std::string births() const;
-  /// Whether the server that has answered lacks what is remembered of a key, or may, as it is another server
-  /// or another connection; this is noted. Nothing that it told is to be believed then.
-  bool doubts(const ToldReply& told);
-  /// Remembers what was told.
-  void keep(const ToldReply& told) { keep(told, nullptr); }
-  /// The same after this was restored. Returns whether the server had lost it until then.
+  /// Whether the reply is to be believed: its server may lack what is remembered of a key, or be another
+  /// server or connection, which is noted. What a sound one tells is remembered.
+  Belief hear(const ToldReply& told);
+  /// Remembers what a reply tells that is believed whatever it is.
+  void keep(const ToldReply& told);
+  /// Remembers what was told after this was restored. Returns whether the server had lost it until then.
   bool keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored);
   /// The same after the keys were reset.
   void keep_reset(const ToldReply& told);
 
  private:
-  void keep(const ToldReply& told, const RememberedValues::Pointer& restored);
   [[nodiscard]] RememberedValue value_of(std::size_t k, const ToldReply& told);
 
   Remembering& remembering_;
