@@ -150,8 +150,10 @@ ToldReply told_in(Reply reply, const std::vector<std::size_t>& limits) {
   if (!reply.is_string() || reply.as_text().size() < kBeforeAnswer || limits.empty())
     return {std::move(reply)};
   const Instant now(int64_at(reply.as_text(), 1));
+  const std::uint64_t connection = reply.connection();
   ToldReply told = told_by_kind(std::move(reply), limits);
   told.now = now;
+  told.connection = connection;
   return told;
 }
 

@@ -23,7 +23,8 @@ struct ToldReply {
   protocol::Reply reply;
   Instant now{};  ///< of the server's clock
   std::vector<ToldValue> keys{};
-  bool is_of_others = false;  ///< nothing was done, as one of the keys is not the one that was remembered
+  bool is_of_others = false;     ///< nothing was done, as one of the keys is not the one that was remembered
+  std::uint64_t connection = 0;  ///< that it came through
 };
 
 /// `limits`: per key, how many its policy has.

@@ -101,7 +101,7 @@ class TestAServerThatForgets:
                 client.delete(f"{prefix}1:api:{identifier}")
             for thread in threads:
                 thread.join()
-            # A connection that is opened meanwhile has the calls that are under way count twice.
+            # The first call through a new connection may count twice.
             assert 60 - len(threads) < sum(totals) <= 60
 
     def test_that_is_restarted(self, start_redis, prefix):

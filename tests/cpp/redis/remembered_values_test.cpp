@@ -87,9 +87,10 @@ TEST(RememberedValues, DoubtWhatAnotherKeyOfThatNameIsTold) {
 
 /// What is made of a reply for "a", which was asked for when that was remembered.
 Belief heard(RememberedValues& values, RememberedValue fresh, RememberedValues::Pointer sent,
-             transport::Link link = {1, 3}) {
+             std::uint64_t connection = 3, std::size_t server = 1) {
   const std::string key = "a";
-  std::array<RememberedValues::Told, 1> told{{{key, true, std::move(fresh), std::move(sent), link}}};
+  fresh.server = server;
+  std::array<RememberedValues::Told, 1> told{{{key, true, std::move(fresh), std::move(sent), connection}}};
   return values.hear(told, false);
 }
 
@@ -101,8 +102,8 @@ TEST(RememberedValues, BelieveWhatIsToldOfTheKeyThatTheyKnow) {
   EXPECT_EQ(heard(values, told(30), sent), Belief::sound) << "others may have asked before it was restored";
   EXPECT_EQ(told_of(values), 30);
   EXPECT_EQ(heard(values, told(40, kBirth + 1), sent), Belief::doubtful);
-  EXPECT_EQ(heard(values, told(40), sent, {2, 3}), Belief::doubtful) << "another server";
-  EXPECT_EQ(heard(values, told(40), sent, {1, 4}), Belief::doubtful) << "a later connection";
+  EXPECT_EQ(heard(values, told(40), sent, 3, 2), Belief::doubtful) << "another server";
+  EXPECT_EQ(heard(values, told(40), sent, 4), Belief::doubtful) << "a later connection";
   EXPECT_EQ(told_of(values), 30);
   EXPECT_GT(values.find("a", For(0))->doubted, 0);
 }
@@ -134,8 +135,8 @@ TEST(RememberedValues, AskForAllAgainIfAnyIsLost) {
   const std::string a = "a";
   const std::string b = "b";
   const auto hear = [&](Micros of_a, Micros of_b) {
-    std::array<RememberedValues::Told, 2> both{{{a, true, told(of_a), sent, {1, 3}},  //
-                                                {b, true, told(of_b), nullptr, {1, 3}}}};
+    std::array<RememberedValues::Told, 2> both{{{a, true, told(of_a), sent, 3},  //
+                                                {b, true, told(of_b), nullptr, 3}}};
     return values.hear(both, false);
   };
   EXPECT_EQ(hear(30, 31), Belief::doubtful) << "what was charged to the other is to be taken back";

@@ -71,7 +71,7 @@ RememberedValues::Pointer RememberedValues::find(std::string_view key, Duration 
 
 std::optional<Belief> RememberedValues::belief_in(const Told& told, const Pointer& known) {
   const auto is_elsewhere = [&](const Pointer& value) {
-    return value != nullptr && value->is_from_elsewhere(told.link);
+    return value != nullptr && value->is_from_elsewhere(told.fresh.server, told.connection);
   };
   if (is_elsewhere(known) || is_elsewhere(told.sent)) return Belief::doubtful;
   if (known == nullptr || known->created_at == told.fresh.created_at) return Belief::sound;

@@ -42,13 +42,13 @@ struct RememberedValue {
   std::uint64_t doubted = 0;    ///< the place of the last doubt; 0: the server may have it still
   std::vector<LostKey> lost{};  ///< the keys of that name before it, the latest last
 
-  /// Whether a link leads to another server than told it, or is a later connection.
-  [[nodiscard]] bool is_from_elsewhere(const transport::Link& link) const {
-    return link.newest > 0 && (link.server != server || link.newest > newest);
+  /// Whether this may be another server than told it, or a later connection.
+  [[nodiscard]] bool is_from_elsewhere(std::size_t other, std::uint64_t connection) const {
+    return connection > 0 && (other != server || connection > newest);
   }
   /// Whether it is to be restored before the key is asked for through this link.
   [[nodiscard]] bool is_news_for(const transport::Link& link) const {
-    return doubted > 0 || is_from_elsewhere(link);
+    return doubted > 0 || is_from_elsewhere(link.server, link.newest);
   }
 };
 
@@ -88,8 +88,8 @@ class RememberedValues : NonCopyable {
     const std::string& key;
     bool has_value;  ///< of nothing but a time of creation, nothing is kept
     RememberedValue fresh;
-    Pointer sent;  ///< what was remembered when it was asked for
-    transport::Link link;
+    Pointer sent;              ///< what was remembered when it was asked for
+    std::uint64_t connection;  ///< that the reply came through
   };
   /// Judges a reply by what it tells of its keys, and keeps that in place of what was told before if it is
   /// sound; of doubtful ones, what is remembered is doubted. What is told of a key that has been lost since,

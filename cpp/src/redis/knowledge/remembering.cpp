@@ -55,7 +55,7 @@ Belief Hearing::hear(const ToldReply& told) {
   std::vector<RememberedValues::Told> all;
   for (std::size_t k = 0; k < told.keys.size(); ++k) {
     const bool has_value = told.keys[k].value.has_value();
-    all.push_back({keys_[k], has_value, value_of(k, told), known_[k], servers_.link_of(keys_[k])});
+    all.push_back({keys_[k], has_value, value_of(k, told), known_[k], told.connection});
   }
   return remembering_.values().hear(all, told.is_of_others);
 }

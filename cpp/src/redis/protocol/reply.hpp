@@ -47,6 +47,9 @@ class Reply {
   [[nodiscard]] std::span<const Reply> as_array() const { return std::get<std::vector<Reply>>(value_); }
   /// The elements of an array, to be filled in place while a reply is being read.
   [[nodiscard]] std::span<Reply> as_array() { return std::get<std::vector<Reply>>(value_); }
+  /// The number of the connection that it came through, among those of this process; 0: of none.
+  [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
+  void came_through(std::uint64_t connection) noexcept { connection_ = connection; }
   /// In a flat list of names and values, the text that follows a name; empty if there is none.
   [[nodiscard]] std::string_view text_after(std::string_view name) const;
 
@@ -57,6 +60,7 @@ class Reply {
   Reply(Type type, Held value) noexcept : value_(std::in_place_type<Held>, std::move(value)), type_(type) {}
 
   Value value_;
+  std::uint64_t connection_ = 0;
   Type type_ = Type::nil;
 };
 

@@ -92,6 +92,7 @@ class Connection::Caller : NonCopyable {
       std::optional<Reply> reply = connection_.session_.take(ticket_);
       if (!reply) return reply;
       has_reply_ = true;
+      reply->came_through(connection_.number_);
       if (alone_since_) connection_.note_round_trip(connection_.session_.last_received() - *alone_since_);
       return reply;
     }
@@ -319,7 +320,7 @@ void Connection::process_received(UnlockableGuard& guard, const Transfer& transf
   waiters_.clear();
   const bool was_established = is_established();
   if (transfer.count > 0) session_.feed({buffer_.data(), transfer.count}, Clock::now(), waiters_);
-  if (!was_established && is_established()) connector_->note_opened();
+  if (!was_established && is_established()) number_ = connector_->note_opened();
   for (protocol::Waiter waiter : waiters_) {
     auto* const slot = static_cast<WaiterSlot*>(waiter);
     if (slot != nullptr && slot != reader_) guard.notify(slot->event, slot->bit);

@@ -123,6 +123,7 @@ class Connection {
   [[nodiscard]] std::size_t window() const noexcept;
 
   const std::shared_ptr<Connector> connector_;
+  std::uint64_t number_ = 0;  // once it is open
   const Deadline::Clock::time_point began_ = Deadline::Clock::now();
   Deadline handshake_deadline_;
   std::unique_ptr<ConnectAttempt> attempt_;  // used by the reader alone, without the lock

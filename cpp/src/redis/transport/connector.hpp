@@ -74,8 +74,13 @@ class Connector {
   explicit Connector(Endpoint endpoint);
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
   [[nodiscard]] Resolver& resolver() noexcept { return resolver_; }
-  /// Notes that a connection has been opened. This process numbers all of them, from 1 on.
-  void note_opened() noexcept { newest_.store(opened_connections.fetch_add(1) + 1); }
+  /// Notes that a connection has been opened, and returns its number: this process numbers all of them, from
+  /// 1 on.
+  std::uint64_t note_opened() noexcept {
+    const std::uint64_t number = opened_connections.fetch_add(1) + 1;
+    newest_.store(number);
+    return number;
+  }
   /// The number of the newest one to this endpoint; 0: there was none.
   [[nodiscard]] std::uint64_t newest() const noexcept { return newest_.load(); }
   /// What TLS begins with; nullptr if the endpoint has none. Reads files, for which a fiber waits until the
