@@ -13,6 +13,9 @@ namespace {
 
 using protocol::Reply;
 
+/// How often those who wait for what another caller is told look for it.
+constexpr std::chrono::milliseconds kPauseForNews{1};
+
 bool have_common_key(std::span<const Call> calls, const Call& other) {
   return std::ranges::any_of(calls, [&](const Call& call) {
     return std::ranges::any_of(call.charges, [&](const Charge& one) {
@@ -99,7 +102,19 @@ Reply Calls::ask_after(GiveBacks& before, const ScriptCall& script, const Wait& 
   return servers_.checked(*std::move(replies.back()));
 }
 
+// Of those who were refused and may not be by now one asks, so that a flood costs a command or two for each
+// unit that becomes free. Who has waited for a part of the time that there is asks, too.
+std::optional<Instant> Calls::await_news(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
+  const Wait part = wait.share(4);
+  while (known_.is_being_asked(call) && !part.deadline.passed()) {
+    transport::pause(kPauseForNews, wait.interrupted);
+    if (Instant time{}; decide_here(call, rows, time, basis)) return time;
+  }
+  return std::nullopt;
+}
+
 Instant Calls::decide(const Call& asked, const Rows& rows, Basis& basis, const Wait& wait) {
+  if (const std::optional<Instant> decided = await_news(asked, rows, basis, wait)) return *decided;
   const Call call = with_reading(asked);
   if (call.charges.size() == 1) return decide_in_slot(call, rows, basis, wait);
   if (leasing_.may_cut(call)) {

@@ -92,6 +92,7 @@ class Calls {
   [[nodiscard]] bool are_tagged_alike(std::span<const Charge> charges) const;
   [[nodiscard]] std::vector<Slot> slots_across(std::span<const Charge> charges);
   protocol::Reply ask_after(GiveBacks& before, const ScriptCall& script, const Wait& wait);
+  std::optional<Instant> await_news(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   protocol::Reply ask_plainly(const Call& call, Basis& basis, const Wait& wait);
   protocol::Reply ask(Question& question, Basis& basis, const Wait& wait);
   Instant decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);

@@ -75,6 +75,9 @@ class CallAt {
 /// Room on the stack for calls with few identifiers and limits.
 constexpr std::size_t kUsualRoom = 4096;
 
+/// So many calls are not asked for one by one, if there is enough for them.
+constexpr Cost kMany = 8;
+
 /// More limits are not judged as those of a plain call.
 constexpr std::size_t kMostPlain = 8;
 
@@ -107,32 +110,67 @@ bool KnownRefusals::refuse(const Call& call, Duration turn, const Rows& rows, In
   return true;
 }
 
+/// A call of one charge at the instants that its server may be showing, by a value that has no lock.
+class KnownRefusals::PlainCall {
+ public:
+  PlainCall(const Call& call, const KnownValue& known, Duration now)
+      : limits_(call.charges.front().policy->limits()),
+        earliest_(known.told.earliest(now)),
+        latest_(known.told.latest(now)) {
+    bool is_refused_later = false;
+    for (std::size_t row = 0; row < limits_.size(); ++row) {
+      const std::optional<FoundRecord> found = known.value.find(limits_[row].tag);
+      const ExaminedPair& pair =
+          pairs_.emplace(row, examine(limits_[row].limit, found ? &*found : nullptr, earliest_,
+                                      call.charges.front().cost, call.patience));
+      worst_ = std::max(worst_, pair.verdict.status);
+      is_refused_later |= pair.refuses_at(latest_);
+    }
+    if (earliest_ > latest_) return;  // somebody has set the clock
+    if (worst_ != Status::ok && is_refused_later) verdict_ = Verdict::is_refused;
+  }
+
+  [[nodiscard]] Verdict verdict() const { return verdict_; }
+  [[nodiscard]] Instant time() const { return earliest_; }
+  void show(const Rows& rows) const {
+    for (std::size_t row = 0; row < limits_.size(); ++row)
+      fill_refused(limits_[row].limit, pairs_[row], worst_, {}, earliest_, rows, row);
+  }
+
+ private:
+  std::span<const CompiledLimit> limits_;
+  Instant earliest_;
+  Instant latest_;
+  UninitialisedArray<ExaminedPair, kMostPlain> pairs_;
+  Status worst_ = Status::ok;
+  Verdict verdict_ = Verdict::may_be_admitted;
+};
+
 // As refuse_any() would, but for a lock that somebody has set by hand, which that shows.
 bool KnownRefusals::refuse_plain(const Call& call, Duration turn, const Rows& rows, Instant& time) {
-  const Charge& charge = call.charges.front();
   const Duration now = boot_time();
-  const std::shared_ptr<const KnownValue> known = find(**values_, charge, now);
+  const std::shared_ptr<const KnownValue> known = find(**values_, call.charges.front(), now);
   if (known == nullptr) return false;
   if (known->value.lock()) return refuse_any(call, turn, rows, time);
-  const Instant earliest = known->told.earliest(now);
-  const Instant latest = known->told.latest(now);
-  if (earliest > latest) return false;  // somebody has set the clock
-  UninitialisedArray<ExaminedPair, kMostPlain> pairs;
-  Status worst = Status::ok;
-  bool is_refused_later = false;
-  for (std::size_t row = 0; row < charge.policy->size(); ++row) {
-    const CompiledLimit& each = charge.policy->limits()[row];
-    const std::optional<FoundRecord> found = known->value.find(each.tag);
-    const ExaminedPair& pair = pairs.emplace(
-        row, examine(each.limit, found ? &*found : nullptr, earliest, charge.cost, call.patience));
-    worst = std::max(worst, pair.verdict.status);
-    is_refused_later |= pair.refuses_at(latest);
-  }
-  if (worst == Status::ok || !is_refused_later || (now >= turn && asks_anew(*known, now))) return false;
-  for (std::size_t row = 0; row < charge.policy->size(); ++row)
-    fill_refused(charge.policy->limits()[row].limit, pairs[row], worst, {}, earliest, rows, row);
-  time = earliest;
+  const PlainCall judged(call, *known, now);
+  if (judged.verdict() != Verdict::is_refused || (now >= turn && asks_anew(*known, now))) return false;
+  judged.show(rows);
+  time = judged.time();
   return true;
+}
+
+bool KnownRefusals::is_being_asked(const Call& call) {
+  if (!are_told() || call.now || call.clock != nullptr || !is_plain(call)) return false;
+  const Duration now = boot_time();
+  Charge charge = call.charges.front();
+  const std::shared_ptr<const KnownValue> known = find(**values_, charge, now);
+  if (known == nullptr || known->value.lock()) return false;
+  charge.cost = product(kMany, charge.cost);
+  Call many = call;
+  many.charges = {&charge, 1};
+  const bool is_for_few = PlainCall(many, *known, now).verdict() != Verdict::may_be_admitted;
+  const bool may_be_admitted = PlainCall(call, *known, now).verdict() != Verdict::is_refused;
+  return is_for_few && may_be_admitted && !known->take_question(now, options_.timeout);
 }
 
 bool KnownRefusals::refuse_any(const Call& call, Duration turn, const Rows& rows, Instant& time) {

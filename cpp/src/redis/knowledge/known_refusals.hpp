@@ -31,6 +31,9 @@ class KnownRefusals {
   /// Whether this process refuses a call by itself; then its rows, time and basis are set. Before the boot
   /// time `turn` it does not ask anew.
   bool refuse(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis);
+  /// Whether another caller is asking for such a call, which was refused and may be admitted by now, as few
+  /// can be: what that one is told decides the others.
+  bool is_being_asked(const Call& call);
   /// Whether it refuses a call until then although the server may not, as it knows what it would ask.
   bool refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis);
 
@@ -47,6 +50,8 @@ class KnownRefusals {
 
  private:
   using Known = std::pmr::vector<std::shared_ptr<const KnownValue>>;
+  enum class Verdict : bool { may_be_admitted, is_refused };
+  class PlainCall;
 
   bool refuse_plain(const Call& call, Duration turn, const Rows& rows, Instant& time);
   bool refuse_any(const Call& call, Duration turn, const Rows& rows, Instant& time);

@@ -12,9 +12,9 @@ constexpr Duration kPause{1'000'000};
 
 }  // namespace
 
-bool KnownValue::take_turn(Duration now, Duration turn) const {
-  std::int64_t next = next_turn_.load(std::memory_order_relaxed);
-  return next <= now.micros() && next_turn_.compare_exchange_strong(next, (now + turn).micros());
+bool KnownValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Duration turn) {
+  std::int64_t next = next_of_all.load(std::memory_order_relaxed);
+  return next <= now.micros() && next_of_all.compare_exchange_strong(next, (now + turn).micros());
 }
 
 std::shared_ptr<KnownValues> KnownValues::of(const Location& location, const RedisStore::Keys& keys) {

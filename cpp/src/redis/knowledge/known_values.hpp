@@ -27,14 +27,21 @@ class KnownValue : NonCopyable {
       : value(std::move(bytes)), told(reading), forgotten_at(until) {}
 
   /// Whether it is the caller's turn to ask anew while it is still believed; others have one after `turn`.
-  [[nodiscard]] bool take_turn(Duration now, Duration turn) const;
+  [[nodiscard]] bool take_turn(Duration now, Duration turn) const { return take(next_turn_, now, turn); }
+  /// The same when the server may decide otherwise by now.
+  [[nodiscard]] bool take_question(Duration now, Duration turn) const {
+    return take(next_question_, now, turn);
+  }
 
   const Value value;
   const ServerReading told;
   const Duration forgotten_at;  ///< boot time, as all below
 
  private:
+  static bool take(std::atomic<std::int64_t>& next, Duration now, Duration turn);
+
   mutable std::atomic<std::int64_t> next_turn_{0};
+  mutable std::atomic<std::int64_t> next_question_{0};
 };
 
 /// The values of one place that this process knows. Thread-safe.
