@@ -87,6 +87,8 @@ def seconds_us_of(name: str, seconds: float | str, most: int) -> int:
         microseconds = round(float(seconds) * 1e6)
     except (OverflowError, TypeError, ValueError):
         microseconds = -1
+    if microseconds == 0 and float(seconds) != 0:
+        raise ValueError(f"{name} must be 0 or at least a microsecond, 1e-6, not {short_repr(seconds)}")
     if not 0 <= microseconds <= most * 1_000_000:
         raise ValueError(f"{name} must be from 0 to {most} seconds, not {short_repr(seconds)}")
     return microseconds

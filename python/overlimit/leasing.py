@@ -78,7 +78,7 @@ def _reason(limiter: Limiter) -> str:
         return "the limiter has a clock of its own"
     if limiter.penalty is not None:
         return "a call may set the lock of the penalty"
-    return next(filter(None, map(_reason_of, limiter.limits)), "a limit grants less than 5")
+    return next(filter(None, map(_reason_of, limiter.limits)), "a limit grants less than 5 at once")
 
 
 def _reason_of(limit: Limit) -> str | None:

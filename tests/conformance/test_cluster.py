@@ -16,6 +16,7 @@ import pytest
 from flask import Flask
 
 from overlimit import (
+    FixedWindow,
     Limiter,
     ManualClock,
     MemoryStore,
@@ -378,6 +379,31 @@ class TestMovingSlots:
                 assert not waiting.done()
             assert waiting.result()
         assert [spent(patient, each) for each in ("stays", "moves")] == [2, 2]
+
+    @pytest.mark.parametrize("is_under_way", [False, True])
+    @pytest.mark.parametrize("ends", [False, True])
+    def test_what_is_left_of_a_lease_follows(self, cluster, prefix, is_under_way, ends):
+        window = FixedWindow(10_000, per=3600)
+        store = RedisStore(cluster.url(), timeout=PATIENCE, prefix=prefix, lease=10 if ends else 0.3)
+        limiter = Limiter(window, name="default", store=store)
+        strict = Limiter(window, name="default", store=RedisStore(cluster.url(), prefix=prefix))
+        spent, key = 0, f"{prefix}1:default:a"
+        while limiter.stats()["held"] < 20:
+            spent += limiter.hit("a").allowed
+        slot = cluster.slot_of(key)
+        source = cluster.owner_of(slot)
+        target = next(node for node in cluster.masters if node is not source)
+        with cluster.migrating(slot, target):
+            cluster.move_key(key, source, target)
+            if is_under_way and ends:
+                store.close()
+        if not ends:
+            time.sleep(0.35)
+            for _ in range(3):
+                spent += limiter.hit("a").allowed
+        store.close()
+        assert 10_000 - strict.peek("a", cost=0).remaining == spent
+        assert limiter.stats()["lapsed"] == 0
 
 
 def test_a_forked_child_counts_on_the_same_nodes_with_connections_of_its_own(store):

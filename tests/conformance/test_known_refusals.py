@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 from typing import Any
 
@@ -258,6 +259,27 @@ def test_a_flood_asks_once_more_for_each_unit_that_becomes_free(redis_server, pr
     assert admitted <= asked
 
 
+def test_of_a_crowd_one_asks(redis_server, prefix):
+    store = RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix, max_stale=60)
+    limiter = exhausted(store, TokenBucket(5, per=1))
+    until, before = time.monotonic() + 2, limiter.stats()["asked"]
+    allowed: list[bool] = []
+
+    def call() -> None:
+        while time.monotonic() < until:
+            allowed.append(limiter.hit("a").allowed)
+            time.sleep(0.0005)
+
+    threads = [threading.Thread(target=call) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 5 <= sum(allowed) <= 15
+    # About four for each unit, and some that were under way together; each for itself would be hundreds.
+    assert limiter.stats()["asked"] - before <= 8 * sum(allowed) + 16
+
+
 @pytest.mark.parametrize(
     "limit", [TokenBucket(2, 0.2), SlidingWindow(2, 0.3), LeakyBucket(1, 0.1, capacity=2), SlidingLog(1, 0.2)]
 )
@@ -321,6 +343,8 @@ def test_a_large_value_is_not_kept(believing):
 def test_max_stale_is_checked(wrong):
     with pytest.raises(ValueError, match="max_stale must be from 0 to 60 seconds"):
         RedisStore("redis://localhost", max_stale=wrong)
+    with pytest.raises(ValueError, match="max_stale must be 0 or at least a microsecond, 1e-6, not 1e-07"):
+        RedisStore("redis://localhost", max_stale=1e-7)
     with pytest.raises(ValueError, match="max_stale"):
         RedisStore(f"redis://localhost?max_stale={wrong}")
 

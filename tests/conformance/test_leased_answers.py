@@ -122,5 +122,5 @@ def test_bounds_of_what_is_no_limiter_or_grants_too_little(leasing):
     for wrong in (3, None, MANY, leasing):
         with pytest.raises(TypeError, match="bounds\\(\\) takes a Limiter"):
             bounds(wrong)
-    assert bounds(limiter_of(leasing, FixedWindow(4, 60))).reason == "a limit grants less than 5"
+    assert bounds(limiter_of(leasing, FixedWindow(4, 60))).reason == "a limit grants less than 5 at once"
     assert bounds(limiter_of(leasing, FixedWindow(5, 60))).reason is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -459,6 +461,38 @@ class TestWhoSharesALease:
             """
         output_of(program, redis_server.unix_url(), prefix)
         assert used(strict) == 40
+
+    @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+    def test_what_children_hold_comes_back_when_they_end(
+        self, redis_server, strict, prefix, tmp_path, method
+    ):
+        program = tmp_path / "parent.py"
+        program.write_text(
+            f"""
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+from overlimit import *
+
+store = RedisStore(sys.argv[1], prefix=sys.argv[2], timeout={PATIENCE}, lease=10)
+limiter = Limiter(FixedWindow(1000, per=3600), name="api", store=store)
+
+def hit():
+    for _ in range(40):
+        limiter.hit("a")
+    assert limiter.stats()["held"] > 50
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context({method!r})
+    child = context.Process(target=hit)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        pool.submit(hit).result()
+"""
+        )
+        subprocess.run([sys.executable, program, redis_server.unix_url(), prefix], check=True, timeout=120)
+        assert used(strict) == 80
 
     def test_what_has_ended_goes_in_front_of_the_next_command(self, brief, strict):
         limiter, hits = warmed(brief)

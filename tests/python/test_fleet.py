@@ -162,7 +162,7 @@ def test_the_command_says_why_nothing_is_leased_without_a_word_of_its_own_limite
     import fleet
 
     assert fleet.main(["simulate", "--seconds", "0.1", "--rate", "100", "--limit", "4"]) == 0
-    assert capsys.readouterr().out.endswith("\nNothing is leased: a limit grants less than 5.\n")
+    assert capsys.readouterr().out.endswith("\nNothing is leased: a limit grants less than 5 at once.\n")
     assert caplog.records == []
 
 

@@ -235,19 +235,39 @@ void Calls::decide_many(std::span<const Call> calls, const Rows& rows, std::span
   }
 }
 
+void Calls::give_back_all(const Wait& wait) {
+  GiveBacks all = give_backs(GiveBackTo::all_keys);
+  std::vector<std::string> commands;
+  std::vector<std::optional<Slot>> slots;
+  all.append_to(commands, slots, servers_);
+  std::vector<std::optional<Reply>> replies(commands.size());
+  try {
+    if (!all.empty()) servers_.topology().call_many(commands, slots, replies, wait);
+  } catch (const StoreError&) {
+  }
+  all.read(replies);
+}
+
+// Those that were not executed, as their slots have moved.
+void Calls::follow_give_backs(const Wait& wait) {
+  GiveBacks moved = give_backs(GiveBackTo::all_keys);
+  std::vector<std::optional<Reply>> replies;
+  for (const ScriptCall& script : moved.scripts()) {
+    replies.emplace_back();
+    try {
+      replies.back() = servers_.run(script, wait);
+    } catch (const StoreError&) {
+    }
+  }
+  moved.read(replies);
+}
+
 void Calls::close() {
   if (Leases* const leases = leasing_.wanted()) {
     leases->end_all();
-    GiveBacks all = give_backs(GiveBackTo::all_keys);
-    std::vector<std::string> commands;
-    std::vector<std::optional<Slot>> slots;
-    all.append_to(commands, slots, servers_);
-    std::vector<std::optional<Reply>> replies(commands.size());
-    try {
-      if (!all.empty()) servers_.topology().call_many(commands, slots, replies, {servers_.deadline(), {}});
-    } catch (const StoreError&) {
-    }
-    all.read(replies);
+    const Wait wait{servers_.deadline()};
+    give_back_all(wait);
+    follow_give_backs(wait);
     for (const LeaseReturn& each : leases->take_ended(boot_time()))
       leases->count(each.lease->subject().policy, RedisStore::Units::lapsed, each.units);
   }

@@ -107,6 +107,8 @@ class Calls {
   void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait);
   Instant decide_rest(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   void follow(const Call& part, std::span<const Receipt> receipts, const Wait& wait);
+  void give_back_all(const Wait& wait);
+  void follow_give_backs(const Wait& wait);
   [[nodiscard]] bool may_be_lost(const LeaseReturn& units);
   std::vector<protocol::Reply> run_all(std::span<const ScriptCall> scripts, const Wait& wait);
   protocol::Reply run_remembering(const Call& call, const ScriptCall& script,

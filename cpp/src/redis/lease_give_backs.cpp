@@ -29,12 +29,14 @@ void GiveBacks::precede(Telling& telling) const {
   for (const ScriptCall& script : scripts_) telling.comes_after_change(script.keys.front());
 }
 
-// What the server has forgotten goes back once a call has brought it back.
+// What the server has forgotten goes back once a call has brought it back; and what it did not execute, as it
+// has no such script or the slot has moved, with the next command.
 void GiveBacks::read(std::span<std::optional<protocol::Reply>> replies) {
   for (std::size_t i = 0; i < returns_.size(); ++i) {
     const bool is_answered = replies[i] && !replies[i]->is_error();
+    const bool is_executed = !replies[i] || is_final(*replies[i]);
     if (replies[i]) is_script_known_.store(is_answered, std::memory_order_relaxed);
-    bool is_given = true;
+    bool is_given = is_executed;
     if (is_answered && !hearings_.empty()) {
       const ToldReply told = told_in(*std::move(replies[i]), {returns_[i].lease->terms().rows.size()});
       is_given = hearings_[i].hear(told) != Belief::lost && !told.is_of_others;

@@ -26,6 +26,7 @@ class GiveBacks {
 
   [[nodiscard]] bool empty() const { return scripts_.empty(); }
   [[nodiscard]] std::size_t size() const { return scripts_.size(); }
+  [[nodiscard]] const std::vector<ScriptCall>& scripts() const { return scripts_; }
   void append_to(std::vector<std::string>& commands, std::vector<std::optional<protocol::Slot>>& slots,
                  Servers& servers) const;
   /// Has what follows know that these keys change before it.

@@ -167,15 +167,15 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
 }
 
 void SharedFile::check_owner(const struct stat& status) const {
-  if (!S_ISREG(status.st_mode)) refuse("is not a regular file: remove it, or give the store another name");
+  if (!S_ISREG(status.st_mode)) refuse("is not a regular file: remove it, or use another name");
   if (status.st_uid != ::geteuid() && status.st_uid != 0) {
     refuse("belongs to the user with the id " + std::to_string(status.st_uid) +
-           ", who could change it: remove it, or give the store another name");
+           ", who could change it: remove it, or use another name");
   }
   const mode_t wider = status.st_mode & 077 & ~mode_;
   if (wider != 0) {
     refuse("has the mode " + octal(status.st_mode & kAllModes) +
-           ", which lets in more than mode=" + octal(mode_) + " does: change its mode, or that of the store");
+           ", which lets in more than mode=" + octal(mode_) + " does: change its mode, or give a wider one");
   }
 }
 
@@ -246,8 +246,8 @@ void SharedFile::reserve(int fd, std::size_t bytes) const {
     throw StoreConfigError(
         "there is no room for " + std::to_string(bytes) + " bytes of shared memory in " +
         std::filesystem::path(path_).parent_path().string() +
-        ": make it larger (Docker has --shm-size for /dev/shm, which is 64 MB otherwise), or "
-        "give the store a smaller max_bytes");
+        ": make it larger (Docker has --shm-size for /dev/shm, which is 64 MB otherwise), or " +
+        kind_.economy);
   }
   refuse("reserve memory for", error);
 }

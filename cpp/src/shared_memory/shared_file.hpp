@@ -74,6 +74,7 @@ struct FileKind {
   std::uint32_t version;      ///< to be increased when the same bytes come to mean something else
   const char* suffix;         ///< of what such a file is called after its name
   const char* remedy;         ///< what to do if a file cannot be used
+  const char* economy;        ///< what to do if there is no room for one
   std::uint64_t (*layout)();  ///< a hash of the sizes and the places of everything in the file
   std::size_t (*bytes)(const Sizes& sizes);  ///< of a whole file
   /// Makes the zeroed memory of a file, which nobody else has seen, an empty one of this kind.

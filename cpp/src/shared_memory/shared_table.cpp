@@ -37,6 +37,7 @@ const FileKind SharedTable::kFiles{
     .version = 3,
     .suffix = "",
     .remedy = "call unlink() on the store, or give it another name",
+    .economy = "give the store a smaller max_bytes",
     .layout = layout_hash,
     .bytes = [](const Sizes& sizes) { return layout_of(sizes).bytes(); },
     .format = format,

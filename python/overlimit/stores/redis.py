@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Hashable
 from functools import partial
 from typing import Any, ClassVar, Literal
-from weakref import WeakSet
 
 from overlimit import _core
 from overlimit._core import KEY_NAME_RULE, is_key_name
@@ -15,6 +13,7 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit._options import check_is_seconds, hash_tag_of, seconds_us_of, timeout_us_of, truth_of
+from overlimit.stores.process_ends import close_at_end
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.shared_memory import lease_file_of
 from overlimit.stores.tls import TLS_DEFAULTS, load_openssl, refuse_tls_options, tls_options
@@ -32,16 +31,6 @@ _OWN_DEFAULTS = {
 _SECONDS = ("timeout", "lease", "max_stale", "remember")
 _IN_THE_URL = "url='redis://localhost:6379/0'"
 _OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS)
-
-
-_leasing: WeakSet[RedisStore] = WeakSet()
-
-
-@atexit.register
-def _give_back() -> None:
-    """Give back what the stores of a process that ends have leased."""
-    for store in list(_leasing):
-        store.close()
 
 
 class RedisStore(_core.RedisStore, Initialised):
@@ -164,7 +153,7 @@ class RedisStore(_core.RedisStore, Initialised):
             lease_in=lease_file,
         )
         if lease_us > 0:
-            _leasing.add(self)
+            close_at_end(self)
 
     @property
     def endpoint(self) -> str:

@@ -34,7 +34,7 @@ class TestCheck:
 
     def test_says_why_nothing_is_leased(self, url):
         said = printed("check", url, "--name", "api", "--limits", "4/minute", "user:42")
-        assert "Nothing is leased: a limit grants less than 5." in said
+        assert "Nothing is leased: a limit grants less than 5 at once." in said
 
     def test_has_bounds_in_json_without_what_only_running_processes_know(self, url):
         found = told(0, "check", url, "--name", "api", "--limits", "100/second", "user:42")["bounds"]

@@ -35,6 +35,10 @@ constexpr Duration longest(const TokenBucket& bucket) {
   return min(kUnbounded, Duration(product(bucket.burst, bucket.units) / bucket.refill / kPartOfFilling));
 }
 
+/// The most that can be charged early at once.
+constexpr Cost most(const LeakyBucket& bucket) { return std::min(bucket.rate, bucket.most()); }
+constexpr Cost most(const auto& limit) { return limit.most(); }
+
 /// Until when it is, after a charge that led to this state; a continuous bucket's record holds what is
 /// leased.
 constexpr Instant until(const FixedWindow&, const FixedWindow::State& state) { return state.end; }

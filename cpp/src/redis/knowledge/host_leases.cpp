@@ -53,6 +53,7 @@ const FileKind HostLeases::kFiles{
     .version = 1,
     .suffix = "-leases",
     .remedy = "remove it, or give the leases another name",
+    .economy = "remove files that nobody uses",
     .layout = layout,
     .bytes = [](const Sizes&) { return sizeof(Head); },
     .format = format,

@@ -8,7 +8,7 @@
 namespace overlimit::redis {
 namespace {
 
-/// What a limit must grant for any of it to be leased.
+/// What a limit must grant at once for any of it to be leased.
 constexpr Cost kFewest = 5;
 
 /// Whether a policy's records hold what is leased, so that little of it comes back.
@@ -82,7 +82,8 @@ Duration longest_lease(const CompiledPolicy& policy) {
   if (policy.penalty() != nullptr) return {};
   Duration longest = leasing::kUnbounded;
   for (const CompiledLimit& each : policy.limits()) {
-    if (most(each.limit) < kFewest) return {};
+    const auto most = [](const auto& limit) { return leasing::most(limit); };
+    if (with_algorithm(each.limit, most) < kFewest) return {};
     longest =
         min(longest, with_algorithm(each.limit, [](const auto& limit) { return leasing::longest(limit); }));
   }
