@@ -13,7 +13,6 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit._options import check_is_seconds, hash_tag_of, seconds_us_of, timeout_us_of, truth_of
-from overlimit.stores.process_ends import close_at_end
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.shared_memory import lease_file_of
 from overlimit.stores.tls import TLS_DEFAULTS, load_openssl, refuse_tls_options, tls_options
@@ -153,6 +152,8 @@ class RedisStore(_core.RedisStore, Initialised):
             lease_in=lease_file,
         )
         if lease_us > 0:
+            from overlimit.stores.process_ends import close_at_end
+
             close_at_end(self)
 
     @property
