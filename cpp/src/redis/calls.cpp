@@ -102,8 +102,8 @@ Reply Calls::ask_after(GiveBacks& before, const ScriptCall& script, const Wait& 
   return servers_.checked(*std::move(replies.back()));
 }
 
-// Of those who were refused and may not be by now one asks, so that a flood costs a command or two for each
-// unit that becomes free. Who has waited for a part of the time that there is asks, too.
+// Of those who were refused and may not be by now one asks, so that each unit that becomes free costs as many
+// commands in a crowd as for one caller. Who has waited for a part of the time that there is asks, too.
 std::optional<Instant> Calls::await_news(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
   const Wait part = wait.share(4);
   while (known_.is_being_asked(call) && !part.deadline.passed()) {

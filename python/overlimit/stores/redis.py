@@ -152,9 +152,7 @@ class RedisStore(_core.RedisStore, Initialised):
             lease_in=lease_file,
         )
         if lease_us > 0:
-            from overlimit.stores.process_ends import close_at_end
-
-            close_at_end(self)
+            _close_at_end(self)
 
     @property
     def endpoint(self) -> str:
@@ -169,6 +167,13 @@ class RedisStore(_core.RedisStore, Initialised):
     def __reduce__(self) -> tuple[Any, ...]:
         url, keywords = self._arguments
         return partial(RedisStore, url, **keywords), ()
+
+
+def _close_at_end(store: RedisStore) -> None:
+    """Import what watches ends only where there is something to give back."""
+    from overlimit.stores.process_ends import close_at_end
+
+    close_at_end(store)
 
 
 def _lease_file(url: object, lease_us: int) -> tuple[str, int] | None:

@@ -35,6 +35,9 @@ Instant told_of(RememberedValues& values, const std::string& key = "a") {
   return known == nullptr ? At(-1) : known->told;
 }
 
+/// Has "a" doubted, as another key of that name was told.
+void doubt(RememberedValues& values) { values.keep("a", told(25, kBirth + 9)); }
+
 TEST(LastExpiry, IsThatOfTheLongestLivedRecord) {
   const std::string state = packed({1, 2, 3});
   EXPECT_EQ(last_expiry(value_of(5, {record_of(7, 100, state), record_of(8, 300, state + packed({1, 2})),
@@ -98,7 +101,7 @@ TEST(RememberedValues, BelieveWhatIsToldOfTheKeyThatTheyKnow) {
   RememberedValues values;
   EXPECT_EQ(heard(values, told(20), nullptr), Belief::sound);
   const auto sent = values.find("a", For(0));
-  values.doubt("a");
+  doubt(values);
   EXPECT_EQ(heard(values, told(30), sent), Belief::sound) << "others may have asked before it was restored";
   EXPECT_EQ(told_of(values), 30);
   EXPECT_EQ(heard(values, told(40, kBirth + 1), sent), Belief::doubtful);
@@ -150,7 +153,7 @@ TEST(RememberedValues, AreRestoredAlthoughTheyWereDoubtedMeanwhile) {
   RememberedValues values;
   values.keep("a", told(20));
   const auto restored = values.find("a", For(0));
-  values.doubt("a");
+  doubt(values);
   values.keep_restored("a", told(50, kBirth + 1), restored);
   EXPECT_EQ(told_of(values), 50);
   values.keep("a", told(60, kBirth + 1));
@@ -163,8 +166,7 @@ TEST(RememberedValues, DoubtUntilTheyAreToldOfWhatWasAskedAfter) {
   RememberedValues values;
   values.keep("a", told(20));
   RememberedValue under_way = told(30);
-  values.doubt("a");
-  values.doubt("another");
+  doubt(values);
   values.keep("a", std::move(under_way));
   EXPECT_EQ(told_of(values), 30);
   EXPECT_GT(values.find("a", For(0))->doubted, 0);

@@ -14,9 +14,11 @@ namespace overlimit::redis {
 struct KeyName {
   std::string_view policy;
   std::string_view identifier;
-
-  bool operator==(const KeyName&) const = default;
 };
+
+inline bool operator==(const KeyName& one, const KeyName& other) {
+  return one.identifier == other.identifier && one.policy == other.policy;
+}
 
 inline KeyName name_of(const Charge& charge) { return {charge.policy->name(), charge.identifier}; }
 
@@ -36,12 +38,7 @@ struct KeyNameHash {
   }
 };
 
-struct EqualKeyNames {
-  using is_transparent = void;
-  bool operator()(const KeyName& one, const KeyName& other) const { return one == other; }
-};
-
 template <class T>
-using MapByKeyName = std::unordered_map<OwnKeyName, T, KeyNameHash, EqualKeyNames>;
+using MapByKeyName = std::unordered_map<OwnKeyName, T, KeyNameHash, std::equal_to<>>;
 
 }  // namespace overlimit::redis

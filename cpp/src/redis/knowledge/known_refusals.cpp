@@ -117,20 +117,19 @@ class KnownRefusals::PlainCall {
       : limits_(call.charges.front().policy->limits()),
         earliest_(known.told.earliest(now)),
         latest_(known.told.latest(now)) {
-    bool is_refused_later = false;
     for (std::size_t row = 0; row < limits_.size(); ++row) {
       const std::optional<FoundRecord> found = known.value.find(limits_[row].tag);
       const ExaminedPair& pair =
           pairs_.emplace(row, examine(limits_[row].limit, found ? &*found : nullptr, earliest_,
                                       call.charges.front().cost, call.patience));
       worst_ = std::max(worst_, pair.verdict.status);
-      is_refused_later |= pair.refuses_at(latest_);
+      is_refused_ |= pair.refuses_at(latest_);
     }
-    if (earliest_ > latest_) return;  // somebody has set the clock
-    if (worst_ != Status::ok && is_refused_later) verdict_ = Verdict::is_refused;
+    if (earliest_ > latest_) is_refused_ = false;  // somebody has set the clock
   }
 
-  [[nodiscard]] Verdict verdict() const { return verdict_; }
+  /// Whether it is refused at all of them.
+  [[nodiscard]] bool is_refused() const { return is_refused_; }
   [[nodiscard]] Instant time() const { return earliest_; }
   void show(const Rows& rows) const {
     for (std::size_t row = 0; row < limits_.size(); ++row)
@@ -143,7 +142,7 @@ class KnownRefusals::PlainCall {
   Instant latest_;
   UninitialisedArray<ExaminedPair, kMostPlain> pairs_;
   Status worst_ = Status::ok;
-  Verdict verdict_ = Verdict::may_be_admitted;
+  bool is_refused_ = false;
 };
 
 // As refuse_any() would, but for a lock that somebody has set by hand, which that shows.
@@ -153,7 +152,7 @@ bool KnownRefusals::refuse_plain(const Call& call, Duration turn, const Rows& ro
   if (known == nullptr) return false;
   if (known->value.lock()) return refuse_any(call, turn, rows, time);
   const PlainCall judged(call, *known, now);
-  if (judged.verdict() != Verdict::is_refused || (now >= turn && asks_anew(*known, now))) return false;
+  if (!judged.is_refused() || (now >= turn && asks_anew(*known, now))) return false;
   judged.show(rows);
   time = judged.time();
   return true;
@@ -168,8 +167,8 @@ bool KnownRefusals::is_being_asked(const Call& call) {
   charge.cost = product(kMany, charge.cost);
   Call many = call;
   many.charges = {&charge, 1};
-  const bool is_for_few = PlainCall(many, *known, now).verdict() != Verdict::may_be_admitted;
-  const bool may_be_admitted = PlainCall(call, *known, now).verdict() != Verdict::is_refused;
+  const bool is_for_few = PlainCall(many, *known, now).is_refused();
+  const bool may_be_admitted = !PlainCall(call, *known, now).is_refused();
   return is_for_few && may_be_admitted && !known->take_question(now, options_.timeout);
 }
 

@@ -50,7 +50,6 @@ class KnownRefusals {
 
  private:
   using Known = std::pmr::vector<std::shared_ptr<const KnownValue>>;
-  enum class Verdict : bool { may_be_admitted, is_refused };
   class PlainCall;
 
   bool refuse_plain(const Call& call, Duration turn, const Rows& rows, Instant& time);

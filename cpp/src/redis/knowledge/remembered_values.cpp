@@ -153,11 +153,6 @@ void RememberedValues::replace(Values::iterator known, const std::string& key, R
   values_.emplace(key, std::make_shared<const RememberedValue>(std::move(fresh)));
 }
 
-void RememberedValues::doubt(std::string_view key) {
-  const std::lock_guard lock(mutex_);
-  if (const auto known = values_.find(key); known != values_.end()) doubt(known);
-}
-
 void RememberedValues::doubt(Values::iterator known) {
   auto doubted = std::make_shared<RememberedValue>(*known->second);
   doubted->doubted = next_place();

@@ -101,8 +101,6 @@ class RememberedValues : NonCopyable {
   /// The same of what a key holds after this was restored.
   void keep_restored(const std::string& key, RememberedValue fresh, const Pointer& restored);
   void keep_reset(const std::string& key, RememberedValue fresh);
-  /// Notes that the server may have forgotten a key.
-  void doubt(std::string_view key);
   /// The place of what is asked next.
   [[nodiscard]] static std::uint64_t next_place() { return ++places_taken_; }
   void forget(std::string_view key);
