@@ -25,17 +25,18 @@ unexport PYTHONDONTWRITEBYTECODE
 # No smoke test is skipped here (tests/smoke/conftest.py).
 export SMOKE_REQUIRES ?= all
 
-# What `make test` builds first and then runs, each a target of its own, the longest first; a step of TESTS makes what
-# else it needs. What takes longer goes into PROOFS.
-BUILDS := $(DONE)/package build-threads
-TESTS := test-python test-asan test-bindings count lint test-threads
-PROOFS := test-dev prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz \
+# What `make test` builds first and then runs, each a target of its own, the longest first. What takes longer goes into
+# CHECKS, and what takes hours into PROOFS; a step of these makes what it needs.
+BUILDS := $(DONE)/package build-dev
+TESTS := test-python test-dev lint
+CHECKS := test-asan test-bindings test-threads check-python count
+PROOFS := prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz \
   prove-algorithm prove-python wheels smoke smoke-sdist test-sdist release-check
 
 SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
 SOURCES := $(shell find cpp lua cmake -type f -not -path 'cpp/benchmarks/*') CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
+.PHONY: help demo serve test check check-python lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -46,9 +47,12 @@ demo: $(DONE)/package ## Watch a real Flask app refuse real requests
 serve: $(DONE)/package ## Leave the example app and its page up (PORT=8000; WORKERS=4 for gunicorn)
 	$(BIN)/python examples/demo.py --serve --port $(PORT) $(if $(findstring command,$(origin WORKERS)),--workers $(WORKERS))
 
-test: $(DONE)/packages ## Everything that is quick: lint, C++ under sanitizers, Python on real redis-servers
+test: $(DONE)/packages ## What to run before a commit: lint, the C++ tests, the Python tests on real redis-servers
 	MAKE="$(MAKE)" scripts/run-steps --jobs $(JOBS) $(BUILDS)
 	MAKE="$(MAKE)" scripts/run-steps --jobs $(JOBS) $(TESTS)
+
+check: $(DONE)/package ## What CI runs besides: C++ and the bindings under sanitizers, counts of instructions, tests that take long
+	MAKE="$(MAKE)" scripts/run-steps --jobs $(JOBS) $(CHECKS)
 
 lint: $(DONE)/package ## Style and types
 	$(BIN)/ruff check .
@@ -81,6 +85,9 @@ cross: build-arm64-glibc build-arm64-macos build-x64-macos ## Everything in C++ 
 test-python: $(DONE)/package ## The Python tests, on memory and on real redis-servers (ARGS= for pytest)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
+check-python: $(DONE)/package ## The Python tests marked check (ARGS= for pytest)
+	$(BIN)/python -m pytest -q -m check -n $(WORKERS) --dist loadgroup $(ARGS)
+
 build-bindings: $(DONE)/environment
 build-bindings: CONFIGURE = -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 
@@ -93,7 +100,7 @@ test-races: $(RACES)/done ## The tests of threads under the thread sanitizer (PY
 test-bindings: build-bindings $(DONE)/package ## The tests of the bindings, on an extension under the address sanitizer
 	scripts/test-bindings
 
-prove: $(DONE)/environment ## The long proofs, for every night: plain, clang's and thread-sanitized C++, clang-tidy, fuzzers, random lives
+prove: $(DONE)/environment ## The long proofs, for every night: clang's and thread-sanitized C++, clang-tidy, fuzzers, random lives
 	MAKE="$(MAKE)" scripts/run-steps --jobs 1 $(PROOFS)
 
 prove-python: $(DONE)/package $(DONE)/environment-prove ## The tests marked prove; random lives on the model, memory and Redis, and forks: ten times as many

@@ -416,6 +416,7 @@ TOGETHER = ("gives_nothing_back_after_a_reset", "records_are_known_again")
 ALONE = [rule for rule in Rules.__dataclass_fields__ if rule not in TOGETHER]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("rule", ALONE)
 def test_each_rule_is_needed(rule):
     broken = Rules(**{rule: False})

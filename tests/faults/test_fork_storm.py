@@ -19,7 +19,7 @@ import pytest
 
 from servers.redis_server import RedisServer
 
-pytestmark = [pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
+pytestmark = [pytest.mark.check, pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
 
 TIMES = int(os.environ.get("PROVE", "1"))
 TIGHT = 200

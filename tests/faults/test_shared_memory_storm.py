@@ -13,6 +13,7 @@ from overlimit import SharedMemoryStore
 from .programs import counts_of_storm
 
 pytestmark = [
+    pytest.mark.check,
     pytest.mark.longer_in_prove,
     pytest.mark.usefixtures("shared_memory"),
     pytest.mark.xdist_group("storms"),

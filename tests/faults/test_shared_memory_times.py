@@ -16,6 +16,7 @@ import pytest
 from overlimit import Limiter, SharedMemoryStore
 
 pytestmark = [
+    pytest.mark.check,
     pytest.mark.longer_in_prove,
     pytest.mark.usefixtures("shared_memory"),
     pytest.mark.xdist_group("storms"),

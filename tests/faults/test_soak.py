@@ -30,6 +30,7 @@ def soak(*options):
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("sentinels", "minutes"),
     [("--no-sentinels", 0.1), pytest.param("--sentinels", 0.25, marks=pytest.mark.prove)],

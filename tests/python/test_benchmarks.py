@@ -12,6 +12,8 @@ from unittest import mock
 
 import pytest
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "benchmarks" / "run.py"
 DOCS = ROOT / "docs"

@@ -168,6 +168,7 @@ def test_every_claim_is_of_a_cell():
     assert set(CLAIMS) - cells == set()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 def test_a_notebook_is_committed_without_outputs_and_runs(path, monkeypatch, redis_server):
     """What its cells have found is held against what they should by `notebook_claims.py`."""

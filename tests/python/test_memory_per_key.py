@@ -10,6 +10,8 @@ import pytest
 from overlimit import SharedMemoryStore
 from programs import output_of
 
+pytestmark = pytest.mark.check
+
 KEYS = 100_000
 GROWTH = f"""
 import sys

@@ -323,6 +323,7 @@ def test_a_redis_that_fails_holds_nobody_up_and_is_used_again_by_itself(
         assert statuses[429] + statuses[status] == 10
 
 
+@pytest.mark.check
 def test_each_worker_counts_for_itself_while_redis_is_away(serve, proxy):
     clients = serve("local")
     assert clients.statuses("/", 10) == {200: 10}

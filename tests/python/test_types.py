@@ -12,6 +12,8 @@ import pytest
 
 from .test_docs import EXAMPLES, ROOT
 
+pytestmark = pytest.mark.check
+
 CALLS = """
 from overlimit import (
     FixedWindow, Limiter, Penalty, SharedMemoryStore, SlidingWindow, TokenBucket, acquire_all

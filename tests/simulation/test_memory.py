@@ -14,6 +14,8 @@ import zstandard
 import programs
 from programs import output_of
 
+pytestmark = pytest.mark.check
+
 ENVIRONMENT = os.environ | {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_MMAP_THRESHOLD_": "131072",  # else glibc raises it, and keeps what was freed for later

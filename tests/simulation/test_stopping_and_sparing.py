@@ -130,6 +130,7 @@ def test_the_best_are_those_that_no_other_beats(busy, stop, spare):
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)
 
 
+@pytest.mark.check
 @settings(max_examples=30)
 @given(PAIRS)
 def test_equal_ones_are_all_kept(pairs):
