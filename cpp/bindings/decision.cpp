@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <new>
+#include <vector>
 
 #include "charges.hpp"
 #include "clock.hpp"
@@ -88,6 +89,26 @@ PyObject* get_refused_by_meta(PyObject* self, void*) {
   Py_RETURN_FALSE;
 }
 
+// Rows are in canonical order, places as the caller gave the limits.
+PyObject* get_binding_places(PyObject* self, void*) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    const Rows rows = of(self).rows();
+    std::vector<Object> places;
+    std::size_t first = 0;
+    for (const Subject& subject : of(self).subjects()) {
+      std::size_t row = first;
+      for (const CompiledLimit& limit : compiled(subject.policy).limits()) {
+        const bool binds =
+            rows.status[row] != Status::ok && rows.retry_after[row] == of(self).answer.retry_after;
+        if (binds) places.push_back(required(PyLong_FromSize_t(first + limit.place)));
+        ++row;
+      }
+      first = row;
+    }
+    return tuple_of(places).release();
+  });
+}
+
 PyObject* get_details(PyObject* self, void*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] { return new_details(self); });
 }
@@ -158,27 +179,36 @@ PyObject* with_shadows_enforced(PyObject* self, PyObject*) {
 }
 
 // The call is not let in yet, so what it would have spent still remains.
-void postpone(std::span<const Subject> subjects, const Rows& rows, bool was_allowed, Duration wait) {
-  std::size_t row = 0;
+void postpone(std::span<const Subject> subjects, const Rows& rows, bool was_allowed, Duration wait,
+              std::size_t place) {
+  std::size_t first = 0;
   for (const Subject& subject : subjects) {
-    for (std::size_t limits = compiled(subject.policy).size(); limits > 0; --limits, ++row) {
-      rows.status[row] = std::max(rows.status[row], Status::over);
-      rows.retry_after[row] = std::max(rows.retry_after[row], wait);
+    std::size_t row = first;
+    for (const CompiledLimit& limit : compiled(subject.policy).limits()) {
+      if (first + limit.place == place) {
+        rows.status[row] = std::max(rows.status[row], Status::over);
+        rows.retry_after[row] = std::max(rows.retry_after[row], wait);
+      }
       if (was_allowed) rows.remaining[row] += subject.cost;
+      ++row;
     }
+    first = row;
   }
 }
 
-PyObject* postponed(PyObject* self, PyObject* microseconds) {
+PyObject* postponed(PyObject* self, PyObject* arguments) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const std::int64_t wait = PyLong_AsLongLong(microseconds);
-    if (PyErr_Occurred() != nullptr) throw PythonError{};
+    long long wait = 0;
+    Py_ssize_t given = 0;
+    if (PyArg_ParseTuple(arguments, "Ln:_postponed", &wait, &given) == 0) throw PythonError{};
     if (wait < 1 || wait > kExact) raise_value_error("a wait lasts from 1 to 2**53 microseconds");
     DecisionObject& decision = of(self);
+    // The limits may have changed since the place was known.
+    const std::size_t place = given < 0 || std::size_t(given) >= decision.row_count ? 0 : std::size_t(given);
     NewDecision later(decision.subjects().data(), decision.subject_count, decision.row_count);
     copy_answers(decision.rows(), later.rows());
     later.time() = decision.time;
-    postpone(later.subjects(), later.rows(), decision.answer.status == Status::ok, Duration(wait));
+    postpone(later.subjects(), later.rows(), decision.answer.status == Status::ok, Duration(wait), place);
     if (decision.row_count > 0) return later.finish(decision.cost, decision.source);
     Decision answer = decision.answer;
     answer.status = std::max(answer.status, Status::over);
@@ -218,6 +248,8 @@ PyGetSetDef properties[] = {
     {"_ready_after", get_ready_after, nullptr,
      "Seconds until the caller can be through: retry_after, and the delay then; math.inf for never.",
      nullptr},
+    {"_binding_places", get_binding_places, nullptr,
+     "The places in details of what refuses the call longest; none when nobody has decided.", nullptr},
     {"_refused_by_meta", get_refused_by_meta, nullptr, "Whether a limit of the role on_refusal was used up.",
      nullptr},
     {"cost", get_cost, nullptr, "What was asked for.", nullptr},
@@ -246,9 +278,9 @@ PyMethodDef methods[] = {
     {"_with_shadows_enforced", with_shadows_enforced, METH_NOARGS,
      "_with_shadows_enforced($self, /)\n--\n\nWhat the answer would have been had its shadow limits been "
      "enforced; it can't be refunded."},
-    {"_postponed", postponed, METH_O,
-     "_postponed($self, microseconds, /)\n--\n\nReturn the same answer, but refused for at least so long, as "
-     "others come first."},
+    {"_postponed", postponed, METH_VARARGS,
+     "_postponed($self, microseconds, place, /)\n--\n\nReturn the same answer, but refused for at least so "
+     "long by the pair at this place in details, for which others come first."},
     {"_repr_html_", represent_html, METH_NOARGS,
      "_repr_html_($self, /)\n--\n\nReturn the decision as a table, for notebooks."},
     {nullptr, nullptr, 0, nullptr}};

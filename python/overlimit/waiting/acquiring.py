@@ -1,13 +1,14 @@
 """Waiting for limits: ``Limiter.acquire`` and ``acquire_all``.
 
-The callers that wait for one limiter (or its family, of ``with_limits``) form a queue for each identifier,
-first come first served. The first in all of its queues asks the store, sleeps until the exact
-instant at which the store told it to ask again, and asks again; all others sleep, and leaving wakes those
-that are the first then. So each admission costs a few calls of the store, however many wait. Besides, a call
-with a timeout asks once when it comes behind others, to be refused at once if it would wait in vain.
+A caller whom nobody who came earlier holds up asks the store. If it is refused, it joins the queue of the
+pair (an identifier and a limit) that refuses it longest, sleeps until the exact instant at which the store
+told it to ask again, and asks again. A caller that needs a pair for which an earlier one waits is held up: it
+stands behind that one, sleeps, and is woken when it has become the first. So each admission costs a few calls
+of the store, however many wait. Besides, a call with a timeout asks once when it comes behind others, to be
+refused at once if it would wait in vain.
 
 A store in memory answers before anybody can come in between, so a caller that finds nobody waiting asks it
-before it takes a place in any queue, and mostly needs none.
+first of all, and mostly has no need of what follows.
 """
 
 from __future__ import annotations
@@ -264,48 +265,50 @@ class _Acquisition:
     ) -> None:
         self._waiter, self._caller, self._clock = waiter, caller, clock
         self._attempt, self._wait = attempt, wait
+        self._wakes = 0
+        """How often the queues had been woken before it asked."""
         self._may_wait_in_vain = may_wait_in_vain
         """Whether a caller that is not the first may have to be refused at once."""
 
     def deciding(self) -> Steps[Decision]:
-        """Wait in all queues, and return the admission or the refusal."""
+        """Wait in whatever queues it takes, and return the admission or the refusal."""
         waiter = self._waiter
         try:
             wait_queues().join(waiter)
-            return (yield from self._deciding_in_turn())
-        finally:
-            try:
-                wait_queues().leave(waiter)
-            except BaseException:
-                # Of a signal handler: nobody else would remove this caller, or wake the next.
-                wait_queues().leave(waiter)
-                wait_queues().wake_behind(waiter)
-                raise
+            decision = yield from self._deciding_in_turn()
+            wait_queues().leave(waiter)
+        except BaseException:
+            # Of a signal handler, in the midst of anything: nobody else would remove this caller, or wake the next.
+            wait_queues().leave(waiter)
+            wait_queues().wake_behind(waiter)
+            raise
+        return decision
 
     def _deciding_in_turn(self) -> Steps[Decision]:
         """Return the admission, or the refusal as soon as it is certain that the deadline cannot be met."""
         has_peeked = not self._may_wait_in_vain
         while True:
             self._waiter.wake_up.is_notified = False
-            if wait_queues().is_first(self._waiter):
-                decision = yield from self._hitting()
+            attempt, self._attempt = self._attempt, None
+            if not wait_queues().is_held_up(self._waiter):
+                decision = yield from self._hitting(attempt)
                 if decision or self._is_too_late(decision):
                     return decision
                 yield from self._waiting_as_told(decision)
-            elif (earliest := wait_queues().earliest(self._waiter)) > self._waiter.deadline:
-                return (yield from self._refusing(earliest))
+            elif wait_queues().earliest(self._waiter)[0] > self._waiter.deadline:
+                return (yield from self._refusing())
             elif not has_peeked:
                 has_peeked = True
                 refusal: Decision = yield self._asking(self._caller.peek)
                 if not refusal and self._is_too_late(refusal):
                     return refusal
             elif not (yield from self._waiting_for_turn()):
-                return (yield from self._refusing(wait_queues().earliest(self._waiter)))
+                return (yield from self._refusing())
 
-    def _hitting(self) -> Steps[Decision]:
+    def _hitting(self, attempt: Attempt | None) -> Steps[Decision]:
         """Return what the store says, or said before this caller joined, if nothing has happened since."""
-        attempt, self._attempt = self._attempt, None
-        if attempt is not None and attempt.wakes == wait_queues().wakes:
+        self._wakes = wait_queues().wakes
+        if attempt is not None and attempt.wakes == self._wakes:
             return attempt.decision
         decision: Decision = yield self._asking(self._caller.hit)
         return decision
@@ -321,8 +324,9 @@ class _Acquisition:
         return micros_of(decision._ready_after) > self._waiter.deadline - self._clock.time_of(decision)
 
     def _waiting_as_told(self, refusal: Decision) -> Steps[None]:
-        until = self._clock.time_of(refusal) + micros_of(refusal.retry_after)
-        wait_queues().postpone(self._waiter, until)
+        now = self._clock.time_of(refusal)
+        until = now + micros_of(refusal.retry_after)
+        wait_queues().wait_as_told(self._waiter, refusal._binding_places, now, until, self._wakes)
         self._wait.begin()
         yield from self._clock.waiting(self._waiter.wake_up, until)
 
@@ -333,10 +337,11 @@ class _Acquisition:
         yield from self._clock.waiting(wake_up, self._waiter.deadline)
         return (yield from notified_within(wake_up, _LAST_MOMENT if self._clock.stands_still else 0))
 
-    def _refusing(self, earliest: int) -> Steps[Decision]:
-        """Return what the store says, refused in any case until those before it can have gone."""
+    def _refusing(self) -> Steps[Decision]:
+        """Return what the store says, but refused for the pair for which others come first."""
+        earliest, place = wait_queues().earliest(self._waiter)
         decision: Decision = yield self._asking(self._caller.peek)
-        return decision._postponed(max(1, earliest - self._clock.time_of(decision)))
+        return decision._postponed(max(1, earliest - self._clock.time_of(decision)), place)
 
 
 def key_of(identifier: object) -> bytes:

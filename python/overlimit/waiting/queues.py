@@ -1,8 +1,9 @@
 """The queues in which callers of ``acquire`` and ``acquire_all`` wait.
 
-There is one for each identifier of a family of limiters: those of one name on one store and by one clock, and
-those that ``with_limits`` has made of them, which share their counts. A caller joins all of its queues at
-once, so whoever came first of all is the first in each of its own, in whatever order callers name them.
+There is one for each pair of an identifier and a limit that holds somebody up, of a family of limiters: those
+of one name on one store and by one clock, and those that ``with_limits`` has made of them, which share their
+counts. A caller needs many pairs and stands in few of these queues: where it would pass last of all. So it
+holds up nobody who has to wait for none of these.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from overlimit._core import _call_locked
 from overlimit._forks import PerProcess
@@ -23,129 +27,99 @@ if TYPE_CHECKING:
     from overlimit._core import Store
     from overlimit.limiter import Limiter
 
-_K = TypeVar("_K")
+Subject: TypeAlias = "tuple[object, bytes]"
+"""A family of limiters, and an identifier."""
 
-Place: TypeAlias = "tuple[object, bytes]"
-"""Which queue: a family of limiters, and an identifier."""
+
+class Pair(NamedTuple):
+    """One limit of one identifier."""
+
+    subject: Subject
+    tag: int
+    number: int
+    """How many limits before it have the same tag."""
+
 
 _MOST_GONE = 32
 """How many more than those that wait may be left in a heap of deadlines."""
 
+_KEEPS = 2
+"""A caller keeps its place for a pair while it waits for another no longer than so many times as long."""
+
 
 class Waiter:
-    """One caller that waits in several queues."""
+    """One caller: what it needs, what it waits for, and how to wake it."""
 
     def __init__(
         self, subjects: Iterable[tuple[Limiter, bytes]], deadline: float, wake_up: AnyWakeUp
     ) -> None:
-        subjects = list(subjects)
-        self.stores = {limiter._family: limiter.store for limiter, _ in subjects}
+        self._subjects = list(subjects)
+        self.stores = {limiter._family: limiter.store for limiter, _ in self._subjects}
         """The families that it waits for, and where each of them counts."""
-        self.places = frozenset((limiter._family, key) for limiter, key in subjects)
-        """The queues in which it waits."""
         self.deadline = deadline
         """The last instant at which it may be admitted, in microseconds."""
         self.wake_up = wake_up
         """What wakes the caller, when it has become the first or waits in vain."""
         self.number = 0
         """How many came before it."""
+        self.stands_at: frozenset[Pair] = frozenset()
+        """The pairs in whose queues it stands."""
+        self.entered: set[Pair] = set()
+        """Those whose queues it may be in, also when a signal handler has raised in the midst of a step."""
+        self.longest: dict[Pair, int] = {}
+        """By pair that it had to wait for, the longest wait that the store has told it, in microseconds."""
         self.told = 0
-        """When the store has told it to ask again; 0 while that is not known, or it is not the first."""
-        self.has_left = False
+        """When the store has told it to ask again; 0 while that is not known, or it waits behind others."""
+        self._limits: list[object] = []
+        self._pairs: tuple[Pair, ...] = ()
 
-
-class _Deadlines:
-    """A heap of those that have a deadline; those that left stay in it until they are looked at."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Waiter]] = []
-
-    def add(self, waiter: Waiter) -> None:
-        """Add one."""
-        if waiter.deadline < math.inf:
-            heappush(self._heap, (waiter.deadline, waiter.number, waiter))
-
-    def forget(self, number: int) -> None:
-        """Forget those that have left, if they are many beside the number of those that have not."""
-        if len(self._heap) > 2 * number + _MOST_GONE:
-            kept = [each for each in self._heap if not each[2].has_left]
-            heapify(kept)
-            self._heap = kept
-
-    def soonest(self) -> float:
-        """Return the first deadline of those that have not left."""
-        while self._heap and self._heap[0][2].has_left:
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else math.inf
-
-    def before(self, instant: float) -> list[Waiter]:
-        """Return those whose deadline is before an instant; some may have left."""
-        found, left = [], [0]
-        while left:
-            index = left.pop()
-            if index < len(self._heap) and self._heap[index][0] < instant:
-                found.append(self._heap[index][2])
-                left += (2 * index + 1, 2 * index + 2)
-        return found
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """All that it needs, in the order of the details of a decision, by the limits that there are now."""
+        limits = [limiter.limits for limiter, _ in self._subjects]
+        if limits != self._limits:
+            named = itertools.chain.from_iterable(_pairs_of(*each) for each in self._subjects)
+            self._limits, self._pairs = list(limits), tuple(dict.fromkeys(named))
+        return self._pairs
 
 
 class _Queue:
-    """Those that wait in one place, in the order in which they came.
+    """Those that wait for one pair, in the order in which they came; and their deadlines, in a heap."""
 
-    What the first one was told holds for all behind it, also in other queues: behind each that waits here
-    and there. So queues keep these *links*; and deadlines in a heap, to find those that wait in vain.
-    """
-
-    def __init__(self) -> None:
-        self.waiters: dict[Waiter, None] = {}
-        self.onward: dict[Place, dict[Waiter, None]] = {}
-        """By another place: those with somebody before them here, and somebody behind them there."""
-        self.back: dict[Place, dict[Waiter, None]] = {}
-        """By another place: those with somebody before them there, and somebody behind them here."""
-        self._deadlines = _Deadlines()
-
-    @property
-    def first(self) -> Waiter | None:
-        """The one that came first."""
-        return next(iter(self.waiters), None)
-
-    @property
-    def last(self) -> Waiter | None:
-        """The one that came last."""
-        return next(reversed(self.waiters), None)
+    def __init__(self, pair: Pair) -> None:
+        self.waiters: list[Waiter] = []
+        self._pair = pair
+        self._deadlines: list[tuple[float, int, Waiter]] = []
 
     def add(self, waiter: Waiter) -> None:
-        """Add one behind all others."""
-        self.waiters[waiter] = None
-        self._deadlines.add(waiter)
+        """Add one behind those that came before it, and before those that came after it."""
+        insort(self.waiters, waiter, key=_BY_NUMBER)
+        if waiter.deadline < math.inf:
+            heappush(self._deadlines, (waiter.deadline, waiter.number, waiter))
 
-    def remove(self, waiter: Waiter) -> bool:
-        """Remove one that may have been removed before; say whether it was the first of others."""
-        was_first = self.first is waiter
-        self.waiters.pop(waiter, None)
-        for links in (self.onward, self.back):
-            for place in links.keys() & waiter.places:
-                _remove(waiter, links, place)
-        self._deadlines.forget(len(self.waiters))
-        return was_first and bool(self.waiters)
+    def remove(self, waiter: Waiter) -> None:
+        """Remove one that may have been removed before."""
+        place = bisect_left(self.waiters, waiter.number, key=_BY_NUMBER)
+        if self.waiters[place : place + 1] == [waiter]:
+            del self.waiters[place]
+        if len(self._deadlines) > 2 * len(self.waiters) + _MOST_GONE:
+            self._deadlines = [each for each in self._deadlines if self._has(each[2])]
+            heapify(self._deadlines)
 
-    def in_vain(self, number: int, earliest: float) -> list[Waiter]:
-        """Return those from a number on whose deadline is before an instant; some may have left."""
-        return [each for each in self._deadlines.before(earliest) if each.number >= number]
+    def in_vain(self, earliest: int) -> list[Waiter]:
+        """Return those whose deadline is before an instant."""
+        while self._deadlines and not self._has(self._deadlines[0][2]):
+            heappop(self._deadlines)
+        found, left = [], [0]
+        while left:
+            index = left.pop()
+            if index < len(self._deadlines) and self._deadlines[index][0] < earliest:
+                found.append(self._deadlines[index][2])
+                left += (2 * index + 1, 2 * index + 2)
+        return [each for each in found if self._has(each)]
 
-    def links_onward(self, number: int) -> Iterator[tuple[Place, int]]:
-        """Yield each place that holds some of those behind a number, and behind which number there."""
-        for place, waiters in self.onward.items():
-            link = next((each for each in waiters if each.number >= number), None)
-            if link is not None:
-                yield place, link.number
-
-    def links_back(self, number: int) -> Iterator[tuple[Place, int]]:
-        """Yield each place that holds some of those before a number, and before which number there."""
-        for place, waiters in self.back.items():
-            link = next((each for each in reversed(waiters) if each.number < number), None)
-            if link is not None:
-                yield place, link.number
+    def _has(self, waiter: Waiter) -> bool:
+        return self._pair in waiter.stands_at
 
 
 class _WaitQueues:
@@ -159,32 +133,35 @@ class _WaitQueues:
         self.wakes = 0
         """How often something has happened that those who wait were to be told."""
         self.by_family: dict[object, dict[Waiter, None]] = {}
-        self._queues: dict[Place, _Queue] = {}
-        self._deadlines = _Deadlines()
-        self._latest = 0
-        """The latest instant that one was told since somebody waits, mostly before all deadlines."""
-        self._numbers = itertools.count()
+        self._queues: dict[Subject, dict[Pair, _Queue]] = {}
+        self._numbers = itertools.count(1)
 
     def join(self, waiter: Waiter) -> None:
-        """Add one behind all that share a queue with it."""
+        """Note that one has come after all others; it stands in no queue yet."""
         _call_locked(self.lock, self._join, waiter)
 
     def leave(self, waiter: Waiter) -> None:
         """Remove one, and wake those that become the first by that."""
         _call_locked(self.lock, self._leave, waiter)
 
-    def is_first(self, waiter: Waiter) -> bool:
-        """Whether nobody who came earlier waits in one of its queues."""
-        return _call_locked(self.lock, self._is_first, waiter)
+    def is_held_up(self, waiter: Waiter) -> bool:
+        """Whether somebody who came earlier waits for a pair that one needs; it then stands behind that."""
+        return _call_locked(self.lock, self._is_held_up, waiter)
 
-    def postpone(self, waiter: Waiter, until: int) -> None:
-        """Note what the first one was told, unless something has happened since; wake who waits in vain."""
-        _call_locked(self.lock, self._postpone, waiter, until)
+    def wait_as_told(
+        self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int
+    ) -> None:
+        """Have one stand where the store has refused it longest, until an instant; wake who waits in vain.
 
-    def earliest(self, waiter: Waiter) -> int:
-        """Return the instant before which one cannot be admitted, by what it and those before were told.
+        ``places`` are those of the pairs, none: nobody knows which; ``wakes`` is how often the queues had been
+        woken before it asked. If they were again, it is to ask again at once.
+        """
+        _call_locked(self.lock, self._wait_as_told, waiter, places, now, until, wakes)
 
-        It is 0 where that is before its deadline anyway, and need not be worked out.
+    def earliest(self, waiter: Waiter) -> tuple[int, int]:
+        """Return the instant before which those who hold one up cannot be admitted, and for which pair.
+
+        The instant is 0 where that is not known; the pair is told by its place.
         """
         return _call_locked(self.lock, self._earliest, waiter)
 
@@ -198,119 +175,128 @@ class _WaitQueues:
 
     def wake_behind(self, waiter: Waiter) -> None:
         """Wake those that are the first in the queues of one that has left."""
-        _call_locked(self.lock, self._wake_first, waiter.places)
+        _call_locked(self.lock, self._wake_subjects, {pair.subject for pair in waiter.pairs})
 
     def _join(self, waiter: Waiter) -> None:
         waiter.number = next(self._numbers)
-        self._deadlines.add(waiter)
         for family in waiter.stores:
             self.by_family.setdefault(family, {})[waiter] = None
-        for place in waiter.places:
-            queue = self._queues.setdefault(place, _Queue())
-            if queue.last is not None:
-                self._link(queue.last, place)
-            queue.add(waiter)
-
-    def _link(self, waiter: Waiter, place: Place) -> None:
-        """Have all that one waits for in other places hold for those behind it in this one."""
-        for other in waiter.places - {place}:
-            if other in self._queues and self._queues[other].first is not waiter:
-                self._queues[other].onward.setdefault(place, {})[waiter] = None
-                self._queues[place].back.setdefault(other, {})[waiter] = None
 
     def _leave(self, waiter: Waiter) -> None:
-        """Remove one that may have been removed before."""
-        waiter.has_left = True
+        """Remove one that may have been removed before, or in part."""
+        self._stand(waiter, frozenset())
         for family in waiter.stores:
-            _remove(waiter, self.by_family, family)
-        self._wake_first([place for place in waiter.places if self._leave_queue(waiter, place)])
-        self._deadlines.forget(sum(map(len, self.by_family.values())))
-        if not self._queues:
-            self._latest = 0
+            others = self.by_family.get(family, {})
+            others.pop(waiter, None)
+            if not others:
+                self.by_family.pop(family, None)
 
-    def _leave_queue(self, waiter: Waiter, place: Place) -> bool:
-        """Remove one from a queue, and a queue that is empty then; say whether it was the first of others."""
-        queue = self._queues.get(place)
+    def _is_held_up(self, waiter: Waiter) -> bool:
+        held = self._holding(waiter)
+        if held:
+            waiter.told = 0
+            _, place = max(held)
+            self._stand(waiter, frozenset([waiter.pairs[place]]))
+        return bool(held)
+
+    def _earliest(self, waiter: Waiter) -> tuple[int, int]:
+        return max(self._holding(waiter), default=(0, 0))
+
+    def _holding(self, waiter: Waiter) -> list[tuple[int, int]]:
+        """Return what those that hold one up were told, and the place of the pair for which they wait."""
+        firsts = ((self._first(pair), place) for place, pair in enumerate(waiter.pairs))
+        return [
+            (first.told, place) for first, place in firsts if first is not None and first.number < waiter.number
+        ]
+
+    def _wait_as_told(
+        self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int
+    ) -> None:
+        pairs, wait = waiter.pairs, until - now
+        binding = {pairs[place] for place in places if place < len(pairs)} or set(pairs)
+        is_new = not binding <= waiter.stands_at
+        for pair in binding:
+            waiter.longest[pair] = max(wait, waiter.longest.get(pair, 0))
+        kept = (pair for pair, longest in waiter.longest.items() if wait <= _KEEPS * longest)
+        self._stand(waiter, frozenset(binding.union(kept)))
+        if is_new and self.wakes != wakes:
+            waiter.wake_up.notify()
+        elif not waiter.wake_up.is_notified:
+            waiter.told = until
+            self._wake_in_vain(waiter)
+
+    def _wake_in_vain(self, waiter: Waiter) -> None:
+        """Wake those behind one who must be admitted before it can be."""
+        for pair in waiter.stands_at:
+            if self._first(pair) is waiter:
+                for each in self._queues[pair.subject][pair].in_vain(waiter.told):
+                    if each is not waiter:
+                        each.wake_up.notify()
+
+    def _stand(self, waiter: Waiter, pairs: frozenset[Pair]) -> None:
+        """Have one stand in these queues and no others; wake those that become the first by that."""
+        waiter.stands_at = pairs
+        for pair in pairs - waiter.entered:
+            waiter.entered.add(pair)
+            self._queues.setdefault(pair.subject, {}).setdefault(pair, _Queue(pair)).add(waiter)
+        for pair in waiter.entered - pairs:
+            self._leave_queue(waiter, pair)
+            waiter.entered.discard(pair)
+
+    def _leave_queue(self, waiter: Waiter, pair: Pair) -> None:
+        """Remove one from a queue; wake who has been behind it alone, and not who was told when to ask."""
+        queues = self._queues.get(pair.subject, {})
+        queue = queues.get(pair)
         if queue is None:
-            return False
-        was_first = queue.remove(waiter)
+            return
+        was_first = queue.waiters[:1] == [waiter]
+        queue.remove(waiter)
         if not queue.waiters:
-            del self._queues[place]
-        return was_first
+            del queues[pair]
+        if not queues:
+            del self._queues[pair.subject]
+        first = self._first(pair)
+        if was_first and first is not None and first.told == 0:
+            first.wake_up.notify()
 
-    def _is_first(self, waiter: Waiter) -> bool:
-        return all(self._first_of(place) in (waiter, None) for place in waiter.places)
-
-    def _first_of(self, place: Place) -> Waiter | None:
+    def _first(self, pair: Pair) -> Waiter | None:
         """Return the first of a queue; whoever waited on an event loop that is closed by now leaves it."""
         while True:
-            queue = self._queues.get(place)
-            first = None if queue is None else queue.first
+            queue = self._queues.get(pair.subject, {}).get(pair)
+            first = queue.waiters[0] if queue is not None and queue.waiters else None
             if first is None or not first.wake_up.is_gone:
                 return first
             self._leave(first)
 
-    def _postpone(self, waiter: Waiter, until: int) -> None:
-        if not waiter.wake_up.is_notified and not waiter.stores.keys().isdisjoint(self.by_family):
-            waiter.told = until
-            self._latest = max(self._latest, until)
-            if self._deadlines.soonest() >= until:
-                return
-            for queue, number in self._walk(waiter, _Queue.links_onward, min):
-                for each in queue.in_vain(number, until):
-                    each.wake_up.notify()
-
-    def _earliest(self, waiter: Waiter) -> int:
-        if self._latest <= waiter.deadline:
-            return 0
-        firsts = [queue.first for queue, _ in self._walk(waiter, _Queue.links_back, max)]
-        return max(waiter.told, *(each.told for each in firsts if each is not None))
-
     def _wake(self, store: Store | None, keys: Iterable[bytes] | None) -> None:
         if keys is None:
-            self._wake_first([place for place in list(self._queues) if self._is_on(store, place[0])])
+            self._wake_subjects([each for each in self._queues if self._is_on(store, each[0])])
             return
         families = [family for family in list(self.by_family) if self._is_on(store, family)]
-        for key in keys:
-            self._wake_first((family, key) for family in families)
+        self._wake_subjects((family, key) for key in keys for family in families)
 
     def _is_on(self, store: Store | None, family: object) -> bool:
         waiter = next(iter(self.by_family.get(family, ())), None)
         return store is None or (waiter is not None and state_key(waiter.stores[family]) == state_key(store))
 
-    def _wake_first(self, places: Iterable[Place]) -> None:
-        for place in places:
-            waiter = self._first_of(place)
-            if waiter is not None and self._is_first(waiter):
-                waiter.told = 0
-                waiter.wake_up.notify()
-
-    def _walk(
-        self,
-        waiter: Waiter,
-        links: Callable[[_Queue, int], Iterator[tuple[Place, int]]],
-        farther: Callable[[int, int], int],
-    ) -> Iterator[tuple[_Queue, int]]:
-        """Yield the queues of one, and those that links lead to; with each from which number on it counts."""
-        reached: dict[Place, int] = {}
-        left = [(place, waiter.number) for place in waiter.places]
-        while left:
-            place, number = left.pop()
-            queue = self._queues.get(place)
-            known = reached.get(place)
-            if queue is None or (known is not None and farther(known, number) == known):
-                continue
-            reached[place] = number
-            yield queue, number
-            left += links(queue, number)
+    def _wake_subjects(self, subjects: Iterable[Subject]) -> None:
+        for subject in subjects:
+            for pair in list(self._queues.get(subject, ())):
+                first = self._first(pair)
+                if first is not None:
+                    first.told = 0
+                    first.wake_up.notify()
 
 
-def _remove(waiter: Waiter, groups: dict[_K, dict[Waiter, None]], key: _K) -> None:
-    """Remove one from a group, and the group if it is empty then."""
-    group = groups.get(key, {})
-    group.pop(waiter, None)
-    if not group:
-        groups.pop(key, None)
+_BY_NUMBER = attrgetter("number")
+
+
+def _pairs_of(limiter: Limiter, key: bytes) -> Iterator[Pair]:
+    """Yield the pairs of an identifier, in the order of the limits, which share a count where these do."""
+    seen: Counter[int] = Counter()
+    for limit in limiter.limits:
+        yield Pair((limiter._family, key), limit.tag, seen[limit.tag])
+        seen[limit.tag] += 1
 
 
 wait_queues = PerProcess(_WaitQueues)

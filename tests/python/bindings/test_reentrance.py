@@ -366,7 +366,7 @@ def test_what_is_derived_of_a_decision_gives_nothing_back(world):
     limiters = [world.new_limiter(name=name) for name in ("enforced", "shadow")]
     rules = tuple((limiter, lambda: ("a",), 3, role) for role, limiter in enumerate(limiters))
     decision = _core._decide_request(rules, {}, tuple, ())
-    derived = [decision._with_shadows_enforced(), decision._postponed(5)]
+    derived = [decision._with_shadows_enforced(), decision._postponed(5, 0)]
     for each in derived:
         for limiter in limiters:
             limiter.refund(each)

@@ -169,7 +169,7 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "ManualClock.set": [1_700_000_000.0],
         "Decision.__eq__": [equal],
         "Decision.__ne__": [equal],
-        "Decision._postponed": [100],
+        "Decision._postponed": [100, 0],
         "Details.__getitem__": [0],
         "Details.__contains__": [first],
         "Details.index": [first, 0],
