@@ -70,6 +70,8 @@ class Waiter:
         """By pair that it had to wait for, the longest wait that the store has told it, in microseconds."""
         self.told = 0
         """When the store has told it to ask again; 0 while that is not known, or it waits behind others."""
+        self.told_after = 0
+        """How often the queues had been woken when it asked what it was told."""
         self._limits: list[object] = []
         self._pairs: tuple[Pair, ...] = ()
 
@@ -222,7 +224,7 @@ class _WaitQueues:
         if is_new and self.wakes != wakes:
             waiter.wake_up.notify()
         elif not waiter.wake_up.is_notified:
-            waiter.told = until
+            waiter.told, waiter.told_after = until, wakes
             self._wake_in_vain(waiter)
 
     def _wake_in_vain(self, waiter: Waiter) -> None:
@@ -244,7 +246,7 @@ class _WaitQueues:
             waiter.entered.discard(pair)
 
     def _leave_queue(self, waiter: Waiter, pair: Pair) -> None:
-        """Remove one from a queue; wake who has been behind it alone, and not who was told when to ask."""
+        """Remove one from a queue; wake who is the first then, unless what that one was told still holds."""
         queues = self._queues.get(pair.subject, {})
         queue = queues.get(pair)
         if queue is None:
@@ -256,7 +258,8 @@ class _WaitQueues:
         if not queues:
             del self._queues[pair.subject]
         first = self._first(pair)
-        if was_first and first is not None and first.told == 0:
+        if was_first and first is not None and not (first.told and first.told_after == self.wakes):
+            first.told = 0
             first.wake_up.notify()
 
     def _first(self, pair: Pair) -> Waiter | None:
