@@ -278,7 +278,7 @@ class _Acquisition:
             decision = yield from self._deciding_in_turn()
             wait_queues().leave(waiter)
         except BaseException:
-            # Of a signal handler, in the midst of anything: nobody else would remove this caller, or wake the next.
+            # Perhaps of a signal handler, at any moment; nobody else would remove this caller or wake others.
             wait_queues().leave(waiter)
             wait_queues().wake_behind(waiter)
             raise

@@ -72,17 +72,16 @@ class Waiter:
         """When the store has told it to ask again; 0 while that is not known, or it waits behind others."""
         self.told_after = 0
         """How often the queues had been woken when it asked what it was told."""
+        self.pairs: tuple[Pair, ...] = ()
+        """All that it needs, in the order of the details of a decision, by the limits that were read last."""
         self._limits: list[object] = []
-        self._pairs: tuple[Pair, ...] = ()
 
-    @property
-    def pairs(self) -> tuple[Pair, ...]:
-        """All that it needs, in the order of the details of a decision, by the limits that there are now."""
-        limits = [limiter.limits for limiter, _ in self._subjects]
+    def read_limits(self) -> None:
+        """Find out what it needs by the limits that there are now."""
+        limits: list[object] = [limiter.limits for limiter, _ in self._subjects]
         if limits != self._limits:
             named = itertools.chain.from_iterable(_pairs_of(*each) for each in self._subjects)
-            self._limits, self._pairs = list(limits), tuple(dict.fromkeys(named))
-        return self._pairs
+            self._limits, self.pairs = limits, tuple(dict.fromkeys(named))
 
 
 class _Queue:
@@ -150,29 +149,27 @@ class _WaitQueues:
         """Whether somebody who came earlier waits for a pair that one needs; it then stands behind that."""
         return _call_locked(self.lock, self._is_held_up, waiter)
 
-    def wait_as_told(
-        self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int
-    ) -> None:
+    def wait_as_told(self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int) -> None:
         """Have one stand where the store has refused it longest, until an instant; wake who waits in vain.
 
-        ``places`` are those of the pairs, none: nobody knows which; ``wakes`` is how often the queues had been
-        woken before it asked. If they were again, it is to ask again at once.
+        ``places`` are those of the pairs in the details of the refusal (none: nobody knows which), and
+        ``wakes`` is how often the queues had been woken before it asked: if they were again, it asks again.
         """
         _call_locked(self.lock, self._wait_as_told, waiter, places, now, until, wakes)
 
     def earliest(self, waiter: Waiter) -> tuple[int, int]:
         """Return the instant before which those who hold one up cannot be admitted, and for which pair.
 
-        The instant is 0 where that is not known; the pair is told by its place.
+        The instant is 0 where that is not known; the pair is told by its place in the details of a decision.
         """
         return _call_locked(self.lock, self._earliest, waiter)
 
     def wake(self, store: Store, keys: Iterable[bytes] | None) -> None:
-        """Wake those that are the first for one of these keys, or for any key, on one store."""
+        """Wake those that are the first for one of these keys, or all that wait, on one store."""
         _call_locked(self.lock, self._wake, store, keys)
 
     def wake_all(self) -> None:
-        """Wake those that are the first for any key, on any store."""
+        """Wake all that wait, on any store."""
         _call_locked(self.lock, self._wake, None, None)
 
     def wake_behind(self, waiter: Waiter) -> None:
@@ -194,6 +191,7 @@ class _WaitQueues:
                 self.by_family.pop(family, None)
 
     def _is_held_up(self, waiter: Waiter) -> bool:
+        waiter.read_limits()
         held = self._holding(waiter)
         if held:
             waiter.told = 0
@@ -207,21 +205,17 @@ class _WaitQueues:
     def _holding(self, waiter: Waiter) -> list[tuple[int, int]]:
         """Return what those that hold one up were told, and the place of the pair for which they wait."""
         firsts = ((self._first(pair), place) for place, pair in enumerate(waiter.pairs))
-        return [
-            (first.told, place) for first, place in firsts if first is not None and first.number < waiter.number
-        ]
+        return [(first.told, place) for first, place in firsts if first and first.number < waiter.number]
 
-    def _wait_as_told(
-        self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int
-    ) -> None:
+    def _wait_as_told(self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int) -> None:
         pairs, wait = waiter.pairs, until - now
         binding = {pairs[place] for place in places if place < len(pairs)} or set(pairs)
-        is_new = not binding <= waiter.stands_at
-        for pair in binding:
+        asks_again = self.wakes != wakes and not binding <= waiter.stands_at
+        for pair in () if asks_again else binding:
             waiter.longest[pair] = max(wait, waiter.longest.get(pair, 0))
-        kept = (pair for pair, longest in waiter.longest.items() if wait <= _KEEPS * longest)
+        kept = (pair for pair in pairs if wait <= _KEEPS * waiter.longest.get(pair, 0))
         self._stand(waiter, frozenset(binding.union(kept)))
-        if is_new and self.wakes != wakes:
+        if asks_again:
             waiter.wake_up.notify()
         elif not waiter.wake_up.is_notified:
             waiter.told, waiter.told_after = until, wakes
@@ -272,11 +266,13 @@ class _WaitQueues:
             self._leave(first)
 
     def _wake(self, store: Store | None, keys: Iterable[bytes] | None) -> None:
-        if keys is None:
-            self._wake_subjects([each for each in self._queues if self._is_on(store, each[0])])
-            return
         families = [family for family in list(self.by_family) if self._is_on(store, family)]
-        self._wake_subjects((family, key) for key in keys for family in families)
+        if keys is not None:
+            self._wake_subjects((family, key) for key in keys for family in families)
+            return
+        for waiter in itertools.chain.from_iterable([*self.by_family[family]] for family in families):
+            waiter.told = 0
+            waiter.wake_up.notify()
 
     def _is_on(self, store: Store | None, family: object) -> bool:
         waiter = next(iter(self.by_family.get(family, ())), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from random import Random
 
 import pytest
 
@@ -11,7 +10,6 @@ from overlimit import (
     FixedWindow,
     Limiter,
     SlidingLog,
-    TokenBucket,
     acquire_all,
     hit_all,
 )
@@ -53,17 +51,21 @@ def test_a_caller_of_two_waits_behind_callers_of_each_and_holds_up_no_other(call
     assert both.result(PATIENCE).time == behind.result(PATIENCE).time == START + 60
 
 
-def test_who_cannot_go_before_those_ahead_in_any_queue_is_refused_as_soon_as_that_is_known(
-    call, enqueue, short, long
-):
-    long.hit("y", cost=2)
-    both = call(acquire_all, [(long, "y"), (short, "x")], timeout=None)
-    until(lambda: queued(short) == 1)
-    until(lambda: long.stats()["calls"] == 2)
-    assert short.peek("x")
-    refusal = short.acquire("x", timeout=59.999999)
-    assert (refusal.status, refusal.retry_after) == ("over", 60.0)
-    assert still_waits(both)
+def test_who_waits_for_one_customer_holds_up_nobody_who_asks_for_another(build, call, at):
+    service, customers = (
+        build(FixedWindow(100, 1), name="service"),
+        build(FixedWindow(3, 60), name="customers"),
+    )
+    customers.hit("ada", cost=3)
+    ada = call(acquire_all, [(service, "api"), (customers, "ada", 2)], timeout=90)
+    until(lambda: queued(service) == 1)
+    assert acquire_all([(service, "api"), (customers, "bob", 2)], timeout=0)
+    assert service.acquire("api", timeout=0)
+    refusal = acquire_all([(customers, "ada", 1), (service, "api")], timeout=59.999999)
+    assert (refusal.identifier, refusal.retry_after, refusal.remaining) == ("ada", 60.0, 0)
+    assert still_waits(ada)
+    at(60)
+    assert ada.result(PATIENCE)
 
 
 def test_limits_of_one_family_share_a_queue(build, call, enqueue, at, long):
@@ -194,31 +196,3 @@ def test_a_crowd_in_opposite_orders_is_served_completely_and_no_faster_than_the_
     assert all(decisions)
     assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in zip(times, times[4:], strict=False))
     assert queued(one) == queued(other) == 0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_nobody_overtakes_in_a_queue_that_both_stand_in_whatever_else_they_wait_for(build, clock, call, seed):
-    random, served = Random(seed), []
-    limiters = [build(TokenBucket(2, per=1, burst=4), name=f"limiter{number}") for number in range(3)]
-    marker = build("9/hour", name="marker", on_decision=lambda each: each and served.append(each))
-    subjects = [(limiter, person) for limiter in limiters for person in "xy"]
-    for limiter, person in subjects:
-        limiter.lock(person, 3)
-    asked = [random.sample(subjects, random.randint(1, 3)) for _ in range(30)]
-    callers = []
-    for number, wanted in enumerate(asked):
-        charges = [(*subject, random.randint(1, 4)) for subject in wanted]
-        charges.append((marker, f"caller {number}"))
-        callers.append(call(acquire_all, charges, timeout=random.choice([None, None, 8])))
-        until(lambda: queued(marker) + sum(map(done, callers)) == len(callers))
-
-    def all_are_done():
-        clock.advance(0.1)
-        return all(map(done, callers))
-
-    until(all_are_done)
-    order = [int(decision.details[-1].identifier.split()[1]) for decision in served]
-    assert len(order) == sum(bool(caller.result(PATIENCE)) for caller in callers) >= 10
-    for place, number in enumerate(order):
-        overtaken = [n for n in order[place:] if n < number and not set(asked[n]).isdisjoint(asked[number])]
-        assert not overtaken

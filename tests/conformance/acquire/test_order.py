@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import math
-import queue
 from concurrent.futures import ThreadPoolExecutor
-from random import Random
 
 import pytest
 
 from overlimit import FixedWindow, Limiter, SlidingLog, TokenBucket
 
-from .waiters import PATIENCE, queued, still_waits, until
-
-
-def done(callers):
-    return sum(caller.done() for caller in callers)
-
-
-def drained(decisions):
-    return [decisions.get_nowait() for _ in range(decisions.qsize())]
+from .waiters import PATIENCE, queued, still_waits
 
 
 def test_the_first_come_is_the_first_served(build, clock, enqueue):
@@ -60,20 +50,69 @@ def test_hits_overtake_and_other_limiters_of_the_name_do_not(build, at, enqueue)
     assert caller.result(PATIENCE)
 
 
-def test_one_identifier_in_common_is_enough(build, at, enqueue):
+def test_who_waits_for_one_identifier_holds_up_nobody_at_another(build, at, enqueue):
+    limiter = build(FixedWindow(3, 60))
+    limiter.hit("ada", cost=3)
+    ada = enqueue(limiter, "host", "ada", timeout=None)
+    assert limiter.acquire("host", "bob", timeout=0)
+    assert limiter.acquire("host", timeout=0)
+    assert still_waits(ada)
+    at(60)
+    assert ada.result(PATIENCE)
+
+
+def test_who_waits_for_an_identifier_is_served_in_order_whatever_else_it_needs(build, at, enqueue):
     limiter = build(FixedWindow(1, 10))
-    limiter.hit("x")
-    callers = [enqueue(limiter, *ids, timeout=60) for ids in (("x",), ("x", b"y"), ("y", "z"))]
-    at(9)
-    assert all(map(still_waits, callers)), "z is behind y, which is behind x"
+    limiter.hit("host")
+    callers = [enqueue(limiter, *ids, timeout=None) for ids in (("host", "ada"), ("bob", b"host"), ("host",))]
+    for place, caller in enumerate(callers):
+        assert all(map(still_waits, callers[place:]))
+        at(10 * (place + 1))
+        assert caller.result(PATIENCE).time == 1_700_000_010 + 10 * place
+
+
+@pytest.mark.only_threads
+def test_who_waits_for_one_limit_holds_up_nobody_that_is_not_under_it(build, at, enqueue):
+    limiter = build([FixedWindow(9, 1), FixedWindow(1, 3600)])
+    limiter.hit("a")
+    caller = enqueue(limiter, "a", timeout=None)
+    assert limiter.with_limits(FixedWindow(9, 1)).acquire("a", timeout=0)
+    assert not limiter.with_limits(FixedWindow(1, 3600)).acquire("a", timeout=0)
+    assert still_waits(caller)
+    at(3600)
+    assert caller.result(PATIENCE)
+
+
+def test_a_refusal_names_the_pair_for_which_others_come_first(build, enqueue):
+    limiter = build([FixedWindow(9, 1), FixedWindow(2, 10)])
+    limiter.hit("host")
+    enqueue(limiter, "ada", "host", cost=2, timeout=None)
+    assert limiter.peek("bob", "host")
+    refusal = limiter.acquire("bob", "host", timeout=9.999999)
+    assert (refusal.status, refusal.retry_after, refusal.remaining) == ("over", 10.0, 1)
+    assert (refusal.identifier, refusal.limit) == ("host", limiter.limits[1])
+    assert [(row.allowed, row.retry_after, row.remaining) for row in refusal.details] == [
+        (True, 0, 9),
+        (True, 0, 2),
+        (True, 0, 8),
+        (False, 10.0, 1),
+    ]
+
+
+def test_a_pair_that_was_waited_for_is_kept_during_a_shorter_wait_for_another(build, at, enqueue):
+    limiter = build(FixedWindow(1, 10))
+    limiter.hit("a")
+    both = enqueue(limiter, "a", "b", timeout=None)
+    at(8)
+    limiter.hit("b")
     at(10)
-    assert callers[0].result(PATIENCE)
-    assert still_waits(callers[2])
-    at(20)
-    assert callers[1].result(PATIENCE)
-    assert still_waits(callers[2])
-    at(30)
-    assert callers[2].result(PATIENCE)
+    behind = enqueue(limiter, "a", timeout=None)
+    assert still_waits(both), "until 18, for b"
+    assert still_waits(behind), "since the other has waited for a for longer"
+    at(18)
+    assert both.result(PATIENCE)
+    at(28)
+    assert behind.result(PATIENCE)
 
 
 def test_a_place_behind_another_is_no_reason_to_wait_in_vain(build, enqueue):
@@ -152,65 +191,6 @@ def test_who_must_go_before_those_ahead_can_is_refused_as_soon_as_that_is_known(
     at(6)
     assert second.result(PATIENCE)
     assert not small[1].result(PATIENCE)
-
-
-def test_what_is_known_of_one_line_is_known_in_all_behind_it(build, at, enqueue):
-    limiter = build(FixedWindow(1, 10))
-    limiter.hit("x")
-    enqueue(limiter, "x", "y", timeout=60)
-    between = enqueue(limiter, "y", "z", timeout=60)
-    assert limiter.peek("z")
-    assert limiter.acquire("z", timeout=9.999999).retry_after == 10.0
-    at(10)
-    assert not limiter.acquire("z", timeout=9.999999)
-    at(20)
-    assert between.result(PATIENCE)
-
-
-def test_who_leaves_lets_those_behind_it_in_whatever_line_they_stand_in(build, at, enqueue):
-    limiter = build(FixedWindow(1, 10))
-    limiter.hit("x")
-    limiter.lock("x", 15)
-    first, behind = enqueue(limiter, "x", "y", timeout=16), enqueue(limiter, "y", "z", timeout=60)
-    last = enqueue(limiter, "z", timeout=60)
-    limiter.lock("x", 30)
-    assert first.result(PATIENCE).status == "locked"
-    assert behind.result(PATIENCE).time == 1_700_000_000
-    assert still_waits(last)
-    at(10)
-    assert last.result(PATIENCE)
-
-
-PEOPLE = ["anna", "bert", "cleo", "dora"]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_nobody_overtakes_whoever_waits_for_what_and_however_long(build, clock, call, seed):
-    random, served = Random(seed), queue.SimpleQueue()
-    limiter = build(TokenBucket(2, per=1, burst=4), on_decision=lambda each: each and served.put(each))
-    for person in PEOPLE:
-        limiter.lock(person, 3)
-    asked = [random.sample(PEOPLE, random.randint(1, 3)) for _ in range(40)]
-    callers, patient = [], []
-    for number, people in enumerate(asked):
-        options = {"cost": random.randint(1, 4), "timeout": random.choice([5, 20, None])}
-        callers.append(call(limiter.acquire, *people, f"caller {number}", **options))
-        until(lambda: queued(limiter) + done(callers) == len(callers))
-        if options["timeout"] is None:
-            patient.append(callers[-1])
-
-    def all_are_done():
-        clock.advance(0.1)
-        return done(callers) == len(callers)
-
-    until(all_are_done)
-    order = [int(decision.details[-1].identifier.split()[1]) for decision in drained(served)]
-    # The clock runs ahead of threads that a busy machine holds up, so how many give up in time is not known.
-    assert len(order) == sum(bool(caller.result(PATIENCE)) for caller in callers) >= len(patient) >= 10
-    assert all(caller.result(PATIENCE) for caller in patient)
-    for place, number in enumerate(order):
-        overtaken = [n for n in order[place:] if n < number and not set(asked[n]).isdisjoint(asked[number])]
-        assert not overtaken
 
 
 @pytest.mark.every_store
