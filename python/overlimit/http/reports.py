@@ -13,7 +13,7 @@ from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, may_r
 from overlimit.http.leases import bounds_of, longest_stale, may_lease, options_of
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
-from overlimit.http.rules.precedence import Route
+from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import ResolvedRule, Rule, items_of
 from overlimit.stores import MemoryStore, Store
 
@@ -33,10 +33,6 @@ HELD_ELSEWHERE = (
 )
 _UNKNOWN = "known only during a request"
 _UNMEASURED = dict.fromkeys(("limit", "quota", "remaining", "retry_after", "reset_after", "status", "locked"))
-
-
-RulesOfRoute = tuple[Route, tuple[Rule, ...]]
-"""A route, and all rules that may hold for it."""
 
 
 class Asked(NamedTuple):

@@ -159,8 +159,11 @@ class RoutePlan:
         place: str = "",
         *,
         before_validation: bool = False,
+        rules: Sequence[Rule] = (),
     ) -> None:
         """Take the plans of a route, if any; ``place`` is what the log calls it, by default its endpoint."""
+        self.rules = tuple(rules)
+        """The rules that may hold, where they are not asked for by the route."""
         self.before_validation = before_validation
         """Whether a request is decided before the app validates it."""
         self.place = place if route is None else route.endpoint
