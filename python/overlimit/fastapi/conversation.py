@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 from anyio import from_thread
 from starlette.requests import HTTPConnection
@@ -14,7 +14,7 @@ from starlette.websockets import WebSocket, WebSocketState
 
 from overlimit.fastapi.errors import RateLimitExceeded, RefusedRequest, StoreFailed
 from overlimit.http.asgi.conversations import BaseConversation
-from overlimit.http.asgi.requests import AsgiRequest, Message, Receive, Scope, Send
+from overlimit.http.asgi.requests import AsgiRequest, Message, Receive, Scope
 from overlimit.http.asgi.responses import closing, refuse
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.steps import run_async
@@ -48,13 +48,7 @@ class StarletteRequest(AsgiRequest):
 class Conversation(BaseConversation):
     """What the middleware of an app and its routes know of one request."""
 
-    __slots__ = ("prefix",)
-
-    def __init__(self, state: Any, send: Send) -> None:
-        """Begin as the base does, at the app itself."""
-        super().__init__(state, send)
-        self.prefix = ""
-        """The mounts that the request has passed on its way to a route."""
+    __slots__ = ()
 
     def note_values(self, values: Mapping[str, object]) -> None:
         """Note what the path function is given for the parameters of the path."""
