@@ -18,6 +18,7 @@ from overlimit.http.asgi.requests import (
     read_json,
 )
 from overlimit.http.asgi.responses import Answering, Response, refuse
+from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import run_async
 from overlimit.http.identifying.builtin import (
@@ -97,6 +98,7 @@ trusted_proxies, ipv6_prefix
         """Compile the limits; nothing is connected to."""
         if not callable(app):
             raise TypeError(f"the first argument must be the ASGI app, not {type(app).__name__}")
+        _check_depend_on_nothing(limits=limits, message_limits=message_limits, exempt=exempt, **options)
         self._app = app
         others = {"message_limits": message_limits}
         self._limits = LimitsByPath(limits, routes, exempt, others, kept_in, app, **options)
@@ -140,3 +142,14 @@ trusted_proxies, ipv6_prefix
         except Exception:
             await answering.fail()
             raise
+
+
+def _check_depend_on_nothing(**options: object) -> None:
+    """Raise TypeError for a function with a ``Depends(...)`` of FastAPI, which would get just that object."""
+    for name, value in options.items():
+        for function in filter(callable, value if isinstance(value, (list, tuple)) else (value,)):
+            if any(type(each).__module__ == "fastapi.params" for each in defaults_of(function)):
+                raise TypeError(
+                    f"{name}: {function_name(function)} depends on others, as only functions for a RateLimit "
+                    "of overlimit.fastapi may"
+                )

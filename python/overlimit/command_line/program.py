@@ -16,6 +16,7 @@ from overlimit.command_line.operating import COMMANDS
 from overlimit.command_line.operating.places import without_secrets
 from overlimit.command_line.reading import read
 from overlimit.command_line.replaying import replay
+from overlimit.command_line.routes import routes
 from overlimit.command_line.suggesting import suggest
 
 _INTERRUPTED = 130
@@ -63,6 +64,7 @@ def program() -> None:
 program.add_command(compare)
 program.add_command(read)
 program.add_command(replay)
+program.add_command(routes)
 program.add_command(suggest)
 for _command in COMMANDS:
     program.add_command(_command)

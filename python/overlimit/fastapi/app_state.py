@@ -131,7 +131,10 @@ class AppState(BaseAppState):
     def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()
         for route in self._found.routes:
-            rules = [rule for each in self._described(route) for rule in self.rules_of(each)]
+            described = list(self._described(route))
+            rules = [rule for each in described for rule in self.rules_of(each)]
+            for each in described:  # whose parameters are shown with those of the path function
+                route.supply(self.plans.of_route(self._numbers[route], each.method, route.handler))
             if hasattr(route.target, "responses"):  # of FastAPI, not of Starlette
                 route.target.responses = with_refusals(route.target.responses, rules)
         return openapi()

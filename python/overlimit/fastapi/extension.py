@@ -13,6 +13,7 @@ from overlimit._messages.texts import short_repr
 from overlimit.clocks import ClockLike
 from overlimit.fastapi.app_state import AppState
 from overlimit.fastapi.migration_hints import ARGUMENTS, OF_LIMIT
+from overlimit.fastapi.option_dependencies import taking_dependencies
 from overlimit.fastapi.route_limits import (
     BEFORE_VALIDATION,
     OPTIONS,
@@ -27,7 +28,7 @@ from overlimit.fastapi.route_limits import (
 )
 from overlimit.http.asgi.conversations import current
 from overlimit.http.asgi.requests import kept_in
-from overlimit.http.callables import asked_once, taking_request
+from overlimit.http.callables import asked_once
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.options.kinds import documents, without_keys
 from overlimit.http.options.limit_options import AnyLimits, AnyScope, LimitOptions
@@ -194,7 +195,7 @@ class RateLimit(BaseRateLimit):
 
     def request_filter(self, function: F) -> F:
         """Let a request pass uncounted if the function returns true, given the request if it takes it."""
-        self._add_filter(asked_once(taking_request(function, 0, kept_in), kept_in), 1)
+        self._add_filter(asked_once(taking_dependencies(function), kept_in), 1)
         return function
 
     _endpoints_are = "they have the names of their functions, as 'main.read_items'"

@@ -11,6 +11,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.params import Depends
 from starlette.requests import HTTPConnection
 
+from overlimit.fastapi.option_dependencies import taking_dependencies
 from overlimit.http.asgi.conversations import CONVERSATION
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import (
@@ -20,7 +21,7 @@ from overlimit.http.callables import (
     needed_parameters,
 )
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Option, with_request
+from overlimit.http.options.kinds import Option
 from overlimit.http.options.limit_options import (
     LIMIT_OPTIONS,
     AnyLimits,
@@ -86,13 +87,20 @@ class RouteKeywords(LimitKeywords, total=False):
 
 
 def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[str, Any]:
-    """Return options whose functions get the request if they take it, and may be coroutine functions."""
+    """Return options whose functions get the request if they take it, and what they depend on.
+
+    They may be coroutine functions.
+    """
     for name in options.keys() & known.keys():
         if known[name].kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
             _refuse_key(name, options[name])
+    taken = {
+        name: taking_dependencies(value, known[name].kind.own_arguments) if name in known else value
+        for name, value in options.items()
+    }
     return {
         name: asked_once(value, kept_in) if name.endswith("exempt_when") else value
-        for name, value in with_request(options, known, kept_in).items()
+        for name, value in taken.items()
     }
 
 

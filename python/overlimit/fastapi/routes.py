@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, cast
+from functools import partial, wraps
+from typing import Any, NamedTuple, cast
 
 from fastapi import FastAPI
 from fastapi.dependencies.utils import get_dependant
@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 from overlimit.fastapi.conversation import Conversation, StarletteRequest
+from overlimit.fastapi.option_dependencies import ResolvedFirst, Supply, depend_on
 from overlimit.http.asgi.conversations import CONVERSATION
 from overlimit.http.asgi.requests import ASGIApp, Receive, Replay, Scope, Send, read_json
 from overlimit.http.callables import is_coroutine_function
@@ -37,25 +38,46 @@ class LimitedRoute(CalledRoute):
     """The route, or what FastAPI has in its place for a router that was included."""
     decides_first: bool
     """Whether there is nothing that could be waited for, or no place behind it to decide."""
+    overridden_by: object
+    """What has ``dependency_overrides``; None: nothing."""
 
     def __post_init__(self) -> None:
+        self._resolved_first: dict[tuple[Any, ...], ResolvedFirst] = {}
         self.is_endpoint = isinstance(self.handler, type) and issubclass(self.handler, HTTPEndpoint)
         """Whether it is a class that has a method for each of HTTP that it takes."""
 
     @classmethod
-    def of(
-        cls,
-        target: Any,
-        handler: Callable[..., Any],
-        *,
-        decides_first: bool,
-    ) -> LimitedRoute:
-        """Describe a route, a mounted app or a host, which have their paths by different names."""
-        names = ("path_format", "path", "host")  # a Host has only the last
-        path = next(str(getattr(target, name)) for name in names if hasattr(target, name))
+    def of(cls, target: Any, place: Place) -> LimitedRoute:
+        """Describe a route of an app."""
+        handler, path = target.endpoint, getattr(target, "path_format", target.path)
         methods = tuple(sorted(getattr(target, "methods", None) or ("GET",)))
         is_of_framework = getattr(handler, "__module__", "") == FastAPI.__module__  # as its pages on the API
-        return cls(handler, path, methods, (), not is_of_framework, target, decides_first)
+        is_last = getattr(target, "dependant", None) is not None and not _is_generator(handler)
+        # A route of a websocket does not tell who overrides its dependencies.
+        overridden_by = getattr(target, "dependency_overrides_provider", None) or place.overridden_by
+        described = handler, place.app, place.prefix, path, methods, ()
+        return cls(*described, not is_of_framework, target, not is_last, overridden_by)
+
+    @classmethod
+    def of_mount(cls, mount: Any, inner: ASGIApp, place: Place) -> LimitedRoute:
+        """Describe what is mounted and has no routes that could be found."""
+        prefix = place.prefix + _path_of(mount)
+        return cls(inner, inner, prefix, "", ("GET",), (), True, mount, True, place.overridden_by)
+
+    def is_decided_first(self, plan: RoutePlan) -> bool:
+        """Return whether a request is decided before FastAPI validates it and resolves its dependencies."""
+        return plan.before_validation or self.decides_first
+
+    def supply(self, plan: RoutePlan) -> None:
+        """Have FastAPI resolve what functions of the plan depend on, with what the path function does."""
+        if plan.supplied and not self.is_decided_first(plan):
+            depend_on(self.target.dependant, plan.supplied, self.path)
+
+    def resolved_first(self, functions: tuple[Any, ...]) -> ResolvedFirst:
+        """Return what has FastAPI resolve what functions depend on before anything else."""
+        if functions not in self._resolved_first:
+            self._resolved_first[functions] = ResolvedFirst(functions, self.path, self.overridden_by)
+        return self._resolved_first[functions]
 
     def answers(self, scope: Scope) -> bool:
         """Return whether the app answers a request; a class that lacks the method says 405."""
@@ -94,40 +116,74 @@ class Found:
         return False
 
 
+class Place(NamedTuple):
+    """Where routes were found."""
+
+    app: object
+    prefix: str = ""
+    """The mounts that lead to the app."""
+    overridden_by: object = None
+    """The app, or the next one that it is mounted in, that has ``dependency_overrides``."""
+
+    def below(self, mount: Any, app: object) -> Place:
+        """Return the place of an app that is mounted here."""
+        overridden_by = app if hasattr(app, "dependency_overrides") else self.overridden_by
+        return Place(app, self.prefix + _path_of(mount), overridden_by)
+
+
 def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Found:
     """Find all routes of an app but those of mounted apps that have limits of their own."""
     found = Found([], [], [app])
 
-    def look_through(routes: Sequence[BaseRoute], owner: object) -> None:
+    def look_through(routes: Sequence[BaseRoute], place: Place) -> None:
         found.lists.append(routes)
         for route in routes:
-            look_at(route, owner)
+            look_at(route, place)
 
-    def look_at(route: Any, owner: object) -> None:
+    def look_at(route: Any, place: Place) -> None:
         if isinstance(route, (Route, WebSocketRoute)):
-            found.routes.append(_limited(route, owner))
+            found.routes.append(_limited(route, place))
         elif isinstance(route, (Mount, Host)):
-            look_into(route, _without_middleware(getattr(route, "_base_app", route.app)))
+            look_into(route, _without_middleware(getattr(route, "_base_app", route.app)), place)
         elif hasattr(route, "effective_route_contexts"):  # an included router, which FastAPI keeps apart
             found.lists += _lists_of(route)
             for context in route.effective_route_contexts():
                 if context.starlette_route is not None:
-                    look_at(context.starlette_route, owner)
+                    look_at(context.starlette_route, place)
                 elif context.app is not None:
-                    found.routes.append(_limited(context, owner))
+                    found.routes.append(_limited(context, place))
 
-    def look_into(mount: Any, inner: Any) -> None:
+    def look_into(mount: Any, inner: Any, place: Place) -> None:
         if isinstance(inner, Starlette):
             if has_its_own(inner):
                 return
             found.apps.append(inner)
         if hasattr(inner, "routes"):
-            look_through(inner.routes or (), inner)
+            _note_passing(mount)
+            look_through(inner.routes or (), place.below(mount, inner))
         elif not isinstance(inner, StaticFiles):
-            found.routes.append(_limited_mount(mount, inner))
+            found.routes.append(_limited_mount(mount, inner, place))
 
-    look_through(app.routes, app)
+    look_through(app.routes, Place(app, overridden_by=app))
     return found
+
+
+def _path_of(mount: Any) -> str:
+    """Return the path of a Mount, or the host of a Host."""
+    return str(mount.host if isinstance(mount, Host) else mount.path)
+
+
+def _note_passing(mount: Any) -> None:
+    """Have the conversation note that a request passes a mount, by which routes of one app are told apart."""
+    if getattr(vars(mount).get("handle"), "args", ())[:1] != (mount,):
+        mount.handle = partial(_pass, mount, partial(type(mount).handle, mount))
+
+
+def _pass(mount: Any, handle: ASGIApp, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    conversation: Conversation | None = scope.get(CONVERSATION)
+    if conversation is not None:
+        conversation.prefix += _path_of(mount)
+    return handle(scope, receive, send)
 
 
 def _without_middleware(mounted: ASGIApp) -> Any:
@@ -144,29 +200,21 @@ def _lists_of(included: Any) -> Iterator[Sequence[BaseRoute]]:
             yield from _lists_of(route)
 
 
-def _limited(target: Any, owner: object) -> LimitedRoute:
+def _limited(target: Any, place: Place) -> LimitedRoute:
     """Have a route of an app ask its conversation; the same as before if it does so already."""
     dependant = getattr(target, "dependant", None)
-    if not isinstance(target.app, _LimitedApp):
-        handler = target.endpoint
-        is_last = dependant is not None and not _is_generator(handler)
-        target.app = _LimitedApp(target.app, LimitedRoute.of(target, handler, decides_first=not is_last))
-        if is_last:
-            _limit_call(dependant, isinstance(target, WebSocketRoute))
-    route: LimitedRoute = target.app.route
-    # A route of a websocket does not tell who overrides its dependencies.
-    provider = getattr(target, "dependency_overrides_provider", None) or owner
-    overrides = getattr(provider, "dependency_overrides", None) or {}
+    is_new = not isinstance(target.app, _LimitedApp)
+    route = _LimitedApp.of(target).at(place, partial(LimitedRoute.of, target))
+    if is_new and not route.decides_first:
+        _limit_call(dependant, isinstance(target, WebSocketRoute))
+    overrides = getattr(route.overridden_by, "dependency_overrides", None) or {}
     route.dependencies = tuple(_dependencies_of(dependant, overrides))
     return route
 
 
-def _limited_mount(mount: Any, inner: ASGIApp) -> LimitedRoute:
+def _limited_mount(mount: Any, inner: ASGIApp, place: Place) -> LimitedRoute:
     """Have a mounted app without routes that could be found be decided as one; the same if it is already."""
-    if not isinstance(mount.app, _LimitedApp):
-        mount.app = _LimitedApp(mount.app, LimitedRoute.of(mount, inner, decides_first=True))
-    route: LimitedRoute = mount.app.route
-    return route
+    return _LimitedApp.of(mount).at(place, partial(LimitedRoute.of_mount, mount, inner))
 
 
 def _is_generator(handler: Callable[..., Any]) -> bool:
@@ -178,6 +226,8 @@ def _is_generator(handler: Callable[..., Any]) -> bool:
 def _dependencies_of(dependant: Any, overrides: dict[Any, Any]) -> Iterator[Callable[..., Any]]:
     """Yield what is called before a path function, in the place of dependencies what overrides them."""
     for each in () if dependant is None else dependant.dependencies:
+        if isinstance(each.call, Supply):  # of which only functions of limits know
+            continue
         call = overrides.get(each.call, each.call)
         yield call
         called = each if call is each.call else get_dependant(path="/", call=call)
@@ -187,40 +237,63 @@ def _dependencies_of(dependant: Any, overrides: dict[Any, Any]) -> Iterator[Call
 class _LimitedApp:
     """What answers on a route, with the plan of the route noted in its conversation."""
 
-    def __init__(self, app: ASGIApp, route: LimitedRoute) -> None:
-        self.app, self.route = app, route
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._routes: dict[str, LimitedRoute] = {}
+
+    @classmethod
+    def of(cls, target: Any) -> _LimitedApp:
+        """Return what a route, a mounted app or a host answers by, put there at first use."""
+        if not isinstance(target.app, cls):
+            target.app = cls(target.app)
+        limited: _LimitedApp = target.app
+        return limited
+
+    def at(self, place: Place, make: Callable[[Place], LimitedRoute]) -> LimitedRoute:
+        """Return the route as it is reached through the mounts of a place, always the same."""
+        if place.prefix not in self._routes:
+            self._routes[place.prefix] = make(place)
+        return self._routes[place.prefix]
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         conversation: Conversation | None = scope.get(CONVERSATION)
-        plan = None if conversation is None else conversation.state.plan_of(self.route, scope)
-        if conversation is None or plan is None:
+        if conversation is None:
+            return self.app(scope, receive, send)
+        # A request that came by a way that nobody knows of is not unlimited.
+        route = self._routes.get(conversation.prefix) or next(iter(self._routes.values()))
+        plan = conversation.state.plan_of(route, scope)
+        if plan is None:
             return self.app(scope, receive, send)
         request = StarletteRequest(scope)
         conversation.begin(plan, request, send)
-        if not (plan.needs_body or plan.before_validation or self.route.decides_first):
+        is_first = route.is_decided_first(plan)
+        if plan.supplied:
+            route.supply(plan)
+        if not (plan.needs_body or is_first):
             return self.app(scope, receive, send)
-        return self._read_then_decide(plan, conversation, request, receive, send)
+        app = partial(self._decide_then_answer, conversation) if is_first else self.app
+        if plan.supplied and is_first:
+            app = partial(route.resolved_first(plan.supplied), app)
+        return _read_then_answer(plan, request, app, receive, send)
 
-    async def _read_then_decide(
-        self,
-        plan: RoutePlan,
-        conversation: Conversation,
-        request: StarletteRequest,
-        receive: Receive,
-        send: Send,
+    async def _decide_then_answer(
+        self, conversation: Conversation, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        scope = request.scope
-        if plan.needs_body:
-            receive = await read_json(request, receive)
-        if not (plan.before_validation or self.route.decides_first):
-            await self.app(scope, receive, send)
-        elif scope["type"] == "websocket":
+        if scope["type"] == "websocket":
             if await conversation.admit(WebSocket(scope, receive, send)):
                 await self.app(scope, receive, send)
-        else:
-            replay = Replay(receive)
-            response = await conversation.decide(Request(scope, replay.receive))
-            await (self.app if response is None else response)(scope, replay.receive_again, send)
+            return
+        replay = Replay(receive)
+        response = await conversation.decide(Request(scope, replay.receive))
+        await (self.app if response is None else response)(scope, replay.receive_again, send)
+
+
+async def _read_then_answer(
+    plan: RoutePlan, request: StarletteRequest, app: ASGIApp, receive: Receive, send: Send
+) -> None:
+    if plan.needs_body:
+        receive = await read_json(request, receive)
+    await app(request.scope, receive, send)
 
 
 # The path function stays what it is: FastAPI calls what is put before it with the same values, and as it

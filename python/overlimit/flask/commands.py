@@ -21,6 +21,7 @@ from overlimit.http.identifying.addresses import UNKNOWN, grouped, is_address
 from overlimit.http.identifying.identifiers import ANONYMOUS
 from overlimit.http.leases import may_lease
 from overlimit.http.rules.app_rate_limits import AppRateLimit
+from overlimit.http.rules.precedence import RulesOfRoute
 from overlimit.stores import MemoryStore, SharedMemoryStore
 
 P = ParamSpec("P")
@@ -122,12 +123,7 @@ def list_limits(as_json: bool) -> None:
     costs, conditions or identifiers), its name is listed. Static files, and limits of plain
     functions and of with blocks, are not listed.
     """
-    rate_limits, routes = _limits_of(this_app())
-    entries = reports.described(routes)
-    if as_json:
-        _print_json(entries)
-    else:
-        _print(reports.limits_table(rate_limits, entries))
+    click.echo(reports.limits_list(*_limits_of(this_app()), as_json=as_json))
 
 
 @limits.command("check", short_help="Show what somebody has left.")
@@ -185,7 +181,7 @@ def _policies_that_count(app: Flask, asked: reports.Asked) -> list[tuple[reports
     return counted
 
 
-def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[reports.RulesOfRoute, ...]]:
+def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[RulesOfRoute, ...]]:
     """Return the RateLimits of an app, the implicit one of `rate_limit` included, and its routes."""
     state = AppState.of(app)
     routes = state.routes()
@@ -197,7 +193,7 @@ def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[reports.Rule
     return rate_limits, routes
 
 
-def _routes_to_ask(app: Flask, asked: reports.Asked) -> tuple[reports.RulesOfRoute, ...]:
+def _routes_to_ask(app: Flask, asked: reports.Asked) -> tuple[RulesOfRoute, ...]:
     """Return the routes for a command that asks the stores; it creates no shared memory that is missing."""
     rate_limits, routes = _limits_of(app)
     for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, asked)):

@@ -8,10 +8,15 @@ from typing import Any
 
 from overlimit.http.deciding.plans import PlanCache
 from overlimit.http.identifying.identifiers import Identify
-from overlimit.http.reports import RulesOfRoute
 from overlimit.http.rules.app_rate_limits import AppRateLimits
 from overlimit.http.rules.applied_limits import AppliedLimit
-from overlimit.http.rules.precedence import Route, check_methods, check_registered, rules_of_route
+from overlimit.http.rules.precedence import (
+    Route,
+    RulesOfRoute,
+    check_methods,
+    check_registered,
+    rules_of_route,
+)
 from overlimit.http.rules.rule import Rule
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -14,6 +14,7 @@ from overlimit._options import whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+S = TypeVar("S", bound="StandsForFunctions")
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,19 @@ def method_handler(of: object, method: str) -> Callable[..., Any] | None:
 
 def needed_parameters(function: Callable[..., object]) -> Collection[str]:
     """Return the names of parameters without defaults; none where a built-in function has no signature."""
+    return [each.name for each in _parameters_of(function) if each.default is each.empty]
+
+
+def defaults_of(function: Callable[..., object]) -> Collection[object]:
+    """Return the defaults of its parameters."""
+    return [each.default for each in _parameters_of(function) if each.default is not each.empty]
+
+
+def _parameters_of(function: Callable[..., object]) -> Collection[inspect.Parameter]:
     try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
+        return inspect.signature(function).parameters.values()
+    except ValueError:  # a built-in function without a signature
         return ()
-    return [each.name for each in parameters if each.default is each.empty]
 
 
 def as_cost(function: object, returned: object) -> int:
@@ -199,10 +208,7 @@ class AwaitedFunction(StandsForFunctions):
     @property
     def waits(self) -> bool:
         """Whether it is a coroutine function; another one is only called once a request."""
-        function: Any = self
-        while isinstance(function, StandsForFunctions):
-            function = function.made_of[0]
-        return is_coroutine_function(function)
+        return any(map(is_coroutine_function, self.made_of))
 
     def __call__(self, *arguments: Any) -> Any:
         """Return or raise what the function has for these arguments, the last of which is the request's."""
@@ -236,13 +242,38 @@ def asked_once(given: Any, kept_in: KeptIn) -> Any:
     return AwaitedFunction((given,), kept_in) if is_plain else given
 
 
-def awaited_in(functions: Iterable[object]) -> Iterator[AwaitedFunction]:
-    """Yield the functions to be awaited among these, and among those that make them up."""
+@dataclass(frozen=True)
+class SuppliedFunction(StandsForFunctions):
+    """A function of the app that is given more than the request, which the adapter keeps with the request."""
+
+    names: tuple[str, ...]
+    """Its other parameters, which are given arguments by these names."""
+    __signature__: inspect.Signature = field(compare=False)
+    """How it may be called, without what it is supplied with."""
+    kept_in: KeptIn = field(compare=False)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return what the function returns for these arguments, the last of which is the request's."""
+        supplied, _ = self.kept_in(arguments[-1])[self]
+        return self.made_of[0](**dict(zip(self.names, arguments, strict=False)), **supplied)
+
+    def supply(self, values: Mapping[str, Any], request: Any) -> None:
+        """Keep what the function is given in a request besides its arguments."""
+        self.kept_in(request)[self] = values, None
+
+
+def found_in(kind: type[S], functions: Iterable[object]) -> Iterator[S]:
+    """Yield what is of a kind among functions, and among those that make them up."""
     for function in functions:
-        if isinstance(function, AwaitedFunction):
+        if isinstance(function, kind):
             yield function
         elif isinstance(function, StandsForFunctions):
-            yield from awaited_in(function.made_of)
+            yield from found_in(kind, function.made_of)
+
+
+def awaited_in(functions: Iterable[object]) -> Iterator[AwaitedFunction]:
+    """Yield the functions to be awaited among these, and among those that make them up."""
+    return found_in(AwaitedFunction, functions)
 
 
 def function_name(function: object) -> str:

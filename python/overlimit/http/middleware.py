@@ -24,7 +24,8 @@ from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.patterns import Pattern, as_asked, check_reached, readings
 from overlimit.http.rules.app_rate_limits import AppRateLimit, unused_prefix
 from overlimit.http.rules.count_names import CountName
-from overlimit.http.rules.precedence import global_rules, rules_of_options
+from overlimit.http.rules.precedence import Route, RulesOfRoute, global_rules, rules_of_options
+from overlimit.http.rules.rule import Rule
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -144,8 +145,24 @@ class LimitsByPath:
     def _plan(self, settings: Settings, count: CountName, place: str) -> RoutePlan:
         own = rules_of_options(self.rate_limit, settings.group("application_limits"), count)
         of_all = global_rules(self.rate_limit, CountName(_KIND, (), "global", "", "", variants=("global",)))
-        stores = plan_stores({self.rate_limit: (*own, *of_all)}, count._replace(kind="fallback"))
-        return RoutePlan(stores, place=place)
+        rules = (*own, *of_all)
+        stores = plan_stores({self.rate_limit: rules}, count._replace(kind="fallback"))
+        return RoutePlan(stores, place=place, rules=rules)
+
+    def rules_of(self, method: str, path: str) -> tuple[Rule, ...]:
+        """Return the rules for a path with `ANYTHING` for any text in it, unless a function exempts it."""
+        if not self._exempt.depend_on_function and self.lets_pass(method, path, ()):
+            return ()
+        plan = self.plan_of(method, path)
+        return () if plan is None else plan.rules
+
+    def described(self) -> Iterator[RulesOfRoute]:
+        """Yield each pattern, and what all other requests meet, for apps whose routes are not known."""
+        for pattern, plan in self._routes:
+            method, path = pattern.method or "ANY", pattern.text.split()[-1]
+            yield Route(plan.place, method, limited=True, paths=(path,)), plan.rules
+        if self._everywhere.stores:
+            yield Route(self._everywhere.place, "ANY", limited=True, paths=("*",)), self._everywhere.rules
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
         """Return the plan for a path, however many slashes are in a row or at its end; None: no limit."""

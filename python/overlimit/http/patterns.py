@@ -21,7 +21,8 @@ _REGEX = re.compile(r"(?:[A-Za-z]+ +)?\^.*|.*\\.*", re.DOTALL)
 """What begins as regular expressions do, or has the backslash that no path has."""
 _END_OF_REGEX = re.compile(r"\^|\\[AZz]|\$\Z")
 _WILDCARD_OF_REGEX = re.compile(r"(?:\([^()]*\)|\[[^]]*\]|\\[a-zA-Z]|\.(?=[+*{]))(?:[+*?]|\{[0-9,]*\})*|\*+")
-_ANYTHING = "\0"  # in no path: only a * matches it
+ANYTHING = "\0"
+"""A text in no path: only a ``*`` matches it."""
 
 
 class Pattern(NamedTuple):
@@ -49,12 +50,12 @@ class Pattern(NamedTuple):
             check_method(where, method, "write one such as 'POST', or only the path")
         _check_path(found.string)
         below, start = _split(_without_repeated_slashes(path))
-        examples = (start, f"{start}/{_ANYTHING}") if below else (start,)
+        examples = (start, f"{start}/{ANYTHING}") if below else (start,)
         return cls(
             method and counted_method(method.upper()),
             re.compile(".*".join(map(re.escape, start.split("*"))) + "(?:/.*)?" * below, re.DOTALL),
             found.string,
-            tuple(example.replace("*", _ANYTHING) for example in examples),
+            tuple(example.replace("*", ANYTHING) for example in examples),
         )
 
     def matches(self, method: str, path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +13,7 @@ from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, may_r
 from overlimit.http.leases import bounds_of, longest_stale, may_lease, options_of
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
-from overlimit.http.rules.precedence import Route
+from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import ResolvedRule, Rule, items_of
 from overlimit.stores import MemoryStore, Store
 
@@ -32,10 +33,6 @@ HELD_ELSEWHERE = (
 )
 _UNKNOWN = "known only during a request"
 _UNMEASURED = dict.fromkeys(("limit", "quota", "remaining", "retry_after", "reset_after", "status", "locked"))
-
-
-RulesOfRoute = tuple[Route, tuple[Rule, ...]]
-"""A route, and all rules that may hold for it."""
 
 
 class Asked(NamedTuple):
@@ -215,6 +212,14 @@ def _unless_request_is_needed(ask: Callable[[], T]) -> T | None:
         return ask()
     except Exception:
         return None
+
+
+def limits_list(
+    rate_limits: Collection[AppRateLimit], routes: Iterable[RulesOfRoute], *, as_json: bool
+) -> str:
+    """Return all limits of an app and the routes that nothing protects, as a table or as JSON."""
+    entries = described(routes)
+    return json.dumps(entries, indent=2) if as_json else "\n".join(limits_table(rate_limits, entries))
 
 
 def limits_table(rate_limits: Collection[AppRateLimit], entries: list[Description]) -> Iterator[str]:

@@ -28,7 +28,8 @@ def test_no_example_is_overlooked():
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_prints_what_the_page_says(monkeypatch, start_redis, prefix, tmp_path, example):
-    shutil.copy(ROOT / "examples" / "shop_day.log.gz", tmp_path)
+    for name in ("shop_day.log.gz", "fastapi_app.py"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     url = f"{start_redis().tcp_url()}?prefix={prefix}&timeout={PATIENCE}"
     commands = COMMAND.findall(example)

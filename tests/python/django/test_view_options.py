@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.urls import include, path
 from django.utils.decorators import method_decorator
 from django.views import View
 
@@ -227,3 +227,27 @@ def test_missing_parentheses_on_a_view_with_optional_arguments_are_named_by_its_
 
     with pytest.raises(TypeError, match="not @rate_limit"):
         rate_limit(view)(HttpRequest(), pk=5)
+
+
+def by_route(view: str, request: HttpRequest) -> str:
+    return request.resolver_match.route
+
+
+@pytest.mark.parametrize(
+    ("options", "second"), [({}, [429, 429]), ({"scope": by_route}, [200, 429])], ids=["by name", "by scope"]
+)
+@pytest.mark.parametrize("kind", ["included twice", "of one factory"])
+def test_a_view_counts_by_its_name_wherever_it_is_included_unless_a_scope_says_otherwise(
+    either, kind, options, second
+):
+    def make():
+        return rate_limit("1/minute", **options)(lambda request: HttpResponse("made"))
+
+    first = make()
+    other = first if kind == "included twice" else make()
+    client = either(
+        path("v1/", include(([path("items", first)], "shop"), namespace="v1")),
+        path("v2/", include(([path("items", other)], "shop"), namespace="v2")),
+    )
+    assert statuses(client, "/v1/items", 2) == [200, 429]
+    assert statuses(client, "/v2/items", 2) == second

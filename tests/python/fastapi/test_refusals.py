@@ -14,8 +14,9 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 
+from asgi_sites import AsgiSite
 from overlimit import Limiter, TokenBucket, errors
-from overlimit.fastapi import HeaderNames, RateLimitExceeded, StoreFailed
+from overlimit.fastapi import HeaderNames, RateLimit, RateLimitExceeded, StoreFailed
 from overlimit.fastapi.conversation import Conversation
 
 
@@ -300,3 +301,28 @@ def test_a_request_leaves_nothing_that_only_the_garbage_collector_finds(site):
     finally:
         gc.enable()
     assert after <= before + 1
+
+
+@pytest.mark.parametrize("is_outside", [True, False])
+@pytest.mark.parametrize("before_validation", [False, True])
+def test_a_browser_of_another_origin_reads_a_refusal_wherever_cors_is(is_outside, before_validation, clock):
+    app, shop = FastAPI(), "https://shop.example"
+    cors = {"allow_origins": [shop], "expose_headers": ["RateLimit", "RateLimit-Policy", "Retry-After"]}
+    if not is_outside:
+        app.add_middleware(CORSMiddleware, **cors)
+    RateLimit(app, default_limits="1/minute", clock=clock, before_validation=before_validation)
+    if is_outside:
+        app.add_middleware(CORSMiddleware, **cors)
+    app.get("/")(lambda: None)
+    site = AsgiSite(app)
+    asking = {"Origin": shop, "Access-Control-Request-Method": "GET"}
+    assert site.statuses("/", 3, method="OPTIONS", headers=asking) == [200] * 3
+    answers = [site.ask("/", headers={"Origin": shop}) for _ in range(2)]
+    assert [each.status_code for each in answers] == [200, 429]
+    for answer in answers:
+        assert answer.headers["Access-Control-Allow-Origin"] == shop
+        exposed = answer.headers["Access-Control-Expose-Headers"].split(", ")
+        assert {name for name in exposed if name in answer.headers} >= {"RateLimit", "RateLimit-Policy"}
+    assert "Retry-After" in exposed
+    assert "Retry-After" in answers[1].headers
+    site.close()

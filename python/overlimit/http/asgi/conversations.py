@@ -25,7 +25,7 @@ class BaseConversation:
     `new_ledger`, and has it answer by `note`.
     """
 
-    __slots__ = ("_answering", "_send", "ledger", "plan", "request", "sends", "state")
+    __slots__ = ("_answering", "_send", "ledger", "plan", "prefix", "request", "sends", "state")
 
     def __init__(self, state: Any, send: Send) -> None:
         """Begin with nothing to decide; ``state`` is what the adapter knows of the app."""
@@ -37,6 +37,8 @@ class BaseConversation:
         self.plan: RoutePlan | None = None
         """What is to be decided; None: nothing, or it was."""
         self.request: AsgiRequest | None = None
+        self.prefix = ""
+        """The paths and hosts of the mounts that it has passed on its way to a route."""
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send to the client, once it was decided with the header fields."""

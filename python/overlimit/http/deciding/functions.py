@@ -20,6 +20,16 @@ def functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule]) -> 
         yield from (*_asked_first(rule), rule.identify, rule.options.cost)
 
 
+def all_functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule]) -> Iterator[object]:
+    """Yield the functions of the app that a decision asks, also those that it asks once it is made."""
+    rules = tuple(rules)
+    yield from functions_of(rate_limits, rules)
+    for rule in rules:
+        options = rule.options
+        hooks = rule.rate_limit.on_breach_of(rule.role), options.on_breach
+        yield from (*hooks, options.error_message, options.deduct_when)
+
+
 def _asked_first(rule: Rule) -> tuple[object, ...]:
     """Return what says whether and how a rule holds for a request."""
     options = rule.options

@@ -10,8 +10,14 @@ from weakref import WeakKeyDictionary
 from overlimit import MemoryStore
 from overlimit._logging.stores import answered, failed
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
-from overlimit.http.callables import awaited_in
-from overlimit.http.deciding.functions import awaiting_rule, awaits, functions_of, may_read_user
+from overlimit.http.callables import SuppliedFunction, awaited_in, found_in
+from overlimit.http.deciding.functions import (
+    all_functions_of,
+    awaiting_rule,
+    awaits,
+    functions_of,
+    may_read_user,
+)
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.deciding.store_call import StoreCall
@@ -52,6 +58,7 @@ class StorePlan:
         "may_read_user",
         "needs_body",
         "needs_loop",
+        "supplied",
     )
 
     def __init__(self, rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: Sequence[Rule] = ()) -> None:
@@ -73,6 +80,8 @@ class StorePlan:
         functions = functions_of(self._rate_limits, every_rule)
         self.needs_loop = any(each.waits for each in awaited_in(functions))
         """Whether a coroutine function has to be awaited before a request is decided."""
+        self.supplied = tuple(found_in(SuppliedFunction, all_functions_of(self._rate_limits, every_rule)))
+        """The functions that have to be supplied before a request is decided."""
         self.may_read_user = any(map(may_read_user, every_rule))
         """Whether it may be asked who is logged in."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
@@ -150,8 +159,11 @@ class RoutePlan:
         place: str = "",
         *,
         before_validation: bool = False,
+        rules: Sequence[Rule] = (),
     ) -> None:
         """Take the plans of a route, if any; ``place`` is what the log calls it, by default its endpoint."""
+        self.rules = tuple(rules)
+        """The rules that may hold, where they are not asked for by the route."""
         self.before_validation = before_validation
         """Whether a request is decided before the app validates it."""
         self.place = place if route is None else route.endpoint
@@ -160,6 +172,7 @@ class RoutePlan:
         self.needs_body = any(each.needs_body for each in self.stores)
         self.needs_loop = any(each.needs_loop for each in self.stores)
         self.may_read_user = any(each.may_read_user for each in self.stores)
+        self.supplied = tuple(dict.fromkeys(function for each in self.stores for function in each.supplied))
         self.only_call = self.stores[0].fixed_call if len(self.stores) == 1 else None
         """The call, if there is one store that always gets the same: then nothing has to be rolled back."""
         self.handler = route.handlers[0] if route is not None and route.handlers else None

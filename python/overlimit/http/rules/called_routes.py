@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
@@ -29,14 +29,23 @@ class CalledRoute:
     """A route, and what a request to it calls; no two of them are equal."""
 
     handler: Callable[..., Any]
+    app: object
+    """The app whose route it is; what is mounted without routes is its own."""
+    prefix: str
+    """The paths and the host at which the app is mounted, one after the other."""
     path: str
-    """The path as the framework writes it."""
+    """The path in the app as the framework writes it."""
     methods: tuple[str, ...]
     """The HTTP methods that it takes."""
     dependencies: tuple[Callable[..., Any], ...]
     """All that the handler depends on, through however many dependencies."""
     limited: bool
     """Whether it can be limited."""
+
+    @property
+    def full_path(self) -> str:
+        """The path from the outermost app on, behind the host if that leads to it."""
+        return self.prefix + self.path
 
     def method_handler(self, method: str) -> Callable[..., Any] | None:
         """Return what answers an HTTP method, if the handler is a class."""
@@ -71,7 +80,7 @@ class CalledRoute:
             (*labelled(self.own_limits()), *((f"depends-{label}", each) for label, each in depends)),
             applied_limits_of(on_method),
             limited=self.limited,
-            paths=(self.path,),
+            paths=(self.full_path,),
             field_name=dotted_name(self.handler).rpartition(".")[2],
         )
 
@@ -81,18 +90,35 @@ def _called_in(called: Any) -> tuple[Callable[..., Any], ...]:
     return called, type(called).__call__
 
 
-def endpoints_of(routes: Iterable[R]) -> Iterator[tuple[R, str]]:
-    """Name the endpoint of each route: its function, with the first path to it if that does not tell it."""
-    named = [(route, dotted_name(route.handler), list(wrapped_chain(route.handler))[-1]) for route in routes]
+def endpoints_of(routes: Collection[R]) -> Iterator[tuple[R, str]]:
+    """Name the endpoint of each route: its function, with the first path to it if that does not tell it.
+
+    What is defined within a function, or belongs to an app that is mounted several times, is told apart by
+    where its app is mounted, too.
+    """
+    mounts: dict[int, set[str]] = {}
+    for route in routes:
+        mounts.setdefault(id(route.app), set()).add(route.prefix)
+    named = [(route, *_name_and_origin(route, len(mounts[id(route.app)]) > 1)) for route in routes]
     paths: dict[str, list[tuple[object, str]]] = {}
-    for route, name, function in named:
+    for route, name, origin in named:
         known = paths.setdefault(name, [])
-        if all(each != function for each, _ in known):
-            known.append((function, route.path))
-    for route, name, function in named:
-        path = next(path for each, path in paths[name] if each == function)
+        if all(each != origin for each, _ in known):
+            taken = any(path == route.full_path for _, path in known)
+            known.append(
+                (origin, f"{','.join(route.methods)} {route.full_path}" if taken else route.full_path)
+            )
+    for route, name, origin in named:
+        path = next(path for each, path in paths[name] if each == origin)
         is_plain = len(paths[name]) == 1 and "<" not in name
         yield route, name if is_plain else f"{name}:{path}"
+
+
+def _name_and_origin(route: CalledRoute, is_mounted_again: bool) -> tuple[str, object]:
+    """Return the name of a route's function, and what tells it from others of this name."""
+    name = dotted_name(route.handler)
+    is_apart = is_mounted_again or "<" in name
+    return name, (list(wrapped_chain(route.handler))[-1], route.prefix if is_apart else "")
 
 
 def warn_of_lost(

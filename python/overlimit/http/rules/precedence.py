@@ -68,6 +68,10 @@ class Route(NamedTuple):
         yield from self.on_method
 
 
+RulesOfRoute = tuple[Route, tuple[Rule, ...]]
+"""A route, and all rules that may hold for it."""
+
+
 def check_registered(rate_limits: AppRateLimits, route: Route) -> None:
     """Raise RuntimeError unless each limit of a route, inherited ones too, has its RateLimit on the app."""
     inherited = (applied for each in route.groups for applied in applied_limits_of_group(each.group))
