@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,7 +11,8 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
 from overlimit import Decision, errors
-from overlimit.django.request import DjangoRequest, method_of
+from overlimit.django.calling import in_thread, run_in_thread, run_on_loop
+from overlimit.django.request import DjangoRequest, forget_outcomes, load_user, method_of
 from overlimit.django.site import Site, site, warn_of_processes
 from overlimit.django.views import facts_of
 from overlimit.http.answering.refusals import (
@@ -23,8 +24,10 @@ from overlimit.http.answering.refusals import (
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.steps import Steps, run, run_async
+from overlimit.http.deciding.steps import Steps
 from overlimit.http.rules.applied_limits import AppliedLimits
+
+T = TypeVar("T")
 
 _LEDGER = "_overlimit_ledger"
 _NO_PLAN = RoutePlan()
@@ -86,10 +89,23 @@ class Ledger(RequestLedger):
     def limits(self, request: HttpRequest) -> bool:
         """Return whether anything is limited in this request, which is asked when its view is known."""
         if self._is_limited is None:
-            match = request.resolver_match
-            exempt = match is not None and facts_of(match.func, method_of(request)).is_exempt
-            self._is_limited = not exempt and self.site.limits(request)
+            self._is_limited = run_in_thread(self._limiting(request))
         return self._is_limited
+
+    async def limits_async(self, request: HttpRequest) -> bool:
+        """Return what `limits` does, without blocking the event loop."""
+        exempt = self.site.exempt
+        if self._is_limited is None and exempt.function is not None:
+            if exempt.awaits:
+                await load_user(request)
+            self._is_limited = await run_on_loop(self._limiting(request), (exempt.function,))
+        return self.limits(request)
+
+    def _limiting(self, request: HttpRequest) -> Steps[bool]:
+        match = request.resolver_match
+        if match is not None and facts_of(match.func, method_of(request)).is_exempt:
+            return False
+        return (yield from self.site.limiting(request))
 
     def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> RoutePlan:
         """Return the plan of what is to be decided now, which is so only once."""
@@ -104,23 +120,33 @@ class Ledger(RequestLedger):
         """
         before = self._begin(plan, given, request)
         self.decide()
-        return self._enforced(before, request)
+        return run_in_thread(self._enforcing(before, request))
 
     async def enforce_async(
         self, plan: RoutePlan, given: Any, request: HttpRequest
     ) -> HttpResponseBase | None:
         """Decide a request as `enforce` does, without blocking the event loop."""
+        if plan.may_block:
+            return await in_thread(self.enforce)(plan, given, request)
+        if plan.may_read_user:
+            await load_user(request)
         before = self._begin(plan, given, request)
         await self.decide_async()
-        return self._enforced(before, request)
+        refusing = () if self.refusal is None else self.refusal.refusing
+        hooks = (each for rule in refusing for each in (*rule.on_breach, rule.error_message))
+        return await run_on_loop(self._enforcing(before, request), hooks)
 
     def _begin(self, plan: RoutePlan, given: Any, request: HttpRequest) -> int:
         """Begin a decision; return how many answers there were before."""
         warn_of_processes(plan, request)
+        forget_outcomes(request)
         self.begin(DjangoRequest(given), plan)
         return len(self.answers)
 
-    def _enforced(self, before: int, request: HttpRequest) -> HttpResponseBase | None:
+    def _run(self, steps: Steps[T]) -> T:
+        return run_in_thread(steps)
+
+    def _enforcing(self, before: int, request: HttpRequest) -> Steps[HttpResponseBase | None]:
         if self.told is None or self.told:
             self.told = self.decision(self.site.rate_limit)
         if self.headers_of_view is not None:
@@ -129,7 +155,7 @@ class Ledger(RequestLedger):
         if self.refusal is None:
             return None
         self._before = self.answers[:before]
-        self._refused = _answer(self.refusal, request)
+        self._refused = yield from _answering(self.refusal, request)
         return self._refused
 
     def finish(self, response: HttpResponseBase) -> None:
@@ -139,14 +165,14 @@ class Ledger(RequestLedger):
         go on, as one that does many things in a request.
         """
         if self._has_to_refund:
-            run(self._finishing(response))
+            run_in_thread(self._finishing(response))
         else:
             self._write_fields(response)
 
     async def finish_async(self, response: HttpResponseBase) -> None:
         """Finish a response as `finish` does, without blocking the event loop."""
         if self._has_to_refund:
-            await run_async(self._finishing(response))
+            await run_on_loop(self._finishing(response), self._asked_of_response())
         else:
             self._write_fields(response)
 
@@ -170,20 +196,33 @@ class Ledger(RequestLedger):
             if seconds is not None:
                 response[name] = seconds
 
-    def failing(self, error: Exception) -> Steps[None]:
+    def fail(self, error: Exception) -> None:
         """Refund what does not count by the response that Django makes of an exception."""
         if self.may_refund:
-            status = next((status for kinds, status in _ERRORS if isinstance(error, kinds)), 500)
-            yield from self.refunding_uncounted(HttpResponse(status=status))
+            run_in_thread(self.refunding_uncounted(_response_to(error)))
+
+    async def fail_async(self, error: Exception) -> None:
+        """Refund as `fail` does, without blocking the event loop."""
+        if self.may_refund:
+            steps = self.refunding_uncounted(_response_to(error))
+            await run_on_loop(steps, self._asked_of_response())
+
+    def _asked_of_response(self) -> Iterator[object]:
+        """Yield the functions of the app that are asked whether the request counts."""
+        return (rule.deduct_when for answer in self.answers for rule in answer.call.rules)
 
 
-def _answer(refusal: StoreAnswer, request: HttpRequest) -> HttpResponseBase:
-    answer: HttpResponseBase | None = refusal.answer_of_hooks(
+def _response_to(error: Exception) -> HttpResponse:
+    return HttpResponse(status=next((status for kinds, status in _ERRORS if isinstance(error, kinds)), 500))
+
+
+def _answering(refusal: StoreAnswer, request: HttpRequest) -> Steps[HttpResponseBase]:
+    answer: HttpResponseBase | None = yield from refusal.asking_hooks(
         lambda result: isinstance(result, HttpResponseBase), "an HttpResponse"
     )
     if answer is not None:
         return answer
-    return _response(refusal.response(request.META.get("HTTP_ACCEPT")))
+    return _response((yield from refusal.asking_response(request.META.get("HTTP_ACCEPT"))))
 
 
 def answer_to(error: errors.RateLimitExceeded, request: HttpRequest) -> HttpResponseBase:

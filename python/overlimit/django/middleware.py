@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 
 from overlimit import errors
 from overlimit.django.ledger import Ledger, answer_to
-from overlimit.django.request import load_user, method_of
+from overlimit.django.request import method_of
 from overlimit.django.site import site
 from overlimit.django.views import facts_of
 from overlimit.http.deciding.plans import RoutePlan
@@ -66,21 +66,15 @@ class RateLimitMiddleware:
     ) -> Any:
         """Decide a request to a view that has no decorator; return the response if it is refused."""
         ledger = Ledger.of(request)
-        plan = _plan(ledger, view, request)
+        plan = _plan(ledger, view, request) if ledger.limits(request) else None
         return None if plan is None else ledger.enforce(plan, request, request)
 
     async def _process_view_async(
         self, request: HttpRequest, view: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> HttpResponseBase | None:
         ledger = Ledger.of(request)
-        if ledger.site.may_read_user:
-            await load_user(request)
-        plan = _plan(ledger, view, request)
-        if plan is None:
-            return None
-        if plan.may_read_user:
-            await load_user(request)
-        return await ledger.enforce_async(plan, request, request)
+        plan = _plan(ledger, view, request) if await ledger.limits_async(request) else None
+        return None if plan is None else await ledger.enforce_async(plan, request, request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
         """Answer a refusal that the view has raised."""
@@ -91,7 +85,7 @@ class RateLimitMiddleware:
 
 def _plan(ledger: Ledger, view: Callable[..., Any], request: HttpRequest) -> RoutePlan | None:
     """Return the plan by which the site limits a view; None: nothing is decided now."""
-    if ledger.saw_view or not ledger.limits(request):
+    if ledger.saw_view:
         return None
     method = method_of(request)
     facts = facts_of(view, method)

@@ -1,11 +1,12 @@
-"""Which functions of the app a decision asks, and awaiting those that are coroutine functions."""
+"""Which functions of the app a decision asks, which may block, and awaiting coroutine functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from overlimit.http.callables import awaited_in, result_of
+from overlimit.http.callables import AwaitedFunction, StandsForFunctions, awaited_in, result_of
 from overlimit.http.deciding.steps import Steps, awaiting
+from overlimit.http.identifying.builtin import BuiltinIdentifier
 from overlimit.http.identifying.identifiers import may_return
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
@@ -25,6 +26,20 @@ def _asked_first(rule: Rule) -> tuple[object, ...]:
     options = rule.options
     identify = rule.identify if rule.skips_anonymous else None
     return options.exempt_when, rule.value, options.scope, identify
+
+
+def may_block(functions: Iterable[object]) -> bool:
+    """Return whether functions of the app are among these that are no coroutine functions, so may block."""
+    for each in functions:
+        if isinstance(each, AwaitedFunction):
+            blocks = not each.waits
+        elif isinstance(each, StandsForFunctions):
+            blocks = not isinstance(each, BuiltinIdentifier) and may_block(each.made_of)
+        else:
+            blocks = is_dynamic(each)
+        if blocks:
+            return True
+    return False
 
 
 def may_read_user(rule: Rule) -> bool:

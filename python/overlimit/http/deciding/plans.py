@@ -11,7 +11,7 @@ from overlimit import MemoryStore
 from overlimit._logging.stores import answered, failed
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.http.callables import awaited_in
-from overlimit.http.deciding.functions import awaiting_rule, awaits, functions_of, may_read_user
+from overlimit.http.deciding.functions import awaiting_rule, awaits, functions_of, may_block, may_read_user
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.deciding.store_call import StoreCall
@@ -49,6 +49,7 @@ class StorePlan:
         "_rules",
         "awaits",
         "fixed_call",
+        "may_block",
         "may_read_user",
         "needs_body",
         "needs_loop",
@@ -70,9 +71,11 @@ class StorePlan:
             any(awaited_in(each.request_filters)) for each in self._rate_limits
         )
         """Whether `awaiting` is to be asked before `call_for`."""
-        functions = functions_of(self._rate_limits, every_rule)
+        functions = tuple(functions_of(self._rate_limits, every_rule))
         self.needs_loop = any(each.waits for each in awaited_in(functions))
         """Whether a coroutine function has to be awaited before a request is decided."""
+        self.may_block = may_block(functions)
+        """Whether functions of the app decide that may block an event loop."""
         self.may_read_user = any(map(may_read_user, every_rule))
         """Whether it may be asked who is logged in."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
@@ -159,6 +162,7 @@ class RoutePlan:
         self.counts_per_process = any(each.counts_per_process for each in self.stores)
         self.needs_body = any(each.needs_body for each in self.stores)
         self.needs_loop = any(each.needs_loop for each in self.stores)
+        self.may_block = any(each.may_block for each in self.stores)
         self.may_read_user = any(each.may_read_user for each in self.stores)
         self.only_call = self.stores[0].fixed_call if len(self.stores) == 1 else None
         """The call, if there is one store that always gets the same: then nothing has to be rolled back."""
