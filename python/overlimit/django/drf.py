@@ -155,7 +155,7 @@ def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any)
     """Decide a request by throttles of a view, and return what the store answered."""
     asked = cast(HttpRequest, http_request(request))
     ledger = Ledger.of(asked)
-    ledger.headers_of_view = getattr(view, "headers", None)  # for where there is no middleware
+    ledger.write_into(getattr(view, "headers", None), asked)
     applied = tuple(each for kind in kinds for each in _limits_of(kind, view))
     if not (applied and ledger.limits(asked)):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
@@ -15,6 +16,7 @@ from overlimit.django.calling import in_thread, run_in_thread, run_on_loop
 from overlimit.django.request import DjangoRequest, forget_outcomes, load_user, method_of
 from overlimit.django.site import Site, site, warn_of_processes
 from overlimit.django.views import facts_of
+from overlimit.http.answering.fields import shows_fields
 from overlimit.http.answering.refusals import (
     RefusalResponse,
     limit_exceeded,
@@ -43,6 +45,7 @@ class Ledger(RequestLedger):
         "_is_taken",
         "_refused",
         "headers_of_view",
+        "is_kept",
         "pending",
         "saw_view",
         "site",
@@ -59,6 +62,8 @@ class Ledger(RequestLedger):
         """The response that the latest refusal became."""
         self._is_limited: bool | None = None
         self._is_taken = False
+        self.is_kept = False
+        """Whether a page cache keeps what is written into the response, for other clients."""
         self.headers_of_view: dict[str, str] | None = None
         """Header fields that REST framework writes into the response."""
         self.pending: AppliedLimits = ()
@@ -81,10 +86,17 @@ class Ledger(RequestLedger):
         request.rate_limit = None
         return made
 
-    def take_response(self) -> bool:
+    def take_response(self, request: HttpRequest) -> bool:
         """Return whether the caller is the first, and so the outermost, who is to finish the response."""
         is_first, self._is_taken = not self._is_taken, True
+        if is_first:
+            self.is_kept = is_kept(request)
         return is_first
+
+    def write_into(self, headers: dict[str, str] | None, request: HttpRequest) -> None:
+        """Have a view of REST framework write the header fields, unless that is done outside of it."""
+        if not self._is_taken and not is_kept(request):
+            self.headers_of_view = headers
 
     def limits(self, request: HttpRequest) -> bool:
         """Return whether anything is limited in this request, which is asked when its view is known."""
@@ -156,6 +168,7 @@ class Ledger(RequestLedger):
             return None
         self._before = self.answers[:before]
         self._refused = yield from _answering(self.refusal, request)
+        self._refused.setdefault("Cache-Control", "no-store")
         return self._refused
 
     def finish(self, response: HttpResponseBase) -> None:
@@ -188,9 +201,11 @@ class Ledger(RequestLedger):
             yield from self.refunding_uncounted(response)
 
     def _write_fields(self, response: HttpResponseBase) -> None:
-        for name, value in self.fields():
-            response[name] = value
-        if self.told is not None and not self.told and response.status_code in (429, 503):
+        status = response.status_code
+        if shows_fields(status) and not (self.is_kept and status == HTTPStatus.OK):
+            for name, value in self.fields():
+                response[name] = value
+        if self.told is not None and not self.told and status in (429, 503):
             name = self.site.rate_limit.header_names.retry_after
             seconds = retry_after_instead(self.told, response.get(name))
             if seconds is not None:
@@ -210,6 +225,12 @@ class Ledger(RequestLedger):
     def _asked_of_response(self) -> Iterator[object]:
         """Yield the functions of the app that are asked whether the request counts."""
         return (rule.deduct_when for answer in self.answers for rule in answer.call.rules)
+
+
+def is_kept(request: HttpRequest) -> bool:
+    """Return whether a page cache that has seen this request is to keep its response for others."""
+    kept: bool = getattr(request, "_cache_update_cache", False)
+    return kept
 
 
 def _response_to(error: Exception) -> HttpResponse:

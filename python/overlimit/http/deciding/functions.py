@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from overlimit.http.callables import AwaitedFunction, StandsForFunctions, awaited_in, result_of
 from overlimit.http.deciding.steps import Steps, awaiting
@@ -28,7 +29,7 @@ def _asked_first(rule: Rule) -> tuple[object, ...]:
     return options.exempt_when, rule.value, options.scope, identify
 
 
-def may_block(functions: Iterable[object]) -> bool:
+def may_block(functions: Iterable[Any]) -> bool:
     """Return whether functions of the app are among these that are no coroutine functions, so may block."""
     for each in functions:
         if isinstance(each, AwaitedFunction):
