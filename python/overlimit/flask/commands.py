@@ -122,12 +122,7 @@ def list_limits(as_json: bool) -> None:
     costs, conditions or identifiers), its name is listed. Static files, and limits of plain
     functions and of with blocks, are not listed.
     """
-    rate_limits, routes = _limits_of(this_app())
-    entries = reports.described(routes)
-    if as_json:
-        _print_json(entries)
-    else:
-        _print(reports.limits_table(rate_limits, entries))
+    click.echo(reports.limits_list(*_limits_of(this_app()), as_json=as_json))
 
 
 @limits.command("check", short_help="Show what somebody has left.")

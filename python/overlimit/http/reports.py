@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -215,6 +216,14 @@ def _unless_request_is_needed(ask: Callable[[], T]) -> T | None:
         return ask()
     except Exception:
         return None
+
+
+def limits_list(
+    rate_limits: Collection[AppRateLimit], routes: Iterable[RulesOfRoute], *, as_json: bool
+) -> str:
+    """Return all limits of an app and the routes that nothing protects, as a table or as JSON."""
+    entries = described(routes)
+    return json.dumps(entries, indent=2) if as_json else "\n".join(limits_table(rate_limits, entries))
 
 
 def limits_table(rate_limits: Collection[AppRateLimit], entries: list[Description]) -> Iterator[str]:
