@@ -9,11 +9,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import URLPattern
 
 from overlimit.django.decorator import ViewLimit
 from overlimit.django.middleware import RateLimitMiddleware, caches_around, is_a
 from overlimit.django.migration_hints import OF_SETTINGS
+from overlimit.django.routes import reached
 from overlimit.django.settings import NAME, problems
 from overlimit.django.site import site
 from overlimit.django.views import class_of, functions_called, name_of
@@ -59,29 +60,19 @@ def check_views(**_: object) -> list[CheckMessage]:
     """Report views whose limits cannot be used, or do not say what they seem to."""
     if not getattr(settings, "ROOT_URLCONF", None) or any(problems(getattr(settings, NAME, {}))):
         return []
-    reached = [(pattern, _place(pattern), names) for pattern, names in _reached(get_resolver())]
+    views = [(each.pattern, _place(each.pattern), each.parameters) for each in reached()]
     parameters: dict[str, set[str]] = defaultdict(set)
-    for _, place, names in reached:
-        parameters[place] |= names
+    for _, place, names in views:
+        parameters[place].update(names)
     found = [
         (place, number, told)
-        for pattern, place, _ in reached
+        for pattern, place, _ in views
         for number, told in _problems_of(pattern.callback, parameters[place])
     ]
     return [
         (Error if number.startswith("E") else Warning)(told, obj=place, id=f"overlimit.{number}")
         for place, number, told in dict.fromkeys(found)
     ]
-
-
-def _reached(resolver: Any, above: Collection[str] = ()) -> Iterator[tuple[URLPattern, set[str]]]:
-    """Yield the patterns of views, each with the names of what it tells its view."""
-    for each in resolver.url_patterns:
-        names = {*above, *each.pattern.regex.groupindex}
-        if isinstance(each, URLResolver):
-            yield from _reached(each, names | each.default_kwargs.keys())
-        elif isinstance(each, URLPattern):
-            yield each, names | each.default_args.keys()
 
 
 def _place(pattern: URLPattern) -> str:
