@@ -26,7 +26,7 @@ from overlimit.http.answering.refusals import (
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.steps import Steps
+from overlimit.http.deciding.steps import Steps, run_async
 from overlimit.http.rules.applied_limits import AppliedLimits
 
 T = TypeVar("T")
@@ -101,23 +101,23 @@ class Ledger(RequestLedger):
     def limits(self, request: HttpRequest) -> bool:
         """Return whether anything is limited in this request, which is asked when its view is known."""
         if self._is_limited is None:
-            self._is_limited = run_in_thread(self._limiting(request))
+            if self.site.exempt.awaits:
+                run_in_thread(self.site.exempt.awaiting((request,)))
+            match = request.resolver_match
+            exempt = match is not None and facts_of(match.func, method_of(request)).is_exempt
+            self._is_limited = not exempt and self.site.limits(request)
         return self._is_limited
 
     async def limits_async(self, request: HttpRequest) -> bool:
         """Return what `limits` does, without blocking the event loop."""
         exempt = self.site.exempt
-        if self._is_limited is None and exempt.function is not None:
-            if exempt.awaits:
-                await load_user(request)
-            self._is_limited = await run_on_loop(self._limiting(request), (exempt.function,))
+        if self._is_limited is not None or exempt.function is None:
+            return self.limits(request)
+        if not exempt.awaits:
+            return await in_thread(self.limits)(request)
+        await load_user(request)
+        await run_async(exempt.awaiting((request,)))
         return self.limits(request)
-
-    def _limiting(self, request: HttpRequest) -> Steps[bool]:
-        match = request.resolver_match
-        if match is not None and facts_of(match.func, method_of(request)).is_exempt:
-            return False
-        return (yield from self.site.limiting(request))
 
     def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> RoutePlan:
         """Return the plan of what is to be decided now, which is so only once."""
@@ -132,7 +132,8 @@ class Ledger(RequestLedger):
         """
         before = self._begin(plan, given, request)
         self.decide()
-        return run_in_thread(self._enforcing(before, request))
+        self._tell(request)
+        return None if self.refusal is None else run_in_thread(self._refusing(self.refusal, before, request))
 
     async def enforce_async(
         self, plan: RoutePlan, given: Any, request: HttpRequest
@@ -143,10 +144,12 @@ class Ledger(RequestLedger):
         if plan.may_read_user:
             await load_user(request)
         before = self._begin(plan, given, request)
-        await self.decide_async()
-        refusing = () if self.refusal is None else self.refusal.refusing
-        hooks = (each for rule in refusing for each in (*rule.on_breach, rule.error_message))
-        return await run_on_loop(self._enforcing(before, request), hooks)
+        refusal = await self.decide_async()
+        self._tell(request)
+        if refusal is None:
+            return None
+        hooks = (each for rule in refusal.refusing for each in (*rule.on_breach, rule.error_message))
+        return await run_on_loop(self._refusing(refusal, before, request), hooks)
 
     def _begin(self, plan: RoutePlan, given: Any, request: HttpRequest) -> int:
         """Begin a decision; return how many answers there were before."""
@@ -158,16 +161,17 @@ class Ledger(RequestLedger):
     def _run(self, steps: Steps[T]) -> T:
         return run_in_thread(steps)
 
-    def _enforcing(self, before: int, request: HttpRequest) -> Steps[HttpResponseBase | None]:
+    def _tell(self, request: HttpRequest) -> None:
+        """Tell the view what was decided."""
         if self.told is None or self.told:
             self.told = self.decision(self.site.rate_limit)
         if self.headers_of_view is not None:
             self.headers_of_view.update(self.fields())
         request.rate_limit = self.told
-        if self.refusal is None:
-            return None
+
+    def _refusing(self, refusal: StoreAnswer, before: int, request: HttpRequest) -> Steps[HttpResponseBase]:
         self._before = self.answers[:before]
-        self._refused = yield from _answering(self.refusal, request)
+        self._refused = yield from _answering(refusal, request)
         self._refused.setdefault("Cache-Control", "no-store")
         return self._refused
 

@@ -13,6 +13,7 @@ from overlimit._messages.arguments import check_options
 from overlimit._messages.texts import short_repr
 from overlimit.django.keys import identifiers_of
 from overlimit.django.request import kept_in
+from overlimit.http.callables import taking_request
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.middleware import ExemptRequests
 from overlimit.http.options import kinds
@@ -122,7 +123,7 @@ def _value(key: str, value: Any) -> Any:
         value = _imported(key, value)
     if option.kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
         return optional(value, kept_in)
-    return option.with_request(option.kind.read(value), kept_in)
+    return taking_request(option.kind.read(value), option.kind.own_arguments, kept_in)
 
 
 def _imported(key: str, path: str) -> Any:

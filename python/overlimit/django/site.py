@@ -16,7 +16,6 @@ from overlimit._logging.stores import warn_of_other_processes
 from overlimit.django.settings import LABELS, NAME, read
 from overlimit.http.asgi.servers import is_a_worker
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
-from overlimit.http.deciding.steps import Steps
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimits, labelled
@@ -52,11 +51,10 @@ class Site:
         self.plan = lru_cache(_MOST_PLANS)(self._compile)
         """Returns the plan of a view with these decorators for a method, with the site's limits or not."""
 
-    def limiting(self, request: HttpRequest) -> Steps[bool]:
-        """Return whether a request is limited at all."""
+    def limits(self, request: HttpRequest) -> bool:
+        """Return whether a request is limited at all; a coroutine function that says so has been awaited."""
         if request.method == "OPTIONS" or not self.rate_limit.enabled:
             return False
-        yield from self.exempt.awaiting((request,))
         return not self.exempt.include(request.method or "", request.path_info, (request,))
 
     def rules(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> tuple[Rule, ...]:

@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 from overlimit.http.asgi.conversations import CONVERSATION
 from overlimit.http.asgi.requests import kept_in
 from overlimit.http.callables import (
+    asked_once,
     function_name,
     mark_as_coroutine_function,
     needed_parameters,
@@ -89,7 +90,10 @@ def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[s
     for name in options.keys() & known.keys():
         if known[name].kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
             _refuse_key(name, options[name])
-    return with_request(options, known, kept_in)
+    return {
+        name: asked_once(value, kept_in) if name.endswith("exempt_when") else value
+        for name, value in with_request(options, known, kept_in).items()
+    }
 
 
 def _refuse_key(name: str, given: Any) -> None:

@@ -150,9 +150,7 @@ class _WaitQueues:
         """Whether somebody who came earlier waits for a pair that one needs; it then stands behind that."""
         return _call_locked(self.lock, self._is_held_up, waiter)
 
-    def wait_as_told(
-        self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int
-    ) -> None:
+    def wait_as_told(self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int) -> None:
         """Have one stand where the store has refused it longest, until an instant; wake who waits in vain.
 
         ``places`` are those of the pairs, none: nobody knows which; ``wakes`` is how often the queues had been
@@ -208,12 +206,12 @@ class _WaitQueues:
         """Return what those that hold one up were told, and the place of the pair for which they wait."""
         firsts = ((self._first(pair), place) for place, pair in enumerate(waiter.pairs))
         return [
-            (first.told, place) for first, place in firsts if first is not None and first.number < waiter.number
+            (first.told, place)
+            for first, place in firsts
+            if first is not None and first.number < waiter.number
         ]
 
-    def _wait_as_told(
-        self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int
-    ) -> None:
+    def _wait_as_told(self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int) -> None:
         pairs, wait = waiter.pairs, until - now
         binding = {pairs[place] for place in places if place < len(pairs)} or set(pairs)
         is_new = not binding <= waiter.stands_at

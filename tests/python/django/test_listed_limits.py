@@ -1,4 +1,4 @@
-"""``manage.py overlimit_limits`` lists what decides requests to each view, and marks what nothing protects."""
+"""``manage.py overlimit_limits`` lists what decides requests to each view, and marks what nobody limits."""
 
 from __future__ import annotations
 

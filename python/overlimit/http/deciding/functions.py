@@ -56,9 +56,13 @@ def awaits(rule: Rule) -> bool:
 
 
 def awaiting_rule(rule: Rule, arguments: Arguments) -> Steps[None]:
-    """Await what says whether and how a rule holds for a request, in the order in which that is asked."""
+    """Await what says whether and how a rule holds for a request, in the order in which that is asked.
+
+    An ``exempt_when`` that is not awaited is not asked here, since it might answer otherwise when it is asked
+    once more.
+    """
     options = rule.options
-    if options.exempt_when is not None:
+    if isinstance(options.exempt_when, AwaitedFunction):
         yield from awaiting((options.exempt_when,), *arguments)
         if result_of(options.exempt_when, options.exempt_when(*arguments)):
             return

@@ -15,7 +15,7 @@ from overlimit._options import TRUTH, is_set
 from overlimit.clocks import reader_of
 from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import HeaderNames, checked_header_name
-from overlimit.http.callables import KeptIn, asked_once, check_callable, taking_request
+from overlimit.http.callables import KeptIn, check_callable, taking_request
 from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix
 from overlimit.http.identifying.identifiers import ReadsRequest, as_identify
 from overlimit.limits.quantities import share_of_all
@@ -179,16 +179,6 @@ class Option(NamedTuple):
                 raise
             raise type(error)(f"{called}{rest}") from None
 
-    def with_request(self, value: Any, kept_in: KeptIn | None = None) -> Any:
-        """Return a value whose functions are called with the request, as the function `with_request` does.
-
-        What says whether a limit holds is called once, since what is awaited depends on it.
-        """
-        taken = taking_request(value, self.kind.own_arguments, kept_in)
-        return (
-            taken if kept_in is None or not self.name.endswith("exempt_when") else asked_once(taken, kept_in)
-        )
-
     def configured(self, key: str, value: Any, arguments: int) -> object:
         """Return what a key sets; raise ValueError, or TypeError for a function, naming the key."""
         found = self.kind.read(value)
@@ -216,7 +206,7 @@ def with_request(
     With ``kept_in`` they may be coroutine functions (see `taking_request`).
     """
     return {
-        name: known[name].with_request(value, kept_in) if name in known else value
+        name: taking_request(value, known[name].kind.own_arguments, kept_in) if name in known else value
         for name, value in given.items()
     }
 
