@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit._logging.stores import warn_of_other_processes
-from overlimit.http.answering.fields import HeaderNames, with_ours
+from overlimit.http.answering.fields import HeaderNames, shows_fields, with_ours
 from overlimit.http.answering.refusals import retry_after_instead, status_code
 from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding.answer import StoreAnswer
@@ -154,7 +154,7 @@ class _Start:
 
     def __call__(self, status: str, headers: Fields, exc_info: Any = None, /) -> Callable[[bytes], object]:
         self.response = Response(status, headers)
-        sent = with_ours(headers, self._fields)
+        sent = with_ours(headers, self._fields) if shows_fields(status) else list(headers)
         if exc_info is None:
             return self._start_response(status, sent)
         return self._start_response(status, sent, exc_info)

@@ -9,12 +9,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
-from django.urls import URLPattern, URLResolver, get_resolver
-from django.utils.module_loading import import_string
+from django.urls import URLPattern
 
 from overlimit.django.decorator import ViewLimit
-from overlimit.django.middleware import RateLimitMiddleware
+from overlimit.django.middleware import RateLimitMiddleware, caches_around, is_a
 from overlimit.django.migration_hints import OF_SETTINGS
+from overlimit.django.routes import reached
 from overlimit.django.settings import NAME, problems
 from overlimit.django.site import site
 from overlimit.django.views import class_of, functions_called, name_of
@@ -31,13 +31,22 @@ def check_settings(**_: object) -> list[CheckMessage]:
     """Report wrong settings, limits of the site that nothing enforces, and settings of django-ratelimit."""
     given = getattr(settings, NAME, {})
     found = [Error(problem, id="overlimit.E001") for problem in problems(given)]
-    if not found and not any(map(_is_ours, settings.MIDDLEWARE)):
+    if not found and not any(is_a(path, RateLimitMiddleware) for path in settings.MIDDLEWARE):
         hint = "Add 'overlimit.django.RateLimitMiddleware' to MIDDLEWARE."
         found += [
             Warning(f"{NAME}[{key!r}] has no effect without the middleware.", hint=hint, id="overlimit.W001")
             for key in _OF_MIDDLEWARE
             if given.get(key)
         ]
+    found += [
+        Warning(
+            f"{path} would keep the RateLimit fields of one client for all others, since RateLimitMiddleware "
+            "comes after it; so the pages that it keeps have none.",
+            hint="Write 'overlimit.django.RateLimitMiddleware' before it in MIDDLEWARE.",
+            id="overlimit.W005",
+        )
+        for path in caches_around()
+    ]
     if "django_ratelimit" not in sys.modules:  # which may be in use besides
         theirs = {key: instead for key, instead in OF_SETTINGS.items() if hasattr(settings, key)}
         found += [
@@ -51,37 +60,19 @@ def check_views(**_: object) -> list[CheckMessage]:
     """Report views whose limits cannot be used, or do not say what they seem to."""
     if not getattr(settings, "ROOT_URLCONF", None) or any(problems(getattr(settings, NAME, {}))):
         return []
-    reached = [(pattern, _place(pattern), names) for pattern, names in _reached(get_resolver())]
+    views = [(each.pattern, _place(each.pattern), each.parameters) for each in reached()]
     parameters: dict[str, set[str]] = defaultdict(set)
-    for _, place, names in reached:
-        parameters[place] |= names
+    for _, place, names in views:
+        parameters[place].update(names)
     found = [
         (place, number, told)
-        for pattern, place, _ in reached
+        for pattern, place, _ in views
         for number, told in _problems_of(pattern.callback, parameters[place])
     ]
     return [
         (Error if number.startswith("E") else Warning)(told, obj=place, id=f"overlimit.{number}")
         for place, number, told in dict.fromkeys(found)
     ]
-
-
-def _is_ours(path: str) -> bool:
-    try:
-        found = import_string(path)
-    except ImportError:
-        return False
-    return isinstance(found, type) and issubclass(found, RateLimitMiddleware)
-
-
-def _reached(resolver: Any, above: Collection[str] = ()) -> Iterator[tuple[URLPattern, set[str]]]:
-    """Yield the patterns of views, each with the names of what it tells its view."""
-    for each in resolver.url_patterns:
-        names = {*above, *each.pattern.regex.groupindex}
-        if isinstance(each, URLResolver):
-            yield from _reached(each, names | each.default_kwargs.keys())
-        elif isinstance(each, URLPattern):
-            yield each, names | each.default_args.keys()
 
 
 def _place(pattern: URLPattern) -> str:

@@ -15,12 +15,11 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit.django.keys import Key
 from overlimit.django.ledger import Ledger
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
-from overlimit.django.request import http_request, load_user, method_of
+from overlimit.django.request import http_request, method_of
 from overlimit.django.views import EXEMPT, name_of_call
 from overlimit.http.callables import dotted_name
-from overlimit.http.deciding.steps import Steps, run, run_async
 from overlimit.http.options.kinds import documents
-from overlimit.http.options.limit_options import CommonKeywords, Scope, is_dynamic
+from overlimit.http.options.limit_options import AnyScope, CommonKeywords, is_dynamic
 from overlimit.http.options.optional_limits import OptionalLimits
 from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, applied_limits_of, owner_of
 
@@ -35,10 +34,10 @@ class ViewKeywords(CommonKeywords, total=False):
     """The options of a limit on a view; see `rate_limit`."""
 
     key: Key | None
-    group: Scope | None
+    group: AnyScope | None
     block: bool
     methods: str | Iterable[str] | None
-    scope: Scope | None
+    scope: AnyScope | None
 
 
 class ViewLimit:
@@ -94,7 +93,7 @@ class _Call:
         self.owner = owner
         self._given, self._request = self._find_request()
         self._ledger = Ledger.of(self._request)
-        self._is_outermost = self._ledger.take_response()
+        self._is_outermost = self._ledger.take_response(self._request)
 
     def _find_request(self) -> tuple[Any, HttpRequest]:
         for given in (*self._args[:2], self._kwargs.get("request")):
@@ -107,32 +106,30 @@ class _Call:
         )
 
     def answer(self) -> Any:
-        plan = self._plan()
-        response = None if plan is None else self._ledger.enforce(plan, self._given, self._request)
+        ledger = self._ledger
+        plan = self._plan() if ledger.limits(self._request) else None
+        response = None if plan is None else ledger.enforce(plan, self._given, self._request)
         if response is None:
             try:
                 response = self._view(*self._args, **self._kwargs)
             except Exception as error:
-                run(self._failing(error))
+                if self._is_outermost:
+                    ledger.fail(error)
                 raise
         if not isinstance(response, HttpResponseBase) and inspect.isawaitable(response):
             return self._finish_later(response)
         if self._writes(response):
-            self._ledger.finish(response)
+            ledger.finish(response)
         return response
 
     async def answer_async(self) -> Any:
-        if self._ledger.site.may_read_user:
-            await load_user(self._request)
-        plan, response = self._plan(), None
-        if plan is not None:
-            if plan.may_read_user:
-                await load_user(self._request)
-            response = await self._ledger.enforce_async(plan, self._given, self._request)
+        ledger = self._ledger
+        plan = self._plan() if await ledger.limits_async(self._request) else None
+        response = None if plan is None else await ledger.enforce_async(plan, self._given, self._request)
         if response is None:
             return await self._finish_later(self._call_view())
         if self._writes(response):
-            await self._ledger.finish_async(response)
+            await ledger.finish_async(response)
         return response
 
     async def _call_view(self) -> Any:
@@ -143,7 +140,8 @@ class _Call:
         try:
             response = await answering
         except Exception as error:
-            await run_async(self._failing(error))
+            if self._is_outermost:
+                await self._ledger.fail_async(error)
             raise
         if self._writes(response):
             await self._ledger.finish_async(response)
@@ -156,7 +154,7 @@ class _Call:
     def _plan(self) -> Any:
         """Return what this call decides; None: nothing, or another decorator below does."""
         ledger = self._ledger
-        if not (self._applied and ledger.limits(self._request)) or self._is_exempt:
+        if not self._applied or self._is_exempt:
             return None
         if not self._is_innermost:
             ledger.pending = (*ledger.pending, *self._applied)
@@ -167,10 +165,6 @@ class _Call:
     # The header fields are the middleware's, if it is there, or else the outermost decorator's.
     def _writes(self, response: Any) -> bool:
         return self._is_outermost and isinstance(response, HttpResponseBase)
-
-    def _failing(self, error: Exception) -> Steps[None]:
-        if self._is_outermost:
-            yield from self._ledger.failing(error)
 
 
 @documents(VIEW_OPTIONS)
@@ -184,8 +178,9 @@ def rate_limit(limits: OptionalLimits | None = (), /, **options: Unpack[ViewKeyw
     A view counts by its dotted name, ``dispatch`` by that of its class, however often it is decorated.
 
     Functions are given the request as the view has it, after the response or the decision if they are given
-    one; they need not take it. None of them may be a coroutine function. What is said of a RateLimit, the
-    setting ``OVERLIMIT`` says here, and the endpoint is the view.
+    one; they need not take it. Coroutine functions are awaited, and all others are called where Django calls
+    sync code, for an async view in a thread. What is said of a RateLimit, the setting ``OVERLIMIT`` says
+    here, and the endpoint is the view.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any)
     """Decide a request by throttles of a view, and return what the store answered."""
     asked = cast(HttpRequest, http_request(request))
     ledger = Ledger.of(asked)
-    ledger.headers_of_view = getattr(view, "headers", None)  # for where there is no middleware
+    ledger.write_into(getattr(view, "headers", None), asked)
     applied = tuple(each for kind in kinds for each in _limits_of(kind, view))
     if not (applied and ledger.limits(asked)):
         return None
@@ -176,13 +176,23 @@ def _limits_of(kind: type[OverlimitThrottle], view: Any) -> AppliedLimits:
     return () if limits is None else _applied(kind, limits, _name(kind, view))
 
 
+def limits_of_throttles(view: Any) -> AppliedLimits:
+    """Return the limits of all throttles of a class of views; raise as they do at a request."""
+    kinds = (each for each in getattr(view, "throttle_classes", ()) if _is_ours(each))
+    return tuple(each for kind in kinds for each in _limits_of(kind, view))
+
+
+def _is_ours(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, OverlimitThrottle)
+
+
 def problems_of_throttles(view: Any, parameters: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the numbers of the checks that the throttles of a class of views fail, and what is wrong."""
     from rest_framework.views import APIView  # which may be what imports this, by the settings
 
     throttles = getattr(view, "throttle_classes", ())
     for kind in throttles:
-        if not (isinstance(kind, type) and issubclass(kind, OverlimitThrottle)):
+        if not _is_ours(kind):
             continue
         try:
             applied = _limits_of(kind, view)

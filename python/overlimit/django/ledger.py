@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from typing import Any, TypeVar
 
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,9 +12,11 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
 from overlimit import Decision, errors
-from overlimit.django.request import DjangoRequest, method_of
+from overlimit.django.calling import in_thread, run_in_thread, run_on_loop
+from overlimit.django.request import DjangoRequest, forget_outcomes, load_user, method_of
 from overlimit.django.site import Site, site, warn_of_processes
 from overlimit.django.views import facts_of
+from overlimit.http.answering.fields import shows_fields
 from overlimit.http.answering.refusals import (
     RefusalResponse,
     limit_exceeded,
@@ -23,8 +26,10 @@ from overlimit.http.answering.refusals import (
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.steps import Steps, run, run_async
+from overlimit.http.deciding.steps import Steps, run_async
 from overlimit.http.rules.applied_limits import AppliedLimits
+
+T = TypeVar("T")
 
 _LEDGER = "_overlimit_ledger"
 _NO_PLAN = RoutePlan()
@@ -40,6 +45,7 @@ class Ledger(RequestLedger):
         "_is_taken",
         "_refused",
         "headers_of_view",
+        "is_kept",
         "pending",
         "saw_view",
         "site",
@@ -56,6 +62,8 @@ class Ledger(RequestLedger):
         """The response that the latest refusal became."""
         self._is_limited: bool | None = None
         self._is_taken = False
+        self.is_kept = False
+        """Whether a page cache keeps what is written into the response, for other clients."""
         self.headers_of_view: dict[str, str] | None = None
         """Header fields that REST framework writes into the response."""
         self.pending: AppliedLimits = ()
@@ -78,18 +86,38 @@ class Ledger(RequestLedger):
         request.rate_limit = None
         return made
 
-    def take_response(self) -> bool:
+    def take_response(self, request: HttpRequest) -> bool:
         """Return whether the caller is the first, and so the outermost, who is to finish the response."""
         is_first, self._is_taken = not self._is_taken, True
+        if is_first:
+            self.is_kept = is_kept(request)
         return is_first
+
+    def write_into(self, headers: dict[str, str] | None, request: HttpRequest) -> None:
+        """Have a view of REST framework write the header fields, unless that is done outside of it."""
+        if not self._is_taken and not is_kept(request):
+            self.headers_of_view = headers
 
     def limits(self, request: HttpRequest) -> bool:
         """Return whether anything is limited in this request, which is asked when its view is known."""
         if self._is_limited is None:
+            if self.site.exempt.awaits:
+                run_in_thread(self.site.exempt.awaiting((request,)))
             match = request.resolver_match
             exempt = match is not None and facts_of(match.func, method_of(request)).is_exempt
             self._is_limited = not exempt and self.site.limits(request)
         return self._is_limited
+
+    async def limits_async(self, request: HttpRequest) -> bool:
+        """Return what `limits` does, without blocking the event loop."""
+        exempt = self.site.exempt
+        if self._is_limited is not None or exempt.function is None:
+            return self.limits(request)
+        if not exempt.awaits:
+            return await in_thread(self.limits)(request)
+        await load_user(request)
+        await run_async(exempt.awaiting((request,)))
+        return self.limits(request)
 
     def plan_of(self, view: str, method: str, applied: AppliedLimits = ()) -> RoutePlan:
         """Return the plan of what is to be decided now, which is so only once."""
@@ -104,32 +132,47 @@ class Ledger(RequestLedger):
         """
         before = self._begin(plan, given, request)
         self.decide()
-        return self._enforced(before, request)
+        self._tell(request)
+        return None if self.refusal is None else run_in_thread(self._refusing(self.refusal, before, request))
 
     async def enforce_async(
         self, plan: RoutePlan, given: Any, request: HttpRequest
     ) -> HttpResponseBase | None:
         """Decide a request as `enforce` does, without blocking the event loop."""
+        if plan.may_block:
+            return await in_thread(self.enforce)(plan, given, request)
+        if plan.may_read_user:
+            await load_user(request)
         before = self._begin(plan, given, request)
-        await self.decide_async()
-        return self._enforced(before, request)
+        refusal = await self.decide_async()
+        self._tell(request)
+        if refusal is None:
+            return None
+        hooks = (each for rule in refusal.refusing for each in (*rule.on_breach, rule.error_message))
+        return await run_on_loop(self._refusing(refusal, before, request), hooks)
 
     def _begin(self, plan: RoutePlan, given: Any, request: HttpRequest) -> int:
         """Begin a decision; return how many answers there were before."""
         warn_of_processes(plan, request)
+        forget_outcomes(request)
         self.begin(DjangoRequest(given), plan)
         return len(self.answers)
 
-    def _enforced(self, before: int, request: HttpRequest) -> HttpResponseBase | None:
+    def _run(self, steps: Steps[T]) -> T:
+        return run_in_thread(steps)
+
+    def _tell(self, request: HttpRequest) -> None:
+        """Tell the view what was decided."""
         if self.told is None or self.told:
             self.told = self.decision(self.site.rate_limit)
         if self.headers_of_view is not None:
             self.headers_of_view.update(self.fields())
         request.rate_limit = self.told
-        if self.refusal is None:
-            return None
+
+    def _refusing(self, refusal: StoreAnswer, before: int, request: HttpRequest) -> Steps[HttpResponseBase]:
         self._before = self.answers[:before]
-        self._refused = _answer(self.refusal, request)
+        self._refused = yield from _answering(refusal, request)
+        self._refused.setdefault("Cache-Control", "no-store")
         return self._refused
 
     def finish(self, response: HttpResponseBase) -> None:
@@ -139,14 +182,14 @@ class Ledger(RequestLedger):
         go on, as one that does many things in a request.
         """
         if self._has_to_refund:
-            run(self._finishing(response))
+            run_in_thread(self._finishing(response))
         else:
             self._write_fields(response)
 
     async def finish_async(self, response: HttpResponseBase) -> None:
         """Finish a response as `finish` does, without blocking the event loop."""
         if self._has_to_refund:
-            await run_async(self._finishing(response))
+            await run_on_loop(self._finishing(response), self._asked_of_response())
         else:
             self._write_fields(response)
 
@@ -162,28 +205,49 @@ class Ledger(RequestLedger):
             yield from self.refunding_uncounted(response)
 
     def _write_fields(self, response: HttpResponseBase) -> None:
-        for name, value in self.fields():
-            response[name] = value
-        if self.told is not None and not self.told and response.status_code in (429, 503):
+        status = response.status_code
+        if shows_fields(status) and not (self.is_kept and status == HTTPStatus.OK):
+            for name, value in self.fields():
+                response[name] = value
+        if self.told is not None and not self.told and status in (429, 503):
             name = self.site.rate_limit.header_names.retry_after
             seconds = retry_after_instead(self.told, response.get(name))
             if seconds is not None:
                 response[name] = seconds
 
-    def failing(self, error: Exception) -> Steps[None]:
+    def fail(self, error: Exception) -> None:
         """Refund what does not count by the response that Django makes of an exception."""
         if self.may_refund:
-            status = next((status for kinds, status in _ERRORS if isinstance(error, kinds)), 500)
-            yield from self.refunding_uncounted(HttpResponse(status=status))
+            run_in_thread(self.refunding_uncounted(_response_to(error)))
+
+    async def fail_async(self, error: Exception) -> None:
+        """Refund as `fail` does, without blocking the event loop."""
+        if self.may_refund:
+            steps = self.refunding_uncounted(_response_to(error))
+            await run_on_loop(steps, self._asked_of_response())
+
+    def _asked_of_response(self) -> Iterator[object]:
+        """Yield the functions of the app that are asked whether the request counts."""
+        return (rule.deduct_when for answer in self.answers for rule in answer.call.rules)
 
 
-def _answer(refusal: StoreAnswer, request: HttpRequest) -> HttpResponseBase:
-    answer: HttpResponseBase | None = refusal.answer_of_hooks(
+def is_kept(request: HttpRequest) -> bool:
+    """Return whether a page cache that has seen this request is to keep its response for others."""
+    kept: bool = getattr(request, "_cache_update_cache", False)
+    return kept
+
+
+def _response_to(error: Exception) -> HttpResponse:
+    return HttpResponse(status=next((status for kinds, status in _ERRORS if isinstance(error, kinds)), 500))
+
+
+def _answering(refusal: StoreAnswer, request: HttpRequest) -> Steps[HttpResponseBase]:
+    answer: HttpResponseBase | None = yield from refusal.asking_hooks(
         lambda result: isinstance(result, HttpResponseBase), "an HttpResponse"
     )
     if answer is not None:
         return answer
-    return _response(refusal.response(request.META.get("HTTP_ACCEPT")))
+    return _response((yield from refusal.asking_response(request.META.get("HTTP_ACCEPT"))))
 
 
 def answer_to(error: errors.RateLimitExceeded, request: HttpRequest) -> HttpResponseBase:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.middleware.cache import UpdateCacheMiddleware
+from django.utils.module_loading import import_string
 
 from overlimit import errors
-from overlimit.django.ledger import Ledger, answer_to
-from overlimit.django.request import load_user, method_of
+from overlimit.django.ledger import Ledger, answer_to, is_kept
+from overlimit.django.request import method_of
 from overlimit.django.site import site
 from overlimit.django.views import facts_of
 from overlimit.http.deciding.plans import RoutePlan
@@ -38,6 +41,7 @@ class RateLimitMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
         site()
+        self._is_within_cache = bool(caches_around())
         self._get_response = get_response
         self._is_async = iscoroutinefunction(get_response)
         if self._is_async:
@@ -47,17 +51,19 @@ class RateLimitMiddleware:
     def __call__(self, request: HttpRequest) -> Any:
         """Let a request pass, and write the header fields into its response."""
         ledger = Ledger.of(request)
-        is_outermost = ledger.take_response()
+        is_outermost = ledger.take_response(request)
         if self._is_async:
             return self._call_async(ledger, request, is_outermost)
         response = self._get_response(request)
         if is_outermost:
+            ledger.is_kept = self._is_within_cache and is_kept(request)
             ledger.finish(response)
         return response
 
     async def _call_async(self, ledger: Ledger, request: HttpRequest, is_outermost: bool) -> Any:
         response = await self._get_response(request)
         if is_outermost:
+            ledger.is_kept = self._is_within_cache and is_kept(request)
             await ledger.finish_async(response)
         return response
 
@@ -66,21 +72,15 @@ class RateLimitMiddleware:
     ) -> Any:
         """Decide a request to a view that has no decorator; return the response if it is refused."""
         ledger = Ledger.of(request)
-        plan = _plan(ledger, view, request)
+        plan = _plan(ledger, view, request) if ledger.limits(request) else None
         return None if plan is None else ledger.enforce(plan, request, request)
 
     async def _process_view_async(
         self, request: HttpRequest, view: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> HttpResponseBase | None:
         ledger = Ledger.of(request)
-        if ledger.site.may_read_user:
-            await load_user(request)
-        plan = _plan(ledger, view, request)
-        if plan is None:
-            return None
-        if plan.may_read_user:
-            await load_user(request)
-        return await ledger.enforce_async(plan, request, request)
+        plan = _plan(ledger, view, request) if await ledger.limits_async(request) else None
+        return None if plan is None else await ledger.enforce_async(plan, request, request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
         """Answer a refusal that the view has raised."""
@@ -89,9 +89,25 @@ class RateLimitMiddleware:
         return None
 
 
+def caches_around() -> list[str]:
+    """Return the page caches before this in ``MIDDLEWARE``, which would keep its header fields."""
+    given = list(settings.MIDDLEWARE)
+    own = next((place for place, path in enumerate(given) if is_a(path, RateLimitMiddleware)), 0)
+    return [path for path in given[:own] if is_a(path, UpdateCacheMiddleware)]
+
+
+def is_a(path: str, kind: type) -> bool:
+    """Return whether a path in ``MIDDLEWARE`` names this class, or one derived from it."""
+    try:
+        found = import_string(path)
+    except ImportError:
+        return False
+    return isinstance(found, type) and issubclass(found, kind)
+
+
 def _plan(ledger: Ledger, view: Callable[..., Any], request: HttpRequest) -> RoutePlan | None:
     """Return the plan by which the site limits a view; None: nothing is decided now."""
-    if ledger.saw_view or not ledger.limits(request):
+    if ledger.saw_view:
         return None
     method = method_of(request)
     facts = facts_of(view, method)

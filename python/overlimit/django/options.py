@@ -10,6 +10,7 @@ from django.utils.decorators import method_decorator
 
 from overlimit._messages.arguments import check_options
 from overlimit.django.keys import identifiers_of
+from overlimit.django.request import kept_in
 from overlimit.django.settings import KEY
 from overlimit.http.callables import check_takes_no_group
 from overlimit.http.identifying.identifiers import as_identify
@@ -70,7 +71,7 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     check_options("rate_limit", given, VIEW_OPTIONS, _HINTS)
     if shared is None:
         _check_parentheses(limits)
-    keywords = with_request(given, VIEW_OPTIONS)
+    keywords = with_request(given, VIEW_OPTIONS, kept_in)
     keywords["identifiers"] = identifiers_of(keywords.pop("key", None))
     as_identify("key", keywords["identifiers"], 1)
     keywords["methods"] = as_methods(keywords.get("methods"))
@@ -81,7 +82,7 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     if "name" not in keywords and shared is not None:
         keywords["name"] = shared
     known = {**LIMIT_OPTIONS, **VIEW_OPTIONS}
-    made = limit_options(optional(limits), keywords, known, arguments=1, is_shared=group is not None)
+    made = limit_options(optional(limits, kept_in), keywords, known, arguments=1, is_shared=group is not None)
     return (AppliedLimit(made, None),) if made.parts else ()
 
 
@@ -104,7 +105,7 @@ def _check_is_no_view(limits: Any) -> None:
     if isinstance(limits, list):
         return
     try:
-        optional(limits)
+        optional(limits, kept_in)
     except TypeError as error:
         raise TypeError(f"above a view write @rate_limit('5/minute'), not @rate_limit: {error}") from None
 

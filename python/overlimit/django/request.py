@@ -10,8 +10,11 @@ from django.http.request import RawPostDataException
 from django.utils.functional import LazyObject, empty
 
 from overlimit import Decision
+from overlimit.http.callables import Outcomes
 from overlimit.http.patterns import METHODS
 from overlimit.http.request import EnvironRequest, json_in, may_have_json
+
+_OUTCOMES = "_overlimit_outcomes"
 
 
 class DjangoRequest(EnvironRequest):
@@ -69,6 +72,17 @@ def current_decision(request: HttpRequest) -> Decision | None:
 def method_of(request: HttpRequest) -> str:
     """Return the method by which limits hold; one for all that a client has made up."""
     return request.method if request.method in METHODS else "OTHER"
+
+
+def kept_in(given: Any) -> Outcomes:
+    """Return where a request keeps what coroutine functions returned, given it as the view has it."""
+    kept: Outcomes = vars(http_request(given)).setdefault(_OUTCOMES, {})
+    return kept
+
+
+def forget_outcomes(request: HttpRequest) -> None:
+    """Begin a decision: no coroutine function has been awaited for it."""
+    vars(request).pop(_OUTCOMES, None)
 
 
 async def load_user(request: HttpRequest) -> None:

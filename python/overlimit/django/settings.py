@@ -12,6 +12,7 @@ from django.utils.module_loading import import_string
 from overlimit._messages.arguments import check_options
 from overlimit._messages.texts import short_repr
 from overlimit.django.keys import identifiers_of
+from overlimit.django.request import kept_in
 from overlimit.http.callables import taking_request
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.middleware import ExemptRequests
@@ -91,7 +92,7 @@ def _read(given: object) -> SiteSettings:
             raise TypeError(f"the keys of {NAME} must be strings, not {short_repr(key)}")
         check_options(NAME, [key], SITE_OPTIONS, _hints_at(key))
     found = {SITE_OPTIONS[key].name: _value(key, value) for key, value in given.items()}
-    exempt = ExemptRequests(found.pop("exempt", None), LABELS["exempt"])
+    exempt = ExemptRequests(found.pop("exempt", None), LABELS["exempt"], kept_in)
     key = found.pop("key", None)
     with_key = {**found, "identifiers": _identifiers(key)}
     settings = Settings(with_key, 1).completed({})
@@ -121,8 +122,8 @@ def _value(key: str, value: Any) -> Any:
     if isinstance(value, str) and option.kind.own_arguments is not None and _DOTTED.fullmatch(value):
         value = _imported(key, value)
     if option.kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
-        return optional(value)
-    return taking_request(option.kind.read(value), option.kind.own_arguments)
+        return optional(value, kept_in)
+    return taking_request(option.kind.read(value), option.kind.own_arguments, kept_in)
 
 
 def _imported(key: str, path: str) -> Any:

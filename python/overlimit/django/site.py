@@ -26,6 +26,7 @@ from overlimit.http.rules.precedence import (
     rules_of_decorators,
     rules_of_route,
 )
+from overlimit.http.rules.rule import Rule
 
 _MOST_PLANS = 4096
 _ADVICE = (
@@ -50,27 +51,29 @@ class Site:
         self.plan = lru_cache(_MOST_PLANS)(self._compile)
         """Returns the plan of a view with these decorators for a method, with the site's limits or not."""
 
-    @property
-    def may_read_user(self) -> bool:
-        """Whether it may be asked who is logged in before it is known if a request is exempt."""
-        return self.exempt.depend_on_function
-
     def limits(self, request: HttpRequest) -> bool:
-        """Return whether a request is limited at all."""
+        """Return whether a request is limited at all; a coroutine function that says so has been awaited."""
         if request.method == "OPTIONS" or not self.rate_limit.enabled:
             return False
         return not self.exempt.include(request.method or "", request.path_info, (request,))
 
-    def _compile(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> RoutePlan:
-        rate_limit = self.rate_limit
-        route = Route(view, method, labelled=labelled(applied), limited=True)
+    def rules(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> tuple[Rule, ...]:
+        """Return the rules of a view with these decorators for a method, with the site's limits or not."""
+        rate_limit, route = self.rate_limit, _route(view, method, applied)
         if with_site:
-            rules = tuple(rules_of_route(self._rate_limits, rate_limit, route))
-        else:
-            holding = [each for each in applied if each.options.holds_for(method)]
-            own = tuple(rules_of_decorators(rate_limit, route, holding))
-            rules = (*own, *meta_rules(rate_limit, route)) if own else ()
-        return RoutePlan(plan_stores({rate_limit: rules}, count_of(route, "fallback")), place=view)
+            return tuple(rules_of_route(self._rate_limits, rate_limit, route))
+        holding = [each for each in applied if each.options.holds_for(method)]
+        own = tuple(rules_of_decorators(rate_limit, route, holding))
+        return (*own, *meta_rules(rate_limit, route)) if own else ()
+
+    def _compile(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> RoutePlan:
+        rules = {self.rate_limit: self.rules(view, method, applied, with_site)}
+        fallback = count_of(_route(view, method, applied), "fallback")
+        return RoutePlan(plan_stores(rules, fallback), place=view)
+
+
+def _route(view: str, method: str, applied: AppliedLimits) -> Route:
+    return Route(view, method, labelled=labelled(applied), limited=True)
 
 
 _current: Site | None = None

@@ -31,10 +31,19 @@ def name_of(view: Callable[..., Any]) -> str:
 
 def name_of_call(function: Callable[..., Any], owner: object) -> str:
     """Return the name by which a decorated function counts; ``owner`` is the view that it is a method of."""
-    if owner is None:
-        return name_of(function)
-    method, of = getattr(function, "__name__", ""), _dotted(type(owner))
-    return of if method in ("dispatch", "") else f"{of}.{method}"
+    return name_of(function) if owner is None else _name_of_method(type(owner), function)
+
+
+def name_of_function(view: Callable[..., Any], function: Callable[..., Any]) -> str:
+    """Return the name by which one of the `functions_called` by a view counts."""
+    of = class_of(view)
+    is_method = of is not None and getattr(of, getattr(function, "__name__", ""), None) is function
+    return _name_of_method(of, function) if of is not None and is_method else name_of(function)
+
+
+def _name_of_method(of: type, function: Callable[..., Any]) -> str:
+    method = getattr(function, "__name__", "")
+    return _dotted(of) if method in ("dispatch", "") else f"{_dotted(of)}.{method}"
 
 
 class Facts(NamedTuple):
@@ -56,9 +65,13 @@ def facts_of(view: Callable[..., Any], method: str) -> Facts:
 
 def is_exempt(view: object, method: str) -> bool:
     """Return whether a view is exempt, or its class, or the method of that which answers."""
-    if getattr(inspect.unwrap(view), "__module__", "") in _STATIC:  # type: ignore[arg-type]
-        return True
-    return any(getattr(each, EXEMPT, False) for each in (class_of(view), *functions_called(view, method)))
+    marked = (class_of(view), *functions_called(view, method))
+    return is_static(view) or any(getattr(each, EXEMPT, False) for each in marked)
+
+
+def is_static(view: object) -> bool:
+    """Return whether a view sends files, as Django's own do."""
+    return getattr(inspect.unwrap(view), "__module__", "") in _STATIC  # type: ignore[arg-type]
 
 
 def functions_called(view: Any, method: str) -> Iterator[Any]:

@@ -18,6 +18,7 @@ from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, ref
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
 from overlimit.flask.routes import find_route, routes_of
+from overlimit.http.answering.fields import shows_fields
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
@@ -170,7 +171,7 @@ class AppState(BaseAppState):
         if ledger is None:
             return self._process(*args, **kwargs)
         response: Response = kwargs["response"] if kwargs else args[-1]
-        fields = ledger.fields()
+        fields = ledger.fields() if shows_fields(response.status_code) else []
         headers = headers_of(response)
         # Headers.add searches for line breaks, which our fields never have; that costs as much as deciding.
         present: list[tuple[str, str]] | None = getattr(headers, "_list", None)

@@ -216,27 +216,23 @@ class ExemptRequests:
         """
         _check_exempt(exempt, name)
         self._patterns = () if callable(exempt) else tuple(Pattern.read(text) for text in exempt or ())
-        self._function = taking_request(exempt, 0, kept_in) if callable(exempt) else None
-        check_callable(name, self._function, 1)
+        self.function = taking_request(exempt, 0, kept_in) if callable(exempt) else None
+        """The function of the app that says which they are, if one does."""
+        check_callable(name, self.function, 1)
 
     @property
     def awaits(self) -> bool:
         """Whether `awaiting` is to be asked before `include`."""
-        return isinstance(self._function, AwaitedFunction)
+        return isinstance(self.function, AwaitedFunction)
 
     def awaiting(self, arguments: tuple[Any, ...]) -> Steps[None]:
         """Await the function, if it is a coroutine function."""
-        return awaiting((self._function,), *arguments)
-
-    @property
-    def depend_on_function(self) -> bool:
-        """Whether a function of the app says which they are."""
-        return self._function is not None
+        return awaiting((self.function,), *arguments)
 
     def include(self, method: str, path: str, arguments: tuple[Any, ...]) -> bool:
         """Return whether a request is one of them; functions are called with ``arguments``."""
-        if self._function is not None:
-            return bool(result_of(self._function, self._function(*arguments)))
+        if self.function is not None:
+            return bool(result_of(self.function, self.function(*arguments)))
         if not self._patterns:
             return False
         method, path = as_asked(method, path)

@@ -200,14 +200,6 @@ def test_whom_a_decorator_above_turns_away_spends_nothing(either):
     assert statuses(client, "/?member=1") == [200, 429, 429]
 
 
-def test_a_coroutine_function_as_a_key_is_an_error():
-    async def key(request):
-        return "x"
-
-    with pytest.raises(TypeError, match="would never be awaited"):
-        rate_limit("5/minute", key=key)
-
-
 def test_a_limited_function_needs_a_request():
     with pytest.raises(TypeError, match="called without a request"):
         view_of(rate_limit("5/minute"))("no request")

@@ -200,7 +200,7 @@ def detail(request, pk):
     return HttpResponse()
 
 
-async def detail_async(request):
+async def detail_async(request, pk):
     return HttpResponse()
 
 

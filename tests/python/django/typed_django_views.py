@@ -49,6 +49,24 @@ def of_plan(request: HttpRequest, number: int) -> int:
     return number
 
 
+async def rate_later(request: HttpRequest) -> str | None:
+    return rate(request)
+
+
+async def number_later(request: HttpRequest) -> int:
+    return 2
+
+
+async def name_later(view: str, request: HttpRequest) -> str:
+    return view
+
+
+@rate_limit(rate_later, key=rate_later, cost=number_later, scope=name_later, on_breach=name_later)
+@rate_limit(["5/hour", rate_later], group=name_later, exempt_when=number_later, deduct_when=name_later)
+def looked_up(request: HttpRequest, number: int) -> int:
+    return number
+
+
 @exempt
 def free(request: HttpRequest, number: int) -> int:
     return number

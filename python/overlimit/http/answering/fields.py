@@ -112,6 +112,15 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(taken)
 
 
+def shows_fields(status: int | str) -> bool:
+    """Return whether a response of this status, a number or as WSGI has it, is to carry our fields.
+
+    A redirect is of no use to who acts on the response that it leads to, and a 304 would have caches show
+    them beside what they have kept for everybody (RFC 9111, section 4.3.4).
+    """
+    return status[:1] != "3" if isinstance(status, str) else not 300 <= status < 400
+
+
 def with_ours(headers: list[tuple[str, str]], ours: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the header fields of a response with ours, made one as `beside` says where both have a name."""
     sent = list(headers)

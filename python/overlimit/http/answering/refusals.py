@@ -43,7 +43,7 @@ def refusal_response(
     seconds = retry_after_seconds(decision)
     if seconds is not None:
         fields.append((retry_after_name, str(seconds)))
-    fields.append(("Vary", "Accept"))
+    fields += [("Cache-Control", "no-store"), ("Vary", "Accept")]
     return problem.status, fields, body
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable
 from typing import NamedTuple
 
 from overlimit import _core
-from overlimit.http.answering.fields import RawFields, beside, raw, raw_name
+from overlimit.http.answering.fields import RawFields, beside, raw, raw_name, shows_fields
 from overlimit.http.answering.refusals import retry_after_instead
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
 from overlimit.http.deciding.answer import StoreAnswer
@@ -63,7 +63,7 @@ class Answering:
 
     def _start(self, message: Message) -> Awaitable[None]:
         self.has_started = True
-        if message["type"] != "websocket.close":
+        if message["type"] != "websocket.close" and shows_fields(message.get("status", 200)):
             message = _core._with_fields(message, self._fields) or _with_both(message, self._fields)
         return self._send(message)
 

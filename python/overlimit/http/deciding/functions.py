@@ -1,11 +1,13 @@
-"""Which functions of the app a decision asks, and awaiting those that are coroutine functions."""
+"""Which functions of the app a decision asks, which may block, and awaiting coroutine functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from overlimit.http.callables import awaited_in, result_of
+from overlimit.http.callables import AwaitedFunction, StandsForFunctions, awaited_in, result_of
 from overlimit.http.deciding.steps import Steps, awaiting
+from overlimit.http.identifying.builtin import BuiltinIdentifier
 from overlimit.http.identifying.identifiers import may_return
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
@@ -37,6 +39,20 @@ def _asked_first(rule: Rule) -> tuple[object, ...]:
     return options.exempt_when, rule.value, options.scope, identify
 
 
+def may_block(functions: Iterable[Any]) -> bool:
+    """Return whether functions of the app are among these that are no coroutine functions, so may block."""
+    for each in functions:
+        if isinstance(each, AwaitedFunction):
+            blocks = not each.waits
+        elif isinstance(each, StandsForFunctions):
+            blocks = not isinstance(each, BuiltinIdentifier) and may_block(each.made_of)
+        else:
+            blocks = is_dynamic(each)
+        if blocks:
+            return True
+    return False
+
+
 def may_read_user(rule: Rule) -> bool:
     """Return whether deciding by a rule may ask who is logged in, as a function of the app may do."""
     options = rule.options
@@ -50,9 +66,13 @@ def awaits(rule: Rule) -> bool:
 
 
 def awaiting_rule(rule: Rule, arguments: Arguments) -> Steps[None]:
-    """Await what says whether and how a rule holds for a request, in the order in which that is asked."""
+    """Await what says whether and how a rule holds for a request, in the order in which that is asked.
+
+    An ``exempt_when`` that is not awaited is not asked here, since it might answer otherwise when it is asked
+    once more.
+    """
     options = rule.options
-    if options.exempt_when is not None:
+    if isinstance(options.exempt_when, AwaitedFunction):
         yield from awaiting((options.exempt_when,), *arguments)
         if result_of(options.exempt_when, options.exempt_when(*arguments)):
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from overlimit import Decision
 from overlimit._core import PendingCall
@@ -18,6 +18,8 @@ from overlimit.http.request import Request
 if TYPE_CHECKING:
     from overlimit.http.deciding.plans import RoutePlan, StorePlan
     from overlimit.http.rules.app_rate_limits import AppRateLimit
+
+T = TypeVar("T")
 
 
 class RequestLedger:
@@ -60,11 +62,16 @@ class RequestLedger:
         if a store failed and ``on_error`` says so, and InvalidLimit, ValueError or TypeError if a function of
         the app returned an invalid value.
         """
-        call = None if self.was_decided or stores is not None else self.plan.only_call
+        plan = self.plan
+        call = None if self.was_decided or stores is not None or plan.needs_loop else plan.only_call
         if call is None:
-            return run(self.deciding(stores))
+            return self._run(self.deciding(stores))
         self.was_decided = True
-        return self._note(self.plan.stores[0], call, call.decide(self.identifiers))
+        return self._note(plan.stores[0], call, call.decide(self.identifiers))
+
+    def _run(self, steps: Steps[T]) -> T:
+        """Make calls in this thread, where a framework may also wait for coroutine functions."""
+        return run(steps)
 
     async def decide_async(self) -> StoreAnswer | None:
         """Charge the request as `decide` does, without blocking the event loop."""
@@ -162,7 +169,7 @@ class RequestLedger:
 
     def refund_uncounted(self, response: Any) -> None:
         """Refund what does not count, now that the response is known; only once, even if that fails."""
-        run(self.refunding_uncounted(response))
+        self._run(self.refunding_uncounted(response))
 
     def refunding_uncounted(self, response: Any) -> Steps[None]:
         """Refund as `refund_uncounted` does, and leave it to the caller to call the stores."""

@@ -16,6 +16,7 @@ from overlimit.http.deciding.functions import (
     awaiting_rule,
     awaits,
     functions_of,
+    may_block,
     may_read_user,
 )
 from overlimit.http.deciding.ledger import RequestLedger
@@ -55,6 +56,7 @@ class StorePlan:
         "_rules",
         "awaits",
         "fixed_call",
+        "may_block",
         "may_read_user",
         "needs_body",
         "needs_loop",
@@ -77,11 +79,13 @@ class StorePlan:
             any(awaited_in(each.request_filters)) for each in self._rate_limits
         )
         """Whether `awaiting` is to be asked before `call_for`."""
-        functions = functions_of(self._rate_limits, every_rule)
+        functions = tuple(functions_of(self._rate_limits, every_rule))
         self.needs_loop = any(each.waits for each in awaited_in(functions))
         """Whether a coroutine function has to be awaited before a request is decided."""
         self.supplied = tuple(found_in(SuppliedFunction, all_functions_of(self._rate_limits, every_rule)))
         """The functions that have to be supplied before a request is decided."""
+        self.may_block = may_block(functions)
+        """Whether functions of the app decide that may block an event loop."""
         self.may_read_user = any(map(may_read_user, every_rule))
         """Whether it may be asked who is logged in."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
@@ -171,6 +175,7 @@ class RoutePlan:
         self.counts_per_process = any(each.counts_per_process for each in self.stores)
         self.needs_body = any(each.needs_body for each in self.stores)
         self.needs_loop = any(each.needs_loop for each in self.stores)
+        self.may_block = any(each.may_block for each in self.stores)
         self.may_read_user = any(each.may_read_user for each in self.stores)
         self.supplied = tuple(dict.fromkeys(function for each in self.stores for function in each.supplied))
         self.only_call = self.stores[0].fixed_call if len(self.stores) == 1 else None

@@ -1,0 +1,96 @@
+"""The views that the paths of a site lead to, and the limits of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from overlimit.django.middleware import RateLimitMiddleware, is_a
+from overlimit.django.site import Site, site
+from overlimit.django.views import class_of, functions_called, is_exempt, is_static, name_of, name_of_function
+from overlimit.http.reports import RulesOfRoute
+from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
+from overlimit.http.rules.precedence import Route
+from overlimit.http.rules.rule import Rule
+
+_METHODS = "GET", "POST", "PUT", "PATCH", "DELETE"
+_ANY = "*"
+"""The method of a view that takes all of them alike, as far as limits know."""
+
+
+class Reached(NamedTuple):
+    """A view that a path leads to."""
+
+    pattern: URLPattern
+    path: str
+    """As it is written in the patterns that lead to it."""
+    parameters: Collection[str]
+    """The names of what the view is told."""
+
+
+def reached() -> Iterator[Reached]:
+    """Yield the views of the site."""
+    return _reached(get_resolver(), "/", ())
+
+
+def _reached(resolver: Any, path: str, above: Collection[str]) -> Iterator[Reached]:
+    for each in resolver.url_patterns:
+        names = {*above, *each.pattern.regex.groupindex}
+        below = path + str(each.pattern).removeprefix("^")
+        if isinstance(each, URLResolver):
+            yield from _reached(each, below, names | each.default_kwargs.keys())
+        elif isinstance(each, URLPattern):
+            yield Reached(each, below, names | each.default_args.keys())
+
+
+def routes() -> Iterator[RulesOfRoute]:
+    """Yield the views of the site by path and method, each with all rules that may hold for it."""
+    of = site()
+    has_middleware = any(is_a(path, RateLimitMiddleware) for path in settings.MIDDLEWARE)
+    for each in reached():
+        view = each.pattern.callback
+        if is_static(view):
+            continue
+        for method, rules in _rules_by_method(of, view, each.path, has_middleware).items():
+            yield Route(name_of(view), method, limited=True, paths=(each.path,)), rules
+
+
+def _rules_by_method(of: Site, view: Any, path: str, has_middleware: bool) -> dict[str, tuple[Rule, ...]]:
+    methods = [method for method in _METHODS if class_of(view) is None or _takes(view, method)]
+    found = {method: _rules(of, view, method, path, has_middleware) for method in methods}
+    alike = {tuple(map(_key, rules)) for rules in found.values()}
+    return {_ANY: found[_METHODS[0]]} if class_of(view) is None and len(alike) == 1 else found
+
+
+def _takes(view: Any, method: str) -> bool:
+    """Return whether a class of views answers a method."""
+    return any(each is not view and each is not None for each in functions_called(view, method))
+
+
+def _rules(of: Site, view: Any, method: str, path: str, has_middleware: bool) -> tuple[Rule, ...]:
+    if is_exempt(view, method) or (of.exempt.function is None and of.exempt.include(method, path, ())):
+        return ()
+    found: dict[object, Rule] = {}
+    for name, applied, with_site in _decisions(view, method, has_middleware):
+        found |= {_key(rule): rule for rule in of.rules(name, method, applied, with_site)}
+    return tuple(found.values())
+
+
+def _decisions(view: Any, method: str, has_middleware: bool) -> Iterator[tuple[str, AppliedLimits, bool]]:
+    """Yield what is decided for a view: the name it counts by, its limits, and whether with the site's."""
+    functions = [each for each in functions_called(view, method) if applied_limits_of(each)]
+    for number, function in enumerate(functions):
+        yield name_of_function(view, function), applied_limits_of(function), has_middleware and number == 0
+    if has_middleware and not functions:
+        yield name_of(view), (), True
+    drf = sys.modules.get("overlimit.django.drf")  # which no throttle is without
+    if drf is not None:
+        yield name_of(view), drf.limits_of_throttles(class_of(view)), False
+
+
+def _key(rule: Rule) -> object:
+    return rule.role, rule.value, rule.options, rule.policy_name
