@@ -151,7 +151,7 @@ class LimitsByPath:
 
     def rules_of(self, method: str, path: str) -> tuple[Rule, ...]:
         """Return the rules for a path with `ANYTHING` for any text in it, unless a function exempts it."""
-        if not self._exempt.depend_on_function and self.lets_pass(method, path, ()):
+        if self._exempt.function is None and self.lets_pass(method, path, ()):
             return ()
         plan = self.plan_of(method, path)
         return () if plan is None else plan.rules
