@@ -12,9 +12,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from overlimit.django.middleware import RateLimitMiddleware, is_a
 from overlimit.django.site import Site, site
 from overlimit.django.views import class_of, functions_called, is_exempt, is_static, name_of, name_of_function
-from overlimit.http.reports import RulesOfRoute
 from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
-from overlimit.http.rules.precedence import Route
+from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import Rule
 
 _METHODS = "GET", "POST", "PUT", "PATCH", "DELETE"
