@@ -109,13 +109,14 @@ class _Queue:
 
     def in_vain(self, earliest: int) -> list[Waiter]:
         """Return those whose deadline is before an instant."""
-        while self._deadlines and not self._has(self._deadlines[0][2]):
-            heappop(self._deadlines)
+        heap = self._deadlines
+        while heap and not self._has(heap[0][2]):
+            heappop(heap)
         found, left = [], [0]
         while left:
             index = left.pop()
-            if index < len(self._deadlines) and self._deadlines[index][0] < earliest:
-                found.append(self._deadlines[index][2])
+            if index < len(heap) and heap[index][0] < earliest:
+                found.append(heap[index][2])
                 left += (2 * index + 1, 2 * index + 2)
         return [each for each in found if self._has(each)]
 
@@ -248,9 +249,9 @@ class _WaitQueues:
         was_first = queue.waiters[:1] == [waiter]
         queue.remove(waiter)
         if not queue.waiters:
-            del queues[pair]
+            queues.pop(pair, None)
         if not queues:
-            del self._queues[pair.subject]
+            self._queues.pop(pair.subject, None)
         first = self._first(pair)
         if was_first and first is not None and not (first.told and first.told_after == self.wakes):
             first.told = 0
@@ -270,9 +271,10 @@ class _WaitQueues:
         if keys is not None:
             self._wake_subjects((family, key) for key in keys for family in families)
             return
-        for waiter in itertools.chain.from_iterable([*self.by_family[family]] for family in families):
-            waiter.told = 0
-            waiter.wake_up.notify()
+        for family in families:
+            for waiter in list(self.by_family.get(family, ())):
+                waiter.told = 0
+                waiter.wake_up.notify()
 
     def _is_on(self, store: Store | None, family: object) -> bool:
         waiter = next(iter(self.by_family.get(family, ())), None)
