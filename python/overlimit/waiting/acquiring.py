@@ -79,8 +79,8 @@ def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decis
     """Wait until several policies allow a call at once, charge all of it, and wait for its delay to be over.
 
     It is to `hit_all` what ``Limiter.acquire`` is to ``hit``: first come, first served among the callers in
-    this process that wait for the same limit of an identifier, also those of ``acquire``. Others are not held up.
-    Callers that name the same charges in another order do not wait for each other for ever. Nothing is
+    this process that wait for the same limit of an identifier, also those of ``acquire``; others are not held
+    up. Callers that name the same charges in another order do not wait for each other for ever. Nothing is
     charged to any limiter until all of them admit the call.
 
     Parameters
