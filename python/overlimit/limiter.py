@@ -143,8 +143,8 @@ class Limiter(_core.Limiter, metaclass=HintingType):
 
         Sleeps until the exact instant, without the GIL; Ctrl-C interrupts. Among the callers of limiters of
         this name in this process that wait for the same limit of an identifier, the first come is the first
-        served; others are not held up. Hits and other processes may overtake them. Waiting is no violation: it
-        never sets or extends a penalty's lock.
+        served; others are not held up. Hits and other processes may overtake them. Waiting is no violation:
+        it never sets or extends a penalty's lock.
 
         Parameters
         ----------
