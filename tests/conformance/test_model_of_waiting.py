@@ -68,8 +68,10 @@ class Person:
     longest: dict = field(default_factory=dict)
     """The longest wait by pair that refused it longest."""
     waits_for: frozenset = frozenset()
-    """The pairs for which it was told to wait; none while it waits behind others."""
+    """The pairs for which it was told to wait; while it waits behind others, those that it keeps."""
+    is_held_up: bool = False
     told: float = 0
+    """When it was told to come back, or those that hold it up."""
     asked: int = 0
     is_through: bool = False
     lost: int = 0
@@ -147,6 +149,7 @@ class World:
             person.longest[pair] = max(wait, person.longest.get(pair, 0))
         kept = {pair for pair, longest in person.longest.items() if wait <= 2 * longest}
         person.waits_for, person.told = frozenset(binding | kept), self.now + wait
+        person.is_held_up = False
 
     def holders(self, person):
         """Who came before and waits for a pair that a person needs: by pair, the first of them."""
@@ -174,16 +177,27 @@ class World:
         """Let one that is awake go on; unless steps are interleaved, until it sleeps again."""
         if person.sleeper is not None:
             # By itself it wakes up now and then, and looks at its clock; otherwise it looks who is before it.
-            if person.sleeper.is_notified or self.now >= person.told:
-                person.waits_for = frozenset()
+            if person.sleeper.is_notified or (self.now >= person.told and not person.is_held_up):
+                person.waits_for, person.is_held_up = frozenset(), False
             person.sleeper.is_set = False
         elif person.answer is None:
             person.answer = person.step()
             if self.interleaved:
                 return
         self.go_on(person)
-        if not self.interleaved and person in self.waiting and person.sleeper is None:
-            self.turn(person)
+        if person in self.waiting and person.sleeper is None:
+            if not self.interleaved:
+                self.turn(person)
+        elif not (person.waits_for or person.is_held_up or person.is_through):
+            self.note_hold(person)
+
+    def note_hold(self, person):
+        """Note what one keeps that waits behind others."""
+        holders = self.holders(person).values()
+        person.is_held_up, person.told = True, max((holder.told for holder in holders), default=0)
+        known = person.longest.items()
+        kept = (pair for pair, longest in known if person.told - self.now <= 2 * longest)
+        person.waits_for = frozenset(kept)
 
     def is_awake(self, person):
         return person.sleeper is None or person.sleeper.is_set or self.now >= person.until
@@ -208,11 +222,13 @@ class World:
                 continue
             holders = self.holders(person)
             if not holders:
-                assert person.waits_for, "held up by nobody"
+                assert not person.is_held_up, "held up by nobody"
                 assert not self.peek(person), "waits although it could pass"
-            elif not person.waits_for:  # who waits for a pair looks who is before it when that admits it
+            elif person.is_held_up:  # who waits for a pair looks who is before it when that admits it
                 known = [holder.told for holder in holders.values()]
-                assert min(known) <= person.deadline, "waits in vain"
+                assert max(known) <= person.deadline, "waits in vain"
+                keeps = person.waits_for - holders.keys()
+                assert max(known) == person.told or not keeps, "keeps a place without knowing for how long"
             assert person.asked <= self.most_asked(person), "asks too often"
 
     def most_asked(self, person):
@@ -492,7 +508,29 @@ def keeping_for_ever(rules):
 
 
 def telling_nobody_who_waits_in_vain(rules):
-    rules.setattr(queues._WaitQueues, "_wake_in_vain", lambda *_: None)
+    rules.setattr(queues._Queue, "in_vain", lambda *_: [])
+
+
+def telling_nobody_who_keeps_a_place(rules):
+    tell = queues._WaitQueues._tell
+
+    def tell_others(self, queue, first):
+        keepers, queue.keepers = queue.keepers, {}
+        tell(self, queue, first)
+        queue.keepers = keepers
+
+    rules.setattr(queues._WaitQueues, "_tell", tell_others)
+
+
+def keeping_nothing_behind_others(rules):
+    wait = queues._WaitQueues._wait
+
+    def wait_there(self, waiter, pairs, now, until):
+        longest, waiter.longest = waiter.longest, {} if waiter.is_held_up else waiter.longest
+        wait(self, waiter, pairs, now, until)
+        waiter.longest = longest
+
+    rules.setattr(queues._WaitQueues, "_wait", wait_there)
 
 
 def deaf_while_it_asks(rules):
@@ -543,6 +581,8 @@ BROKEN = [
     keeping_nothing,
     keeping_for_ever,
     telling_nobody_who_waits_in_vain,
+    telling_nobody_who_keeps_a_place,
+    keeping_nothing_behind_others,
     deaf_while_it_asks,
     at_one_of_several,
     naming_another_pair,

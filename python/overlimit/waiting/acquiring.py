@@ -290,7 +290,7 @@ class _Acquisition:
         while True:
             self._waiter.wake_up.is_notified = False
             attempt, self._attempt = self._attempt, None
-            if not wait_queues().is_held_up(self._waiter):
+            if not wait_queues().is_held_up(self._waiter, self._clock.now()):
                 decision = yield from self._hitting(attempt)
                 if decision or self._is_too_late(decision):
                     return decision

@@ -68,8 +68,10 @@ class Waiter:
         """Those whose queues it may be in, also when a signal handler has raised in the midst of a step."""
         self.longest: dict[Pair, int] = {}
         """By pair that it had to wait for, the longest wait that the store has told it, in microseconds."""
+        self.is_held_up = False
+        """Whether it waits behind others."""
         self.told = 0
-        """When the store has told it to ask again; 0 while that is not known, or it waits behind others."""
+        """When the store has told it, or those that hold it up, to ask again; 0 while that is not known."""
         self.told_after = 0
         """How often the queues had been woken when it asked what it was told."""
         self.pairs: tuple[Pair, ...] = ()
@@ -89,6 +91,8 @@ class _Queue:
 
     def __init__(self, pair: Pair) -> None:
         self.waiters: list[Waiter] = []
+        self.keepers: dict[Waiter, None] = {}
+        """Those that are held up here and keep a place in other queues."""
         self._pair = pair
         self._deadlines: list[tuple[float, int, Waiter]] = []
 
@@ -103,6 +107,7 @@ class _Queue:
         place = bisect_left(self.waiters, waiter.number, key=_BY_NUMBER)
         if self.waiters[place : place + 1] == [waiter]:
             del self.waiters[place]
+        self.keepers.pop(waiter, None)
         if len(self._deadlines) > 2 * len(self.waiters) + _MOST_GONE:
             self._deadlines = [each for each in self._deadlines if self._has(each[2])]
             heapify(self._deadlines)
@@ -146,9 +151,9 @@ class _WaitQueues:
         """Remove one, and wake those that become the first by that."""
         _call_locked(self.lock, self._leave, waiter)
 
-    def is_held_up(self, waiter: Waiter) -> bool:
+    def is_held_up(self, waiter: Waiter, now: int) -> bool:
         """Whether somebody who came earlier waits for a pair that one needs; it then stands behind that."""
-        return _call_locked(self.lock, self._is_held_up, waiter)
+        return _call_locked(self.lock, self._is_held_up, waiter, now)
 
     def wait_as_told(self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int) -> None:
         """Have one stand where the store has refused it longest, until an instant; wake who waits in vain.
@@ -191,14 +196,17 @@ class _WaitQueues:
             if not others:
                 self.by_family.pop(family, None)
 
-    def _is_held_up(self, waiter: Waiter) -> bool:
+    def _is_held_up(self, waiter: Waiter, now: int) -> bool:
         waiter.read_limits()
         held = self._holding(waiter)
+        waiter.is_held_up = bool(held)
         if held:
-            waiter.told = 0
-            _, place = max(held)
-            self._stand(waiter, frozenset([waiter.pairs[place]]))
-        return bool(held)
+            pairs = {waiter.pairs[place] for _, place in held}
+            self._wait(waiter, pairs, now, max(held)[0])
+            if waiter.stands_at > pairs:
+                for pair in pairs:
+                    self._queues[pair.subject][pair].keepers[waiter] = None
+        return waiter.is_held_up
 
     def _earliest(self, waiter: Waiter) -> tuple[int, int]:
         return max(self._holding(waiter), default=(0, 0))
@@ -214,21 +222,27 @@ class _WaitQueues:
         asks_again = self.wakes != wakes and not binding <= waiter.stands_at
         for pair in () if asks_again else binding:
             waiter.longest[pair] = max(wait, waiter.longest.get(pair, 0))
-        kept = (pair for pair in pairs if wait <= _KEEPS * waiter.longest.get(pair, 0))
-        self._stand(waiter, frozenset(binding.union(kept)))
-        if asks_again:
+        waiter.told_after = wakes
+        self._wait(waiter, binding, now, until)
+        if asks_again or waiter.wake_up.is_notified:
+            waiter.told = 0
             waiter.wake_up.notify()
-        elif not waiter.wake_up.is_notified:
-            waiter.told, waiter.told_after = until, wakes
-            self._wake_in_vain(waiter)
 
-    def _wake_in_vain(self, waiter: Waiter) -> None:
-        """Wake those behind one who must be admitted before it can be."""
+    def _wait(self, waiter: Waiter, pairs: set[Pair], now: int, until: int) -> None:
+        """Have one wait for pairs until an instant, and keep its place for others if that is not too long."""
+        known = ((each, waiter.longest.get(each)) for each in waiter.pairs)
+        kept = (each for each, longest in known if longest and until - now <= _KEEPS * longest)
+        self._stand(waiter, frozenset(pairs.union(kept)))
+        waiter.told = until
         for pair in waiter.stands_at:
             if self._first(pair) is waiter:
-                for each in self._queues[pair.subject][pair].in_vain(waiter.told):
-                    if each is not waiter:
-                        each.wake_up.notify()
+                self._tell(self._queues[pair.subject][pair], waiter)
+
+    def _tell(self, queue: _Queue, first: Waiter) -> None:
+        """Wake those who now wait in vain behind the first, or may have to give up a place elsewhere."""
+        for each in [*queue.in_vain(first.told), *queue.keepers]:
+            if each is not first:
+                each.wake_up.notify()
 
     def _stand(self, waiter: Waiter, pairs: frozenset[Pair]) -> None:
         """Have one stand in these queues and no others; wake those that become the first by that."""
@@ -253,7 +267,7 @@ class _WaitQueues:
         if not queues:
             self._queues.pop(pair.subject, None)
         first = self._first(pair)
-        if was_first and first is not None and not (first.told and first.told_after == self.wakes):
+        if was_first and first is not None and (first.is_held_up or first.told_after != self.wakes):
             first.told = 0
             first.wake_up.notify()
 
