@@ -33,6 +33,7 @@ struct Following {
   std::unordered_set<ClockSource*> sources;  // that have no clock of their own
   Object object;
   ManualClock* clock = nullptr;
+  bool is_time_time = false;
   std::atomic<Instant> latest{Instant{}};
 };
 Following& following = *new Following;
@@ -84,8 +85,8 @@ PyObject* steady_micros(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"_follow_clock", follow_clock, METH_O,
-     "_follow_clock(clock, /)\n--\n\nHave limiters without a clock follow a ManualClock, or with None "
-     "their stores'."},
+     "_follow_clock(clock, /)\n--\n\nHave limiters without a clock follow a ManualClock or time.time, or "
+     "with None their stores'."},
     {"_steady_micros", steady_micros, METH_NOARGS,
      "_steady_micros()\n--\n\nThe monotonic clock in microseconds, which nobody can patch."},
     {nullptr, nullptr, 0, nullptr}};
@@ -116,7 +117,7 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
   if (clock == Py_None) {
     const std::lock_guard lock(following.mutex);
     following.sources.insert(this);
-    if (following.clock != nullptr) kind_ = Kind::followed;
+    if (following.object) kind_ = Kind::followed;
     return;
   }
   manual_ = manual_clock_in(clock);
@@ -152,18 +153,30 @@ ClockSource::~ClockSource() {
 
 void ClockSource::follow(PyObject* clock) {
   ManualClock* const manual = clock == Py_None ? nullptr : manual_clock_in(clock);
-  if (clock != Py_None && manual == nullptr)
-    raise_about(PyExc_TypeError, "expected a ManualClock, not %U", clock);
-  Object replaced = Object::borrow(clock);
+  const bool is_time_time = clock != Py_None && is_time_time_function(clock);
+  if (clock != Py_None && manual == nullptr && !is_time_time)
+    raise_about(PyExc_TypeError, "expected a ManualClock or time.time, not %U", clock);
+  Object replaced = clock == Py_None ? Object() : Object::borrow(clock);
   const std::lock_guard lock(following.mutex);
   std::swap(following.object, replaced);
   following.clock = manual;
+  following.is_time_time = is_time_time;
   for (ClockSource* source : following.sources) {
-    source->kind_ = manual == nullptr ? Kind::store : Kind::followed;
+    source->kind_ = clock == Py_None ? Kind::store : Kind::followed;
   }
 }
 
 // The clock that all follow is read beforehand too: it may end before the call does.
+void ClockSource::set_followed(Call& call, std::optional<ReadBeforehand>& beforehand) {
+  {
+    const std::lock_guard lock(following.mutex);
+    if (following.clock != nullptr)
+      call.clock = &beforehand.emplace(following.latest, [] { return following.clock->now(); });
+    if (!following.is_time_time) return;  // or nothing until just now
+  }
+  call.clock = &beforehand.emplace(following.latest, [&] { return real_or_patched(call.system_clock); });
+}
+
 void ClockSource::set_injected(Call& call, std::optional<ReadBeforehand>& beforehand) const {
   switch (kind_) {
     case Kind::store:
@@ -171,12 +184,8 @@ void ClockSource::set_injected(Call& call, std::optional<ReadBeforehand>& before
     case Kind::manual:
       call.clock = manual_;
       return;
-    case Kind::followed: {
-      const std::lock_guard lock(following.mutex);
-      if (following.clock == nullptr) return;  // until just now
-      call.clock = &beforehand.emplace(following.latest, [] { return following.clock->now(); });
-      return;
-    }
+    case Kind::followed:
+      return set_followed(call, beforehand);
     case Kind::time_time:
       call.clock = &beforehand.emplace(*latest_, [&] { return real_or_patched(call.system_clock); });
       return;

@@ -67,13 +67,15 @@ class ClockSource {
   [[nodiscard]] PyObject* reader() const { return reader_.get(); }
   void clear();
 
-  /// Has all sources that were given None follow a ManualClock, those made from now on too; with None again
-  /// none. Calls under way go on by the clock they began with.
+  /// Has all sources that were given None follow a ManualClock or time.time, whoever has patched that, those
+  /// made from now on too; with None again none. TypeError for another clock, thrown as PythonError. Calls
+  /// under way go on by the clock they began with.
   static void follow(PyObject* clock);
 
  private:
   enum class Kind : std::uint8_t { store, manual, followed, time_time, callable };
   void set_injected(Call& call, std::optional<ReadBeforehand>& beforehand) const;
+  static void set_followed(Call& call, std::optional<ReadBeforehand>& beforehand);
 
   Shared<Kind> kind_ = Kind::store;
   Object object_;

@@ -1,8 +1,5 @@
 // overlimit._core. The hot types are on the C API; what pybind11 binds is here and in pending_call.cpp.
 
-#include <atomic>
-#include <cstdint>
-
 #include "access_logs.hpp"
 #include "charges.hpp"
 #include "clock.hpp"
@@ -91,23 +88,12 @@ Limit limit_from(PyObject* object) { return *bound_in<Limit>(object, "a limit");
 
 }  // namespace overlimit::python
 
-namespace {
-
-/// The objects of Python that are kept here are of one interpreter: another one may have ended when they are
-/// used.
-void claim_for_this_interpreter() {
-  constexpr std::int64_t kNobody = -1;
-  static std::atomic<std::int64_t> owner{kNobody};
-  const std::int64_t own = PyInterpreterState_GetID(PyInterpreterState_Get());
-  std::int64_t before = kNobody;
-  if (owner.compare_exchange_strong(before, own) || before == own) return;
-  throw pybind11::import_error(
-      "overlimit is in use by another interpreter of this process, and works in one only: with mod_wsgi, set "
-      "'WSGIApplicationGroup %{GLOBAL}'; else use processes or threads");
-}
-
-void add_everything(pybind11::module_& module) {
-  claim_for_this_interpreter();
+// Before 3.14 the standard library's weak dictionaries, which the package uses, need the GIL.
+#if PY_VERSION_HEX >= 0x030e0000
+PYBIND11_MODULE(_core_in_main, module, pybind11::mod_gil_not_used()) {
+#else
+PYBIND11_MODULE(_core_in_main, module) {
+#endif
   using namespace overlimit::python;
   module.doc() = "The C++ core of overlimit.";
   module.attr("__version__") = OVERLIMIT_VERSION;
@@ -127,11 +113,43 @@ void add_everything(pybind11::module_& module) {
   bind_heap_types(module);
 }
 
+namespace {
+
+PyModuleDef* definition_in_main() { return reinterpret_cast<PyModuleDef*>(PyInit__core_in_main()); }
+
+/// Refuses every interpreter but the main one, whose objects are kept here: ImportError, before pybind11 is
+/// reached, whose start never ends in another interpreter until Python 3.12.
+PyObject* create_in_main(PyObject* spec, PyModuleDef*) {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(
+        PyExc_ImportError,
+        "overlimit works in the main interpreter of a process only, and this is a sub-interpreter: "
+        "with mod_wsgi, set 'WSGIApplicationGroup %{GLOBAL}', with uWSGI 'single-interpreter = "
+        "true'; elsewhere use threads or processes");
+    return nullptr;
+  }
+  PyModuleDef* const definition = definition_in_main();
+  return definition == nullptr ? nullptr : PyModule_FromDefAndSpec(definition, spec);
+}
+
+int execute_in_main(PyObject* module) { return PyModule_ExecDef(module, definition_in_main()); }
+
+PyModuleDef_Slot slots[] = {
+  {Py_mod_create, reinterpret_cast<void*>(create_in_main)},
+  {Py_mod_exec, reinterpret_cast<void*>(execute_in_main)},
+#if PY_VERSION_HEX >= 0x030c0000
+  // So that Python leaves it to us to refuse those with a GIL of their own.
+  {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#if PY_VERSION_HEX >= 0x030e0000
+  {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+  {0, nullptr}
+};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_core", nullptr, 0, nullptr, slots, nullptr, nullptr, nullptr};
+
 }  // namespace
 
-// Before 3.14 the standard library's weak dictionaries, which the package uses, need the GIL.
-#if PY_VERSION_HEX >= 0x030e0000
-PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) { add_everything(module); }
-#else
-PYBIND11_MODULE(_core, module) { add_everything(module); }
-#endif
+PyMODINIT_FUNC PyInit__core() { return PyModuleDef_Init(&definition); }

@@ -1,6 +1,7 @@
 """For tests: a time that all limiters follow, and counts that begin anew.
 
-pytest users have both as the fixtures ``overlimit_time`` and ``overlimit_fresh``, which need no import.
+pytest users have all of it as the fixtures ``overlimit_time``, ``overlimit_python_time`` and
+``overlimit_fresh``, which need no import.
 """
 
 from __future__ import annotations
@@ -17,16 +18,59 @@ from overlimit import _core, waiting
 from overlimit._forks import PerProcess
 from overlimit.clocks import ManualClock
 from overlimit.stores.memory import memory_stores
+from overlimit.waiting.sleeping import Followed, present_time
 
-__all__ = ["fresh_counts", "manual_time"]
+__all__ = ["fresh_counts", "manual_time", "python_time"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_clocks: dict[ManualClock, None] = {}  # the newest is followed
+_followed: dict[object, Followed] = {}  # by its block: the newest is followed
 _changing = PerProcess(threading.RLock)
 
 
-class manual_time:  # it is used as a function is
+class _Block:
+    """A time that all limiters without a clock follow in a ``with`` block, or in what it decorates."""
+
+    def __init__(self) -> None:
+        self._begun: list[object] = []
+
+    def __enter__(self) -> object:
+        raise NotImplementedError
+
+    def _begin(self, clock: Followed) -> None:
+        with _changing():
+            self._begun.append(block := object())
+            _followed[block] = clock
+            _follow_newest()
+
+    def __exit__(self, *error: object) -> None:
+        with _changing():
+            _followed.pop(self._begun.pop(), None)
+            _follow_newest()
+
+    def __call__(self, function: F) -> F:
+        """Return the function that runs while the time is followed."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} cannot decorate the generator function {function.__name__}, which runs after its "
+                f"call: write with {name}() inside it"
+            )
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        @functools.wraps(function)
+        async def run_coroutine(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return await function(*args, **kwargs)
+
+        return cast("F", run_coroutine if inspect.iscoroutinefunction(function) else run)
+
+
+class manual_time(_Block):  # it is used as a function is
     """Have every limiter of this process that was given no ``clock=`` follow a ManualClock meanwhile.
 
     So do limiters that exist already, those that an extension, a middleware, a recipe or ``over_limit``
@@ -60,41 +104,42 @@ class manual_time:  # it is used as a function is
     def __init__(self, start: float | datetime | None = None) -> None:
         if callable(start):
             raise TypeError("manual_time takes an instant, not a function: write @manual_time()")
+        super().__init__()
         self._start = start
-        self._begun: list[ManualClock] = []
 
     def __enter__(self) -> ManualClock:
         clock = ManualClock(time.time() if self._start is None else self._start)
-        with _changing():
-            self._begun.append(clock)
-            _clocks[clock] = None
-            _follow_newest()
+        self._begin(clock)
         return clock
 
-    def __exit__(self, *error: object) -> None:
-        with _changing():
-            _clocks.pop(self._begun.pop(), None)
-            _follow_newest()
 
-    def __call__(self, function: F) -> F:
-        """Return the function that runs while the clock is followed."""
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(
-                f"manual_time cannot decorate the generator function {function.__name__}, which runs after "
-                "its call: write with manual_time() inside it"
-            )
+class python_time(_Block):
+    """Have every limiter of this process that was given no ``clock=`` follow ``time.time`` meanwhile.
 
-        @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with manual_time(self._start):
-                return function(*args, **kwargs)
+    So freezegun, time-machine and ``mock.patch("time.time")`` move them, before, after or within this block,
+    as if each had been given ``clock=time.time``: those that exist already, those that an extension, a
+    middleware, a recipe or ``over_limit`` makes, and callers that wait in ``acquire``, who look at the time
+    every hundredth of a second. In memory and on Redis, which then decides by it instead of the server's
+    clock. Afterwards everything follows its own clock again, and whoever still waits has as much time left as
+    at the last look. Limiters with a clock of their own keep it.
 
-        @functools.wraps(function)
-        async def run_coroutine(*args: Any, **kwargs: Any) -> Any:
-            with manual_time(self._start):
-                return await function(*args, **kwargs)
+    Counts, blocks within one another, threads and decorated functions are as with ``manual_time``.
 
-        return cast("F", run_coroutine if inspect.iscoroutinefunction(function) else run)
+    Raises
+    ------
+    ValueError, TypeError
+        What stands in the place of ``time.time`` says no instant as the block begins, what is decorated is a
+        generator function, or the parentheses are missing.
+    """
+
+    def __init__(self, *given: object) -> None:
+        if given:
+            raise TypeError("python_time takes nothing: write @python_time(), or with python_time()")
+        super().__init__()
+
+    def __enter__(self) -> None:
+        ManualClock(time.time())  # it raises for what is no instant
+        self._begin(present_time)
 
 
 def fresh_counts() -> None:
@@ -112,6 +157,6 @@ def fresh_counts() -> None:
 
 
 def _follow_newest() -> None:
-    clock = next(reversed(_clocks), None)
-    _core._follow_clock(clock)
+    clock = next(reversed(_followed.values()), None)
+    _core._follow_clock(time.time if clock is present_time else clock)
     waiting.follow(clock)

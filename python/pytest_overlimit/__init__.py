@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from overlimit import ManualClock
 
-__all__ = ["overlimit_fresh", "overlimit_time"]
+__all__ = ["overlimit_fresh", "overlimit_python_time", "overlimit_time"]
 
 
 @pytest.fixture
@@ -28,6 +28,18 @@ def overlimit_time() -> Iterator[ManualClock]:
 
     with manual_time() as clock:
         yield clock
+
+
+@pytest.fixture
+def overlimit_python_time() -> Iterator[None]:
+    """Have every limiter without a clock of its own follow ``time.time`` during the test.
+
+    So freezegun, time-machine and ``mock.patch`` move them: see ``overlimit.testing.python_time``.
+    """
+    from overlimit.testing import python_time
+
+    with python_time():
+        yield
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
-"""``clock=time.time`` is called as it is found at each call, so whoever patches it is heard."""
+"""By ``clock=time.time`` and in ``python_time`` it is called as it is found, so patches are heard."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
@@ -11,9 +13,13 @@ import time_machine
 from freezegun import freeze_time
 
 from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, hit_all
-from servers.patience import PATIENCE
+from overlimit.aio import AsyncLimiter
+from overlimit.testing import manual_time, python_time
+from overlimit.waiting import wait_queues
+from servers.patience import PATIENCE, eventually
 
 FROZEN = 1_893_456_000  # 2030-01-01
+REAL_MONOTONIC = time.monotonic
 
 
 def frozen_by_freezegun(at):
@@ -33,11 +39,20 @@ def frozen(request):
     return request.param
 
 
-def limiter_on(store):
-    return Limiter(FixedWindow(1, 3600), name="default", store=store, clock=time.time)
+@pytest.fixture(params=["clock", "python_time"])
+def limiter_on(request):
+    """Return what makes a limiter that goes by ``time.time``, because of its clock or as all others do."""
+
+    def limiter(store, limits=None, name="default"):
+        limits = limits or FixedWindow(1, 3600)
+        return Limiter(limits, name=name, store=store, **({"clock": time.time} if by_clock else {}))
+
+    by_clock = request.param == "clock"
+    with contextlib.nullcontext() if by_clock else python_time():
+        yield limiter
 
 
-def test_a_limiter_made_before_hears_it(store, frozen):
+def test_a_limiter_made_before_hears_it(limiter_on, store, frozen):
     limiter = limiter_on(store)
     assert abs(limiter.hit("real").time - time.time()) < PATIENCE
     with frozen(FROZEN):
@@ -48,28 +63,29 @@ def test_a_limiter_made_before_hears_it(store, frozen):
     assert abs(limiter.hit("again").time - time.time()) < PATIENCE
 
 
-def test_a_limiter_made_meanwhile_hears_when_it_is_over(store, frozen):
+def test_a_limiter_made_meanwhile_hears_when_it_is_over(limiter_on, store, frozen):
     with frozen(FROZEN):
         limiter = limiter_on(store)
         assert limiter.hit("a").time == FROZEN
     assert abs(limiter.hit("b").time - time.time()) < PATIENCE
 
 
-def test_limiters_made_before_and_meanwhile_have_one_clock(frozen):
+def test_limiters_made_before_and_meanwhile_have_one_clock(limiter_on, frozen):
     store = MemoryStore()
-    before = Limiter("1/hour", name="before", store=store, clock=time.time)
+    before = limiter_on(store, "1/hour", "before")
     with frozen(FROZEN):
-        meanwhile = Limiter("1/hour", name="meanwhile", store=store, clock=time.time)
+        meanwhile = limiter_on(store, "1/hour", "meanwhile")
         assert hit_all([(before, "a"), (meanwhile, "a")]).time == FROZEN
 
 
-def test_waiting_hears_it_too(frozen):
+def test_waiting_hears_it_too(limiter_on, frozen):
     limiter = limiter_on(MemoryStore())
     with frozen(FROZEN):
         limiter.hit("a")
         assert not limiter.acquire("a", timeout=3599)
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(limiter.acquire, "a", timeout=3600)
+            eventually(lambda: wait_queues().by_family)
             time_module = time  # patched as everybody sees it
             with frozen(FROZEN + 3600):
                 assert waiting.result(PATIENCE).time == FROZEN + 3600
@@ -85,7 +101,8 @@ def test_waiting_by_the_clock_of_the_store_is_not_stopped(frozen):
 
 def test_real_time_leaves_counts_in_memory_that_were_made_at_a_patched_time():
     store = MemoryStore()
-    patched, real = limiter_on(store), Limiter("9/hour", name="real", store=store)
+    patched = Limiter("1/hour", name="patched", store=store, clock=time.time)
+    real = Limiter("9/hour", name="real", store=store)
     with frozen_by_mock(1_000_000_000):
         patched.hit("a")
         for number in range(1000):
@@ -95,7 +112,8 @@ def test_real_time_leaves_counts_in_memory_that_were_made_at_a_patched_time():
 
 def test_a_patched_time_leaves_counts_in_memory_that_were_made_at_the_real_one():
     store = MemoryStore()
-    patched, real = limiter_on(store), Limiter(FixedWindow(1, 3600), name="real", store=store)
+    patched = Limiter("1/hour", name="patched", store=store, clock=time.time)
+    real = Limiter(FixedWindow(1, 3600), name="real", store=store)
     real.hit("a")
     with frozen_by_mock(FROZEN):
         for number in range(1000):
@@ -103,7 +121,7 @@ def test_a_patched_time_leaves_counts_in_memory_that_were_made_at_the_real_one()
     assert not real.hit("a")
 
 
-def test_what_it_returns_is_checked():
+def test_what_it_returns_is_checked(limiter_on):
     limiter = limiter_on(MemoryStore())
     with mock.patch("time.time", return_value="noon"), pytest.raises(TypeError, match="clock returns"):
         limiter.hit("a")
@@ -112,7 +130,7 @@ def test_what_it_returns_is_checked():
 
 
 def test_the_server_keeps_a_minute_longer_what_real_time_has_written(
-    redis_server, redis_store, prefix, frozen
+    redis_server, redis_store, prefix, limiter_on, frozen
 ):
     limiter = limiter_on(redis_store)
     limiter.hit("a")
@@ -121,6 +139,92 @@ def test_the_server_keeps_a_minute_longer_what_real_time_has_written(
     times_left = sorted(redis_server.client().pttl(key) for key in redis_server.client().keys(f"{prefix}*"))
     assert 3_600_000 < times_left[0] <= 3_660_001
     assert 7_100_000 < times_left[1] <= 7_200_001
+
+
+class TestPythonTime:
+    """What holds of the block itself."""
+
+    def test_ends_with_its_block_or_function(self, frozen):
+        limiter = Limiter("9/hour")
+
+        @python_time()
+        def time_of_a_hit():
+            return limiter.hit("a").time
+
+        with frozen(FROZEN):
+            with contextlib.suppress(KeyError), python_time():
+                assert limiter.hit("a").time == FROZEN
+                raise KeyError
+            assert limiter.hit("a").time < FROZEN
+            assert time_of_a_hit() == FROZEN
+            assert limiter.hit("a").time < FROZEN
+
+    def test_of_blocks_within_one_another_the_inner_one_is_followed(self):
+        limiter = Limiter("9/hour")
+        with frozen_by_mock(FROZEN), manual_time(100):
+            with python_time():
+                with manual_time(200):
+                    assert limiter.hit("a").time == 200
+                assert limiter.hit("a").time == FROZEN
+            assert limiter.hit("a").time == 100
+
+    def test_a_clock_of_its_own_is_kept(self):
+        with python_time():
+            assert Limiter("9/hour", clock=ManualClock(5)).hit("a").time == 5
+
+    def test_a_task_waits_by_it(self, frozen):
+        async def main():
+            limiter = AsyncLimiter(FixedWindow(1, 3600))
+            await limiter.hit("a")
+            waiting = asyncio.ensure_future(limiter.acquire("a", timeout=3600))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            with frozen(FROZEN + 3600):
+                return (await waiting).time
+
+        loop = asyncio.new_event_loop()
+        loop.time = loop.time if frozen is not frozen_by_freezegun else REAL_MONOTONIC
+        with contextlib.closing(loop), python_time(), frozen(FROZEN):
+            assert loop.run_until_complete(main()) == FROZEN + 3600
+
+    def test_who_still_waits_afterwards_goes_on_by_real_time(self):
+        limiter = Limiter(FixedWindow(1, 0.4))
+        with ThreadPoolExecutor(1) as pool:
+            with python_time(), frozen_by_mock(time.time()):
+                limiter.hit("a")
+                waiting = pool.submit(limiter.acquire, "a", timeout=PATIENCE)
+                eventually(lambda: wait_queues().by_family)
+                assert not waiting.done()
+            assert waiting.result(PATIENCE)
+
+    def test_who_still_waits_afterwards_has_as_much_time_left_as_before(self):
+        limiter = Limiter(FixedWindow(1, 0.4))
+        with ThreadPoolExecutor(1) as pool:
+            with python_time(), frozen_by_mock(FROZEN):
+                limiter.hit("a")  # which stands until 2030
+                waiting = pool.submit(limiter.acquire, "a", timeout=0.5)
+                eventually(lambda: wait_queues().by_family)
+            ended = time.monotonic()
+            assert not waiting.result(PATIENCE)
+            assert 0.3 <= time.monotonic() - ended < PATIENCE
+
+    def test_begins_at_an_instant_and_ends_whatever_has_become_of_time_time(self):
+        limiter = Limiter("9/hour")
+        with mock.patch("time.time", return_value=-1), pytest.raises(ValueError, match="1970"), python_time():
+            raise AssertionError
+        with (
+            mock.patch("time.time", side_effect=[FROZEN] * 4),
+            python_time(),
+            contextlib.suppress(StopIteration),
+        ):
+            while True:
+                limiter.hit("a")
+        assert abs(limiter.hit("a").time - time.time()) < PATIENCE
+        assert limiter.acquire("a")
+
+    def test_takes_no_function_without_parentheses(self):
+        with pytest.raises(TypeError, match=r"write @python_time\(\)"):
+            python_time(len)
 
 
 class WithAttribute:

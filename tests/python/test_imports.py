@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import sys
 
 import pytest
 
@@ -51,19 +50,48 @@ print(json.dumps([sorted(name for name in loaded if name.startswith("overlimit")
     assert not {"ssl", "_ssl", "_hashlib", "asyncio", "subprocess", "email", "http"} & set(all_of_them)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 14), reason="it has no interpreters module")
-def test_another_interpreter_of_the_process_is_told_that_it_works_in_one():
-    program = """
-import _interpreters, overlimit
-limiter = overlimit.Limiter("5/hour")
-other = _interpreters.create("legacy")
-refused = _interpreters.exec(other, "import overlimit")
-_interpreters.destroy(other)
-print(refused.type.__name__, refused.msg, limiter.hit("a").remaining)
+IN_ANOTHER_INTERPRETER = """
+    import sys
+    kind, code = sys.argv[1:]
+    if sys.version_info < (3, 13):
+        import _xxsubinterpreters as interpreters
+        def told(other):
+            try:
+                interpreters.run_string(other, code)
+            except interpreters.RunFailedError as refused:
+                return str(refused)
+        create = lambda: interpreters.create(isolated=kind == "isolated")
+    else:
+        import _interpreters as interpreters
+        def told(other):
+            refused = interpreters.exec(other, code)
+            return f"{refused.type.__name__} {refused.msg}"
+        create = lambda: interpreters.create(kind)
+    if main_has_it:
+        import overlimit
+        limiter = overlimit.Limiter("5/hour")
+    for _ in range(2):
+        other = create()
+        print(told(other))
+        interpreters.destroy(other)
+    import overlimit
+    print((limiter if main_has_it else overlimit.Limiter("5/hour")).hit("a").remaining)
 """
-    said = output_of(program)
-    assert said.startswith("ImportError overlimit is in use by another interpreter of this process")
-    assert said.endswith(" 4\n")
+
+
+@pytest.mark.parametrize("kind", ["legacy", "isolated"])
+@pytest.mark.parametrize("main_has_it", [False, True])
+@pytest.mark.parametrize("module", ["overlimit", "overlimit._core", "overlimit.wsgi"])
+def test_another_interpreter_of_the_process_is_told_what_to_set(kind, main_has_it, module):
+    program = IN_ANOTHER_INTERPRETER.replace("main_has_it", str(main_has_it))
+    *told, after = output_of(program, kind, f"import {module}").splitlines()
+    assert len(told) == 2
+    for each in told:
+        assert "ImportError" in each
+        assert "overlimit works in the main interpreter of a process only" in each
+        assert "'WSGIApplicationGroup %{GLOBAL}'" in each
+        assert "'single-interpreter = true'" in each
+    assert after == "4"
 
 
 def cpu_seconds(program: str) -> float:

@@ -82,6 +82,34 @@ def test_the_inner_clock_is_followed(overlimit_fresh, another_start):
     assert "5 passed" in run_pytest(tmp_path, code)
 
 
+def test_a_fixture_has_limiters_follow_what_stops_time_time(tmp_path):
+    code = """
+import time
+from unittest import mock
+import time_machine
+from freezegun import freeze_time
+from overlimit import Limiter
+
+limiter = Limiter("1/hour", name="module")
+
+@freeze_time("2030-01-01")
+def test_freezegun_before_it(overlimit_fresh, overlimit_python_time):
+    assert [limiter.hit("a").allowed for _ in range(2)] == [True, False]
+    assert limiter.peek("a").time == 1_893_456_000
+
+def test_time_machine_after_it(overlimit_fresh, overlimit_python_time):
+    with time_machine.travel("2030-01-01T00:00Z", tick=False) as traveller:
+        assert [limiter.hit("a").allowed for _ in range(2)] == [True, False]
+        traveller.shift(2 * 3600)
+        assert limiter.hit("a")
+
+def test_afterwards_nobody_moves_it(overlimit_fresh):
+    with mock.patch("time.time", return_value=1_893_456_000.0):
+        assert limiter.hit("a").time < 1_893_456_000
+"""
+    assert "3 passed" in run_pytest(tmp_path, code)
+
+
 def test_nothing_of_the_package_is_loaded_until_a_fixture_is_used(tmp_path):
     code = """
 import sys
@@ -101,7 +129,11 @@ def test_with(overlimit_time):
 
 @pytest.mark.parametrize(
     ("fixture", "said"),
-    [("overlimit_time", "stands still until the test moves it"), ("overlimit_fresh", "forget their counts")],
+    [
+        ("overlimit_time", "stands still until the test moves it"),
+        ("overlimit_python_time", "follow ``time.time`` during the test"),
+        ("overlimit_fresh", "forget their counts"),
+    ],
 )
 def test_pytest_tells_of_each_fixture(tmp_path, fixture, said):
     listed = run_pytest(tmp_path, "def test(): pass", "--fixtures", "-vv")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from flask import Flask
+from freezegun import freeze_time
 
 from overlimit.flask import RateLimit, rate_limit
-from overlimit.testing import fresh_counts, manual_time
+from overlimit.testing import fresh_counts, manual_time, python_time
 from overlimit.wsgi import RateLimitMiddleware
 from servers.patience import PATIENCE
 
@@ -49,6 +50,15 @@ def test_an_app_follows(url, make_app):
         assert [client.get("/mail").status_code for _ in range(2)] == [200, 429]
         clock.advance(3_700)
         assert client.get("/mail").status_code == 200
+
+
+@pytest.mark.parametrize("make_app", [flask_app, wsgi_app])
+def test_an_app_follows_what_has_replaced_time_time(url, make_app):
+    client = make_app(url).test_client()
+    with python_time(), freeze_time("2030-01-01") as frozen:
+        assert [client.get("/").status_code for _ in range(3)] == [200, 200, 429]
+        frozen.tick(int(client.get("/").headers["Retry-After"]))
+        assert client.get("/").status_code == 200
 
 
 @pytest.mark.parametrize("make_app", [flask_app, wsgi_app])

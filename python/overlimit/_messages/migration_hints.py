@@ -128,7 +128,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             ("overlimit.recipes",),
         ),
         **dict.fromkeys(("ALGORITHMS", "LimitLike", "as_limits"), ("overlimit.limits",)),
-        **dict.fromkeys(("fresh_counts", "manual_time"), ("overlimit.testing",)),
+        **dict.fromkeys(("fresh_counts", "manual_time", "python_time"), ("overlimit.testing",)),
         **dict.fromkeys(("AsyncThrottledTransport", "ThrottledTransport"), ("overlimit.httpx",)),
         "Clock": ("overlimit.clocks",),
         "ThrottledAdapter": ("overlimit.requests",),

@@ -24,6 +24,8 @@ async def acquired(
     hit: Callable[[float], Any],
     peek: Callable[[float], Any],
     attempt: Attempt | None = None,
+    *,
+    asks_early: bool = False,
 ) -> Decision:
     """Wait in the queues of all subjects, and then for the delay.
 
@@ -43,7 +45,7 @@ async def acquired(
     async def give_back(decision: Decision) -> None:
         await loops.give_back(limiter(), decision)
 
-    caller = Caller(hit_or_refund, peek_now, give_back, TaskWakeUp)
+    caller = Caller(hit_or_refund, peek_now, give_back, TaskWakeUp, asks_early)
     return await _steps.await_calls(acquiring(subjects, timeout, caller, attempt))
 
 

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from overlimit._core import _fork_generation
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
+from overlimit._messages.migration_hints import OF_ACQUIRE, hints_at_arguments
 from overlimit.aio import loops
 from overlimit.aio.limiter import AsyncLimiter
 from overlimit.errors import StoreError
 from overlimit.recipes.concurrency import Concurrency
+from overlimit.waiting.acquiring import timeout_us
+from overlimit.waiting.throttled_calls import admitted
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
@@ -27,7 +30,7 @@ _log = logging.getLogger("overlimit")
 
 
 class AsyncSlot:
-    """One of a key's slots, taken, and true, until ``leave``. ``AsyncConcurrency.enter`` makes it.
+    """One of a key's slots, taken, and true, until ``leave``; made by ``enter`` and ``acquire``.
 
     It is also left when nobody refers to it any more: in memory at once, else as long as its event loop goes
     on. Otherwise it is free once its longest time is over. It can be neither pickled nor copied.
@@ -89,12 +92,12 @@ async def _leave(limiter: AsyncLimiter, decision: Decision) -> None:
 class _Entering:
     """What ``AsyncConcurrency.slot`` returns, for an ``async with`` statement."""
 
-    def __init__(self, concurrency: AsyncConcurrency, key: str | bytes) -> None:
-        self._concurrency, self._key = concurrency, key
-        self._entered: list[AsyncSlot | None] = []
+    def __init__(self, concurrency: AsyncConcurrency, key: str | bytes, timeout: float | None) -> None:
+        self._concurrency, self._key, self._timeout = concurrency, key, timeout
+        self._entered: list[AsyncSlot] = []
 
-    async def __aenter__(self) -> AsyncSlot | None:
-        slot = await self._concurrency.enter(self._key)
+    async def __aenter__(self) -> AsyncSlot:
+        slot = await self._concurrency.acquire(self._key, timeout=self._timeout)
         self._entered.append(slot)
         return slot
 
@@ -102,7 +105,7 @@ class _Entering:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         slot = self._entered.pop()
-        if slot is not None:
+        if slot:
             slot._has_left = True
             await _leave_quietly(slot._limiter, slot._decision)
 
@@ -129,17 +132,30 @@ class AsyncConcurrency(Initialised):
         self._slots = Concurrency(limit, longest=longest, store=store, clock=clock, name=name)
         self._limiter = AsyncLimiter._of(self._slots._limiter)
 
-    def slot(self, key: str | bytes) -> _Entering:
+    @hints_at_arguments(OF_ACQUIRE)
+    def slot(self, key: str | bytes, *, timeout: float | None = 0) -> _Entering:
         """Return what an ``async with`` statement enters and leaves.
 
-        ``async with c.slot("user:42") as slot:`` runs its block in any case; ``slot`` is None when none was
-        free. Entering raises what ``enter`` does. If the store fails when the block ends, that is logged and
-        raises nothing.
+        The block of ``async with c.slot("user:42", timeout=5):`` runs with a slot only. Entering raises
+        RateLimitExceeded when none is free within ``timeout`` seconds, by default at once, and what
+        ``acquire`` does. If the store fails when the block ends, that is logged and raises nothing.
         """
-        return _Entering(self, key)
+        timeout_us(timeout)
+        return _Entering(self, key, timeout)
+
+    @hints_at_arguments(OF_ACQUIRE)
+    async def acquire(self, key: str | bytes, *, timeout: float | None = 5.0) -> AsyncSlot:
+        """Wait for a slot of the key, and take it; keep it while the work lasts.
+
+        Arguments and errors are those of `overlimit.recipes.Concurrency.acquire`, whose callers wait in the
+        same line. A task that is cancelled meanwhile holds nothing.
+        """
+        return AsyncSlot(
+            self._limiter, admitted(await self._limiter._acquired((key,), 1, timeout, asks_early=True))
+        )
 
     async def enter(self, key: str | bytes) -> AsyncSlot | None:
-        """Take a slot of the key, or return None when none is free; keep it while the work lasts.
+        """Take a slot of the key if one is free now, else return None; keep it while the work lasts.
 
         A task that is cancelled meanwhile takes none.
         Raises ValueError or TypeError for a wrong key, StoreError when the store cannot answer.

@@ -27,7 +27,7 @@ from overlimit.limiter import IdentifierRows, Limiter, OnError
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros
 from overlimit.stores import MemoryStore, RedisStore, StoreLike
-from overlimit.waiting.acquiring import attempted, subjects_of
+from overlimit.waiting.acquiring import Attempt, attempted, subjects_of
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 
 if TYPE_CHECKING:
@@ -170,10 +170,22 @@ class AsyncLimiter(metaclass=HintingType):
 
         A task that is cancelled meanwhile holds nothing: what it was granted is refunded.
         """
-        limiter = self._limiter
-        attempt = attempted(limiter, identifiers, cost, timeout)
+        attempt = attempted(self._limiter, identifiers, cost, timeout)
         if attempt is not None and attempt.needs_no_wait:
             return attempt.decision
+        return await self._acquired(identifiers, cost, timeout, attempt)
+
+    async def _acquired(
+        self,
+        identifiers: tuple[str | bytes, ...],
+        cost: int,
+        timeout: float | None,
+        attempt: Attempt | None = None,
+        *,
+        asks_early: bool = False,
+    ) -> Decision:
+        """Wait as ``acquire`` does, or as ``Caller.asks_early`` says."""
+        limiter = self._limiter
         hit, peek = (
             (limiter._hit_later, limiter._peek_later)
             if self._waits
@@ -185,6 +197,7 @@ class AsyncLimiter(metaclass=HintingType):
             lambda patience: hit(*identifiers, cost=cost, patience=patience),
             lambda patience: peek(*identifiers, cost=cost, patience=patience),
             attempt,
+            asks_early=asks_early,
         )
 
     async def charge(self, *identifiers: str | bytes, cost: int = 1) -> Decision:

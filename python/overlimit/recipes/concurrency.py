@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+from itertools import starmap
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
+from overlimit import _steps
 from overlimit._core import Decision, _fork_generation
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
-from overlimit._messages.migration_hints import NotHere
+from overlimit._messages.migration_hints import OF_ACQUIRE, NotHere, hints_at_arguments
 from overlimit.clocks import ClockLike
 from overlimit.errors import InvalidLimit, StoreError
 from overlimit.limiter import Limiter
 from overlimit.limits import SlidingLog
 from overlimit.limits.quantities import Seconds, count, micros
 from overlimit.stores import Store
+from overlimit.waiting.acquiring import Caller, acquiring, subjects_of, timeout_us
+from overlimit.waiting.sleeping import WakeUp
+from overlimit.waiting.throttled_calls import admitted
 
 _log = logging.getLogger("overlimit")
 
@@ -23,7 +28,7 @@ _MOST_SLOTS = 10_000
 
 
 class Slot:
-    """One of a key's slots, taken, and true, until ``leave``. ``Concurrency.enter`` makes it.
+    """One of a key's slots, taken, and true, until ``leave``; made by ``enter`` and ``acquire``.
 
     It is also left when nobody refers to it any more. It belongs to the process that entered: a forked child
     leaves nothing. It can be neither pickled nor copied.
@@ -31,8 +36,9 @@ class Slot:
 
     _has_left = True
 
-    def __init__(self, limiter: Limiter, decision: Decision) -> None:
-        self._limiter, self._decision = limiter, decision
+    def __init__(self, limiter: Limiter, key: str | bytes) -> None:
+        self._limiter, self._key = limiter, key
+        self._answer: list[Decision] = []
         self._entered_after = _fork_generation()
         self._has_left = False
 
@@ -44,8 +50,26 @@ class Slot:
         """
         if not self:
             return
-        self._limiter.refund(self._decision)
+        self._limiter.refund(self._answer[0])
         self._has_left = True
+
+    def _take(self, _patience: float = 0.0) -> Decision:
+        """Ask for the slot.
+
+        No signal handler runs between the answer and its being kept here, so a slot that is taken is left,
+        whatever is raised from then on.
+        """
+        self._answer[:] = starmap(self._limiter.hit, ((self._key,),))
+        return self._answer[0]
+
+    def _wait(self, timeout: float | None) -> Decision:
+        """Take it when it is this caller's turn, or return the refusal once the time is up."""
+
+        def peek(_patience: float) -> Decision:
+            return self._limiter.peek(self._key)
+
+        caller = Caller(self._take, peek, self._limiter.refund, WakeUp, asks_early=True)
+        return _steps.run_calls(acquiring(subjects_of(self._limiter, (self._key,), 1), timeout, caller))
 
     def _leave_quietly(self) -> None:
         try:
@@ -54,13 +78,17 @@ class Slot:
             _log.warning("a slot could not be left: it is free once its longest time is over", exc_info=True)
 
     def __del__(self) -> None:
-        self._leave_quietly()
+        try:
+            self._leave_quietly()
+        finally:  # a signal handler may have raised
+            self._leave_quietly()
 
     def __bool__(self) -> bool:
-        return not self._has_left and self._entered_after == _fork_generation()
+        is_held = not self._has_left and any(self._answer)
+        return is_held and self._entered_after == _fork_generation()
 
     def __repr__(self) -> str:
-        return f"<Slot of {self._decision.identifier!r}, {'held' if self else 'left'}>"
+        return f"<Slot of {self._key!r}, {'held' if self else 'left'}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Slot belongs to the process that entered: it cannot be pickled or copied")
@@ -75,21 +103,30 @@ class Slot:
 class _Entering:
     """What ``Concurrency.slot`` returns, for a ``with`` statement."""
 
-    def __init__(self, concurrency: Concurrency, key: str | bytes) -> None:
-        self._concurrency, self._key = concurrency, key
-        self._entered: list[Slot | None] = []
+    def __init__(self, concurrency: Concurrency, key: str | bytes, timeout: float | None) -> None:
+        self._concurrency, self._key, self._timeout = concurrency, key, timeout
+        self._entered: list[Slot] = []
 
-    def __enter__(self) -> Slot | None:
-        slot = self._concurrency.enter(self._key)
+    def __enter__(self) -> Slot:
+        slot = self._concurrency.acquire(self._key, timeout=self._timeout)
         self._entered.append(slot)
         return slot
+
+    # A type checker shall go on telling of a with statement that is async.
+    if not TYPE_CHECKING:
+
+        def __aenter__(self) -> None:
+            raise TypeError(
+                "a slot of a Concurrency is waited for, not awaited: write async with AsyncConcurrency(...)."
+                "slot(...), of overlimit.aio, or with where there is no event loop"
+            )
+
+        __aexit__ = __aenter__
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        slot = self._entered.pop()
-        if slot is not None:
-            slot._leave_quietly()
+        self._entered.pop()._leave_quietly()
 
 
 class Concurrency(Initialised):
@@ -132,23 +169,55 @@ class Concurrency(Initialised):
         self._log = SlidingLog(limit, longest)
         self._limiter = Limiter(self._log, name=name, store=store, clock=clock)
 
-    def slot(self, key: str | bytes) -> _Entering:
-        """Return what a ``with`` statement enters and leaves: ``with c.slot("user:42") as slot:``.
+    @hints_at_arguments(OF_ACQUIRE)
+    def slot(self, key: str | bytes, *, timeout: float | None = 0) -> _Entering:
+        """Return what a ``with`` statement enters and leaves: ``with c.slot("user:42", timeout=5):``.
 
-        ``slot`` is None when none was free: nothing waits, and the block runs all the same, so it asks
-        ``if slot:``. Whoever wants one tries again later. Entering raises what ``enter`` does. If the store
-        fails when the block ends, that is logged and raises nothing.
+        Its block runs with a slot only. Entering raises RateLimitExceeded when none is free within
+        ``timeout`` seconds, by default at once, and what ``acquire`` does. If the store fails when the block
+        ends, that is logged and raises nothing.
         """
-        return _Entering(self, key)
+        timeout_us(timeout)
+        return _Entering(self, key, timeout)
+
+    @hints_at_arguments(OF_ACQUIRE)
+    def acquire(self, key: str | bytes, *, timeout: float | None = 5.0) -> Slot:
+        """Wait for a slot of the key, and take it; keep it while the work lasts.
+
+        First come, first served among those of this process that wait for the key, whom a slot that is left
+        in this process wakes. One that another process leaves is found within a quarter of a second. Ctrl-C
+        interrupts, and holds nothing, unless a server was being asked just then: what that has granted is
+        free after ``longest``.
+
+        Parameters
+        ----------
+        key
+            Whose slots: as the identifier of ``Limiter.hit``.
+        timeout
+            The longest wait in seconds, by the limiter's clock. None: as long as it takes.
+
+        Raises
+        ------
+        RateLimitExceeded
+            None was free within the timeout. The ``retry_after`` of its ``decision`` says when one is free at
+            the latest.
+        ValueError, TypeError
+            A wrong key or timeout.
+        StoreError
+            The store cannot answer.
+        """
+        slot = Slot(self._limiter, key)
+        admitted(slot._wait(timeout))
+        return slot
 
     def enter(self, key: str | bytes) -> Slot | None:
-        """Take a slot of the key, or return None when none is free.
+        """Take a slot of the key if one is free now, else return None.
 
         Keep it while the work lasts: ``if c.enter("user:42"):`` leaves at once, since nobody refers to it.
         Raises ValueError or TypeError for a wrong key, StoreError when the store cannot answer.
         """
-        decision = self._limiter.hit(key)
-        return Slot(self._limiter, decision) if decision else None
+        slot = Slot(self._limiter, key)
+        return slot if slot._take() else None
 
     def in_use(self, key: str | bytes) -> int:
         """Return how many of the key's slots are taken now. Raises as ``enter`` does."""

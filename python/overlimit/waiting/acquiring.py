@@ -31,6 +31,7 @@ from overlimit.stores import MemoryStore
 from overlimit.waiting.queues import Waiter, wait_queues
 from overlimit.waiting.sleeping import (
     AnyWakeUp,
+    Followed,
     Steps,
     WaitingClock,
     WakeUp,
@@ -42,13 +43,15 @@ from overlimit.waiting.sleeping import (
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
-    from overlimit.clocks import ManualClock
     from overlimit.limiter import Limiter
 
 Charge: TypeAlias = "tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]"
 """What ``acquire_all`` takes: a limiter, an identifier, and what it is to spend."""
 
 _log = logging.getLogger("overlimit")
+
+_FIRST_LOOK, _LAST_LOOK = 5_000, 250_000
+"""Microseconds from one question about what another process may have given back to the next: first, last."""
 
 _LAST_MOMENT = 1.0
 """Seconds of real time that a caller leaves to those before it when a ManualClock passes its deadline."""
@@ -119,6 +122,8 @@ class Caller(NamedTuple):
     """Gives back what ``hit`` has charged."""
     wake_up: Callable[[], AnyWakeUp]
     """Makes what the caller sleeps by."""
+    asks_early: bool = False
+    """Whether what is charged is mostly given back before the time that a refusal says, also by others."""
 
 
 class Subject(NamedTuple):
@@ -182,7 +187,7 @@ def acquiring(
     longest = timeout_us(timeout)
     clock = clock_of(subjects[0].limiter) if subjects else own_time
     waiter = Waiter([each[:2] for each in subjects], clock.now() + longest, caller.wake_up())
-    in_vain = longest < math.inf or not all(each.may_pass for each in subjects)
+    in_vain = not caller.asks_early and (longest < math.inf or not all(each.may_pass for each in subjects))
     decision = attempt.decision if attempt is not None and attempt.decision else None
     wait = _CountedWait(subjects)
     try:
@@ -210,7 +215,7 @@ def wake_waiters(store: Store, identifiers: Iterable[object] | None = None) -> N
         queues.wake(store, None if identifiers is None else list(map(key_of, identifiers)))
 
 
-def follow(clock: ManualClock | None) -> None:
+def follow(clock: Followed | None) -> None:
     """Let those that wait without a clock of their own wait by this one, and ask again what it says."""
     own_time.follow(clock)
     wait_queues().wakes += 1
@@ -269,6 +274,7 @@ class _Acquisition:
         """How often the queues had been woken before it asked."""
         self._may_wait_in_vain = may_wait_in_vain
         """Whether a caller that is not the first may have to be refused at once."""
+        self._next_look = _FIRST_LOOK
 
     def deciding(self) -> Steps[Decision]:
         """Wait in whatever queues it takes, and return the admission or the refusal."""
@@ -321,14 +327,25 @@ class _Acquisition:
         """Whether it is certain that the caller cannot go on before its deadline, its delay included."""
         if decision.status == "never":
             return True
-        return micros_of(decision._ready_after) > self._waiter.deadline - self._clock.time_of(decision)
+        ready_after = 1 if self._caller.asks_early else micros_of(decision._ready_after)
+        return ready_after > self._waiter.deadline - self._clock.time_of(decision)
 
     def _waiting_as_told(self, refusal: Decision) -> Steps[None]:
         now = self._clock.time_of(refusal)
-        until = now + micros_of(refusal.retry_after)
-        wait_queues().wait_as_told(self._waiter, refusal._binding_places, now, until, self._wakes)
+        told = now + micros_of(refusal.retry_after)
+        until: float = told
+        if self._caller.asks_early:
+            told, until = now, min(told, self._looking_again())
+        wait_queues().wait_as_told(self._waiter, refusal._binding_places, now, told, self._wakes)
         self._wait.begin()
         yield from self._clock.waiting(self._waiter.wake_up, until)
+
+    def _looking_again(self) -> float:
+        """Return when to ask for what another process may have given back: ever more seldom."""
+        if all(isinstance(store, MemoryStore) for store in self._waiter.stores.values()):
+            return self._waiter.deadline
+        look, self._next_look = self._next_look, min(2 * self._next_look, _LAST_LOOK)
+        return min(self._waiter.deadline, self._clock.now() + look)
 
     def _waiting_for_turn(self) -> Steps[bool]:
         """Wait behind others; False when the time is up before anything changes."""

@@ -24,6 +24,12 @@ _LONGEST_SLEEP = 0.5
 """How long one sleeps at a stretch, in seconds, by a clock that may jump without saying so."""
 
 
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.001, 0.01
+"""The same while all follow ``time.time`` in a test: what has replaced it wakes nobody."""
+
+Followed: TypeAlias = "ManualClock | Callable[[], float]"
+"""What limiters without a clock may follow in a test."""
+
 Steps: TypeAlias = _steps.Steps[Callable[[], Any], T]
 """What a caller does while it waits: sleep, or ask a store."""
 
@@ -143,16 +149,21 @@ class OwnTime(WaitingClock):
     """
 
     def __init__(self) -> None:
-        self._source: tuple[ManualClock | None, int] = (None, 0)  # what is read, and what is added to it
+        self._source: tuple[Followed | None, int] = (None, 0)  # what is read, and what is added to it
+        self._latest = 0
         self._sleeping: dict[AnyWakeUp, None] = {}
 
-    def follow(self, clock: ManualClock | None) -> None:
-        """Run on by a clock, or with None by the monotonic one."""
+    def follow(self, clock: Followed | None) -> None:
+        """Run on by a clock, or with None by the monotonic one.
+
+        What stood in the place of ``time.time`` may be gone by now: then it runs on from the latest reading.
+        """
         followed, _ = self._source
-        self._source = (clock, self.now() - _micros_by(clock))
-        if followed is not None:
+        now = self._latest if callable(followed) else self.now()
+        self._source, self._latest = (clock, now - _micros_by(clock)), now
+        if isinstance(followed, ManualClock):
             followed._remove_wake_up(self)
-        if clock is not None:
+        if isinstance(clock, ManualClock):
             clock._add_wake_up(self)
         self.set()
 
@@ -164,12 +175,13 @@ class OwnTime(WaitingClock):
     @property
     def stands_still(self) -> bool:
         """Whether all follow a ManualClock."""
-        return self._source[0] is not None
+        return isinstance(self._source[0], ManualClock)
 
     def now(self) -> int:
         """Return the reading, which counts from no instant in particular."""
         clock, added = self._source
-        return _micros_by(clock) + added
+        self._latest = _micros_by(clock) + added
+        return self._latest
 
     def time_of(self, decision: Decision) -> int:
         """When a decision just made was made; of a store that tells its own time, just now.
@@ -188,11 +200,20 @@ class OwnTime(WaitingClock):
             self._sleeping.pop(wake_up, None)
 
     def _stretch(self, wake_up: AnyWakeUp, left: float) -> float:
+        if callable(self._source[0]):
+            return max(_SHORTEST_LOOK, min(left / 1e6, _LONGEST_LOOK))
         return wake_up.longest_sleep if self.stands_still else min(left / 1e6, wake_up.longest_sleep)
 
 
-def _micros_by(clock: ManualClock | None) -> int:
-    return _core._steady_micros() if clock is None else micros_of(clock.now())
+def present_time() -> float:
+    """Return what ``time.time`` says, whoever has patched it."""
+    return time.time()
+
+
+def _micros_by(clock: Followed | None) -> int:
+    if clock is None:
+        return _core._steady_micros()
+    return micros_of(clock.now() if isinstance(clock, ManualClock) else float(clock()))
 
 
 own_time = OwnTime()
@@ -204,7 +225,7 @@ def clock_of(limiter: Limiter) -> WaitingClock:
     if clock is None:
         return own_time
     if limiter._tells_time_time:
-        return WaitingClock(lambda: time.time(), None)  # noqa: PLW0108  # whoever patches it meanwhile is heard
+        return WaitingClock(present_time, None)
     owner = getattr(clock, "__self__", clock)  # of clock.now, given as a callable
     return WaitingClock(reader_of(clock), owner if isinstance(owner, ManualClock) else None)
 

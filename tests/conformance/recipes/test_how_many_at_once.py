@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from overlimit import InvalidLimit, RedisStore, StoreError
+from overlimit import InvalidLimit, RateLimitExceeded, RedisStore, StoreError
 from overlimit.recipes import Concurrency
 from servers.patience import PATIENCE, eventually
 
@@ -105,12 +105,13 @@ class TestSlots:
 
 @EVERY
 class TestWith:
-    def test_a_block_has_a_slot_or_none(self, make):
+    def test_a_block_runs_with_a_slot_only(self, make):
         at_once = make(Concurrency, 1)
         with at_once.slot("a") as slot:
             assert slot
-            with at_once.slot("a") as other:
-                assert not other
+            with pytest.raises(RateLimitExceeded) as refused, at_once.slot("a"):
+                raise AssertionError
+            assert 0 < refused.value.decision.retry_after <= 60
             assert at_once.in_use("a") == 1
         assert at_once.in_use("a") == 0
 
@@ -133,10 +134,11 @@ class TestWith:
         at_once = make(Concurrency, 2)
         entering = at_once.slot("a")
         for _ in range(2):
-            with entering as first, entering as second, entering as third:
+            with entering as first, entering as second:
                 assert first
                 assert second
-                assert third is None
+                with pytest.raises(RateLimitExceeded), entering:
+                    raise AssertionError
                 assert at_once.in_use("a") == 2
             assert at_once.in_use("a") == 0
 
@@ -165,8 +167,8 @@ class TestProcesses:
         kept = at_once.enter("a")
         child = os.fork()
         if child == 0:
-            with at_once.slot("a") as slot, at_once.slot("a") as none:
-                right = bool(slot) and none is None
+            with at_once.slot("a") as slot:
+                right = bool(slot) and at_once.enter("a") is None
             os._exit(0 if right and at_once.in_use("a") == 1 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert at_once.in_use("a") == 1
@@ -195,13 +197,9 @@ def test_never_more_threads_than_slots(store):
     at_once, held = Concurrency(3, store=store, name="threads"), Held()
 
     def work():
-        done = 0
-        while done < 40:
-            with at_once.slot("a") as slot:
-                if slot:
-                    with held:
-                        time.sleep(0.001)
-                    done += 1
+        for _ in range(40):
+            with at_once.slot("a", timeout=None), held:
+                time.sleep(0.001)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -223,15 +221,11 @@ store = RedisStore(url, timeout=10, prefix=name) if "/" in url else SharedMemory
 at_once = Concurrency(3, store=store, name="processes")
 log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 sys.stdin.read()  # until all have started
-done = 0
-while done < 40:
-    slot = at_once.enter("a")
-    if slot:
+for _ in range(40):
+    with at_once.slot("a", timeout=None):
         os.write(log, b"+")
         time.sleep(0.003)
         os.write(log, b"-")
-        slot.leave()
-        done += 1
 """
 
 

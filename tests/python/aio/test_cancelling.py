@@ -19,12 +19,14 @@ from overlimit import (
     Limiter,
     ManualClock,
     MemoryStore,
+    RateLimitExceeded,
     RedisStore,
     StoreError,
     TokenBucket,
     waiting,
 )
 from overlimit.aio import AsyncConcurrency, AsyncLimiter, acquire_all
+from overlimit.recipes import Concurrency
 from programs import run
 from servers.patience import PATIENCE
 
@@ -321,6 +323,63 @@ def test_a_slot_that_is_entered_while_cancelled_is_free(store):
         await cancelled_at_each_wait(work, check)
 
     asyncio.run(main())
+
+
+@pytest.mark.every_store
+def test_who_is_cancelled_while_it_waits_for_a_slot_holds_none_and_holds_nobody_up(store):
+    slots = AsyncConcurrency(1, longest=600, store=store, name="slots")
+
+    async def main():
+        async def check(was_cancelled):
+            assert await slots.in_use("a") == 0
+            assert nobody_waits()
+
+        async def work():
+            held = await slots.acquire("a")
+            waiting = asyncio.ensure_future(slots.acquire("a", timeout=PATIENCE))
+            try:
+                await asyncio.sleep(0.02)
+                await held.leave()
+                await (await waiting).leave()
+            finally:
+                waiting.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await (await waiting).leave()
+                await held.leave()
+
+        await cancelled_at_each_wait(work, check)
+
+    asyncio.run(main())
+
+
+@pytest.mark.every_store
+def test_tasks_and_threads_wait_for_slots_in_one_line(store):
+    slots = AsyncConcurrency(1, longest=600, store=store, name="slots")
+    blocking, order = Concurrency(1, longest=600, store=store, name="slots"), []
+
+    async def of_task(number):
+        async with slots.slot("a", timeout=None):
+            order.append((number, await slots.in_use("a")))
+
+    def of_thread(number):
+        with blocking.slot("a", timeout=None):
+            order.append((number, blocking.in_use("a")))
+
+    async def main():
+        held, callers = await slots.acquire("a"), []
+        with pytest.raises(RateLimitExceeded):
+            await slots.acquire("a", timeout=0.01)
+        for number in range(6):
+            kind = of_task(number) if number % 2 else asyncio.to_thread(of_thread, number)
+            callers.append(asyncio.create_task(kind))
+            while sum(map(len, waiting.wait_queues().by_family.values())) <= number:
+                await asyncio.sleep(0.001)
+        await held.leave()
+        await asyncio.gather(*callers)
+
+    asyncio.run(main())
+    assert order == [(number, 1) for number in range(6)]
+    assert nobody_waits()
 
 
 @pytest.mark.every_store

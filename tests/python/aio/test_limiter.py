@@ -16,6 +16,7 @@ from overlimit import (
     ManualClock,
     MemoryStore,
     Penalty,
+    RateLimitExceeded,
     RedisStore,
     StoreUnavailable,
     TokenBucket,
@@ -224,10 +225,13 @@ def test_slots_are_those_of_a_concurrency_of_the_name(store):
     blocking = Concurrency(2, store=store, name="slots")
 
     async def main():
-        async with slots.slot("a") as first, slots.slot("a") as second, slots.slot("a") as third:
+        async with slots.slot("a") as first, slots.slot("a") as second:
             assert first
             assert second
-            assert third is None
+            with pytest.raises(RateLimitExceeded):
+                async with slots.slot("a"):
+                    raise AssertionError
+            assert await slots.enter("a") is None
             assert await slots.in_use("a") == blocking.in_use("a") == 2
         assert not first
         assert await slots.in_use("a") == 0

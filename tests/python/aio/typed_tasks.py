@@ -33,8 +33,9 @@ async def main() -> None:
     async with limiter.throttle("a") as admitted:
         assert_type(admitted, Decision)
     async with slots.slot("user:42") as slot:
-        taken: AsyncSlot | None = slot
-        assert_type(bool(taken), bool)
+        assert_type(slot, AsyncSlot)
+    assert_type(await slots.acquire("user:42", timeout=1), AsyncSlot)
+    assert_type(await slots.enter("user:42"), AsyncSlot | None)
     await fetch("one")  # type: ignore[arg-type]
     await limiter.hit(42)  # type: ignore[arg-type]
     await limiter.hit("a", cost="2")  # type: ignore[arg-type]
