@@ -70,6 +70,8 @@ class Person:
     waits_for: frozenset = frozenset()
     """The pairs for which it was told to wait; while it waits behind others, those that it keeps."""
     is_held_up: bool = False
+    held_at: Any = ()
+    """The pairs for which others came first when it looked."""
     told: float = 0
     """When it was told to come back, or those that hold it up."""
     asked: int = 0
@@ -193,8 +195,9 @@ class World:
 
     def note_hold(self, person):
         """Note what one keeps that waits behind others."""
-        holders = self.holders(person).values()
-        person.is_held_up, person.told = True, max((holder.told for holder in holders), default=0)
+        holders = self.holders(person)
+        person.is_held_up, person.held_at = True, holders.keys()
+        person.told = max((holder.told for holder in holders.values()), default=0)
         known = person.longest.items()
         kept = (pair for pair, longest in known if person.told - self.now <= 2 * longest)
         person.waits_for = frozenset(kept)
@@ -225,10 +228,10 @@ class World:
                 assert not person.is_held_up, "held up by nobody"
                 assert not self.peek(person), "waits although it could pass"
             elif person.is_held_up:  # who waits for a pair looks who is before it when that admits it
-                known = [holder.told for holder in holders.values()]
-                assert max(known) <= person.deadline, "waits in vain"
+                known = max(holders[pair].told for pair in holders.keys() & person.held_at)
+                assert known <= person.deadline, "waits in vain"
                 keeps = person.waits_for - holders.keys()
-                assert max(known) == person.told or not keeps, "keeps a place without knowing for how long"
+                assert known == person.told or not keeps, "keeps a place without knowing for how long"
             assert person.asked <= self.most_asked(person), "asks too often"
 
     def most_asked(self, person):
