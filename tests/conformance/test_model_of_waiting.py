@@ -228,7 +228,8 @@ class World:
                 assert not person.is_held_up, "held up by nobody"
                 assert not self.peek(person), "waits although it could pass"
             elif person.is_held_up:  # who waits for a pair looks who is before it when that admits it
-                known = max(holders[pair].told for pair in holders.keys() & person.held_at)
+                same = holders.keys() & person.held_at
+                known = max((holders[pair].told for pair in same), default=person.told)
                 assert known <= person.deadline, "waits in vain"
                 keeps = person.waits_for - holders.keys()
                 assert known == person.told or not keeps, "keeps a place without knowing for how long"
