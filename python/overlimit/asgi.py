@@ -119,11 +119,15 @@ trusted_proxies, ipv6_prefix
         if not limits.lets_pass(method, path, request.arguments):
             plan = limits.plan_of(method, path)
             if self._of_messages is not None and scope["type"] == "websocket":
+                if self._of_messages.memories:
+                    limits.warn_if_apart(self._of_messages)
                 messages = LimitedMessages(self._of_messages, limits.rate_limit, request, receive, send)
                 receive, send = messages.receive, messages.send
         if plan is None:
             await self._app(scope, receive, send)
             return
+        if plan.memories:
+            limits.warn_if_apart(plan)
         if plan.needs_body:
             receive = await read_json(request, receive)
         ledger = RequestLedger(request, plan)

@@ -6,7 +6,6 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlimit._logging.stores import warn_of_other_processes
 from overlimit.http.answering.fields import HeaderNames, shows_fields, with_ours
 from overlimit.http.answering.refusals import retry_after_instead, status_code
 from overlimit.http.cookies import cookies_in
@@ -110,9 +109,8 @@ trusted_proxies, ipv6_prefix
         plan = self._limits.plan(method, path, request.arguments)
         if plan is None:
             return self._app(environ, start_response)
-        if plan.counts_per_process and environ.get("wsgi.multiprocess"):
-            name = str(getattr(self._app, "__name__", type(self._app).__name__))
-            warn_of_other_processes(name, "RateLimitMiddleware")
+        if plan.memories:
+            self._limits.warn_if_apart(plan, multiprocess=environ.get("wsgi.multiprocess"))
         ledger = plan.decide(request)
         environ["overlimit.decision"] = ledger.decision(self._limits.rate_limit)
         start = _Start(start_response, ledger.fields())

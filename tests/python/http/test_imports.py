@@ -61,6 +61,7 @@ ROOMS = (
     "request",
     "callables",
     "cookies",
+    "servers",
     "answering",
     "identifying",
     "options",

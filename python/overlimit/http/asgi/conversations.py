@@ -65,6 +65,8 @@ class BaseConversation:
         assert plan is not None
         assert request is not None
         request.arguments = (argument,)
+        if plan.memories:
+            plan.warn_if_apart(False, self.state.app_name)
         return RequestLedger(request, plan)
 
     def note(self, ledger: RequestLedger) -> None:
