@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.asgi.messages import LimitedMessages
 from overlimit.http.asgi.requests import (
-    DECISION,
     ASGIApp,
     AsgiRequest,
     Receive,
@@ -19,7 +18,9 @@ from overlimit.http.asgi.requests import (
 )
 from overlimit.http.asgi.responses import Answering, Response, refuse
 from overlimit.http.callables import defaults_of, function_name
+from overlimit.http.asgi.settling import arefund, asettle, refund, settle
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.deciding.steps import run_async
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -35,7 +36,7 @@ from overlimit.http.options.limit_options import AnyLimits
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["HeaderNames", "RateLimitMiddleware", "Response"]
+__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "arefund", "asettle", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 _LIMITED = ("http", "websocket")
@@ -72,8 +73,8 @@ class RateLimitMiddleware:
     on_breach
         Called with the Decision of a refusal; an ASGI app that it returns, such as a response of Starlette,
         is the answer.
-    store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, local_share, shadow, \
-trusted_proxies, ipv6_prefix
+    store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
+shadow, trusted_proxies, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises
@@ -141,6 +142,7 @@ trusted_proxies, ipv6_prefix
         if ledger.refusal is not None:
             await refuse(ledger.refusal, request, receive, answering)
             return
+        keep(ledger, scope)
         try:
             await self._app(scope, receive, answering)
         except Exception:

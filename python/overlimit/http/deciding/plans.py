@@ -57,6 +57,7 @@ class StorePlan:
         "_rules",
         "awaits",
         "fixed_call",
+        "has_costs",
         "may_block",
         "may_read_user",
         "needs_body",
@@ -71,6 +72,8 @@ class StorePlan:
         self._fallback = tuple(rule.resolve_early() for rule in fallback)
         self._in_outage = False
         every_rule = tuple(rule for own in (*rules.values(), fallback) for rule in own)
+        self.has_costs = any(rule.options.cost is not None for rule in every_rule)
+        """Whether one of the limits has a cost, which can be settled."""
         identifies = {rule.identify for rule in every_rule}
         self.needs_body = any(each.reads_body for own in identifies for each in builtins_in(own))
         """Whether identifiers are read from the body; what functions of the app read is not known."""
