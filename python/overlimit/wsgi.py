@@ -49,7 +49,7 @@ class Response(NamedTuple):
 
 
 def settle(environ: WSGIEnvironment, used: int) -> None:
-    """Make a request cost what it used, as `overlimit.flask.RateLimit.settle` does, by its environ.
+    """Make a request cost what it used, as ``RateLimit.settle`` does, by its environ.
 
     Also once its stream has ended. Raises RuntimeError, too, if no middleware has seen the request.
     """

@@ -12,7 +12,7 @@ from overlimit.http.deciding import settling
 
 
 def settle(request: Any, used: int) -> None:
-    """Make a request cost what it used, as `overlimit.flask.RateLimit.settle` does, also after its stream.
+    """Make a request cost what it used, as ``RateLimit.settle`` does, also after its stream.
 
     ``request`` is Django's or that of REST framework. In a coroutine, await `asettle`: this would block the
     event loop, and raises SynchronousOnlyOperation.

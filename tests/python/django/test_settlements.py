@@ -12,6 +12,7 @@ from rest_framework.decorators import api_view, throttle_classes
 from rest_framework.response import Response
 
 import overlimit.django
+from overlimit import Penalty
 from overlimit.django import rate_limit, refund, settle
 from overlimit.django.drf import OverlimitThrottle
 from settlements import (
@@ -22,6 +23,7 @@ from settlements import (
     Answer,
     a_response_that_does_not_count_is_not_settled,
     actions,
+    whoever_goes_over_is_locked_longer_each_time,
 )
 
 
@@ -89,9 +91,9 @@ EACH = pytest.mark.parametrize("kind", VIEWS)
 def make(serve, store):
     """Return a function that serves a view, and returns what asks it."""
 
-    def made(kind, application_limits=REQUESTS, penalty=None, **more):
+    def made(kind, application_limits=REQUESTS, of_site=None, **more):
         view = VIEWS[kind](**{"limits": LIMIT, "cost": ESTIMATE, **more})
-        site = {"store": store, "algorithm": "fixed_window", "key": "header:X-User", "penalty": penalty}
+        site = {"store": store, "algorithm": "fixed_window", "key": "header:X-User", "penalty": of_site}
         on = serve.asynchronously if kind == "async" else serve
         client = on(path("", view), application_limits=application_limits, **site)
         return lambda user="ann", **query: ask(client, user, query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import ExitStack
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +24,7 @@ import overlimit.wsgi
 from asgi_sites import AsgiSite
 from memory_unless_marked import pytest_generate_tests, store
 from overlimit import Penalty
+from overlimit.http.deciding.ledger import RequestLedger
 from settlements import (
     ESTIMATE,
     EVERYWHERE,
@@ -267,3 +269,36 @@ def test_a_penalty_locks_longer_each_time(make, kind, of, at):
     penalty = {"penalty": Penalty([100, 1000])}
     options, own = ({}, penalty) if of == "limit" else (penalty, {})
     whoever_goes_over_is_locked_longer_each_time(make(kind, options, value="2/minute", cost=1, **own), at)
+
+
+def kept_by_cycles(ask):
+    """Return how many ledgers of 20 requests only the garbage collector would find."""
+    ask()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            ask()
+        return len([each for each in gc.get_objects() if type(each) is RequestLedger])
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("kind", ["asgi", "fastapi"])
+def test_a_request_of_asgi_leaves_nothing_to_the_garbage_collector(make, kind):
+    assert kept_by_cycles(make(kind)) <= 2
+
+
+def test_a_request_of_wsgi_leaves_nothing_to_the_garbage_collector():
+    def app(environ, start_response):
+        overlimit.wsgi.settle(environ, 5)
+        start_response("200 OK", [])
+        return [b"ok"]
+
+    limited = overlimit.wsgi.RateLimitMiddleware(app, limits=LIMIT, cost=1)
+
+    def ask():
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "REMOTE_ADDR": "192.0.2.1"}
+        assert limited(environ, lambda *_: print) == [b"ok"]
+
+    assert kept_by_cycles(ask) <= 1

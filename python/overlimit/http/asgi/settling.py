@@ -16,7 +16,7 @@ def settle(scope: Mapping[str, Any], used: int) -> None:
 
 
 async def asettle(scope: Mapping[str, Any], used: int) -> None:
-    """Make a request cost what it used, as `overlimit.flask.RateLimit.settle` does, by its scope.
+    """Make a request cost what it used, as ``RateLimit.settle`` does, by its scope.
 
     Also once its stream has ended. Raises RuntimeError, too, if no middleware has seen the request.
     """
