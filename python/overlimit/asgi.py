@@ -17,8 +17,8 @@ from overlimit.http.asgi.requests import (
     read_json,
 )
 from overlimit.http.asgi.responses import Answering, Response, refuse
-from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.asgi.settling import arefund, asettle, refund, settle
+from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.deciding.steps import run_async
