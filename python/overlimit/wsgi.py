@@ -12,6 +12,7 @@ from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding import settling
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -117,7 +118,7 @@ shadow, trusted_proxies, ipv6_prefix
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Decide a request, and hand it to the app unless it is refused."""
-        environ[settling.DECISION] = None
+        environ[DECISION] = None
         request = _Request(environ, environ)
         method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
         plan = self._limits.plan(method, path, request.arguments)
@@ -126,11 +127,11 @@ shadow, trusted_proxies, ipv6_prefix
         if plan.memories:
             self._limits.warn_if_apart(plan, multiprocess=environ.get("wsgi.multiprocess"))
         ledger = plan.decide(request)
-        environ[settling.DECISION] = ledger.decision(self._limits.rate_limit)
+        environ[DECISION] = ledger.decision(self._limits.rate_limit)
         start = _Start(start_response, ledger.fields())
         if ledger.refusal is not None:
             return _answer(ledger.refusal, environ, start)
-        settling.keep(ledger, environ)
+        keep(ledger, environ)
         if not ledger.may_refund:
             return self._app(environ, start)
         return _Body(lambda: self._app(environ, start), start, ledger)

@@ -53,7 +53,7 @@ class BaseConversation:
     def end(self) -> None:
         """Let go of the request, whose scope and ways lead back here; a task may still settle it."""
         if self.ledger is not None:
-            self.ledger.forget_request()
+            del self.ledger.identifiers.request
         self.request = self._answering = None
         self.sends = self._send
 

@@ -28,6 +28,7 @@ class RequestLedger:
     __slots__ = (
         "_noted",
         "_used",
+        "before",
         "identifiers",
         "may_refund",
         "plan",
@@ -35,6 +36,9 @@ class RequestLedger:
         "rolled_back",
         "was_decided",
     )
+
+    before: RequestLedger
+    """What another middleware around the app has decided of the request; unset if there is none."""
 
     def __init__(self, request: Request, plan: RoutePlan) -> None:
         self.plan = plan
@@ -209,10 +213,6 @@ class RequestLedger:
     def refunding(self) -> Steps[None]:
         """Give back what the request was charged."""
         yield from all_of(each.refunding() for each in self.answers)
-
-    def forget_request(self) -> None:
-        """Let go of the request, which leads back to whoever keeps this; nothing more is decided."""
-        del self.identifiers.request
 
     def fields(self) -> list[tuple[str, str]]:
         """Return the header fields that show the decisions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from overlimit._messages.texts import short_repr
@@ -16,8 +16,8 @@ Ledgers = Iterable[RequestLedger]
 DECISION = "overlimit.decision"
 """The key of a scope or an environ under which an app finds the Decision."""
 
-_LEDGERS = "overlimit.ledgers"
-"""The key under which it has what was decided, by each middleware around the app."""
+_LEDGER = "overlimit.ledger"
+"""The key under which it has what was decided by the innermost middleware."""
 
 
 def settle(ledgers: Ledgers, used: int) -> None:
@@ -47,17 +47,25 @@ async def arefund(ledgers: Ledgers) -> None:
 
 def keep(ledger: RequestLedger, within: MutableMapping[str, Any]) -> None:
     """Keep what was decided, for `ledgers_in`; the request, which leads back there, only if it is needed."""
-    within[_LEDGERS] = (*within.get(_LEDGERS, ()), ledger)
+    before = within.get(_LEDGER)
+    if before is not None:
+        ledger.before = before
+    within[_LEDGER] = ledger
     if not ledger.may_refund:
-        ledger.forget_request()
+        del ledger.identifiers.request
 
 
-def ledgers_in(kept: Mapping[str, Any]) -> Ledgers:
-    """Return what was decided of a request; raise RuntimeError if no middleware has seen it."""
+def ledgers_in(kept: Mapping[str, Any]) -> Iterator[RequestLedger]:
+    """Return what each middleware decided of a request; raise RuntimeError if none has seen it."""
     if DECISION not in kept:
         raise RuntimeError("no RateLimitMiddleware has seen this request: it must be around the app")
-    ledgers: Ledgers = kept.get(_LEDGERS, ())
-    return ledgers
+    return _and_before(kept.get(_LEDGER))
+
+
+def _and_before(ledger: RequestLedger | None) -> Iterator[RequestLedger]:
+    while ledger is not None:
+        yield ledger
+        ledger = getattr(ledger, "before", None)
 
 
 def _settling(ledgers: Ledgers, used: int) -> Steps[None]:
