@@ -316,12 +316,20 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"overlimit._core.Decision", sizeof(DecisionObject), 1,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
-// Of a refused call, those that are made whatever it is answered.
+bool was_made(const Subject& subject, Status call, std::span<const Status> own) {
+  if (subject.role == Role::always) return true;  // whatever the call is answered
+  if (subject.role == Role::on_refusal || call != Status::ok) return false;
+  return std::ranges::all_of(own, [](Status status) { return status == Status::ok; });
+}
+
 ChargeBits made_charges(DecisionObject& decision) {
   ChargeBits made = 0;
   ChargeBits bit = 1;
+  const Status* own = decision.rows().status;
   for (const Subject& subject : decision.subjects()) {
-    if (decision.answer.status == Status::ok || subject.role == Role::always) made |= bit;
+    const std::size_t rows = compiled(subject.policy).size();
+    if (was_made(subject, decision.answer.status, {own, rows})) made |= bit;
+    own += rows;
     bit <<= 1;
   }
   return made;

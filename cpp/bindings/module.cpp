@@ -18,6 +18,7 @@
 #include "overlimit/errors.hpp"
 #include "pending_call.hpp"
 #include "policy.hpp"
+#include "refunding.hpp"
 #include "replays.hpp"
 #include "stores.hpp"
 
@@ -58,7 +59,7 @@ void bind_heap_types(const pybind11::module_& module) {
   if (add_clocks(module.ptr()) && add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) &&
       add_decision(module.ptr()) && add_details(module.ptr()) && add_limiter(module.ptr()) &&
       add_http_fast_path(module.ptr()) && add_hooks(module.ptr()) && add_counters(module.ptr()) &&
-      add_locked_calls(module.ptr()))
+      add_locked_calls(module.ptr()) && add_refunding(module.ptr()))
     return;
   throw pybind11::error_already_set();
 }

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "charges.hpp"
@@ -32,18 +34,29 @@ bool contains(PyObject* places, std::size_t place) {
   return found == 1;
 }
 
+/// The charges of a decision for which this holds, given the charge and its place.
+template <class Holds>
+ChargeBits charges_where(PyObject* decision, const Holds& holds) {
+  ChargeBits found = 0;
+  std::size_t place = 0;
+  for (const Subject& subject : parts_of(decision).subjects) {
+    if (holds(subject, place)) found |= ChargeBits{1} << place;
+    ++place;
+  }
+  return found;
+}
+
 /// What is given back of a decision's charges, by the fastest rates at which they may have drained.
 class GivenBack {
  public:
-  /// Of the claimed charges at these places, or of all for nullptr: all that they cost, or so much of each.
-  explicit GivenBack(const RefundClaim& claim, PyObject* places = nullptr, std::optional<Cost> cost = {}) {
+  /// Of each claimed charge what it cost more than it is left to cost.
+  explicit GivenBack(const RefundClaim& claim, Cost left = 0) {
     const RefundableCharges& charged = claim.charged();
     std::size_t first = 0;
     for (std::size_t place = 0; place < charged.subjects.size(); ++place) {
       const Subject& subject = charged.subjects[place];
       const std::size_t rows = compiled(subject.policy).size();
-      const bool is_wanted = claim.is_to(place) && (places == nullptr || contains(places, place));
-      if (is_wanted) add(subject, cost.value_or(subject.cost), charged.receipts.subspan(first, rows));
+      if (claim.is_to(place)) add(subject, subject.cost - left, charged.receipts.subspan(first, rows));
       first += rows;
     }
   }
@@ -73,15 +86,22 @@ class GivenBack {
   std::deque<CompiledPolicy> policies_;
 };
 
-bool is_own(const Subject& subject, const LimiterState& limiter) {
-  return compiled(subject.policy).identity() == limiter.identity;
+/// The place of the limiter whose policy a charge is about; as many as there are: of none.
+std::size_t owner_of(const Subject& subject, std::span<LimiterState* const> limiters) {
+  const auto& identity = compiled(subject.policy).identity();
+  const auto is_owner = [&](const LimiterState* limiter) { return identity == limiter->identity; };
+  return std::size_t(std::ranges::find_if(limiters, is_owner) - limiters.begin());
+}
+
+bool is_own(const Subject& subject, std::span<LimiterState* const> limiters) {
+  return owner_of(subject, limiters) < limiters.size();
 }
 
 // Any limiter may refund a decision that has nothing to give back, which does nothing: what was unpickled
 // without a name is of no limiter's policy.
-void check_is_about(PyObject* decision, const LimiterState& limiter) {
+void check_is_about(PyObject* decision, std::span<LimiterState* const> limiters) {
   const DecisionParts parts = parts_of(decision);
-  const auto is_ours = [&](const Subject& subject) { return is_own(subject, limiter); };
+  const auto is_ours = [&](const Subject& subject) { return is_own(subject, limiters); };
   if (is_any(parts.rows.receipts()) && std::ranges::none_of(parts.subjects, is_ours)) {
     raise_value_error("this decision is about other policies: give it to the limiter that made it");
   }
@@ -91,9 +111,8 @@ void check_is_about(PyObject* decision, const LimiterState& limiter) {
 class GivingBack : NonCopyable {
  public:
   /// The task borrows the claim.
-  GivingBack(LimiterState& limiter, RefundClaim& claim, PyObject* places = nullptr,
-             std::optional<Cost> cost = {})
-      : limiter_(limiter), claim_(claim), given_back_(claim, places, cost) {
+  GivingBack(LimiterState& limiter, RefundClaim& claim, Cost left = 0)
+      : limiter_(limiter), claim_(claim), given_back_(claim, left) {
     if (claim.charged().source == Source::local && !is_nothing())
       fallback_ = local_fallback_store(limiter.store_object.get());
     if (!is_nothing()) timed_.emplace(limiter, given_back_.charges());
@@ -121,9 +140,9 @@ class Refunding final : public StoreTask {
   Refunding(LimiterState& limiter, PyObject* decision, PyObject* places)
       : limiter_(&limiter),
         kept_(required(PyTuple_Pack(2, limiter.object, decision))),
-        claim_((check_is_about(decision, limiter), decision)),
-        giving_back_(limiter, claim_, places) {
-    if (is_nothing() && places == nullptr) claim_.mark_used();
+        claim_((check_is_about(decision, {&limiter_, 1}), decision), charges_at(places, decision)),
+        giving_back_(limiter, claim_) {
+    if (is_nothing()) claim_.mark_used();
   }
   [[nodiscard]] bool is_nothing() const override { return giving_back_.is_nothing(); }
   [[nodiscard]] std::span<LimiterState* const> limiters() const override {
@@ -141,35 +160,37 @@ class Refunding final : public StoreTask {
   }
 
  private:
+  static ChargeBits charges_at(PyObject* places, PyObject* decision) {
+    return charges_where(decision, [&](const Subject&, std::size_t place) {
+      return places == nullptr || contains(places, place);
+    });
+  }
+
   LimiterState* limiter_;
   Object kept_;
   RefundClaim claim_;
   GivingBack giving_back_;
 };
 
-// The charges of a decision that are about the limiter's policy.
-ChargeBits own_charges(PyObject* decision, const LimiterState& limiter) {
-  ChargeBits own = 0;
-  ChargeBits bit = 1;
-  for (const Subject& subject : parts_of(decision).subjects) {
-    if (is_own(subject, limiter)) own |= bit;
-    bit <<= 1;
-  }
-  return own;
-}
+/// Which charges of a decision are settled: a call either charges or gives back.
+enum class Settled : std::uint8_t { all_alike, those_that_cost_less, those_that_cost_no_less };
 
 /// A decision that is made to cost something else: more is charged, or the difference is given back. One of
 /// cost 0 has nothing to give back, so it is answered by a charge even if that is of cost 0.
 class Settling final : public StoreTask {
  public:
-  Settling(LimiterState& limiter, PyObject* decision, PyObject* cost)
-      : limiter_(&limiter),
-        kept_(required(PyTuple_Pack(2, limiter.object, decision))),
-        policy_(limiter.present_policy()),
+  /// Of the charges that are about policies of the limiters, which share a store and a clock. `owners` keeps
+  /// them alive.
+  Settling(PyObject* owners, std::vector<LimiterState*> limiters, PyObject* decision, PyObject* cost,
+           Settled settled)
+      : limiters_(std::move(limiters)),
+        kept_(required(PyTuple_Pack(2, owners, decision))),
         cost_(cost),
         kept_cost_(Object::borrow(cost_.number())),
-        claim_((check_is_about(decision, limiter), decision), own_charges(decision, limiter)) {
+        claim_((check_is_about(decision, limiters_), decision), charges_to_settle(decision, settled)) {
+    for (LimiterState* limiter : limiters_) policies_.push_back(limiter->present_policy());
     find_charged();
+    if (settled == Settled::all_alike) check_are_alike();
     const bool was_charged = charged_cost_ == 0 || !GivenBack(claim_).is_nothing();
     if (subjects_.empty() || !was_charged) return;
     if (cost_.units() > charged_cost_ || charged_cost_ == 0) {
@@ -182,10 +203,10 @@ class Settling final : public StoreTask {
   [[nodiscard]] bool is_nothing() const override { return !charging_ && !giving_back_; }
   [[nodiscard]] std::span<LimiterState* const> limiters() const override {
     const bool is_counted = !giving_back_ || giving_back_->is_counted();
-    return {&limiter_, is_counted ? std::size_t{1} : std::size_t{0}};
+    return {limiters_.data(), is_counted ? limiters_.size() : std::size_t{0}};
   }
   [[nodiscard]] Store& store() const override {
-    return giving_back_ ? giving_back_->store() : *limiter_->store;
+    return giving_back_ ? giving_back_->store() : *limiters_.front()->store;
   }
 
   void ask(Store& store, const Interrupted& interrupted) override {
@@ -203,18 +224,30 @@ class Settling final : public StoreTask {
 
   Object answer_without(const StoreError& error) override {
     if (charging_) return charged(charging_->answer_without(error));
-    TimedCall timed(*limiter_, asked_.charges());
-    return decided_without_store(error, {&limiter_, 1}, *timed, asked_.call(), cost_.number());
+    TimedCall timed(*limiters_.front(), asked_.charges());
+    return decided_without_store(error, limiters_, *timed, asked_.call(), cost_.number());
   }
 
  private:
+  ChargeBits charges_to_settle(PyObject* decision, Settled settled) const {
+    const Cost cost = cost_.units();  // wrong whatever was charged
+    return charges_where(decision, [&](const Subject& subject, std::size_t) {
+      const bool costs_less = subject.cost < cost;
+      const bool is_meant =
+          settled == Settled::all_alike || costs_less == (settled == Settled::those_that_cost_less);
+      return is_meant && is_own(subject, limiters_);
+    });
+  }
+
   void find_charged() {
-    (void)cost_.units();  // wrong whatever was charged
     const std::span<const Subject> subjects = claim_.charged().subjects;
     for (std::size_t place = 0; place < subjects.size(); ++place) {
       if (claim_.is_to(place)) subjects_.push_back(&subjects[place]);
     }
     for (const Subject* subject : subjects_) charged_cost_ = std::max(charged_cost_, subject->cost);
+  }
+
+  void check_are_alike() const {
     const auto costs_the_same = [&](const Subject* subject) { return subject->cost == charged_cost_; };
     if (cost_.units() > 0 && !std::ranges::all_of(subjects_, costs_the_same)) {
       raise_value_error(
@@ -223,23 +256,27 @@ class Settling final : public StoreTask {
     }
   }
 
+  [[nodiscard]] PyObject* policy_of(const Subject& subject) const {
+    return policies_[owner_of(subject, limiters_)].get();
+  }
+
   void prepare_charge() {
     for (const Subject* subject : subjects_) {
-      asked_.add(policy_.get(), subject->identifier, cost_.units() - charged_cost_, Role::always);
+      asked_.add(policy_of(*subject), subject->identifier, cost_.units() - subject->cost, Role::always);
     }
-    charging_.emplace(std::span<LimiterState* const>(&limiter_, 1), asked_, Mode::consume, kNever,
-                      cost_.number());
+    charging_.emplace(limiters_, asked_, Mode::consume, kNever, cost_.number());
     charging_->show_present();
   }
 
   void prepare_giving_back() {
     const bool is_local = claim_.charged().source == Source::local;
-    PyObject* const policy = is_local ? local_policy_of(policy_.get()) : policy_.get();
-    for (const Subject* subject : subjects_) asked_.add(policy, subject->identifier, 0);
+    for (const Subject* subject : subjects_) {
+      PyObject* const policy = policy_of(*subject);
+      asked_.add(is_local ? local_policy_of(policy) : policy, subject->identifier, 0);
+    }
     left_.emplace(asked_.subjects(), asked_.size(), pairs_of(asked_.charges()));
     present_ = Present{asked_.charges(), left_->rows()};
-    const auto difference = std::optional(charged_cost_ - cost_.units());
-    giving_back_.emplace(*limiter_, claim_, nullptr, cost_.units() == 0 ? std::nullopt : difference);
+    giving_back_.emplace(*limiters_.front(), claim_, cost_.units());
   }
 
   Object charged(Object decision) {
@@ -252,9 +289,9 @@ class Settling final : public StoreTask {
     return decision;
   }
 
-  LimiterState* limiter_;
+  std::vector<LimiterState*> limiters_;
   Object kept_;
-  Object policy_;
+  std::vector<Object> policies_;  // of the limiters
   WholeCost cost_;
   Object kept_cost_;
   RefundClaim claim_;
@@ -285,9 +322,48 @@ template <When when>
 PyObject* settled(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2) raise_type_error("settle takes a decision and what it turned out to cost");
-    return done<when>(std::make_unique<Settling>(state_of(self), arguments[0], arguments[1]));
+    return done<when>(std::make_unique<Settling>(self, std::vector{&state_of(self)}, arguments[0],
+                                                 arguments[1], Settled::all_alike));
   });
 }
+
+template <When when, Settled which>
+PyObject* settled_under(PyObject* const* arguments, Py_ssize_t count) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    if (count != 3 || !PyTuple_Check(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) == 0) {
+      raise_type_error("this function takes a tuple of limiters, a decision and what it turned out to cost");
+    }
+    std::vector<LimiterState*> limiters;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
+      limiters.push_back(&state_of(PyTuple_GET_ITEM(arguments[0], i)));
+    }
+    return done<when>(
+        std::make_unique<Settling>(arguments[0], std::move(limiters), arguments[1], arguments[2], which));
+  });
+}
+
+template <When when>
+PyObject* settle_more(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return settled_under<when, Settled::those_that_cost_less>(arguments, count);
+}
+
+template <When when>
+PyObject* settle_rest(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return settled_under<when, Settled::those_that_cost_no_less>(arguments, count);
+}
+
+PyMethodDef functions[] = {
+    {"_settle_more", as_c_function(settle_more<When::now>), METH_FASTCALL,
+     "_settle_more(limiters, decision, cost, /)\n--\n\nsettle() for several limiters on one store, of the "
+     "charges that cost less than that."},
+    {"_settle_more_later", as_c_function(settle_more<When::later>), METH_FASTCALL,
+     "_settle_more_later(limiters, decision, cost, /)\n--\n\n_settle_more(), to be awaited."},
+    {"_settle_rest", as_c_function(settle_rest<When::now>), METH_FASTCALL,
+     "_settle_rest(limiters, decision, cost, /)\n--\n\nsettle() for several limiters on one store, of the "
+     "charges that cost that or more."},
+    {"_settle_rest_later", as_c_function(settle_rest<When::later>), METH_FASTCALL,
+     "_settle_rest_later(limiters, decision, cost, /)\n--\n\n_settle_rest(), to be awaited."},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
@@ -305,5 +381,7 @@ PyObject* settle(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
 PyObject* settle_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return settled<When::later>(self, arguments, count);
 }
+
+bool add_refunding(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 
 }  // namespace overlimit::python

@@ -5,6 +5,9 @@
 
 namespace overlimit::python {
 
+/// Adds what settles a decision for several limiters to the module; false with a Python exception set.
+bool add_refunding(PyObject* module);
+
 /// Methods of Limiter: METH_O, and METH_FASTCALL. Those that are called later return a PendingCall.
 PyObject* refund(PyObject* self, PyObject* decision);
 PyObject* refund_later(PyObject* self, PyObject* decision);

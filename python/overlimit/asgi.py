@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.asgi.messages import LimitedMessages
 from overlimit.http.asgi.requests import (
-    DECISION,
     ASGIApp,
     AsgiRequest,
     Receive,
@@ -18,8 +17,10 @@ from overlimit.http.asgi.requests import (
     read_json,
 )
 from overlimit.http.asgi.responses import Answering, Response, refuse
+from overlimit.http.asgi.settling import arefund, asettle, refund, settle
 from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.deciding.steps import run_async
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -35,7 +36,7 @@ from overlimit.http.options.limit_options import AnyLimits
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["HeaderNames", "RateLimitMiddleware", "Response"]
+__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "arefund", "asettle", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 _LIMITED = ("http", "websocket")
@@ -72,8 +73,8 @@ class RateLimitMiddleware:
     on_breach
         Called with the Decision of a refusal; an ASGI app that it returns, such as a response of Starlette,
         is the answer.
-    store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, local_share, shadow, \
-trusted_proxies, ipv6_prefix
+    store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
+shadow, trusted_proxies, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises
@@ -119,11 +120,15 @@ trusted_proxies, ipv6_prefix
         if not limits.lets_pass(method, path, request.arguments):
             plan = limits.plan_of(method, path)
             if self._of_messages is not None and scope["type"] == "websocket":
+                if self._of_messages.memories:
+                    limits.warn_if_apart(self._of_messages)
                 messages = LimitedMessages(self._of_messages, limits.rate_limit, request, receive, send)
                 receive, send = messages.receive, messages.send
         if plan is None:
             await self._app(scope, receive, send)
             return
+        if plan.memories:
+            limits.warn_if_apart(plan)
         if plan.needs_body:
             receive = await read_json(request, receive)
         ledger = RequestLedger(request, plan)
@@ -137,6 +142,7 @@ trusted_proxies, ipv6_prefix
         if ledger.refusal is not None:
             await refuse(ledger.refusal, request, receive, answering)
             return
+        keep(ledger, scope)
         try:
             await self._app(scope, receive, answering)
         except Exception:

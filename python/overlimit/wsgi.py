@@ -6,12 +6,13 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlimit._logging.stores import warn_of_other_processes
 from overlimit.http.answering.fields import HeaderNames, shows_fields, with_ours
 from overlimit.http.answering.refusals import retry_after_instead, status_code
 from overlimit.http.cookies import cookies_in
+from overlimit.http.deciding import settling
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
     from typing_extensions import Unpack
 
-__all__ = ["HeaderNames", "RateLimitMiddleware", "Response"]
+__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 Fields = list[tuple[str, str]]
@@ -46,6 +47,19 @@ class Response(NamedTuple):
     def status_code(self) -> int:
         """The number that the status begins with."""
         return int(self.status[:3])
+
+
+def settle(environ: WSGIEnvironment, used: int) -> None:
+    """Make a request cost what it used, as ``RateLimit.settle`` does, by its environ.
+
+    Also once its stream has ended. Raises RuntimeError, too, if no middleware has seen the request.
+    """
+    settling.settle(settling.ledgers_in(environ), used)
+
+
+def refund(environ: WSGIEnvironment) -> None:
+    """Give back what a request was charged, once, unless it is settled; raise as `settle` does."""
+    settling.refund(settling.ledgers_in(environ))
 
 
 class RateLimitMiddleware:
@@ -74,8 +88,8 @@ class RateLimitMiddleware:
         What a request spends, and whether it counts, given the `Response`.
     on_breach
         Called with the Decision of a refusal; a WSGI app that it returns is the answer.
-    store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, local_share, shadow, \
-trusted_proxies, ipv6_prefix
+    store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
+shadow, trusted_proxies, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises
@@ -104,20 +118,20 @@ trusted_proxies, ipv6_prefix
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Decide a request, and hand it to the app unless it is refused."""
-        environ["overlimit.decision"] = None
+        environ[DECISION] = None
         request = _Request(environ, environ)
         method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
         plan = self._limits.plan(method, path, request.arguments)
         if plan is None:
             return self._app(environ, start_response)
-        if plan.counts_per_process and environ.get("wsgi.multiprocess"):
-            name = str(getattr(self._app, "__name__", type(self._app).__name__))
-            warn_of_other_processes(name, "RateLimitMiddleware")
+        if plan.memories:
+            self._limits.warn_if_apart(plan, multiprocess=environ.get("wsgi.multiprocess"))
         ledger = plan.decide(request)
-        environ["overlimit.decision"] = ledger.decision(self._limits.rate_limit)
+        environ[DECISION] = ledger.decision(self._limits.rate_limit)
         start = _Start(start_response, ledger.fields())
         if ledger.refusal is not None:
             return _answer(ledger.refusal, environ, start)
+        keep(ledger, environ)
         if not ledger.may_refund:
             return self._app(environ, start)
         return _Body(lambda: self._app(environ, start), start, ledger)

@@ -22,6 +22,7 @@ from overlimit import (
     StoreError,
     StoreTimeout,
     TokenBucket,
+    _core,
     hit_all,
     peek_all,
 )
@@ -337,6 +338,20 @@ def test_of_a_hit_all_each_limiter_settles_its_own(build):
     assert (left(calls), left(tokens)) == (8, 280)
     calls.refund(decision)
     assert (left(calls), left(tokens)) == (9, 280)
+
+
+def test_several_limiters_settle_what_cost_less_in_one_call_and_the_rest_in_another(build):
+    one, two, three = limiters = tuple(build("90/minute", name=name) for name in ("one", "two", "three"))
+    decision = hit_all(
+        [(one, "a", 1), (two, "a", 5), (three, "a", 30), (build("9/minute", name="x"), "a", 1)]
+    )
+    for _ in range(2):
+        _core._settle_more(limiters, decision, 20)
+        assert [left(each) for each in limiters] == [70, 70, 60]
+    for _ in range(2):
+        _core._settle_rest(limiters, decision, 20)
+        assert [left(each) for each in limiters] == [70, 70, 70]
+    assert left(build("9/minute", name="x")) == 8
 
 
 def test_charges_of_different_costs_cannot_be_settled_at_one(build):

@@ -152,31 +152,28 @@ _warned_processes: dict[int, object] = {}
 
 def warn_of_fork(name: str | None) -> None:
     """Warn, once per process, that a forked child counts on its own; the core calls this."""
-    _warn_of_processes(
-        "%s keeps its state in memory, which a forked process does not share: N workers admit N times "
-        "the limit; give it a store= that they share, as store='shm://myapp'",
-        "a limiter without a name" if name is None else f"limiter {name!r}",
-    )
-
-
-_BY_OPTION = (
-    "give it a store= that they share, as store='shm://myapp' for processes of one host, or "
-    "store='redis://localhost:6379/0'"
-)
-
-
-def warn_of_other_processes(app: str, by: str = "RateLimit", advice: str = _BY_OPTION) -> None:
-    """Warn, once per process, that an app which several processes serve counts in the memory of each."""
-    _warn_of_processes(
-        "%s counts requests in memory, which the other processes that serve it do not share: N workers admit "
-        f"N times the limit; {advice}",
-        f"{by} of {app!r}",
-    )
-
-
-def _warn_of_processes(message: str, whose: str) -> None:
     if is_first(_warned_processes, os.getpid()):
-        _log.warning(message, whose)
+        _log.warning(
+            "%s keeps its state in memory, which a forked process does not share: N workers admit N times "
+            "the limit; give it a store= that they share, as store='shm://myapp'",
+            "a limiter without a name" if name is None else f"limiter {name!r}",
+        )
+
+
+_warned_of_others: weakref.WeakKeyDictionary[Store, dict[int, object]] = weakref.WeakKeyDictionary()
+"""By store the processes whose log has the warning."""
+
+
+def warn_of_other_processes(store: Store, whose: str, advice: str) -> None:
+    """Warn, once per process and store, that an app which several processes serve counts in its memory."""
+    if is_first(_warned_of_others.setdefault(store, {}), os.getpid()):
+        is_first(_warned_processes, os.getpid())  # which says it all
+        _log.warning(
+            "%s counts requests in memory, which the other processes that serve it do not share: N workers "
+            "admit N times the limit; %s",
+            whose,
+            advice,
+        )
 
 
 def warn_about_shared_memory(message: str) -> None:

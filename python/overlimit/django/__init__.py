@@ -19,6 +19,7 @@ from overlimit.django.keys import by_get, by_post
 from overlimit.django.middleware import RateLimitMiddleware
 from overlimit.django.migration_hints import OF_MODULE
 from overlimit.django.request import current_decision
+from overlimit.django.settling import arefund, asettle, refund, settle
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -41,6 +42,8 @@ __all__ = [
     "HeaderNames",
     "RateLimitExceeded",
     "RateLimitMiddleware",
+    "arefund",
+    "asettle",
     "by_address",
     "by_cookie",
     "by_get",
@@ -53,4 +56,6 @@ __all__ = [
     "current_decision",
     "exempt",
     "rate_limit",
+    "refund",
+    "settle",
 ]

@@ -78,13 +78,19 @@ class Ledger(RequestLedger):
     @classmethod
     def of(cls, request: HttpRequest) -> Ledger:
         """Return the ledger of a request, begun when it is first needed."""
-        known: Ledger | None = getattr(request, _LEDGER, None)
+        known = cls.known(request)
         if known is not None:
             return known
         made = cls(site(), request)
         setattr(request, _LEDGER, made)
         request.rate_limit = None
         return made
+
+    @staticmethod
+    def known(request: HttpRequest) -> Ledger | None:
+        """Return the ledger of a request, if it was begun."""
+        found: Ledger | None = getattr(request, _LEDGER, None)
+        return found
 
     def take_response(self, request: HttpRequest) -> bool:
         """Return whether the caller is the first, and so the outermost, who is to finish the response."""

@@ -12,9 +12,7 @@ from django.core.signals import setting_changed
 from django.http import HttpRequest
 
 from overlimit._forks import PerProcess
-from overlimit._logging.stores import warn_of_other_processes
 from overlimit.django.settings import LABELS, NAME, read
-from overlimit.http.asgi.servers import is_a_worker
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
@@ -100,14 +98,12 @@ setting_changed.connect(_forget, dispatch_uid="overlimit.django")
 
 def warn_of_processes(plan: RoutePlan, request: HttpRequest) -> None:
     """Warn if the processes of the server count apart, each in its memory."""
-    if plan.counts_per_process and _is_of_several(request):
+    if plan.memories:
         name = getattr(settings, "SETTINGS_MODULE", None) or "this site"
-        warn_of_other_processes(name, "overlimit.django", _ADVICE)
+        plan.warn_if_apart(_multiprocess(request), name, "overlimit.django", _ADVICE)
 
 
-def _is_of_several(request: HttpRequest) -> bool:
-    """Return whether others serve the site, too; the flag of ASGI and of the test client is fixed."""
-    if isinstance(request, ASGIRequest):
-        return is_a_worker()
+def _multiprocess(request: HttpRequest) -> object:
+    """Return whether WSGI says that others serve the site, too; the flag of ASGI and of tests is fixed."""
     is_test = type(request.META.get("wsgi.input")).__module__ == "django.test.client"
-    return bool(request.META.get("wsgi.multiprocess")) and not is_test
+    return not (isinstance(request, ASGIRequest) or is_test) and request.META.get("wsgi.multiprocess")

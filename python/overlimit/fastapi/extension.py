@@ -28,6 +28,7 @@ from overlimit.fastapi.route_limits import (
 )
 from overlimit.http.asgi.conversations import current
 from overlimit.http.asgi.requests import kept_in
+from overlimit.http.asgi.settling import check_thread
 from overlimit.http.callables import asked_once
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.options.kinds import documents, without_keys
@@ -199,6 +200,9 @@ class RateLimit(BaseRateLimit):
         return function
 
     _endpoints_are = "they have the names of their functions, as 'main.read_items'"
+
+    _keeping_request = "it is at hand in a path function, in its stream, and in a BackgroundTask"
+    _check_thread = staticmethod(check_thread)
 
     def _is_in_request(self) -> bool:
         return current.get() is not None

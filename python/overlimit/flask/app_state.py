@@ -12,7 +12,6 @@ from flask.views import http_method_funcs
 
 from overlimit import _core
 from overlimit._forks import PerProcess
-from overlimit._logging.stores import warn_of_other_processes
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
 from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, refuse, send_retry_after
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
@@ -127,8 +126,8 @@ class AppState(BaseAppState):
         self._enforce_besides(self.plans.of_block(applied, *_counted_place(asked)), asked)
 
     def _enforce_besides(self, plan: RoutePlan, asked: Request) -> None:
-        if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
-            warn_of_other_processes(self.app.name)
+        if plan.memories:
+            plan.warn_if_apart(asked.environ.get("wsgi.multiprocess"), self.app.name)
         self._ledger(asked).enforce(plan.stores)
 
     def _ledger(self, asked: Request) -> Ledger:
@@ -146,8 +145,8 @@ class AppState(BaseAppState):
         if asked.method != "OPTIONS":
             plan = self._route_plan(asked)
             if plan.stores:
-                if plan.counts_per_process and asked.environ.get("wsgi.multiprocess"):
-                    warn_of_other_processes(self.app.name)
+                if plan.memories:
+                    plan.warn_if_apart(asked.environ.get("wsgi.multiprocess"), self.app.name)
                 ledger: Ledger | None = getattr(asked, LEDGER, None)
                 if ledger is None:
                     ledger = Ledger(CURRENT, plan)

@@ -134,6 +134,10 @@ class RateLimit(BaseRateLimit):
         return function
 
     _endpoints_are = "those of a blueprint are 'blueprint.view'"
+    _keeping_request = (
+        "wrap a generator in flask.stream_with_context(...), and what a thread runs in "
+        "flask.copy_current_request_context(...)"
+    )
 
     def _is_in_request(self) -> bool:
         return this_request() is not None

@@ -41,7 +41,11 @@ def bounds_of(rule: Rule, together: Collection[Rule]) -> dict[str, Any] | None:
     if limits is None:
         return None
     name = rule.policy_name or "-"
-    found = bounds(UnregisteredLimiter(limits, name=name, store=rate_limit.store, clock=rate_limit.clock))
+    found = bounds(
+        UnregisteredLimiter(
+            limits, name=name, store=rate_limit.store, clock=rate_limit.clock, penalty=rule.penalty
+        )
+    )
     reason = found.reason or _reason_of_others(rule, together)
     lease = 0.0 if reason else found.lease
     return {"over": found.over, "stale": found.stale, "lease": lease, "reason": reason}

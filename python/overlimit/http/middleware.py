@@ -89,6 +89,7 @@ class LimitsByPath:
                 "limits='100/minute'"
             )
         self._kept_in = kept_in
+        self._app_name = str(getattr(app, "__name__", type(app).__name__))
         settings = _settings(limits, options, kept_in).completed({})
         settings.check(
             application_limits="limits",
@@ -138,7 +139,9 @@ class LimitsByPath:
             return None
         own = self._settings_of(settings, limits, name).group("application_limits")
         count = CountName("other", (name,), name.removesuffix("_limits"), "", "")
-        rules = rules_of_options(self.rate_limit, dataclasses.replace(own, cost=1, deduct_when=None), count)
+        rules = rules_of_options(
+            self.rate_limit, dataclasses.replace(own, cost=None, deduct_when=None), count
+        )
         stores = plan_stores({self.rate_limit: tuple(rules)}, count._replace(kind="fallback"))
         return RoutePlan(stores, place=name)
 
@@ -182,6 +185,10 @@ class LimitsByPath:
         """Return the plan for the path of a request that is not exempt; None: no limit."""
         plan = self._plan_of_route(method, path) if self._routes else self._everywhere
         return plan if plan.stores else None
+
+    def warn_if_apart(self, plan: RoutePlan, *, multiprocess: object = False) -> None:
+        """Warn, asked once, if other processes that serve the app have counts of their own."""
+        plan.warn_if_apart(multiprocess, self._app_name, "RateLimitMiddleware")
 
     def _plan_of_route(self, method: str, path: str) -> RoutePlan:
         asked = as_asked(method.upper(), path)  # as many frameworks read it

@@ -9,6 +9,7 @@ from typing import Any
 from overlimit import Decision
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.callables import check_callable
+from overlimit.http.deciding import settling
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, as_identifiers
 from overlimit.http.options.settings import Settings
@@ -26,6 +27,10 @@ class BaseRateLimit:
 
     _endpoints_are = ""
     """How endpoints are called, for an error message."""
+    _keeping_request = ""
+    """How a request is kept at hand, for an error message."""
+    _check_thread: Callable[[str], None] = staticmethod(lambda awaited: None)
+    """Raises RuntimeError where an event loop would be blocked; it is told what to await instead."""
 
     def __init__(self, settings: Settings) -> None:
         """Keep settings that were checked."""
@@ -119,6 +124,56 @@ class BaseRateLimit:
         state = None if ledger is None else self._current_state()
         rate_limit = None if state is None else state.rate_limits.get(self._handle)
         return None if ledger is None or rate_limit is None else ledger.decision(rate_limit)
+
+    def settle(self, used: int) -> None:
+        """Make the current request cost what it used, such as the tokens of a model: once, and exactly.
+
+        The limits with a ``cost`` are charged what they are short of, whatever is left of them, or get back
+        what was too much; those without count requests, and stay as they are. Call it in the request, in its
+        stream, or where its context was copied to. Where a limit has a ``deduct_when``, it is done once the
+        response is known, unless that does not count. A request that was refused, that no limit held for, or
+        that was settled before stays as it is. In a coroutine, await `asettle`.
+
+        Parameters
+        ----------
+        used
+            What the request cost in the end; 0 gives back all of these limits.
+
+        Raises
+        ------
+        ValueError, TypeError
+            ``used`` is no whole number from 0.
+        RuntimeError
+            This is no request, or no limit of it has a ``cost``.
+        StoreError
+            The store cannot answer, and ``on_error`` is ``"raise"``.
+        """
+        self._check_thread("limiter.asettle(used)")
+        settling.settle(self._ledgers("settle"), used)
+
+    async def asettle(self, used: int) -> None:
+        """Settle the current request as `settle` does, without blocking the event loop."""
+        await settling.asettle(self._ledgers("asettle"), used)
+
+    def refund(self) -> None:
+        """Give back what the current request was charged, once, under all limits that are not settled.
+
+        As if each of them had a ``deduct_when`` that says no: the request does not count. It is called where
+        `settle` is, and raises what that does. In a coroutine, await `arefund`.
+        """
+        self._check_thread("limiter.arefund()")
+        settling.refund(self._ledgers("refund"))
+
+    async def arefund(self) -> None:
+        """Refund the current request as `refund` does, without blocking the event loop."""
+        await settling.arefund(self._ledgers("arefund"))
+
+    def _ledgers(self, called: str) -> tuple[RequestLedger, ...]:
+        """Return what was decided in the current request; RuntimeError where there is none."""
+        if not self._is_in_request():
+            raise RuntimeError(f"{called}() needs a request, and there is none here: {self._keeping_request}")
+        ledger = self._current_ledger()
+        return () if ledger is None else (ledger,)
 
     def _current_state(self) -> BaseAppState | None:
         """Return the state of the app whose code runs now, if any."""

@@ -121,12 +121,13 @@ def _terms_of(rule: Rule) -> Description:
         "anonymous": options.anonymous or rate_limit.anonymous,
         "methods": None if options.methods is None else sorted(options.methods),
         "scope": _function_or_itself(options.scope),
-        "cost": _function_or_itself(options.cost),
+        "cost": _function_or_itself(options.units),
         "per_method": options.per_method,
         "shadow": rule.in_shadow,
         "dynamic": function_name(rule.value) if is_dynamic(rule.value) else None,
         "exempt_when": _function_or_itself(options.exempt_when),
         "deduct_when": _function_or_itself(options.deduct_when),
+        "penalty": None if rule.penalty is None else list(rule.penalty.levels),
         "store": _address_of(rate_limit.store),
         "store_options": options_of(rate_limit.store),
     }
@@ -287,6 +288,8 @@ def _options(limit: Description) -> Iterator[str]:
         yield "exempt when anonymous"
     if limit["deduct_when"]:
         yield f"deduct when {limit['deduct_when']}"
+    if limit["penalty"]:
+        yield f"locks for {', '.join(map(_seconds, limit['penalty']))}"
 
 
 def _leases(limit: Description, leasing: bool) -> Iterator[str]:

@@ -214,6 +214,13 @@ def _functions(world: World) -> dict[str, Use]:
         "_hit_all_later": Use(_core._hit_all_later, [[(limiter, "a", 1), (limiter, b"b")], None]),
         "_peek_all_later": Use(_core._peek_all_later, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
         "_decide_request_later": Use(_core._decide_request_later, [rules, {}, tuple, ()]),
+        **{
+            f"_settle_{which}{end}": Use(
+                getattr(_core, f"_settle_{which}{end}"), [(limiter,), world.decision, 2]
+            )
+            for which in ("more", "rest")
+            for end in ("", "_later")
+        },
         "_checked_charges": Use(_core._checked_charges, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),

@@ -10,18 +10,11 @@ from django.core.handlers.wsgi import WSGIHandler
 from django.http import HttpResponse
 from django.urls import path
 
-from overlimit._logging import stores
-
 WARNING = "counts requests in memory"
 
 
 def view(request):
     return HttpResponse()
-
-
-@pytest.fixture(autouse=True)
-def _as_a_process_that_has_not_warned(monkeypatch):
-    monkeypatch.setattr(stores, "_warned_processes", {})
 
 
 @pytest.mark.parametrize("several", [True, False])

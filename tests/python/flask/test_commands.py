@@ -40,6 +40,7 @@ def test_list_tells_everything_said_about_a_limit(run):
         "anonymous": "share",
         "exempt_when": None,
         "deduct_when": None,
+        "penalty": None,
         "store": "memory://",
         "bounds": {"over": 0, "stale": 0.0, "lease": 0.0, "reason": "the store is not a RedisStore"},
         "store_options": {},

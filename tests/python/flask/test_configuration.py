@@ -275,7 +275,7 @@ def test_an_option_of_limits_that_are_not_there_is_warned_of_once_the_configurat
     with pytest.warns(UserWarning, match=rf"has no effect without {limits}_limits"):
         RateLimit(Flask("bare"), **option)
     RateLimit(configured({f"RATELIMIT_{limits.upper()}": "5/minute"}), **option)
-    RateLimit(Flask("bare"), global_limits_cost=1, default_limits_per_method=False)
+    RateLimit(Flask("bare"), global_limits_cost=None, default_limits_per_method=False)
 
 
 def test_a_note_in_the_log_points_there_too(caplog):

@@ -125,3 +125,36 @@ def test_a_request_under_two_stores_asks_each_once(make_site, store, clock, star
     other.ask("CONFIG", "RESETSTAT")
     assert site.ask("/free", 5) == [200] * 5
     assert b"cmdstat_evalsha:calls=5," in other.ask("INFO", "commandstats")
+
+
+@only_redis
+@pytest.mark.parametrize(
+    ("costs", "more"), [([5, 9], 1), ([90, 50], 1), ([5, 50], 2), ([30, 30], 1), ([None, 5], 1)]
+)
+def test_settling_asks_once_for_what_was_too_little_and_once_for_what_was_too_much(
+    make_site, commands, costs, more
+):
+    site = make_site(application_limits="500/minute")
+
+    def view():
+        site.limiter.settle(30)
+        return "ok"
+
+    for number, cost in enumerate(costs):
+        view = site.limiter.limit(f"{900 + number}/minute", cost=cost)(view)
+    site.app.add_url_rule("/", "index", view)
+    assert site.ask("/", 1) == [200]
+    assert commands(lambda: site.ask("/", 1)) == {"evalsha": 1 + more}
+
+
+@only_redis
+def test_all_of_a_request_is_refunded_at_once(make_site, commands):
+    site = make_site(application_limits="500/minute")
+
+    def view():
+        site.limiter.refund()
+        return "ok"
+
+    site.app.add_url_rule("/", "index", site.limiter.limit("9/minute", cost=5)(view))
+    assert site.ask("/", 3) == [200] * 3
+    assert commands(lambda: site.ask("/", 1)) == {"evalsha": 2}

@@ -7,7 +7,7 @@ import logging
 import pytest
 from flask import Flask
 
-from overlimit import RedisStore
+from overlimit import MemoryStore, RedisStore
 from overlimit._logging import stores
 from overlimit.flask import RateLimit, rate_limit
 from servers.gunicorn import Gunicorn
@@ -33,7 +33,7 @@ ASKED_BY_THE_PARENT = "app.test_client().get('/')"
 
 @pytest.fixture(autouse=True)
 def _as_a_process_that_has_not_warned(monkeypatch):
-    monkeypatch.setattr(stores, "_warned_processes", {})
+    monkeypatch.setattr(stores, "_warned_processes", {})  # what it hears of a fork
 
 
 def warnings_of(caplog):
@@ -47,10 +47,9 @@ def make_app(**options):
 
 
 def test_the_first_request_that_says_so_is_answered_with_one_warning(caplog):
-    app, _ = make_app(default_limits="9/minute")
-    client = app.test_client()
-    client.get("/")
+    make_app(default_limits="9/minute")[0].test_client().get("/")
     assert warnings_of(caplog) == []
+    client = make_app(default_limits="9/minute")[0].test_client()
     for _ in range(3):
         client.get("/", environ_overrides=SEVERAL)
     (record,) = warnings_of(caplog)
@@ -81,7 +80,8 @@ def test_a_redis_that_they_share_is_not_warned_of(caplog, redis_server, prefix):
     assert warnings_of(caplog) == []
 
 
-def test_a_function_and_a_block_are_warned_of(caplog, monkeypatch):
+@pytest.mark.parametrize("path", ["/function", "/block"])
+def test_a_function_and_a_block_are_warned_of(caplog, path):
     app = Flask("shop")
     limiter_of_app = RateLimit(app)
     helper = limiter_of_app.limit("9/minute")(lambda: "ok")
@@ -92,11 +92,8 @@ def test_a_function_and_a_block_are_warned_of(caplog, monkeypatch):
         with limiter_of_app.limit("9/minute"):
             return "ok"
 
-    for path in ("/function", "/block"):
-        caplog.clear()
-        monkeypatch.setattr(stores, "_warned_processes", {})
-        app.test_client().get(path, environ_overrides=SEVERAL)
-        assert len(warnings_of(caplog)) == 1
+    app.test_client().get(path, environ_overrides=SEVERAL)
+    assert len(warnings_of(caplog)) == 1
 
 
 def test_an_app_without_a_rate_limit_is_warned_of(caplog):
@@ -154,7 +151,9 @@ def test_each_worker_of_gunicorn_that_counts_for_itself_warns_once(served, optio
     assert log.count(WARNING) + log.count(FORKED) == (0 if options["workers"] == 1 else 2)
 
 
-def test_there_is_one_warning_for_all_apps_of_a_process(caplog):
-    for _ in range(2):
-        make_app(default_limits="9/minute")[0].test_client().get("/", environ_overrides=SEVERAL)
-    assert len(warnings_of(caplog)) == 1
+def test_there_is_one_warning_for_each_store(caplog):
+    shared = MemoryStore()
+    for store in (shared, shared, "memory://", "memory://"):
+        app, _ = make_app(default_limits="9/minute", store=store)
+        app.test_client().get("/", environ_overrides=SEVERAL)
+    assert len(warnings_of(caplog)) == 3

@@ -37,4 +37,5 @@ def test_a_plan_counts_per_process_in_memory_alone(store, per_process, request):
     if store == "shm://myapp":
         request.getfixturevalue("shared_memory")
     plan = LimitsByPath("9/minute", {}, (), store=store).plan("GET", "/", ())
-    assert plan.counts_per_process is per_process
+    assert (plan.memories == (store,)) is per_process
+    assert bool(plan.memories) is per_process

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
-from overlimit.http.asgi.requests import DECISION, ASGIApp, AsgiRequest, Message, Receive, Scope, Send
+from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
 from overlimit.http.asgi.responses import Answering
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.settling import DECISION
 
 CONVERSATION = "overlimit.conversation"
 """The key under which a scope has its conversation."""
@@ -50,8 +51,10 @@ class BaseConversation:
             await self._answering.fail()
 
     def end(self) -> None:
-        """Let go of the request, whose scope and ways lead back here."""
-        self.request = self.ledger = self._answering = None
+        """Let go of the request, whose scope and ways lead back here; a task may still settle it."""
+        if self.ledger is not None:
+            del self.ledger.identifiers.request
+        self.request = self._answering = None
         self.sends = self._send
 
     def begin(self, plan: RoutePlan, request: AsgiRequest, send: Send) -> None:
@@ -65,6 +68,8 @@ class BaseConversation:
         assert plan is not None
         assert request is not None
         request.arguments = (argument,)
+        if plan.memories:
+            plan.warn_if_apart(False, self.state.app_name)
         return RequestLedger(request, plan)
 
     def note(self, ledger: RequestLedger) -> None:

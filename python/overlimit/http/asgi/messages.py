@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from overlimit.http.asgi.requests import DECISION, AsgiRequest, Message, Receive, Send
+from overlimit.http.asgi.requests import AsgiRequest, Message, Receive, Send
 from overlimit.http.asgi.responses import closing
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.settling import DECISION
 from overlimit.http.deciding.steps import run_async
 from overlimit.http.identifying.identifiers import IdentifierCache
 from overlimit.http.rules.app_rate_limits import AppRateLimit

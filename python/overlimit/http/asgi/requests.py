@@ -15,9 +15,6 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 ASGIApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-DECISION = "overlimit.decision"
-"""The key of a scope under which an app finds the Decision."""
-
 _OUTCOMES = "overlimit.outcomes"
 """The key under which a scope keeps what coroutine functions returned."""
 

@@ -212,6 +212,16 @@ class StoreAnswer:
         except StoreError as error:
             self.plan.log_or_raise(error)
 
+    def settling(self, used: int) -> Steps[None]:
+        """Make it cost what was used; raises StoreError if the store failed and ``on_error`` says so."""
+        # A refused request was not charged, and neither was one that no store decided.
+        if not self.decision or self.store_failed or not self.call.can_settle:
+            return
+        try:
+            yield from self.call.settling(self.decision, used)
+        except StoreError as error:
+            self.plan.log_or_raise(error)
+
     def refunding_uncounted(self, response: Any) -> Steps[None]:
         """Refund what does not count by the response; raise StoreError, or what ``deduct_when`` raises."""
         # A refused request was not charged, and neither was one that no store decided.

@@ -25,7 +25,20 @@ T = TypeVar("T")
 class RequestLedger:
     """What the stores answered to one request, which may be decided several times."""
 
-    __slots__ = ("_noted", "identifiers", "may_refund", "plan", "refusal", "rolled_back", "was_decided")
+    __slots__ = (
+        "_noted",
+        "_used",
+        "before",
+        "identifiers",
+        "may_refund",
+        "plan",
+        "refusal",
+        "rolled_back",
+        "was_decided",
+    )
+
+    before: RequestLedger
+    """What another middleware around the app has decided of the request; unset if there is none."""
 
     def __init__(self, request: Request, plan: RoutePlan) -> None:
         self.plan = plan
@@ -41,6 +54,8 @@ class RequestLedger:
         """What `answers` are made of, which most requests never need."""
         self.rolled_back: tuple[StoreAnswer, ...] = ()
         """The answers that were refunded because another store refused."""
+        self._used: int | None = None
+        """What it is to be settled at once the response is known."""
 
     def begin(self, request: Request, plan: RoutePlan) -> None:
         """Take what is to be decided next, for the request as functions of the app are given it there."""
@@ -174,7 +189,30 @@ class RequestLedger:
     def refunding_uncounted(self, response: Any) -> Steps[None]:
         """Refund as `refund_uncounted` does, and leave it to the caller to call the stores."""
         self.may_refund = False
-        yield from all_of(each.refunding_uncounted(response) for each in self.answers)
+        waiting = () if self._used is None else (self.settling(self._used),)
+        uncounted = [each.refunding_uncounted(response) for each in self.answers]
+        yield from all_of((*uncounted, *waiting))
+
+    @property
+    def was_noted(self) -> bool:
+        """Whether a store was asked."""
+        return bool(self._noted)
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether a limit that may hold for the request has a cost."""
+        return any(plan.has_costs for plan, *_ in self._noted)
+
+    def settling(self, used: int) -> Steps[None]:
+        """Make the request cost what was used; what `refund_uncounted` will ask for is settled then."""
+        if self.may_refund:
+            self._used = used if self._used is None else self._used
+        else:
+            yield from all_of(each.settling(used) for each in self.answers)
+
+    def refunding(self) -> Steps[None]:
+        """Give back what the request was charged."""
+        yield from all_of(each.refunding() for each in self.answers)
 
     def fields(self) -> list[tuple[str, str]]:
         """Return the header fields that show the decisions."""

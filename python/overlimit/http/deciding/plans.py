@@ -38,6 +38,7 @@ from overlimit.http.rules.precedence import (
     rules_of_route,
 )
 from overlimit.http.rules.rule import MOST_KEPT, Arguments, ResolvedRule, Resolver, Rule
+from overlimit.http.servers import warn_if_apart
 
 Place = tuple[str, str]
 """An endpoint and an HTTP method."""
@@ -56,6 +57,7 @@ class StorePlan:
         "_rules",
         "awaits",
         "fixed_call",
+        "has_costs",
         "may_block",
         "may_read_user",
         "needs_body",
@@ -70,6 +72,8 @@ class StorePlan:
         self._fallback = tuple(rule.resolve_early() for rule in fallback)
         self._in_outage = False
         every_rule = tuple(rule for own in (*rules.values(), fallback) for rule in own)
+        self.has_costs = any(rule.options.cost is not None for rule in every_rule)
+        """Whether one of the limits has a cost, which can be settled."""
         identifies = {rule.identify for rule in every_rule}
         self.needs_body = any(each.reads_body for own in identifies for each in builtins_in(own))
         """Whether identifiers are read from the body; what functions of the app read is not known."""
@@ -98,9 +102,10 @@ class StorePlan:
         return StoreCall(self._rate_limits, fixed) if always and len(fixed) == len(found) else None
 
     @property
-    def counts_per_process(self) -> bool:
-        """Whether it counts in memory, so that each process that serves the app has counts of its own."""
-        return any(each.enabled and isinstance(each.store, MemoryStore) for each in self._rate_limits)
+    def memories(self) -> list[MemoryStore]:
+        """Where it counts in memory, so that each process that serves the app has counts of its own."""
+        stores = (each.store for each in self._rate_limits if each.enabled)
+        return [store for store in stores if isinstance(store, MemoryStore)]
 
     def awaiting(self, arguments: Arguments) -> Steps[None]:
         """Await the coroutine functions by which `call_for` finds the call for a request."""
@@ -172,7 +177,8 @@ class RoutePlan:
         """Whether a request is decided before the app validates it."""
         self.place = place if route is None else route.endpoint
         self.stores = tuple(stores)
-        self.counts_per_process = any(each.counts_per_process for each in self.stores)
+        self.memories = tuple(dict.fromkeys(memory for each in self.stores for memory in each.memories))
+        """The stores in memory, until `warn_if_apart` was asked about them."""
         self.needs_body = any(each.needs_body for each in self.stores)
         self.needs_loop = any(each.needs_loop for each in self.stores)
         self.may_block = any(each.may_block for each in self.stores)
@@ -183,6 +189,11 @@ class RoutePlan:
         self.handler = route.handlers[0] if route is not None and route.handlers else None
         self.applied_limits = frozenset(() if route is None else route.applied_limits)
         self.handler_decides = route is not None and route.handler_decides
+
+    def warn_if_apart(self, *about: Any, **named: Any) -> None:
+        """Warn as the function does, asked once, if other processes have counts of their own."""
+        memories, self.memories = self.memories, ()
+        warn_if_apart(memories, *about, **named)
 
     def decide(self, request: Request) -> RequestLedger:
         """Charge a request, as `RequestLedger.decide` does, whose `refusal` says if it is refused."""

@@ -33,6 +33,7 @@ from overlimit.http.identifying.identifiers import (
 from overlimit.http.options.limit_options import Cost
 from overlimit.http.rules.rule import ResolvedRule, Role, UnregisteredLimiter
 from overlimit.limits import Limit
+from overlimit.waiting import wake_after_refund
 
 if TYPE_CHECKING:
     from overlimit.http.rules.app_rate_limits import AppRateLimit
@@ -59,6 +60,7 @@ class StoreCall:
         self.rules = _join_policies(rules)
         self.refunding = max((rule.limiter for rule in self.rules), key=_strictness)
         """The limiter that refunds: as for decisions, the strictest says what happens when that fails."""
+        self._settled = tuple(rule.limiter for rule in self.rules if rule.has_cost)
         self._core_rules = tuple(
             (each.limiter, each.identify, each.cost, int(each.role)) for each in self.rules
         )
@@ -136,6 +138,22 @@ class StoreCall:
         """Return the call that refunds what it charged."""
         limiter = self.refunding
         return Call(partial(limiter.refund, decision), partial(limiter._refund_later, decision))
+
+    def settling(self, decision: Decision, used: int) -> Steps[None]:
+        """Make what it charged under limits that have a cost what was used.
+
+        One call charges what was too little, and one gives back what was too much; where there is nothing to
+        do, no store is asked.
+        """
+        about = self._settled, decision, used
+        yield Call(partial(_core._settle_more, *about), partial(_core._settle_more_later, *about))
+        yield Call(partial(_core._settle_rest, *about), partial(_core._settle_rest_later, *about))
+        wake_after_refund(self.refunding.store, decision)
+
+    @property
+    def can_settle(self) -> bool:
+        """Whether there is a limit that has a cost."""
+        return bool(self._settled)
 
     def refund_part(self, decision: Decision, charges: list[int]) -> Call:
         """Return the call that refunds some of its charges."""
@@ -233,6 +251,7 @@ def _join_rules(one: ResolvedRule, other: ResolvedRule) -> ResolvedRule:
         limiter=joined if one.counts is None else one.counts.keep(joined),
         identify=_all_of(one.identify, other.identify),
         cost=_highest(one.cost, other.cost),
+        has_cost=one.has_cost or other.has_cost,
         deduct_when=_either(one.deduct_when, other.deduct_when),
         on_breach=tuple(dict.fromkeys((*one.on_breach, *other.on_breach))),
         error_message=one.error_message or other.error_message,
@@ -246,10 +265,12 @@ def _join_limiters(one: Limiter, other: Limiter) -> Limiter:
     for count, limit in _by_count(other).items():
         by_count[count] = min(by_count.get(count, limit), limit, key=lambda each: (each.quota, -each.window))
     strictest = max(one, other, key=_strictness)
+    penalties = [each.penalty for each in (one, other) if each.penalty is not None]
     return UnregisteredLimiter(
         list(by_count.values()),
         name=one.name,
         store=one.store,
+        penalty=max(penalties, key=lambda each: each.levels, default=None),
         clock=one.clock,
         on_error=strictest.on_error,
         local_share=one.local_share,

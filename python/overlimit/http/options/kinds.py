@@ -11,6 +11,7 @@ from itertools import groupby
 from textwrap import fill
 from typing import Any, NamedTuple, TypeVar
 
+from overlimit._messages.texts import short_repr
 from overlimit._options import TRUTH, is_set
 from overlimit.clocks import reader_of
 from overlimit.errors import InvalidLimit
@@ -18,6 +19,7 @@ from overlimit.http.answering.fields import HeaderNames, checked_header_name
 from overlimit.http.callables import KeptIn, check_callable, taking_request
 from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix
 from overlimit.http.identifying.identifiers import ReadsRequest, as_identify
+from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import share_of_all
 from overlimit.limits.registry import algorithm_named
 
@@ -116,6 +118,19 @@ def _read_number(value: Any) -> object:
     return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
 
 
+def _check_penalty(name: str, value: object, _: int) -> None:
+    if not isinstance(value, Penalty):
+        raise TypeError(f"{name} must be a Penalty such as Penalty(60), not {short_repr(value)}")
+
+
+def _read_penalty(value: Any) -> object:
+    levels = value.split(",") if isinstance(value, str) else value
+    try:
+        return Penalty([float(each) for each in levels] if isinstance(levels, (list, tuple)) else levels)
+    except (TypeError, ValueError):
+        return value
+
+
 def _read_proxies(value: Any) -> object:
     number = _read_number(value)
     if isinstance(number, str):
@@ -141,6 +156,8 @@ CLOCK = Kind(lambda name, value, _: reader_of(value))
 SHARE = Kind(lambda name, value, _: share_of_all(value, name))
 HEADERS = one_of("draft", "legacy", "both", None)._replace(is_set=lambda value: True)
 HEADER_NAMES = Kind(_check_header_names)
+PENALTY = Kind(_check_penalty, _read_penalty)
+"""A configuration may say the seconds of its levels, as ``"60, 300"``."""
 PROXIES = Kind(lambda name, value, _: Addresses(value), _read_proxies)
 IPV6_PREFIX = Kind(lambda name, value, _: checked_ipv6_prefix(value), _read_number)
 

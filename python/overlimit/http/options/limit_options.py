@@ -16,6 +16,7 @@ from overlimit.http.options.kinds import Option, options
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
+from overlimit.limits.penalty import Penalty
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -62,6 +63,7 @@ class CommonKeywords(TypedDict, total=False):
     name: str | None
     shadow: bool
     on_error: OnError | None
+    penalty: Penalty | None
 
 
 class SharedKeywords(CommonKeywords, total=False):
@@ -124,7 +126,11 @@ LIMIT_OPTIONS = options(
         kinds.function("the decision"),
         "Called with the Decision of a refusal by this limit; a response it returns is the answer.",
     ),
-    cost=Option(kinds.COST, "What a request spends, or a function that returns it."),
+    cost=Option(
+        kinds.COST,
+        "What a request spends, or a function that returns it; one if it is not said. It may be an estimate, "
+        "which ``settle`` makes what was used.",
+    ),
     scope=Option(
         kinds.SCOPE,
         "Divides the counts of the endpoint: a string, or a function that returns one, given the endpoint.",
@@ -153,6 +159,12 @@ LIMIT_OPTIONS = options(
         "all limits of the request; by default the RateLimit's.",
         is_strict=True,
     ),
+    penalty=Option(
+        kinds.PENALTY,
+        "A ``Penalty``: whoever goes over these limits is locked here for a while, and longer each time; by "
+        "default the RateLimit's. In shadow nobody is locked.",
+        is_strict=True,
+    ),
 )
 """The options of one limit."""
 
@@ -171,7 +183,7 @@ class LimitOptions:
     override_defaults: bool = True
     deduct_when: Callable[..., object] | None = None
     on_breach: Callable[..., object] | None = None
-    cost: Cost = 1
+    cost: Cost | None = None
     scope: Scope | None = None
     is_shared: bool = False
     meta_limits: tuple[LimitsLike | Dynamic, ...] = ()
@@ -183,6 +195,7 @@ class LimitOptions:
     before_validation: bool = False
     """Whether it is decided before the app validates a request, where that is not done by the app itself."""
     on_error: OnError | None = None
+    penalty: Penalty | None = None
     anonymous: Anonymous | None = None
     during_request: bool = False
     """Whether they were made while a request was handled, so that there may be any number of them."""
@@ -190,6 +203,11 @@ class LimitOptions:
     def fingerprint(self, function: object) -> str:
         """Return a string that tells a function from others, without values that may come from a request."""
         return fingerprint(function, by_values=not self.during_request)
+
+    @property
+    def units(self) -> Cost:
+        """What a request spends: one, unless a cost says otherwise."""
+        return 1 if self.cost is None else self.cost
 
     @property
     def replaces_defaults(self) -> bool:

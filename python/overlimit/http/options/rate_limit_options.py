@@ -13,6 +13,7 @@ from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
 from overlimit.http.options.limit_options import ANONYMOUS, ON_ERROR, AnyCost, AnyLimits
 from overlimit.limiter import OnError
+from overlimit.limits.penalty import Penalty
 from overlimit.stores import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,6 +38,7 @@ class CommonOptions(TypedDict, total=False):
     headers: Headers
     header_names: HeaderNames | None
     on_error: OnError | None
+    penalty: Penalty | None
     local_share: float | None
     shadow: bool | None
     trusted_proxies: int | Sequence[str] | None
@@ -71,7 +73,7 @@ def _group(name: str, key: str, prefix: str, text: str) -> dict[str, Option]:
         "per_method": (kinds.SWITCH, False),
         "exempt_when": (kinds.function(), None),
         "deduct_when": (kinds.function("the response"), None),
-        "cost": (kinds.COST, 1),
+        "cost": (kinds.COST, None),
     }
     return {name: Option(kinds.LIMITS_OF_ALL, text, key)} | {
         f"{name}_{option}": Option(
@@ -178,6 +180,12 @@ RATE_LIMIT_OPTIONS = options(
         "RATELIMIT_ON_ERROR",
         other_keys=("RATELIMIT_IN_MEMORY_FALLBACK_ENABLED", "RATELIMIT_SWALLOW_ERRORS"),
         default="allow",
+    ),
+    penalty=Option(
+        kinds.PENALTY,
+        "A ``Penalty``: whoever goes over a limit is locked there for a while, and longer each time, but not "
+        "by ``global_limits`` and ``meta_limits``.",
+        "RATELIMIT_PENALTY",
     ),
     local_share=Option(kinds.SHARE, "As for ``Limiter``.", default=1.0),
     shadow=Option(

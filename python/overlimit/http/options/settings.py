@@ -93,5 +93,5 @@ class Settings:
             per_method=given.get(f"{name}_per_method", False),
             exempt_when=given.get(f"{name}_exempt_when"),
             deduct_when=given.get(f"{name}_deduct_when"),
-            cost=given.get(f"{name}_cost", 1),
+            cost=given.get(f"{name}_cost"),
         )

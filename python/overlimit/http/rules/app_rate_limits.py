@@ -20,6 +20,7 @@ from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Ident
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
 from overlimit.http.rules.rule import Arguments, Counts, Role
+from overlimit.limits.penalty import Penalty
 from overlimit.stores import Store, as_store
 
 _log = logging.getLogger("overlimit")
@@ -63,6 +64,7 @@ class AppRateLimit:
         """Where the limits count that replace all others while the store fails."""
         self.clock = given.get("clock")
         self.local_share = given["local_share"]
+        self.penalty: Penalty | None = given.get("penalty")
         self.addresses = Addresses(given["trusted_proxies"], given["ipv6_prefix"])
         self.identify: Identify = given.get("identifiers", default_identify)
         self.anonymous: Anonymous = given["anonymous"]

@@ -16,11 +16,13 @@ from overlimit._forks import PerProcess
 from overlimit._options import is_set
 from overlimit.http.answering.fields import HeaderNames, Item
 from overlimit.http.callables import function_name, result_of
+from overlimit.http.identifying.builtin import everybody
 from overlimit.http.identifying.identifiers import Identifiers, Identify, with_addresses
 from overlimit.http.options.limit_options import Cost, Dynamic, LimitOptions, hashable, is_dynamic
 from overlimit.http.rules.count_names import CountName, usable_field_name
 from overlimit.limiter import OnError
 from overlimit.limits import Limit, LimitsLike
+from overlimit.limits.penalty import Penalty
 from overlimit.stores import Store
 
 if TYPE_CHECKING:
@@ -109,6 +111,8 @@ class ResolvedRule(NamedTuple):
     """Its name in header fields."""
     role: Role = Role.ENFORCE
     cost: Cost = 1
+    has_cost: bool = False
+    """Whether a cost was said, so that it can be settled; if not, it counts requests."""
     deduct_when: Callable[..., object] | None = None
     """Given the response: whether the request counts."""
     on_breach: tuple[Callable[..., object], ...] = ()
@@ -187,6 +191,14 @@ class Rule(NamedTuple):
     def identify(self) -> Identify:
         """Returns the identifiers of a request, by whatever addresses."""
         return self.options.identifiers or self.rate_limit.identify
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """What locks an identifier that goes over it: nothing locks all clients by locking one."""
+        own, is_of_all = self.options.penalty, self.options.identifiers is everybody
+        if own is not None or is_of_all or self.role is not Role.ENFORCE:
+            return own
+        return self.rate_limit.penalty
 
     @property
     def in_shadow(self) -> bool:
@@ -293,6 +305,7 @@ class Rule(NamedTuple):
             limits,
             name=name,
             store=counts.store,
+            penalty=self.penalty,
             clock=rate_limit.clock,
             on_error=options.on_error or counts.on_error,
             local_share=rate_limit.local_share,
@@ -302,7 +315,8 @@ class Rule(NamedTuple):
             identify=with_addresses(self.identify, rate_limit.addresses),
             field_name=self.field_name,
             role=self.charged_as,
-            cost=options.cost,
+            cost=options.units,
+            has_cost=options.cost is not None,
             deduct_when=options.deduct_when,
             on_breach=tuple(hook for hook in hooks if hook is not None),
             error_message=options.error_message,

@@ -1,0 +1,91 @@
+"""What a request cost in the end: settled or given back in the request, or after its stream has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+from overlimit._messages.texts import short_repr
+from overlimit._options import whole_number
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.steps import Steps, all_of, run, run_async
+
+Ledgers = Iterable[RequestLedger]
+"""What was decided in a request, mostly one."""
+
+DECISION = "overlimit.decision"
+"""The key of a scope or an environ under which an app finds the Decision."""
+
+_LEDGER = "overlimit.ledger"
+"""The key under which it has what was decided by the innermost middleware."""
+
+
+def settle(ledgers: Ledgers, used: int) -> None:
+    """Make a request cost what it used under the limits that have a ``cost``: once, and never minting.
+
+    Those without count requests, and stay as they are. Where ``deduct_when`` waits for the response, so does
+    this. Raises TypeError or ValueError for what is no whole number from 0, RuntimeError if no limit of the
+    request has a ``cost``, and StoreError as ``on_error`` says.
+    """
+    run(_settling(ledgers, used))
+
+
+async def asettle(ledgers: Ledgers, used: int) -> None:
+    """Settle as `settle` does, without blocking the event loop."""
+    await run_async(_settling(ledgers, used))
+
+
+def refund(ledgers: Ledgers) -> None:
+    """Give back what all limits have charged a request, once; raise StoreError as ``on_error`` says."""
+    run(_refunding(ledgers))
+
+
+async def arefund(ledgers: Ledgers) -> None:
+    """Refund as `refund` does, without blocking the event loop."""
+    await run_async(_refunding(ledgers))
+
+
+def keep(ledger: RequestLedger, within: MutableMapping[str, Any]) -> None:
+    """Keep what was decided, for `ledgers_in`; the request, which leads back there, only if it is needed."""
+    before = within.get(_LEDGER)
+    if before is not None:
+        ledger.before = before
+    within[_LEDGER] = ledger
+    if not ledger.may_refund:
+        del ledger.identifiers.request
+
+
+def ledgers_in(kept: Mapping[str, Any]) -> Iterator[RequestLedger]:
+    """Return what each middleware decided of a request; raise RuntimeError if none has seen it."""
+    if DECISION not in kept:
+        raise RuntimeError("no RateLimitMiddleware has seen this request: it must be around the app")
+    return _and_before(kept.get(_LEDGER))
+
+
+def _and_before(ledger: RequestLedger | None) -> Iterator[RequestLedger]:
+    while ledger is not None:
+        yield ledger
+        ledger = getattr(ledger, "before", None)
+
+
+def _settling(ledgers: Ledgers, used: int) -> Steps[None]:
+    units = _units(used)
+    decided = [each for each in ledgers if each.was_noted]
+    if decided and not any(each.has_costs for each in decided):
+        raise RuntimeError(
+            "nothing can be settled, as no limit of this request has a cost=: give one to the limits that "
+            "count what is settled, as in limit('20000/minute', cost=500) with an estimate"
+        )
+    yield from all_of(each.settling(units) for each in decided)
+
+
+def _refunding(ledgers: Ledgers) -> Steps[None]:
+    yield from all_of(each.refunding() for each in ledgers)
+
+
+def _units(used: object) -> int:
+    units = whole_number(used)
+    if units is None or units < 0:
+        kind = TypeError if units is None else ValueError
+        raise kind(f"used must be a whole number from 0, not {short_repr(used)}")
+    return units
