@@ -384,6 +384,26 @@ class Town:
         assert not queues.wait_queues()._queues
 
 
+class Crossing(Town):
+    """A world whose callers need one or two of three, each of which admits one at a time."""
+
+    def __init__(self, seed, *, interleaved=False):
+        self.world = World(seed, interleaved=interleaved)
+        self.random = self.world.random
+        periods = self.random.choices([0.5, 1, 1.5, 2, 9], k=3)
+        self.ways = [self.world.limiter(SlidingLog(1, per)) for per in periods]
+
+    def step(self):
+        kind = self.random.choice(["come", "come", "move", "move", "hit"])
+        if kind == "come" and len(self.world.waiting) < 9:
+            ways = self.random.sample(self.ways, self.random.choice([1, 2, 2]))
+            self.world.come(*((way, "x", 1) for way in ways), timeout=self.random.choice([None, None, 3]))
+        elif kind == "move":
+            self.world.move(SECOND // 2)
+        elif kind == "hit":
+            self.random.choice(self.ways).hit("x")
+
+
 @pytest.fixture(autouse=True)
 def nobody_else(monkeypatch):
     fresh = queues.PerProcess(queues._WaitQueues)
@@ -393,10 +413,11 @@ def nobody_else(monkeypatch):
 
 @pytest.mark.longer_in_prove
 @pytest.mark.parametrize("interleaved", [False, True], ids=["one after the other", "interleaved"])
-def test_nobody_is_held_up_or_refused_by_somebody_whose_wait_it_does_not_share(interleaved):
+@pytest.mark.parametrize("place", [Town, Crossing])
+def test_nobody_is_held_up_or_refused_by_somebody_whose_wait_it_does_not_share(place, interleaved):
     came = refused = 0
     for seed in range(150 * ROUNDS):
-        town = Town(seed, interleaved=interleaved)
+        town = place(seed, interleaved=interleaved)
         town.live(60)
         came, refused = came + town.world.came, refused + len(town.world.refused)
     assert came > 1000
@@ -595,14 +616,16 @@ BROKEN = [
 ]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
 def test_each_rule_is_needed(monkeypatch, rule):
     rule(monkeypatch)
-    assert any(not is_right(seed, interleaved) for seed in range(400) for interleaved in (False, True))
+    kinds = [(place, interleaved) for place in (Crossing, Town) for interleaved in (False, True)]
+    assert any(not is_right(seed, *kind) for seed in range(300) for kind in kinds)
 
 
-def is_right(seed, interleaved):
-    town = Town(seed, interleaved=interleaved)
+def is_right(seed, place, interleaved):
+    town = place(seed, interleaved=interleaved)
     try:
         town.live(60)
     except AssertionError:
