@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from fastapi import BackgroundTasks, Depends
+from fastapi.responses import StreamingResponse
 
 
 @pytest.fixture
@@ -68,6 +69,41 @@ def test_a_dependency_with_yield_settles_it_at_its_end(site, limited):
         return "ok"
 
     site.ask("/")
+    assert site.items() == {"tokens": 60}
+
+
+@pytest.mark.every_store
+def test_a_client_that_leaves_its_stream_has_used_what_came_until_then(site, limited):
+    left = asyncio.Event()
+
+    @site.app.get("/")
+    @limited
+    async def view(ends: bool = True):
+        async def parts():
+            try:
+                yield "begun"
+                left.set()
+                while not ends:
+                    await asyncio.sleep(3600)
+            finally:
+                await site.limiter.asettle(30)
+
+        return StreamingResponse(parts())
+
+    async def receive():
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        assert message.get("status", 200) == 200
+
+    async def leave():
+        address = {"client": ("192.0.2.1", 5000), "server": ("site", 80), "scheme": "http"}
+        request = {"type": "http", "method": "GET", "path": "/", "query_string": b"ends=false", "headers": []}
+        await site.asked({**address, **request}, receive, send)
+        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+
+    site.run(leave())
     assert site.items() == {"tokens": 60}
 
 

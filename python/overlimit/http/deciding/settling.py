@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from functools import partial
 from typing import Any
 
 from overlimit._messages.texts import short_repr
@@ -32,7 +33,7 @@ def settle(ledgers: Ledgers, used: int) -> None:
 
 async def asettle(ledgers: Ledgers, used: int) -> None:
     """Settle as `settle` does, without blocking the event loop."""
-    await run_async(_settling(ledgers, used))
+    await _to_the_end(_settling(ledgers, used))
 
 
 def refund(ledgers: Ledgers) -> None:
@@ -42,7 +43,14 @@ def refund(ledgers: Ledgers) -> None:
 
 async def arefund(ledgers: Ledgers) -> None:
     """Refund as `refund` does, without blocking the event loop."""
-    await run_async(_refunding(ledgers))
+    await _to_the_end(_refunding(ledgers))
+
+
+async def _to_the_end(steps: Steps[None]) -> None:
+    """Make the calls even if this task is cancelled, as that of a stream whose client leaves it."""
+    from overlimit.aio import loops  # which loads asyncio
+
+    await loops.to_the_end(partial(run_async, steps))
 
 
 def keep(ledger: RequestLedger, within: MutableMapping[str, Any]) -> None:
