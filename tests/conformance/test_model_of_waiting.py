@@ -67,6 +67,8 @@ class Person:
     """When it wakes up by itself."""
     longest: dict = field(default_factory=dict)
     """The longest wait by pair that refused it longest."""
+    due: dict = field(default_factory=dict)
+    """When the last of them ended."""
     waits_for: frozenset = frozenset()
     """The pairs for which it was told to wait; while it waits behind others, those that it keeps."""
     is_held_up: bool = False
@@ -86,6 +88,10 @@ class Person:
             tags = [limit.tag for limit in limiter.limits]
             found += [(limiter._family, key, tag, tags[:i].count(tag)) for i, tag in enumerate(tags)]
         return found
+
+    def keeps(self, until):
+        """Return the pairs for which it keeps its place until an instant."""
+        return {pair for pair, due in self.due.items() if until <= due + 2 * self.longest[pair]}
 
     @property
     def sleeper(self):
@@ -149,7 +155,8 @@ class World:
         person.lost += any(pair in person.longest for pair in binding)
         for pair in binding:
             person.longest[pair] = max(wait, person.longest.get(pair, 0))
-        kept = {pair for pair, longest in person.longest.items() if wait <= 2 * longest}
+            person.due[pair] = self.now + wait
+        kept = person.keeps(self.now + wait)
         person.waits_for, person.told = frozenset(binding | kept), self.now + wait
         person.is_held_up = False
 
@@ -198,9 +205,7 @@ class World:
         holders = self.holders(person)
         person.is_held_up, person.held_at = True, holders.keys()
         person.told = max((holder.told for holder in holders.values()), default=0)
-        known = person.longest.items()
-        kept = (pair for pair, longest in known if person.told - self.now <= 2 * longest)
-        person.waits_for = frozenset(kept)
+        person.waits_for = frozenset(person.keeps(max(self.now, person.told)))
 
     def is_awake(self, person):
         return person.sleeper is None or person.sleeper.is_set or self.now >= person.until
@@ -453,6 +458,30 @@ def test_a_call_that_needs_much_is_made_to_wait_again_a_few_times_however_many_o
         person.steps.close()
 
 
+@pytest.mark.parametrize("who", ["hits", "earlier callers"])
+def test_a_place_is_kept_for_twice_its_wait_and_not_for_ever(who):
+    world = World(0)
+    one, other = world.limiter(SlidingLog(1, 1)), world.limiter(SlidingLog(1, 1))
+    if who == "earlier callers":
+        for number in range(12):
+            own = world.limiter(SlidingLog(1, number + 0.5))
+            own.hit("x")
+            world.come((own, "x", 1), (other, "x", 1))
+    one.hit("x")
+    began = world.now
+    both, behind = world.come((one, "x", 1), (other, "x", 1)), world.come((one, "x", 1))
+    while behind in world.waiting:
+        assert world.now <= began + 3 * SECOND, "a second of waiting, and twice as long"
+        world.now += SECOND // 2
+        if who == "hits":
+            other.hit("x")
+        world.settle()
+    assert world.now > began + 2 * SECOND
+    for person in world.waiting:
+        person.steps.close()
+    assert not both.is_through
+
+
 # ------------------------------------------------------------------------------------------- every rule
 
 
@@ -551,9 +580,9 @@ def keeping_nothing_behind_others(rules):
     wait = queues._WaitQueues._wait
 
     def wait_there(self, waiter, pairs, now, until):
-        longest, waiter.longest = waiter.longest, {} if waiter.is_held_up else waiter.longest
+        waits, waiter.waits = waiter.waits, {} if waiter.is_held_up else waiter.waits
         wait(self, waiter, pairs, now, until)
-        waiter.longest = longest
+        waiter.waits = waits
 
     rules.setattr(queues._WaitQueues, "_wait", wait_there)
 

@@ -44,7 +44,21 @@ _MOST_GONE = 32
 """How many more than those that wait may be left in a heap of deadlines."""
 
 _KEEPS = 2
-"""A caller keeps its place for a pair while it waits for another no longer than so many times as long."""
+"""While it waits for others, a caller keeps its place for a pair so many times as long as it waited there."""
+
+
+class Wait(NamedTuple):
+    """What a caller was told of a pair that it had to wait for, in microseconds."""
+
+    longest: int
+    """The longest wait."""
+    due: int
+    """The instant at which the last one ends."""
+
+    @property
+    def keeps_until(self) -> int:
+        """Until when it keeps its place, if it has to wait for another pair then."""
+        return self.due + _KEEPS * self.longest
 
 
 class Waiter:
@@ -66,8 +80,8 @@ class Waiter:
         """The pairs in whose queues it stands."""
         self.entered: set[Pair] = set()
         """Those whose queues it may be in, also when a signal handler has raised in the midst of a step."""
-        self.longest: dict[Pair, int] = {}
-        """By pair that it had to wait for, the longest wait that the store has told it, in microseconds."""
+        self.waits: dict[Pair, Wait] = {}
+        """What it was told of pairs that it had to wait for."""
         self.is_held_up = False
         """Whether it waits behind others."""
         self.told = 0
@@ -221,7 +235,8 @@ class _WaitQueues:
         binding = {pairs[place] for place in places if place < len(pairs)} or set(pairs)
         asks_again = self.wakes != wakes and not binding <= waiter.stands_at
         for pair in () if asks_again else binding:
-            waiter.longest[pair] = max(wait, waiter.longest.get(pair, 0))
+            known = waiter.waits.get(pair)
+            waiter.waits[pair] = Wait(max(wait, known.longest) if known else wait, until)
         waiter.told_after = wakes
         self._wait(waiter, binding, now, until)
         if asks_again or waiter.wake_up.is_notified:
@@ -230,8 +245,8 @@ class _WaitQueues:
 
     def _wait(self, waiter: Waiter, pairs: set[Pair], now: int, until: int) -> None:
         """Have one wait for pairs until an instant, and keep its place for others if that is not too long."""
-        known = ((each, waiter.longest.get(each)) for each in waiter.pairs)
-        kept = (each for each, longest in known if longest and until - now <= _KEEPS * longest)
+        known = ((each, waiter.waits.get(each)) for each in waiter.pairs)
+        kept = (each for each, wait in known if wait and max(now, until) <= wait.keeps_until)
         self._stand(waiter, frozenset(pairs.union(kept)))
         waiter.told = until
         for pair in waiter.stands_at:

@@ -271,10 +271,6 @@ def test_a_penalty_locks_longer_each_time(make, kind, of, at):
     whoever_goes_over_is_locked_longer_each_time(make(kind, options, value="2/minute", cost=1, **own), at)
 
 
-def ledgers():
-    return sum(type(each) is RequestLedger for each in gc.get_objects())
-
-
 def kept_by_cycles(ask):
     """Return how many ledgers of 20 requests only the garbage collector would find."""
     ask()
