@@ -22,6 +22,7 @@ from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.deciding.steps import run_async
+from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -36,7 +37,8 @@ from overlimit.http.options.limit_options import AnyLimits
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "arefund", "asettle", "refund", "settle"]
+__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "group_address"]
+__all__ += ["arefund", "asettle", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 _LIMITED = ("http", "websocket")
@@ -74,7 +76,7 @@ class RateLimitMiddleware:
         Called with the Decision of a refusal; an ASGI app that it returns, such as a response of Starlette,
         is the answer.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
-shadow, trusted_proxies, ipv6_prefix
+shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises

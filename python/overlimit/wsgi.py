@@ -13,6 +13,7 @@ from overlimit.http.deciding import settling
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.settling import DECISION, keep
+from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
     from typing_extensions import Unpack
 
-__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "refund", "settle"]
+__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "group_address", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 Fields = list[tuple[str, str]]
@@ -89,7 +90,7 @@ class RateLimitMiddleware:
     on_breach
         Called with the Decision of a refusal; a WSGI app that it returns is the answer.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
-shadow, trusted_proxies, ipv6_prefix
+shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises
