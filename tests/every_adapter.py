@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from http.client import parse_headers
 from typing import Any, NamedTuple
+from wsgiref.handlers import SimpleHandler
+
+from werkzeug.test import Client, EnvironBuilder
 
 from asgi_sites import AsgiSite
 
@@ -45,8 +50,11 @@ def serving(adapter: str, view: View = lambda: "ok", **options: Any) -> Iterator
         yield Site(send)
 
 
+_OF_ROUTES = {"limits": "default_limits", "deduct_when": "default_limits_deduct_when"}
+
+
 def _of_decorators(options: dict[str, Any]) -> dict[str, Any]:
-    return {"default_limits" if name == "limits" else name: value for name, value in options.items()}
+    return {_OF_ROUTES.get(name, name): value for name, value in options.items() if name != "exempt"}
 
 
 @contextmanager
@@ -82,7 +90,7 @@ def _wsgi(view: View, options: dict[str, Any], **_: Any) -> Iterator[Callable[..
     def routed(environ: Any, start_response: Any) -> Any:
         return (in_parts if environ["PATH_INFO"] == "/async" else app)(environ, start_response)
 
-    yield _wsgi_client(RateLimitMiddleware(routed, **{"limits": "99/minute", **options}))
+    yield _wsgi_server(RateLimitMiddleware(routed, **{"limits": "99/minute", **options}))
 
 
 @contextmanager
@@ -136,7 +144,7 @@ def _django(view: View, options: dict[str, Any], *, on_asgi: bool) -> Iterator[C
     urls = (path("", lambda request: HttpResponse(view())), path("async", on_loop))
     given = {**_of_decorators(options), "key": options.get("identifiers")}
     given.pop("identifiers", None)
-    limits = {name.upper(): value for name, value in given.items() if value is not None}
+    limits = {name.upper(): value for name, value in given.items() if value is not None or name == "headers"}
     middleware = ["overlimit.django.RateLimitMiddleware"]
     with override_settings(ROOT_URLCONF=urls, MIDDLEWARE=middleware, OVERLIMIT=limits):
         if on_asgi:
@@ -147,11 +155,23 @@ def _django(view: View, options: dict[str, Any], *, on_asgi: bool) -> Iterator[C
 
 
 def _wsgi_client(app: Any) -> Callable[..., Answer]:
-    from werkzeug.test import Client
-
     def send(path: str, fields: list[tuple[str, str]], peer: str) -> Answer:
         response = Client(app).get(path, headers=fields, environ_overrides={"REMOTE_ADDR": peer})
         return Answer(response.status_code, response.headers, response.text)
+
+    return send
+
+
+def _wsgi_server(app: Any) -> Callable[..., Answer]:
+    """Return a client of a server of the standard library, which lets an app begin its answer anew."""
+
+    def send(path: str, fields: list[tuple[str, str]], peer: str) -> Answer:
+        sent = io.BytesIO()
+        given = EnvironBuilder(path, headers=fields).get_environ() | {"REMOTE_ADDR": peer}
+        SimpleHandler(io.BytesIO(), sent, io.StringIO(), given).run(app)
+        sent.seek(0)
+        status = int(sent.readline().split()[1])
+        return Answer(status, parse_headers(sent), sent.read().decode())
 
     return send
 

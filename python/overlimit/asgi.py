@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.asgi.messages import LimitedMessages
 from overlimit.http.asgi.requests import (
@@ -16,10 +17,11 @@ from overlimit.http.asgi.requests import (
     kept_in,
     read_json,
 )
-from overlimit.http.asgi.responses import Answering, Response, refuse
+from overlimit.http.asgi.responses import Answering, Noting, Response, answer_raised, refuse
 from overlimit.http.asgi.settling import arefund, asettle, refund, settle
 from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.deciding.steps import run_async
 from overlimit.http.identifying.addresses import group_address
@@ -42,6 +44,7 @@ __all__ += ["arefund", "asettle", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 _LIMITED = ("http", "websocket")
+_NO_PLAN = RoutePlan()
 
 
 class RateLimitMiddleware:
@@ -127,7 +130,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
                 messages = LimitedMessages(self._of_messages, limits.rate_limit, request, receive, send)
                 receive, send = messages.receive, messages.send
         if plan is None:
-            await self._app(scope, receive, send)
+            await self._call_unlimited(request, receive, send)
             return
         if plan.memories:
             limits.warn_if_apart(plan)
@@ -147,6 +150,8 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         keep(ledger, scope)
         try:
             await self._app(scope, receive, answering)
+        except RateLimitExceeded as error:
+            await answer_raised(error, ledger, limits.rate_limit, request, answering)
         except Exception:
             await answering.fail()
             raise

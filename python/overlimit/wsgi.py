@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import HeaderNames, shows_fields, with_ours
-from overlimit.http.answering.refusals import retry_after_instead, status_code
+from overlimit.http.answering.refusals import RefusalResponse, retry_after_instead, status_code
 from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding import settling
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
@@ -35,6 +38,7 @@ __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_us
 
 Fields = list[tuple[str, str]]
 
+_NO_PLAN = RoutePlan()
 _FAILED = "500 Internal Server Error"
 
 
@@ -124,7 +128,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
         plan = self._limits.plan(method, path, request.arguments)
         if plan is None:
-            return self._app(environ, start_response)
+            return self._call_app(environ, _Start(start_response, []), RequestLedger(request, _NO_PLAN))
         if plan.memories:
             self._limits.warn_if_apart(plan, multiprocess=environ.get("wsgi.multiprocess"))
         ledger = plan.decide(request)
@@ -133,9 +137,27 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         if ledger.refusal is not None:
             return _answer(ledger.refusal, environ, start)
         keep(ledger, environ)
-        if not ledger.may_refund:
-            return self._app(environ, start)
-        return _Body(lambda: self._app(environ, start), start, ledger)
+        return self._call_app(environ, start, ledger)
+
+    def _call_app(self, environ: WSGIEnvironment, start: _Start, ledger: RequestLedger) -> Iterable[bytes]:
+        """Let the app answer, and answer what it refuses by limiters of its own."""
+
+        def refuse(error: RateLimitExceeded) -> Iterable[bytes]:
+            accept = environ.get("HTTP_ACCEPT")
+            refusal = ledger.raised(error.decision, self._limits.rate_limit, accept)
+            start.fields = ledger.fields()
+            return _send(refusal, environ, start)
+
+        try:
+            chunks = self._app(environ, start)
+        except RateLimitExceeded as error:
+            chunks = refuse(error)
+        except Exception:
+            start.response = Response(_FAILED, [])
+            _refund_uncounted(ledger, start)
+            raise
+        # What has begun to answer may be a file that the server is to send by itself.
+        return chunks if start.has_begun and not ledger.may_refund else _Body(chunks, start, ledger, refuse)
 
 
 class _Request(EnvironRequest):
@@ -164,34 +186,45 @@ class _Start:
     """Begins a response with the header fields of the decision, besides those that the app has set."""
 
     def __init__(self, start_response: StartResponse, fields: Fields) -> None:
-        self._start_response, self._fields = start_response, fields
+        self._start_response, self.fields = start_response, fields
         self.response = Response(_FAILED, [])
+        self.has_begun = False
 
     def __call__(self, status: str, headers: Fields, exc_info: Any = None, /) -> Callable[[bytes], object]:
-        self.response = Response(status, headers)
-        sent = with_ours(headers, self._fields) if shows_fields(status) else list(headers)
+        self.response, self.has_begun = Response(status, headers), True
+        sent = with_ours(headers, self.fields) if shows_fields(status) else list(headers)
         if exc_info is None:
             return self._start_response(status, sent)
         return self._start_response(status, sent, exc_info)
 
 
 class _Body:
-    """The body of a response whose request is refunded if it does not count."""
+    """The body of a response whose request is refunded if it does not count, and which may yet be refused."""
 
-    def __init__(self, call: Callable[[], Iterable[bytes]], start: _Start, ledger: RequestLedger) -> None:
-        self._start, self._ledger = start, ledger
-        try:
-            self._chunks = call()
-        except Exception:
-            self._start.response = Response(_FAILED, [])
-            self._refund_uncounted()
-            raise
+    def __init__(
+        self,
+        chunks: Iterable[bytes],
+        start: _Start,
+        ledger: RequestLedger,
+        refuse: Callable[[RateLimitExceeded], Iterable[bytes]],
+    ) -> None:
+        self._chunks, self._start, self._ledger, self._refuse = chunks, start, ledger, refuse
+        self._has_sent = False
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for chunk in self._chunks:
+            yield from self._passed_on(self._chunks)
+        except RateLimitExceeded as error:
+            if self._has_sent:
+                raise
+            yield from self._passed_on(self._refuse(error))
+
+    def _passed_on(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        try:
+            for chunk in chunks:
                 if chunk:
-                    self._refund_uncounted()
+                    self._has_sent = True
+                    _refund_uncounted(self._ledger, self._start)
                 yield chunk
         except Exception:
             self._start.response = Response(_FAILED, [])
@@ -199,15 +232,16 @@ class _Body:
 
     def close(self) -> None:
         try:
-            self._refund_uncounted()
+            _refund_uncounted(self._ledger, self._start)
         finally:
             close = getattr(self._chunks, "close", None)
             if close is not None:
                 close()
 
-    def _refund_uncounted(self) -> None:
-        if self._ledger.may_refund:
-            self._ledger.refund_uncounted(self._start.response)
+
+def _refund_uncounted(ledger: RequestLedger, start: _Start) -> None:
+    if ledger.may_refund:
+        ledger.refund_uncounted(start.response)
 
 
 def _answer(refusal: StoreAnswer, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
@@ -216,8 +250,13 @@ def _answer(refusal: StoreAnswer, environ: WSGIEnvironment, start: _Start) -> It
     if app is not None:
         answered: Iterable[bytes] = app(environ, _with_retry_after(start, refusal))
         return answered
-    status, fields, body = refusal.response(environ.get("HTTP_ACCEPT"))
-    start(f"{status.value} {status.phrase}", fields)
+    return _send(refusal.response(environ.get("HTTP_ACCEPT")), environ, start)
+
+
+def _send(refusal: RefusalResponse, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
+    """Send a refusal, in the place of a response that the app has begun by then."""
+    status, fields, body = refusal
+    start(f"{status.value} {status.phrase}", fields, sys.exc_info() if start.has_begun else None)
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
 
