@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -195,7 +195,8 @@ class AppState(BaseAppState):
                 refusal = raised
         given = _with_last(refusal, args, kwargs)
         answer = self._note_then_handle(*given)
-        return self.app.finalize_request(*given[:-1], answer, from_error_handler=True)
+        finalize: Callable[..., Response] = self.app.finalize_request
+        return finalize(*given[:-1], answer, from_error_handler=True)
 
     def _as_refused(self, error: Any) -> Any:
         """Return the HTTP exception for a refusal by a limiter of the app's own, and others as they are."""

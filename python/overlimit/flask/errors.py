@@ -112,8 +112,10 @@ class StoreFailed(RefusedRequest, ServiceUnavailable):
         return type(self), (self.decision,)
 
 
-def as_refused(error: errors.RateLimitExceeded) -> RefusedRequest:
-    """Return the HTTP exception for a refusal that a limiter of the app's own has raised."""
+def as_refused(error: errors.RateLimitExceeded | RefusedRequest) -> RefusedRequest:
+    """Return the HTTP exception for a refusal, which a limiter of the app's own may have raised."""
+    if isinstance(error, RefusedRequest):
+        return error
     decision = error.decision
     refused = StoreFailed(decision) if decision.source == "error" else RateLimitExceeded(decision)
     refused.__cause__ = error

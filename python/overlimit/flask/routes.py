@@ -99,14 +99,15 @@ def check_hooks(app: Flask, warned_of: list[object]) -> None:
 
 def _hooks(app: Flask) -> Iterator[Callable[..., Any]]:
     """Yield what is called in requests besides views."""
-    by_blueprint = (
+    by_blueprint: tuple[dict[Any, list[Any]], ...] = (
         app.before_request_funcs,
         app.after_request_funcs,
         app.template_context_processors,
         app.url_value_preprocessors,
         app.url_default_functions,
     )
-    yield from chain(*chain(*(each.values() for each in by_blueprint)))
+    for registered in by_blueprint:
+        yield from chain(*registered.values())
     for by_code in app.error_handler_spec.values():
         yield from chain(*(handlers.values() for handlers in by_code.values()))
     templates = vars(app).get("jinja_env")  # once the app has one
