@@ -125,9 +125,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         if not limits.lets_pass(method, path, request.arguments):
             plan = limits.plan_of(method, path)
             if self._of_messages is not None and scope["type"] == "websocket":
-                if self._of_messages.memories:
-                    limits.warn_if_apart(self._of_messages)
-                messages = LimitedMessages(self._of_messages, limits.rate_limit, request, receive, send)
+                messages = self._limited_messages(self._of_messages, request, receive, send)
                 receive, send = messages.receive, messages.send
         if plan is None:
             await self._call_unlimited(request, receive, send)
@@ -155,6 +153,24 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         except Exception:
             await answering.fail()
             raise
+
+    def _limited_messages(
+        self, plan: RoutePlan, request: AsgiRequest, receive: Receive, send: Send
+    ) -> LimitedMessages:
+        if plan.memories:
+            self._limits.warn_if_apart(plan)
+        return LimitedMessages(plan, self._limits.rate_limit, request, receive, send)
+
+    async def _call_unlimited(self, request: AsgiRequest, receive: Receive, send: Send) -> None:
+        """Let the app answer a request that is not limited, which limiters of its own may refuse."""
+        noting = Noting(send)
+        try:
+            await self._app(request.scope, receive, noting)
+        except RateLimitExceeded as error:
+            ledger = RequestLedger(request, _NO_PLAN)
+            answering = Answering(send, ledger)
+            answering.has_started = noting.has_started
+            await answer_raised(error, ledger, self._limits.rate_limit, request, answering)
 
 
 def _check_depend_on_nothing(**options: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit.errors import RateLimitExceeded
@@ -39,7 +40,6 @@ __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_us
 Fields = list[tuple[str, str]]
 
 _NO_PLAN = RoutePlan()
-_FAILED = "500 Internal Server Error"
 
 
 class Response(NamedTuple):
@@ -52,6 +52,9 @@ class Response(NamedTuple):
     def status_code(self) -> int:
         """The number that the status begins with."""
         return int(self.status[:3])
+
+
+_FAILURE = Response("500 Internal Server Error", [])
 
 
 def settle(environ: WSGIEnvironment, used: int) -> None:
@@ -128,7 +131,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
         plan = self._limits.plan(method, path, request.arguments)
         if plan is None:
-            return self._call_app(environ, _Start(start_response, []), RequestLedger(request, _NO_PLAN))
+            return self._call_app(request, environ, _Start(start_response, []))
         if plan.memories:
             self._limits.warn_if_apart(plan, multiprocess=environ.get("wsgi.multiprocess"))
         ledger = plan.decide(request)
@@ -137,27 +140,36 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         if ledger.refusal is not None:
             return _answer(ledger.refusal, environ, start)
         keep(ledger, environ)
-        return self._call_app(environ, start, ledger)
+        return self._call_app(request, environ, start, ledger)
 
-    def _call_app(self, environ: WSGIEnvironment, start: _Start, ledger: RequestLedger) -> Iterable[bytes]:
+    def _call_app(
+        self, request: _Request, environ: WSGIEnvironment, start: _Start, ledger: RequestLedger | None = None
+    ) -> Iterable[bytes]:
         """Let the app answer, and answer what it refuses by limiters of its own."""
-
-        def refuse(error: RateLimitExceeded) -> Iterable[bytes]:
-            accept = environ.get("HTTP_ACCEPT")
-            refusal = ledger.raised(error.decision, self._limits.rate_limit, accept)
-            start.fields = ledger.fields()
-            return _send(refusal, environ, start)
-
         try:
             chunks = self._app(environ, start)
         except RateLimitExceeded as error:
-            chunks = refuse(error)
+            chunks = self._refuse(request, environ, start, ledger, error)
         except Exception:
-            start.response = Response(_FAILED, [])
+            start.response = _FAILURE
             _refund_uncounted(ledger, start)
             raise
-        # What has begun to answer may be a file that the server is to send by itself.
-        return chunks if start.has_begun and not ledger.may_refund else _Body(chunks, start, ledger, refuse)
+        if start.has_begun and (ledger is None or not ledger.may_refund):
+            return chunks  # which may be a file that the server is to send by itself
+        return _Body(chunks, start, ledger, partial(self._refuse, request, environ, start, ledger))
+
+    def _refuse(
+        self,
+        request: _Request,
+        environ: WSGIEnvironment,
+        start: _Start,
+        ledger: RequestLedger | None,
+        error: RateLimitExceeded,
+    ) -> Iterable[bytes]:
+        known = RequestLedger(request, _NO_PLAN) if ledger is None else ledger
+        refusal = known.raised(error.decision, self._limits.rate_limit, environ.get("HTTP_ACCEPT"))
+        start.fields = known.fields()
+        return _send(refusal, environ, start)
 
 
 class _Request(EnvironRequest):
@@ -187,12 +199,12 @@ class _Start:
 
     def __init__(self, start_response: StartResponse, fields: Fields) -> None:
         self._start_response, self.fields = start_response, fields
-        self.response = Response(_FAILED, [])
+        self.response = _FAILURE
         self.has_begun = False
 
     def __call__(self, status: str, headers: Fields, exc_info: Any = None, /) -> Callable[[bytes], object]:
         self.response, self.has_begun = Response(status, headers), True
-        sent = with_ours(headers, self.fields) if shows_fields(status) else list(headers)
+        sent = with_ours(headers, self.fields) if self.fields and shows_fields(status) else headers
         if exc_info is None:
             return self._start_response(status, sent)
         return self._start_response(status, sent, exc_info)
@@ -205,7 +217,7 @@ class _Body:
         self,
         chunks: Iterable[bytes],
         start: _Start,
-        ledger: RequestLedger,
+        ledger: RequestLedger | None,
         refuse: Callable[[RateLimitExceeded], Iterable[bytes]],
     ) -> None:
         self._chunks, self._start, self._ledger, self._refuse = chunks, start, ledger, refuse
@@ -227,7 +239,7 @@ class _Body:
                     _refund_uncounted(self._ledger, self._start)
                 yield chunk
         except Exception:
-            self._start.response = Response(_FAILED, [])
+            self._start.response = _FAILURE
             raise
 
     def close(self) -> None:
@@ -239,8 +251,8 @@ class _Body:
                 close()
 
 
-def _refund_uncounted(ledger: RequestLedger, start: _Start) -> None:
-    if ledger.may_refund:
+def _refund_uncounted(ledger: RequestLedger | None, start: _Start) -> None:
+    if ledger is not None and ledger.may_refund:
         ledger.refund_uncounted(start.response)
 
 

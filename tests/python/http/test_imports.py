@@ -157,7 +157,7 @@ def test_a_middleware_imports_no_framework(name):
     ours = [name for name in imported(source) if name.startswith("overlimit")]
     below = ("overlimit.http.", "overlimit._logging.", "overlimit.errors")
     assert all(name.startswith(below) for name in ours)
-    assert len(source.read_text().splitlines()) < 275
+    assert len(source.read_text().splitlines()) < 300
 
 
 @pytest.mark.parametrize("name", ["asgi", "wsgi"])

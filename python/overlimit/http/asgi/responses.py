@@ -38,6 +38,21 @@ class Response(NamedTuple):
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
 
+class Noting:
+    """Sends a response as it is, and knows whether there is one; it is called as ``send``."""
+
+    __slots__ = ("_send", "has_started")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_started = False
+
+    def __call__(self, message: Message) -> Awaitable[None]:
+        """Send a message."""
+        self.has_started = True
+        return self._send(message)
+
+
 # What has nothing to wait for returns what it calls, which costs less than to await that.
 class Answering:
     """Sends the response to a request that was decided; it is called as ``send``."""
