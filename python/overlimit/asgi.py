@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.asgi.messages import LimitedMessages
 from overlimit.http.asgi.requests import (
@@ -16,12 +17,14 @@ from overlimit.http.asgi.requests import (
     kept_in,
     read_json,
 )
-from overlimit.http.asgi.responses import Answering, Response, refuse
+from overlimit.http.asgi.responses import Answering, Noting, Response, answer_raised, refuse
 from overlimit.http.asgi.settling import arefund, asettle, refund, settle
 from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.deciding.steps import run_async
+from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -36,10 +39,12 @@ from overlimit.http.options.limit_options import AnyLimits
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "arefund", "asettle", "refund", "settle"]
+__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "group_address"]
+__all__ += ["arefund", "asettle", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 _LIMITED = ("http", "websocket")
+_NO_PLAN = RoutePlan()
 
 
 class RateLimitMiddleware:
@@ -74,7 +79,7 @@ class RateLimitMiddleware:
         Called with the Decision of a refusal; an ASGI app that it returns, such as a response of Starlette,
         is the answer.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
-shadow, trusted_proxies, ipv6_prefix
+shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises
@@ -120,12 +125,10 @@ shadow, trusted_proxies, ipv6_prefix
         if not limits.lets_pass(method, path, request.arguments):
             plan = limits.plan_of(method, path)
             if self._of_messages is not None and scope["type"] == "websocket":
-                if self._of_messages.memories:
-                    limits.warn_if_apart(self._of_messages)
-                messages = LimitedMessages(self._of_messages, limits.rate_limit, request, receive, send)
+                messages = self._limited_messages(self._of_messages, request, receive, send)
                 receive, send = messages.receive, messages.send
         if plan is None:
-            await self._app(scope, receive, send)
+            await self._call_unlimited(request, receive, send)
             return
         if plan.memories:
             limits.warn_if_apart(plan)
@@ -145,9 +148,29 @@ shadow, trusted_proxies, ipv6_prefix
         keep(ledger, scope)
         try:
             await self._app(scope, receive, answering)
+        except RateLimitExceeded as error:
+            await answer_raised(error, ledger, limits.rate_limit, request, answering)
         except Exception:
             await answering.fail()
             raise
+
+    def _limited_messages(
+        self, plan: RoutePlan, request: AsgiRequest, receive: Receive, send: Send
+    ) -> LimitedMessages:
+        if plan.memories:
+            self._limits.warn_if_apart(plan)
+        return LimitedMessages(plan, self._limits.rate_limit, request, receive, send)
+
+    async def _call_unlimited(self, request: AsgiRequest, receive: Receive, send: Send) -> None:
+        """Let the app answer a request that is not limited, which limiters of its own may refuse."""
+        noting = Noting(send)
+        try:
+            await self._app(request.scope, receive, noting)
+        except RateLimitExceeded as error:
+            ledger = RequestLedger(request, _NO_PLAN)
+            answering = Answering(send, ledger)
+            answering.has_started = noting.has_started
+            await answer_raised(error, ledger, self._limits.rate_limit, request, answering)
 
 
 def _check_depend_on_nothing(**options: object) -> None:

@@ -40,7 +40,7 @@ def reader_of(clock: ClockLike) -> Callable[[], float]:
     for reader in (getattr(clock, "now", None), clock):
         if callable(reader):
             return reader
-    raise TypeError(f"clock must have a now() or be callable, not {type(clock).__name__}")
+    raise TypeError(f"clock must have a now() or be callable, as time.time is, not {short_repr(clock)}")
 
 
 class ManualClock(_core.ManualClock):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import HeaderNames, shows_fields, with_ours
-from overlimit.http.answering.refusals import retry_after_instead, status_code
+from overlimit.http.answering.refusals import RefusalResponse, retry_after_instead, status_code
 from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding import settling
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.deciding.settling import DECISION, keep
+from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -29,12 +34,12 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
     from typing_extensions import Unpack
 
-__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "refund", "settle"]
+__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "group_address", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 Fields = list[tuple[str, str]]
 
-_FAILED = "500 Internal Server Error"
+_NO_PLAN = RoutePlan()
 
 
 class Response(NamedTuple):
@@ -47,6 +52,9 @@ class Response(NamedTuple):
     def status_code(self) -> int:
         """The number that the status begins with."""
         return int(self.status[:3])
+
+
+_FAILURE = Response("500 Internal Server Error", [])
 
 
 def settle(environ: WSGIEnvironment, used: int) -> None:
@@ -89,7 +97,7 @@ class RateLimitMiddleware:
     on_breach
         Called with the Decision of a refusal; a WSGI app that it returns is the answer.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
-shadow, trusted_proxies, ipv6_prefix
+shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises
@@ -123,7 +131,7 @@ shadow, trusted_proxies, ipv6_prefix
         method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
         plan = self._limits.plan(method, path, request.arguments)
         if plan is None:
-            return self._app(environ, start_response)
+            return self._call_app(request, environ, _Start(start_response, []))
         if plan.memories:
             self._limits.warn_if_apart(plan, multiprocess=environ.get("wsgi.multiprocess"))
         ledger = plan.decide(request)
@@ -132,9 +140,36 @@ shadow, trusted_proxies, ipv6_prefix
         if ledger.refusal is not None:
             return _answer(ledger.refusal, environ, start)
         keep(ledger, environ)
-        if not ledger.may_refund:
-            return self._app(environ, start)
-        return _Body(lambda: self._app(environ, start), start, ledger)
+        return self._call_app(request, environ, start, ledger)
+
+    def _call_app(
+        self, request: _Request, environ: WSGIEnvironment, start: _Start, ledger: RequestLedger | None = None
+    ) -> Iterable[bytes]:
+        """Let the app answer, and answer what it refuses by limiters of its own."""
+        try:
+            chunks = self._app(environ, start)
+        except RateLimitExceeded as error:
+            chunks = self._refuse(request, environ, start, ledger, error)
+        except Exception:
+            start.response = _FAILURE
+            _refund_uncounted(ledger, start)
+            raise
+        if start.has_begun and (ledger is None or not ledger.may_refund):
+            return chunks  # which may be a file that the server is to send by itself
+        return _Body(chunks, start, ledger, partial(self._refuse, request, environ, start, ledger))
+
+    def _refuse(
+        self,
+        request: _Request,
+        environ: WSGIEnvironment,
+        start: _Start,
+        ledger: RequestLedger | None,
+        error: RateLimitExceeded,
+    ) -> Iterable[bytes]:
+        known = RequestLedger(request, _NO_PLAN) if ledger is None else ledger
+        refusal = known.raised(error.decision, self._limits.rate_limit, environ.get("HTTP_ACCEPT"))
+        start.fields = known.fields()
+        return _send(refusal, environ, start)
 
 
 class _Request(EnvironRequest):
@@ -163,50 +198,62 @@ class _Start:
     """Begins a response with the header fields of the decision, besides those that the app has set."""
 
     def __init__(self, start_response: StartResponse, fields: Fields) -> None:
-        self._start_response, self._fields = start_response, fields
-        self.response = Response(_FAILED, [])
+        self._start_response, self.fields = start_response, fields
+        self.response = _FAILURE
+        self.has_begun = False
 
     def __call__(self, status: str, headers: Fields, exc_info: Any = None, /) -> Callable[[bytes], object]:
-        self.response = Response(status, headers)
-        sent = with_ours(headers, self._fields) if shows_fields(status) else list(headers)
+        self.response, self.has_begun = Response(status, headers), True
+        sent = with_ours(headers, self.fields) if self.fields and shows_fields(status) else headers
         if exc_info is None:
             return self._start_response(status, sent)
         return self._start_response(status, sent, exc_info)
 
 
 class _Body:
-    """The body of a response whose request is refunded if it does not count."""
+    """The body of a response whose request is refunded if it does not count, and which may yet be refused."""
 
-    def __init__(self, call: Callable[[], Iterable[bytes]], start: _Start, ledger: RequestLedger) -> None:
-        self._start, self._ledger = start, ledger
-        try:
-            self._chunks = call()
-        except Exception:
-            self._start.response = Response(_FAILED, [])
-            self._refund_uncounted()
-            raise
+    def __init__(
+        self,
+        chunks: Iterable[bytes],
+        start: _Start,
+        ledger: RequestLedger | None,
+        refuse: Callable[[RateLimitExceeded], Iterable[bytes]],
+    ) -> None:
+        self._chunks, self._start, self._ledger, self._refuse = chunks, start, ledger, refuse
+        self._has_sent = False
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for chunk in self._chunks:
+            yield from self._passed_on(self._chunks)
+        except RateLimitExceeded as error:
+            if self._has_sent:
+                raise
+            yield from self._passed_on(self._refuse(error))
+
+    def _passed_on(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        try:
+            for chunk in chunks:
                 if chunk:
-                    self._refund_uncounted()
+                    self._has_sent = True
+                    _refund_uncounted(self._ledger, self._start)
                 yield chunk
         except Exception:
-            self._start.response = Response(_FAILED, [])
+            self._start.response = _FAILURE
             raise
 
     def close(self) -> None:
         try:
-            self._refund_uncounted()
+            _refund_uncounted(self._ledger, self._start)
         finally:
             close = getattr(self._chunks, "close", None)
             if close is not None:
                 close()
 
-    def _refund_uncounted(self) -> None:
-        if self._ledger.may_refund:
-            self._ledger.refund_uncounted(self._start.response)
+
+def _refund_uncounted(ledger: RequestLedger | None, start: _Start) -> None:
+    if ledger is not None and ledger.may_refund:
+        ledger.refund_uncounted(start.response)
 
 
 def _answer(refusal: StoreAnswer, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
@@ -215,8 +262,13 @@ def _answer(refusal: StoreAnswer, environ: WSGIEnvironment, start: _Start) -> It
     if app is not None:
         answered: Iterable[bytes] = app(environ, _with_retry_after(start, refusal))
         return answered
-    status, fields, body = refusal.response(environ.get("HTTP_ACCEPT"))
-    start(f"{status.value} {status.phrase}", fields)
+    return _send(refusal.response(environ.get("HTTP_ACCEPT")), environ, start)
+
+
+def _send(refusal: RefusalResponse, environ: WSGIEnvironment, start: _Start) -> Iterable[bytes]:
+    """Send a refusal, in the place of a response that the app has begun by then."""
+    status, fields, body = refusal
+    start(f"{status.value} {status.phrase}", fields, sys.exc_info() if start.has_begun else None)
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
 

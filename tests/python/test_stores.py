@@ -12,12 +12,15 @@ import weakref
 
 import pytest
 import redis
+from flask import Flask
 
 import overlimit
 import programs
 from overlimit import Limiter, ManualClock, MemoryStore, RedisStore, SharedMemoryStore, StoreConfigError
+from overlimit.flask import RateLimit
 from overlimit.http.options.storage_urls import store_url
 from overlimit.stores import as_store
+from overlimit.stores.shared_memory import lease_file_of
 
 
 def test_the_package_is_installed_as_the_version_it_says():
@@ -112,6 +115,8 @@ class TestUrls:
             ("redis://:sec?ret=1@localhost/0", "percent-encoded"),
             ("redis://:sec#ret@localhost/0", "percent-encoded"),
             ("redis://localhost:99999", "port"),
+            ("redis://:secret\n@localhost", r"has '\\n' within"),
+            ("redis://localhost\n:6379/0", r"has '\\n' within"),
             ("redis://localhost?tiemout=1", "unknown option 'tiemout': write timeout="),
             ("redis://localhost?timeout=soon", "timeout"),
             ("redis://localhost?prefix=a:b", "prefix"),
@@ -242,6 +247,25 @@ class TestSharing:
         one = as_store("redis://127.0.0.1:1/0")
         assert as_store("redis://127.0.0.1:1/0") is one
         assert as_store("redis://127.0.0.1:1/1") is not one
+
+    @pytest.mark.parametrize("around", ["{}\n", "{}\r\n", " {}\t"])
+    def test_white_space_around_a_url_as_from_a_file_of_secrets_is_none_of_it(self, around, tmp_path):
+        assert as_store(around.format("memory://")) is as_store("memory://")
+        socket, leases = f"unix://{tmp_path}/redis.sock?lease=1", f"&lease_in=shm://{tmp_path}/leases"
+        for url in ("redis://127.0.0.1:1/0", "redis+sentinel://h/master", socket + leases):
+            assert as_store(around.format(url)) is as_store(url)
+            assert repr(RedisStore(around.format(url))) == repr(RedisStore(url))
+        shared = f"shm://{tmp_path}/counts?max_keys=1000"
+        assert as_store(around.format(shared)) is as_store(shared)
+        assert lease_file_of(around.format("shm://myapp")) == lease_file_of("shm://myapp")
+
+    def test_an_app_takes_a_url_with_a_line_break_for_its_own_memory_too(self):
+        limited = [Flask(name) for name in ("one", "other")]
+        for app in limited:
+            RateLimit(app, default_limits="1/minute", store="memory://\n")
+            app.add_url_rule("/", view_func=lambda: "ok")
+        asked = [app.test_client().get("/").status_code for app in limited for _ in range(2)]
+        assert asked == [200, 429, 200, 429]
 
     def test_a_redis_store_pickles_without_its_connections(self, redis_server, prefix):
         store = RedisStore(redis_server.unix_url(), timeout=10, prefix=prefix)

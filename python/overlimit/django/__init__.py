@@ -21,6 +21,7 @@ from overlimit.django.migration_hints import OF_MODULE
 from overlimit.django.request import current_decision
 from overlimit.django.settling import arefund, asettle, refund, settle
 from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -55,6 +56,7 @@ __all__ = [
     "by_user_or_address",
     "current_decision",
     "exempt",
+    "group_address",
     "rate_limit",
     "refund",
     "settle",

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.urls import URLPattern
+from django.utils.module_loading import import_string
 
 from overlimit.django.decorator import ViewLimit
 from overlimit.django.middleware import RateLimitMiddleware, caches_around, is_a
@@ -47,6 +48,13 @@ def check_settings(**_: object) -> list[CheckMessage]:
         )
         for path in caches_around()
     ]
+    found += [
+        Error(
+            f"{path} is limited, but a context processor answers no request: limit the views",
+            id="overlimit.E002",
+        )
+        for path in _limited_context_processors()
+    ]
     if "django_ratelimit" not in sys.modules:  # which may be in use besides
         theirs = {key: instead for key, instead in OF_SETTINGS.items() if hasattr(settings, key)}
         found += [
@@ -54,6 +62,17 @@ def check_settings(**_: object) -> list[CheckMessage]:
             for key, instead in theirs.items()
         ]
     return found
+
+
+def _limited_context_processors() -> Iterator[str]:
+    for engine in settings.TEMPLATES:
+        for path in engine.get("OPTIONS", {}).get("context_processors", ()):
+            try:
+                found = import_string(path)
+            except ImportError:
+                continue
+            if applied_limits_of(found):
+                yield path
 
 
 def check_views(**_: object) -> list[CheckMessage]:

@@ -11,9 +11,10 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit.django.keys import Key
-from overlimit.django.ledger import Ledger
+from overlimit.django.ledger import Ledger, answer_to
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
 from overlimit.django.request import http_request, method_of
 from overlimit.django.views import EXEMPT, name_of_call
@@ -113,9 +114,11 @@ class _Call:
             try:
                 response = self._view(*self._args, **self._kwargs)
             except Exception as error:
-                if self._is_outermost:
-                    ledger.fail(error)
-                raise
+                response = self._answer_to(error)
+                if response is None:
+                    if self._is_outermost:
+                        ledger.fail(error)
+                    raise
         if not isinstance(response, HttpResponseBase) and inspect.isawaitable(response):
             return self._finish_later(response)
         if self._writes(response):
@@ -140,12 +143,20 @@ class _Call:
         try:
             response = await answering
         except Exception as error:
-            if self._is_outermost:
-                await self._ledger.fail_async(error)
-            raise
+            response = self._answer_to(error)
+            if response is None:
+                if self._is_outermost:
+                    await self._ledger.fail_async(error)
+                raise
         if self._writes(response):
             await self._ledger.finish_async(response)
         return response
+
+    def _answer_to(self, error: Exception) -> HttpResponseBase | None:
+        """Return the response to a refusal that the view has raised, where no middleware of ours will."""
+        if self._is_outermost and isinstance(error, errors.RateLimitExceeded):
+            return answer_to(error, self._request)
+        return None
 
     @property
     def _is_exempt(self) -> bool:

@@ -13,13 +13,14 @@ with needed(
     "overlimit.django.drf needs Django REST framework: pip install 'overlimit[drf]' brings it",
     "rest_framework",
 ):
-    from rest_framework.exceptions import APIException
+    from rest_framework.exceptions import APIException, Throttled
     from rest_framework.settings import api_settings
     from rest_framework.throttling import BaseThrottle
 
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 
+from overlimit import errors
 from overlimit._messages.texts import nearest
 from overlimit.django.keys import Key
 from overlimit.django.ledger import Ledger
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
     from rest_framework.views import APIView
 
-__all__ = ["OverlimitThrottle"]
+__all__ = ["OverlimitThrottle", "exception_handler"]
 
 _TOLD = "_overlimit_throttles"
 """The attribute of a request that holds what its throttles are told."""
@@ -117,6 +118,25 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
     def wait(self) -> float | None:
         """Return after how many seconds the request that was refused passes; None: never."""
         return None if self._wait == math.inf else self._wait
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Any:
+    """Answer refusals by limiters of a view's own as the framework answers those of its throttles.
+
+    For ``REST_FRAMEWORK = {"EXCEPTION_HANDLER": "overlimit.django.drf.exception_handler"}``; without it, the
+    middleware answers them by problem details. Other exceptions are left to the framework's own handler.
+    """
+    from rest_framework.views import exception_handler as handle  # which may be what imports this
+
+    asked = http_request(context["request"])
+    if asked is None or not isinstance(error, errors.RateLimitExceeded):
+        return handle(error, context)
+    ledger, wait = Ledger.of(asked), retry_after_seconds(error.decision)
+    ledger.note_raised(error.decision, ledger.site.rate_limit)
+    answer = handle(StoreFailed(wait) if error.decision.source == "error" else Throttled(wait), context)
+    for name, value in ledger.fields():
+        answer[name] = value
+    return answer
 
 
 class _Told:

@@ -17,12 +17,7 @@ from overlimit.django.request import DjangoRequest, forget_outcomes, load_user, 
 from overlimit.django.site import Site, site, warn_of_processes
 from overlimit.django.views import facts_of
 from overlimit.http.answering.fields import shows_fields
-from overlimit.http.answering.refusals import (
-    RefusalResponse,
-    limit_exceeded,
-    refusal_response,
-    retry_after_instead,
-)
+from overlimit.http.answering.refusals import RefusalResponse, retry_after_instead
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
@@ -258,9 +253,12 @@ def _answering(refusal: StoreAnswer, request: HttpRequest) -> Steps[HttpResponse
 
 def answer_to(error: errors.RateLimitExceeded, request: HttpRequest) -> HttpResponseBase:
     """Return the response to a refusal that a view has raised."""
-    problem = limit_exceeded(error.decision, getattr(error, "message", None), ())
-    name = site().rate_limit.header_names.retry_after
-    return _response(refusal_response(problem, error.decision, request.META.get("HTTP_ACCEPT"), name))
+    ledger, accept, message = (
+        Ledger.of(request),
+        request.META.get("HTTP_ACCEPT"),
+        getattr(error, "message", None),
+    )
+    return _response(ledger.raised(error.decision, ledger.site.rate_limit, accept, message))
 
 
 def _response(refusal: RefusalResponse) -> HttpResponse:

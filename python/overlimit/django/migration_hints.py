@@ -27,7 +27,7 @@ OF_SETTINGS = MappingProxyType(
         "RATELIMIT_HASH_ALGORITHM": "leave it out",
         "RATELIMIT_IPV4_MASK": "leave it out, or write a function as key=",
         "RATELIMIT_IPV6_MASK": "write OVERLIMIT = {'IPV6_PREFIX': 64}",
-        "RATELIMIT_IP_META_KEY": "write OVERLIMIT = {'TRUSTED_PROXIES': 1}, or key='header:...'",
+        "RATELIMIT_IP_META_KEY": "write OVERLIMIT = {'TRUSTED_PROXIES': 1, 'ADDRESS_HEADER': 'X-Real-IP'}",
         "RATELIMIT_USE_CACHE": "write OVERLIMIT = {'STORE': 'redis://localhost:6379/0'}",
         "RATELIMIT_VIEW": "write OVERLIMIT = {'ON_BREACH': ...}, a function of the decision and the request",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
@@ -68,18 +68,32 @@ class SiteSettings(NamedTuple):
 def read(given: object) -> SiteSettings:
     """Read ``OVERLIMIT``; raise ImproperlyConfigured, naming the key, for what is wrong or unknown."""
     try:
-        return _read(given)
+        found = _read(given)
+        _check_addresses(found.options)
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(str(error)) from error
+    return found
 
 
-def problems(given: object) -> Iterator[str]:
-    """Yield what is wrong, key by key."""
-    for each in [{key: value} for key, value in given.items()] if isinstance(given, Mapping) else [given]:
+def problems(given: object) -> list[str]:
+    """Return what is wrong, key by key, and else of all keys together."""
+    each_key = [{key: value} for key, value in given.items()] if isinstance(given, Mapping) else [given]
+    return list(_errors(_read, each_key)) or list(_errors(read, [given]))
+
+
+def _errors(reading: Callable[[object], object], given: Iterable[object]) -> Iterator[str]:
+    for each in given:
         try:
-            _read(each)
-        except (TypeError, ValueError) as error:
+            reading(each)
+        except (TypeError, ValueError, ImproperlyConfigured) as error:
             yield str(error)
+
+
+def _check_addresses(settings: Settings) -> None:
+    try:
+        settings.addresses()
+    except ValueError as error:
+        raise ValueError(f"{NAME}: {error}") from None
 
 
 @hides_passwords
@@ -119,7 +133,7 @@ def _hints_at(key: object) -> Mapping[str, str]:
 def _value(key: str, value: Any) -> Any:
     """Return a value as an option takes it, with functions that take no request made to do so."""
     option = SITE_OPTIONS[key]
-    if isinstance(value, str) and option.kind.own_arguments is not None and _DOTTED.fullmatch(value):
+    if isinstance(value, str) and option.kind.may_be_imported and _DOTTED.fullmatch(value):
         value = _imported(key, value)
     if option.kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
         return optional(value, kept_in)

@@ -18,6 +18,7 @@ from overlimit.fastapi.extension import RateLimit
 from overlimit.fastapi.identifiers import get_address, get_identifiers
 from overlimit.fastapi.migration_hints import OF_MODULE
 from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -51,4 +52,5 @@ __all__ = [
     "by_user_or_address",
     "get_address",
     "get_identifiers",
+    "group_address",
 ]

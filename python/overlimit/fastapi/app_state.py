@@ -10,6 +10,7 @@ from weakref import WeakSet
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
+from overlimit import errors
 from overlimit.fastapi.conversation import Conversation
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
 from overlimit.fastapi.route_limits import waiting
@@ -93,7 +94,8 @@ class AppState(BaseAppState):
         if app in self._taught:
             return
         self._taught.add(app)
-        app.exception_handlers.setdefault(RefusedRequest, answer_refusal)
+        for kind in (errors.RateLimitExceeded, RefusedRequest):
+            app.exception_handlers.setdefault(kind, answer_refusal)
         if isinstance(app, FastAPI):
             app.openapi = partial(self._describe_then, app.openapi)  # type: ignore[method-assign]
 

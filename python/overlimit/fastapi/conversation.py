@@ -15,8 +15,10 @@ from starlette.websockets import WebSocket, WebSocketState
 from overlimit.fastapi.errors import RateLimitExceeded, RefusedRequest, StoreFailed
 from overlimit.http.asgi.conversations import BaseConversation
 from overlimit.http.asgi.requests import AsgiRequest, Message, Receive, Scope
-from overlimit.http.asgi.responses import closing, refuse
+from overlimit.http.asgi.responses import closing, refuse, send_refusal
 from overlimit.http.deciding.answer import StoreAnswer
+from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.deciding.steps import run_async
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -86,6 +88,26 @@ class Conversation(BaseConversation):
         else:
             await websocket.send(closing(ledger.refusal))
         return False
+
+    def note_raised(self, connection: HTTPConnection, refused: RefusedRequest) -> None:
+        """Note what a limiter of the app's own has refused, which the response shows."""
+        if self.ledger is None:
+            self.request = StarletteRequest(connection.scope)
+            self.ledger = RequestLedger(self.request, RoutePlan())
+        first = self.state.rate_limits.first
+        if first is not None:
+            self.ledger.note_raised(refused.decision, first)
+        if self.ledger.refused_by is not None:
+            _, refused.retry_after_name = self.ledger.refused_by
+        self.note(self.ledger)
+
+    async def refuse(self, websocket: WebSocket, refused: RefusedRequest) -> None:
+        """Answer the handshake of a websocket whose path function has refused it, or close the websocket."""
+        self.note_raised(websocket, refused)
+        state, request = websocket.application_state, cast(AsgiRequest, self.request)
+        if state is not WebSocketState.DISCONNECTED:
+            answer, is_accepted = refused.answer(request.joined("Accept")), state is WebSocketState.CONNECTED
+            await send_refusal(answer, request, self.send, is_accepted=is_accepted)
 
     async def _refuse(self, refusal: StoreAnswer) -> Response:
         steps = refusal.asking_hooks(lambda made: isinstance(made, Response), "a Response")

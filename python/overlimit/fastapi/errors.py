@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi.exception_handlers import http_exception_handler
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
+from starlette.websockets import WebSocket
 
 from overlimit import Decision, errors
 from overlimit.http.answering.fields import RETRY_AFTER, retry_after_seconds
-from overlimit.http.answering.refusals import Problem, limit_exceeded, refusal_response, store_failed
+from overlimit.http.answering.own_decisions import OwnDecision
+from overlimit.http.answering.refusals import (
+    Problem,
+    RefusalResponse,
+    limit_exceeded,
+    refusal_response,
+    store_failed,
+)
+from overlimit.http.asgi.conversations import CONVERSATION, current
 from overlimit.http.callables import is_coroutine_function
 
 
@@ -33,18 +42,27 @@ class RefusedRequest(HTTPException):
     def __str__(self) -> str:
         return f"{self.status_code}: {self.detail}"
 
+    def answer(self, accept: str | None) -> RefusalResponse:
+        """Return the answer to a request with this ``Accept`` field, for any framework to send."""
+        return refusal_response(self._problem, self.decision, accept, self.retry_after_name)
+
     def response(self, accept: str | None) -> Response:
-        """Return the answer to a request with this ``Accept`` field."""
-        status, fields, body = refusal_response(self._problem, self.decision, accept, self.retry_after_name)
+        """Return the same as a response of Starlette."""
+        status, fields, body = self.answer(accept)
         return Response(body, status.value, dict(fields))
 
 
 class RateLimitExceeded(errors.RateLimitExceeded, RefusedRequest):
     """429 with the decision that refused; it has no ``Retry-After`` when waiting cannot help."""
 
-    def __init__(self, decision: Decision, detail: str | None = None, violated: Iterable[str] = ()) -> None:
-        """Refuse because of a decision; ``detail`` is what the answer says, ``violated`` names the limits."""
-        self._violated = tuple(violated)
+    def __init__(
+        self, decision: Decision, detail: str | None = None, violated: Iterable[str] | None = None
+    ) -> None:
+        """Refuse because of a decision; ``detail`` is what the answer says, ``violated`` names the limits.
+
+        By default the limits are those of the decision, whoever has made it.
+        """
+        self._violated = tuple(_violated_by(decision) if violated is None else violated)
         self._describe(limit_exceeded(decision, detail, self._violated), decision)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -62,12 +80,42 @@ class StoreFailed(RefusedRequest):
         return type(self), (self.decision,)
 
 
-async def answer_refusal(request: Request, error: RefusedRequest) -> Response:
-    """Answer as the app answers every HTTPException, or by problem details if it does not say how."""
-    handler: Any = request.app.exception_handlers.get(HTTPException)
-    if handler is None or handler is http_exception_handler:
-        return error.response(request.headers.get("Accept"))
+async def answer_refusal(connection: HTTPConnection, error: Exception) -> Response | None:
+    """Answer a refusal as the app answers such errors, or by problem details if it does not say how.
+
+    A websocket is closed.
+    """
+    refused = error if isinstance(error, RefusedRequest) else _as_refused(error)
+    conversation = connection.scope.get(CONVERSATION)
+    if isinstance(connection, WebSocket):
+        await (connection.close(1008) if conversation is None else conversation.refuse(connection, refused))
+        return None
+    if conversation is not None:
+        conversation.note_raised(connection, refused)
+    handler = _handler_of_app(connection.app.exception_handlers, refused)
+    if handler is None:
+        return refused.response(", ".join(connection.headers.getlist("Accept")) or None)
     if is_coroutine_function(handler):
-        response: Response = await handler(request, error)
+        response: Response = await handler(connection, refused)
         return response
-    return await run_in_threadpool(handler, request, error)
+    return await run_in_threadpool(handler, connection, refused)
+
+
+def _handler_of_app(handlers: Mapping[Any, Any], refused: RefusedRequest) -> Any:
+    """Return the handler of the app that is meant for a refusal; None: there is none."""
+    kinds = type(refused).__mro__
+    wanted = (refused.status_code, *kinds[: kinds.index(HTTPException) + 1])
+    found = (handlers[each] for each in wanted if each in handlers)
+    return next((each for each in found if each not in (answer_refusal, http_exception_handler)), None)
+
+
+def _as_refused(error: Any) -> RefusedRequest:
+    """Return the HTTP exception for a refusal that a limiter of the app's own has raised."""
+    decision = error.decision
+    return StoreFailed(decision) if decision.source == "error" else RateLimitExceeded(decision)
+
+
+def _violated_by(decision: Decision) -> Iterable[str]:
+    conversation = current.get()
+    ledger = None if conversation is None else conversation.ledger
+    return OwnDecision(decision).violated() if ledger is None else ledger.violated_by(decision)

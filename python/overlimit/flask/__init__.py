@@ -31,6 +31,7 @@ from overlimit.flask.identifiers import (
 )
 from overlimit.flask.migration_hints import OF_MODULE
 from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.identifying.addresses import group_address
 from overlimit.http.rules.applied_limits import ExemptionScope
 
 if not TYPE_CHECKING:
@@ -55,6 +56,7 @@ __all__ = [
     "by_user_or_address",
     "get_address",
     "get_identifiers",
+    "group_address",
     "rate_limit",
     "rate_limited",
 ]

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from flask import Flask, Request, Response
 from flask.views import http_method_funcs
+from werkzeug.exceptions import HTTPException
 
-from overlimit import _core
+from overlimit import Decision, _core, errors
 from overlimit._forks import PerProcess
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
-from overlimit.flask.errors import RefusedRequest, headers_of, rate_limited, refuse, send_retry_after
+from overlimit.flask.errors import (
+    RefusedRequest,
+    as_refused,
+    headers_of,
+    rate_limited,
+    refuse,
+    send_retry_after,
+)
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
-from overlimit.flask.routes import find_route, routes_of
+from overlimit.flask.routes import check_hooks, find_route, routes_of
 from overlimit.http.answering.fields import shows_fields
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.deciding.answer import StoreAnswer
@@ -29,6 +37,8 @@ from overlimit.http.rules.precedence import Route
 
 _HOOKS_FAILED = "_overlimit_hooks_failed"
 """The attribute of a request whose ``after_request`` hooks have failed."""
+
+_REFUSALS = (RefusedRequest, errors.RateLimitExceeded)
 
 _creating = PerProcess(threading.Lock)
 
@@ -63,10 +73,12 @@ class AppState(BaseAppState):
         self.app = app
         self._views = app.view_functions
         self._views_seen = 0
+        self._warned_of: list[object] = []
         self._dispatch, self._process = app.dispatch_request, app.process_response
-        self._handle_error = app.handle_user_exception
+        self._handle_error, self._handle_exception = app.handle_user_exception, app.handle_exception
         app.dispatch_request = self._decide_then_dispatch  # type: ignore[method-assign]
-        app.handle_user_exception = self._send_retry_after_then_handle  # type: ignore[method-assign]
+        app.handle_user_exception = self._note_then_handle  # type: ignore[method-assign]
+        app.handle_exception = self._handle_failure  # type: ignore[method-assign]
         app.process_response = self._add_fields_then_process  # type: ignore[method-assign]
 
     @classmethod
@@ -96,6 +108,10 @@ class AppState(BaseAppState):
     def endpoints(self) -> Collection[str]:
         """Return the names of all views."""
         return self.app.view_functions.keys()
+
+    def _check_route(self, route: Route, more: Iterable[AppliedLimit]) -> None:
+        super()._check_route(route, more)
+        check_hooks(self.app, self._warned_of)
 
     def methods_taken(self) -> Collection[str] | None:
         """Return the methods of all rules; None: one of them takes any."""
@@ -156,11 +172,48 @@ class AppState(BaseAppState):
         return self._dispatch(*args, **kwargs)
 
     # A refusal may have been made where there was no request, such as in another thread of the app.
-    def _send_retry_after_then_handle(self, *args: Any, **kwargs: Any) -> Any:
-        error = _last(args, kwargs)
+    def _note_then_handle(self, *args: Any, **kwargs: Any) -> Any:
+        error = self._as_refused(_last(args, kwargs))
         if isinstance(error, RefusedRequest):
-            send_retry_after(error.decision)
-        return self._handle_error(*args, **kwargs)
+            self._note_refusal(error.decision)
+        try:
+            return self._handle_error(*_with_last(error, args, kwargs))
+        except _REFUSALS as refusal:  # of an error handler, for which Flask would send a 500
+            if refusal is error:
+                raise
+            if isinstance(error, _REFUSALS):  # and it was to answer one
+                return as_refused(refusal)
+            return self._note_then_handle(*_with_last(refusal, args, kwargs))
+
+    # Called with what after_request hooks raise, too; and nothing else handles what a handler for 500 raises.
+    def _handle_failure(self, *args: Any, **kwargs: Any) -> Response:
+        refusal = self._as_refused(_last(args, kwargs))
+        if not isinstance(refusal, RefusedRequest):
+            try:
+                return self._handle_exception(*args, **kwargs)
+            except _REFUSALS as raised:
+                refusal = raised
+        given = _with_last(refusal, args, kwargs)
+        answer = self._note_then_handle(*given)
+        finalize: Callable[..., Response] = self.app.finalize_request
+        return finalize(*given[:-1], answer, from_error_handler=True)
+
+    def _as_refused(self, error: Any) -> Any:
+        """Return the HTTP exception for a refusal by a limiter of the app's own, and others as they are."""
+        if not isinstance(error, errors.RateLimitExceeded) or isinstance(error, HTTPException):
+            return error
+        own = type(error).__mro__[: type(error).__mro__.index(errors.RateLimitExceeded)]
+        handlers = self.app.error_handler_spec
+        for name in (*current_request().blueprints, None):
+            if any(kind in handlers.get(name, {}).get(None, {}) for kind in own):
+                return error
+        return as_refused(error)
+
+    def _note_refusal(self, decision: Decision) -> None:
+        send_retry_after(decision)
+        first = self.rate_limits.first
+        if first is not None:
+            self._ledger(current_request()).note_raised(decision, first)
 
     # The after_request hooks see the header fields and may change them; whether a request counts is decided
     # after them, by the response that is sent.
@@ -208,3 +261,8 @@ def _counted_place(asked: Request) -> tuple[str, str]:
 
 def _last(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return (*args, *kwargs.values())[-1]
+
+
+def _with_last(value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments in their order, with this as the last."""
+    return (*(*args, *kwargs.values())[:-1], value)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
+import click
 from flask import Blueprint, Flask, has_request_context
 
 from overlimit._messages.migration_hints import hints_at_arguments
@@ -34,6 +35,7 @@ from overlimit.http.rules.applied_limits import (
     LimitedFunction,
     add_applied_limit,
     apply_to_group,
+    wrapped_chain,
 )
 from overlimit.limits import as_limits
 
@@ -46,6 +48,11 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 B = TypeVar("B", bound=Blueprint)
+
+_INSTEAD = (
+    ", which no request calls: write @Limiter('5/minute', name='jobs', store=...).throttle('reports'), which "
+    "waits, or has a timeout"
+)
 
 
 class LimitDecorator:
@@ -74,6 +81,10 @@ class LimitDecorator:
             raise TypeError(
                 "a limit is put on a function or a blueprint, not on an app: write RateLimit(app, "
                 "application_limits=...) for all its routes together, or default_limits=... for each of them"
+            )
+        if isinstance(target, click.Command):
+            raise TypeError(
+                f"a limit is put on what requests call, not on the command {target.name!r}{_INSTEAD}"
             )
         if not callable(target):
             raise TypeError(f"a limit is put on a function or a blueprint, not on {target!r}")
@@ -209,6 +220,7 @@ def _enforce(function: LimitedFunction) -> None:
     try:
         asked = current_request()
     except RuntimeError:
+        _check_is_no_command(function)
         return
     ledger: Ledger | None = getattr(asked, LEDGER, None)
     if ledger is None or function.applied_limits[0] not in ledger.plan.applied_limits:
@@ -219,3 +231,11 @@ def _enforce(function: LimitedFunction) -> None:
         refusal = ledger.decide()
         if refusal is not None:
             refuse(refusal)
+
+
+def _check_is_no_command(function: LimitedFunction) -> None:
+    """Raise RuntimeError if a command calls the function as its own, on which a limit does nothing."""
+    running = click.get_current_context(silent=True)
+    callback = None if running is None else running.command.callback
+    if any(LimitedFunction.made_by(each) is function for each in wrapped_chain(callback)):
+        raise RuntimeError(f"{function_name(function.function)} is limited, but it is a command{_INSTEAD}")

@@ -15,6 +15,7 @@ from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_ERROR, OF_EXCEPTION
 from overlimit.http.answering.fields import RETRY_AFTER, retry_after_seconds
+from overlimit.http.answering.own_decisions import OwnDecision
 from overlimit.http.answering.refusals import (
     Problem,
     limit_exceeded,
@@ -71,11 +72,14 @@ class RateLimitExceeded(errors.RateLimitExceeded, RefusedRequest, TooManyRequest
         decision: Decision,
         description: str | None = None,
         response: Response | None = None,
-        violated: Iterable[str] = (),
+        violated: Iterable[str] | None = None,
     ) -> None:
-        """Refuse because of a decision; ``violated`` names the policies, and a ``response`` is the answer."""
+        """Refuse because of a decision; ``violated`` names the policies, and a ``response`` is the answer.
+
+        By default the policies are those of the decision, whoever has made it.
+        """
         self.decision = decision
-        self._violated = tuple(violated)
+        self._violated = tuple(_violated_by(decision) if violated is None else violated)
         self._problem = limit_exceeded(decision, description, self._violated)
         seconds = retry_after_seconds(decision)
         TooManyRequests.__init__(self, self._problem.detail, response, retry_after=seconds)
@@ -106,6 +110,21 @@ class StoreFailed(RefusedRequest, ServiceUnavailable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.decision,)
+
+
+def as_refused(error: errors.RateLimitExceeded | RefusedRequest) -> RefusedRequest:
+    """Return the HTTP exception for a refusal, which a limiter of the app's own may have raised."""
+    if isinstance(error, RefusedRequest):
+        return error
+    decision = error.decision
+    refused = StoreFailed(decision) if decision.source == "error" else RateLimitExceeded(decision)
+    refused.__cause__ = error
+    return refused
+
+
+def _violated_by(decision: Decision) -> Iterable[str]:
+    ledger: RequestLedger | None = getattr(this_request(), LEDGER, None)
+    return OwnDecision(decision).violated() if ledger is None else ledger.violated_by(decision)
 
 
 def refuse(refusal: StoreAnswer) -> NoReturn:

@@ -82,8 +82,8 @@ class _CurrentRequest:
     def header(self, name: str) -> str | None:
         return current_request().headers.get(name)
 
-    def forwarded_for(self) -> str | None:
-        return self.header("X-Forwarded-For")
+    def joined(self, name: str) -> str | None:
+        return self.header(name)
 
     def cookie(self, name: str) -> str | None:
         return current_request().cookies.get(name)
@@ -151,10 +151,9 @@ def _identifiers(addresses: Addresses) -> tuple[str, ...]:
 
 # The same as Addresses.counted without the grouping, which `named` caches; this is called in each request.
 def _client(asked: FlaskRequest, addresses: Addresses) -> str | None:
-    forwarded_for = asked.environ.get("HTTP_X_FORWARDED_FOR")
-    if forwarded_for is None:
+    if addresses.environ_key is None:
         return asked.remote_addr
-    return addresses.client(asked.remote_addr, forwarded_for)
+    return addresses.client(asked.remote_addr, asked.environ.get(addresses.environ_key))
 
 
 def _user_in_globals() -> object:

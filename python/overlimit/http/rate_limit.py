@@ -11,7 +11,7 @@ from overlimit.http.app_state import BaseAppState
 from overlimit.http.callables import check_callable
 from overlimit.http.deciding import settling
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, as_identifiers
+from overlimit.http.identifying.identifiers import ANONYMOUS, as_identifiers
 from overlimit.http.options.settings import Settings
 from overlimit.http.reports import reset_counts
 from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle
@@ -82,7 +82,8 @@ class BaseRateLimit:
             raise ValueError(
                 f"an identifier must not be empty: requests without one are counted as {ANONYMOUS!r}"
             )
-        left = self._reset(endpoint, as_identifiers(identifiers))
+        as_identifiers(identifiers)  # or an error, before anything is reset
+        left = self._reset(endpoint, identifiers)
         if left and not self._is_in_request():
             raise RuntimeError(
                 f"not reset, because the names of their counts depend on a request: {', '.join(left)}. Call "
@@ -201,13 +202,14 @@ class BaseRateLimit:
                 )
             yield state, rate_limit
 
-    def _reset(self, endpoint: str | None, identifiers: Identifiers | None) -> list[str]:
+    def _reset(self, endpoint: str | None, given: tuple[object, ...] | None) -> list[str]:
         """Reset what can be reset, and return the limits that other processes may have counted elsewhere."""
         registered = tuple(self._registered())
         if endpoint is not None and not any(endpoint in state.endpoints() for state, _ in registered):
             raise ValueError(f"no endpoint is called {endpoint!r}; {self._endpoints_are}")
         left: list[str] = []
         for state, rate_limit in registered:
+            identifiers = None if given is None else as_identifiers(given, rate_limit.addresses.ipv6_prefix)
             with state.active():
                 left += reset_counts(state.routes(), rate_limit, endpoint, identifiers)
         return left

@@ -52,8 +52,8 @@ class Request(Protocol):
     def header(self, name: str) -> str | None:
         """Return the value of a header field, of several the one that the app reads."""
 
-    def forwarded_for(self) -> str | None:
-        """Return the values of all ``X-Forwarded-For`` fields, joined by commas: proxies add fields, too."""
+    def joined(self, name: str) -> str | None:
+        """Return the values of all fields of this name, joined by commas: proxies add fields, too."""
 
     def cookie(self, name: str) -> str | None:
         """Return the value of a cookie."""
@@ -83,6 +83,6 @@ class EnvironRequest:
         """Return the value of a header field."""
         return self._environ.get(environ_key(name))
 
-    def forwarded_for(self) -> str | None:
-        """Return ``X-Forwarded-For``, whose fields servers join."""
-        return self.header("X-Forwarded-For")
+    def joined(self, name: str) -> str | None:
+        """Return the value of a header field: servers join those of one name."""
+        return self.header(name)

@@ -24,7 +24,7 @@ _stores_by_url: dict[str, RedisStore | SharedMemoryStore] = {}
 
 
 def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None) -> Store:
-    """Return the store itself, or the process-wide one for a URL.
+    """Return the store itself, or the process-wide one for a URL, whatever white space is around it.
 
     ``"memory://"`` is one store for the whole process; with an injected clock one per clock object.
     Raises ValueError for a string that is not the URL of a store, TypeError for anything else.
@@ -33,6 +33,7 @@ def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None
         return store
     if not isinstance(store, str):
         raise TypeError(_no_store(store))
+    store = store.strip()
     if store == "memory://":
         return _default_memory_store() if clock is None else _memory_of(clock)
     if store not in _stores_by_url:

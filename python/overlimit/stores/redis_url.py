@@ -17,6 +17,7 @@ Layout = Literal["single", "unix", "sentinel", "cluster"]
 _URL = re.compile(
     r"(?P<scheme>[a-z+]+)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?(#.*)?", re.DOTALL
 )
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME = re.compile(r"[a-z+]{1,20}")
 _PLAIN_SCHEMES = ("redis", "valkey")
 _TLS_SCHEMES = ("rediss", "valkeys")
@@ -98,6 +99,9 @@ def _parts(url: str) -> tuple[str, str, str, str]:
         raise TypeError(
             f"a store's URL must be a str such as 'redis://host:6379/0', not {type(url).__name__}"
         )
+    url = url.strip()  # files of secrets end with a line break
+    if (control := _CONTROL.search(url)) is not None:
+        raise ValueError(f"the store's URL has {control[0]!r} within, which no URL can have: leave it out")
     parts = _URL.fullmatch(url) if is_utf8(url) else None
     if parts is None:
         raise ValueError(_not_a_url(url))

@@ -127,7 +127,7 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
     @classmethod
     def from_url(cls, url: str) -> SharedMemoryStore:
         """Return the store of a URL such as ``shm://myapp?max_keys=1000000`` or ``shm:///run/shared/limits``."""
-        rest, _, query = url.removeprefix("shm://").partition("?")
+        rest, _, query = url.strip().removeprefix("shm://").partition("?")
         options = known_options(query, _READ)
         read: dict[str, Any] = {name: _READ[name](name, text) for name, text in options.items()}
         return cls(unquote(rest), **read)
@@ -137,9 +137,9 @@ def lease_file_of(url: object) -> tuple[str, int] | None:
     """Return the name or path and the mode of ``lease_in``; None if there is none."""
     if url is None:
         return None
-    if not isinstance(url, str) or not url.startswith("shm://"):
+    if not isinstance(url, str) or not url.strip().startswith("shm://"):
         raise ValueError(f"lease_in must be a URL such as 'shm://myapp', not {short_repr(url)}")
-    rest, _, query = url.removeprefix("shm://").partition("?")
+    rest, _, query = url.strip().removeprefix("shm://").partition("?")
     name = unquote(rest)
     if not (is_key_name(name) or (os.path.isabs(name) and not name.endswith("/") and "\0" not in name)):
         raise ValueError(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from asgi_sites import HELLO, streaming
-from overlimit import InvalidLimit, MemoryStore
+from overlimit import InvalidLimit, Limiter, MemoryStore, RateLimitExceeded
 from overlimit.asgi import RateLimitMiddleware, by_cookie, by_header, by_json, by_user
 
 
@@ -442,3 +447,43 @@ def test_each_app_has_counts_of_its_own_in_memory_unless_they_share_a_store():
     shared = MemoryStore()
     apart = [RateLimitMiddleware(HELLO, limits="1/minute", store=shared) for _ in range(2)]
     assert statuses(*apart) == [200, 429]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_what_a_route_of_starlette_refuses_is_answered_within_it(make_site, clock, is_async):
+    own = Limiter("1/minute", name="own", clock=clock)
+    spend = own.throttle("somebody", timeout=0)(lambda: PlainTextResponse("ok"))
+
+    async def on_loop(request):
+        return spend()
+
+    starlette = Starlette(
+        routes=[Route("/", on_loop if is_async else lambda request: spend())],
+        middleware=[Middleware(RateLimitMiddleware, limits="9/minute", clock=clock)],
+    )
+    site = make_site(starlette, exempt=["/*"], limits="1/minute")
+    assert site.statuses("/", 3) == [200, 429, 429]
+    refusal = site.ask("/")
+    assert refusal.json()["violated-policies"] == ["own"]
+    assert re.findall(r'"(\w+)";r=(\d)', refusal.headers["RateLimit"]) == [("application", "5"), ("own", "0")]
+
+
+def test_what_is_refused_after_the_response_has_begun_reaches_the_server(make_site, clock):
+    own = Limiter("1/minute", clock=clock)
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        own.throttle("somebody", timeout=0)(lambda: None)()
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    site = make_site(app, limits="9/minute")
+    assert site.ask("/").text == "ok"
+    sent = []
+
+    async def send(message):
+        sent.append(message["type"])
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
+    with pytest.raises(RateLimitExceeded):
+        site.run(site.middleware(scope, None, send))
+    assert sent == ["http.response.start"]

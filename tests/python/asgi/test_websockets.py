@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from overlimit import Limiter
 from overlimit.asgi import RateLimitMiddleware
 
 
@@ -187,3 +188,28 @@ def test_messages_while_the_store_fails(limited, on_error, ends):
     assert websocket.kinds == ends
     if on_error == "deny":
         assert websocket.sent[-1]["code"] == 1013
+
+
+@pytest.mark.parametrize("options", [{"limits": "9/minute"}, {"limits": "9/minute", "exempt": ["/*"]}])
+@pytest.mark.parametrize("denial", [True, False])
+@pytest.mark.parametrize("accepts", [True, False])
+def test_what_a_limiter_of_the_app_refuses_ends_a_websocket(limited, clock, options, denial, accepts):
+    own = Limiter("1/minute", name="own", clock=clock)
+
+    async def app(scope, receive, send):
+        await receive()
+        if accepts:
+            await send({"type": "websocket.accept"})
+        own.throttle("somebody", timeout=0)(lambda: None)()
+        await send({"type": "websocket.close" if accepts else "websocket.accept"})
+
+    app = limited(app, **options)
+    assert Handshake(denial=denial).through(app).kinds[0] == "accept"
+    refused = Handshake(denial=denial).through(app)
+    if accepts or not denial:
+        assert refused.kinds == ["accept"] * accepts + ["close"]
+        assert refused.sent[-1] == {"type": "websocket.close", "code": 1008, "reason": "rate limit exceeded"}
+    else:
+        assert refused.kinds == ["http.response.start", "http.response.body"]
+        assert dict(refused.sent[0]["headers"])[b"retry-after"] == b"61"
+        assert b'"own";r=0;t=61' in dict(refused.sent[0]["headers"])[b"ratelimit"]

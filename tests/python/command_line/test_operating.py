@@ -486,7 +486,7 @@ def test_top_on_many_keys_delays_nobody(start_redis):
 
 
 def test_a_url_may_come_from_the_environment(redis_url, monkeypatch):
-    monkeypatch.setenv("LIMITS_URL", redis_url)
+    monkeypatch.setenv("LIMITS_URL", f"{redis_url}\n")
     assert told(0, "top", "env:LIMITS_URL")["status"] == "ok"
 
 

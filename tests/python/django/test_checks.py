@@ -223,3 +223,17 @@ def test_what_is_written_instead_of_settings_of_django_ratelimit_is_read():
     assert len(written) == 8
     for each in written:
         assert not [*problems(eval(each.replace("...", "None")))]
+
+
+@rate_limit("5/minute")
+def limited_processor(request):
+    return {}
+
+
+def test_a_context_processor_that_is_limited_is_reported(serve):
+    serve(path("", view))
+    processors = [f"{__name__}.limited_processor", "django.template.context_processors.request", "no.where"]
+    engine = {"BACKEND": "django.template.backends.django.DjangoTemplates"}
+    with override_settings(TEMPLATES=[{**engine, "OPTIONS": {"context_processors": processors}}]):
+        said = f"{processors[0]} is limited, but a context processor answers no request: limit the views"
+        assert found() == [("overlimit.E002", said)]

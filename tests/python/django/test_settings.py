@@ -47,10 +47,13 @@ def test_override_settings_is_followed(serve):
         ({"KEY": 5}, r"OVERLIMIT\['KEY'\] must be"),
         ({"EXEMPT": "/health"}, r"write OVERLIMIT\['EXEMPT'\]=\['/health'\]"),
         ({"EXEMPT": ["GTE /health"]}, "did you mean 'GET'"),
-        ({"CLOCK": "noon"}, r"OVERLIMIT\['CLOCK'\] must have"),
+        ({"CLOCK": "noon"}, r"OVERLIMIT\['CLOCK'\] must have .* not 'noon'"),
+        ({"CLOCK": "time.tiem"}, r"OVERLIMIT\['CLOCK'\]: .*tiem"),
+        ({"ADDRESS_HEADER": "HTTP_X_REAL_IP"}, r"OVERLIMIT\['ADDRESS_HEADER'\] must be .* write 'X-Real-Ip'"),
+        ({"ADDRESS_HEADER": "X-Real-IP"}, "OVERLIMIT: address_header: .* trusted_proxies"),
         ({"DEFAULT_LIMITS_COST": -1}, "DEFAULT_LIMITS_COST"),
     ],
-    ids=range(18),
+    ids=range(21),
 )
 def test_wrong_settings_stop_the_server_from_starting(serve, given, said):
     client = serve(path("", plain))
@@ -75,6 +78,20 @@ def by_shop(request):
 def test_functions_may_be_named_by_their_paths(serve):
     client = serve(path("", plain), default_limits="1/minute", key=f"{__name__}.by_shop")
     assert statuses(client, "/?shop=a") == statuses(client, "/?shop=b") == [200, 429, 429]
+
+
+NOW = [1_700_000_000.0]
+
+
+def now():
+    return NOW[0]
+
+
+def test_a_clock_may_be_named_by_its_path(serve):
+    client = serve(path("", plain), default_limits="1/minute", clock=f"{__name__}.now")
+    assert statuses(client) == [200, 429, 429]
+    NOW[0] += 62
+    assert statuses(client) == [200, 429, 429]
 
 
 def test_stores_are_shared_by_their_url(serve, every_url):

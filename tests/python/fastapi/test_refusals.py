@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+from typing import Any
 
 import pytest
 from fastapi import Depends, FastAPI, HTTPException, Request
@@ -14,8 +15,10 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 
+import overlimit
 from asgi_sites import AsgiSite
 from overlimit import Limiter, TokenBucket, errors
+from overlimit.aio import AsyncLimiter
 from overlimit.fastapi import HeaderNames, RateLimit, RateLimitExceeded, StoreFailed
 from overlimit.fastapi.conversation import Conversation
 
@@ -326,3 +329,71 @@ def test_a_browser_of_another_origin_reads_a_refusal_wherever_cors_is(is_outside
     assert "Retry-After" in exposed
     assert "Retry-After" in answers[1].headers
     site.close()
+
+
+class Slow(overlimit.RateLimitExceeded):
+    """One of the app's own."""
+
+
+HANDLERS = [
+    429,
+    RateLimitExceeded,
+    overlimit.RateLimitExceeded,
+    overlimit.OverlimitError,
+    StarletteHTTPException,
+]
+
+
+@pytest.mark.parametrize("raised", [overlimit.RateLimitExceeded, Slow, RateLimitExceeded])
+@pytest.mark.parametrize("key", [*HANDLERS, Slow])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+def test_handlers_of_the_app_see_what_its_own_limiters_refuse(site, clock, raised, key, is_async):
+    own, seen = AsyncLimiter("1/minute", name="own", clock=clock, algorithm="fixed_window"), []
+
+    def handle_in_thread(request: Request, error: Any) -> PlainTextResponse:
+        seen.append(error.decision.limit.quota)
+        return PlainTextResponse("handled", 429)
+
+    async def handle(request: Request, error: Any) -> PlainTextResponse:
+        return handle_in_thread(request, error)
+
+    @site.app.get("/")
+    async def index() -> str:
+        decision = await own.hit("somebody")
+        if not decision:
+            raise raised(decision)
+        return "ok"
+
+    site.app.add_exception_handler(key, handle if is_async else handle_in_thread)
+    assert site.ask("/").status_code == 200
+    refusal = site.ask("/")
+    is_handled = key is not Slow or raised is Slow
+    assert (refusal.status_code, refusal.text == "handled") == (429, is_handled)
+    assert seen == [1] * is_handled
+    if key in (429, StarletteHTTPException) and raised is not RateLimitExceeded:
+        assert (refusal.headers["Retry-After"], refusal.headers["RateLimit"]) == ("60", '"own";r=0;t=60')
+
+
+def test_an_app_that_is_mounted_and_its_dependencies_may_refuse_too(site, clock):
+    own, inner = overlimit.Limiter("1/minute", name="own", clock=clock), FastAPI()
+
+    def spend() -> None:
+        own.throttle("somebody", timeout=0)(lambda: None)()
+
+    inner.get("/", dependencies=[Depends(spend)])(lambda: "ok")
+    site.app.mount("/inner", inner)
+    site.app.get("/")(site.limiter.limit("9/minute")(lambda: "ok"))
+    assert site.statuses("/inner/", 3) == [200, 429, 429]
+    assert site.ask("/inner/").json()["violated-policies"] == ["own"]
+
+
+def test_a_limit_on_an_error_handler_is_warned_of(site, caplog):
+    site.app.get("/")(lambda: "ok")
+
+    @site.app.exception_handler(404)
+    @site.limiter.limit("1/minute")
+    async def not_found(request: Request, error: Exception) -> PlainTextResponse:
+        return PlainTextResponse("nowhere", 404)
+
+    assert site.statuses("/nowhere", 2) == [404, 404]
+    assert "not_found() holds for no request" in caplog.text

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from fastapi import APIRouter, Depends, WebSocket
 
+from overlimit.aio import AsyncLimiter
+
 from .handshakes import Handshake
 
 
@@ -106,3 +108,29 @@ def test_a_dependency_of_a_websocket_that_is_overridden_takes_its_limits_with_it
         site.app.dependency_overrides = {user: site.limiter.limit("2/minute")(lambda: 9)}
         assert firsts(path) == ["accept", "accept", "close"]
         site.app.dependency_overrides = {}
+
+
+@pytest.mark.parametrize("limited", [True, False])
+@pytest.mark.parametrize("denial", [True, False])
+@pytest.mark.parametrize("accepts", [True, False])
+def test_what_a_limiter_of_the_app_refuses_closes_a_websocket_too(site, clock, limited, denial, accepts):
+    own = AsyncLimiter("1/minute", name="own", clock=clock)
+
+    @site.app.websocket("/own")
+    async def speak(websocket: WebSocket) -> None:
+        if accepts:
+            await websocket.accept()
+        async with own.throttle("somebody", timeout=0):
+            await (websocket.close() if accepts else websocket.accept())
+
+    if limited:
+        site.limiter.limit("9/minute")(speak)
+    assert Handshake("/own", denial=denial).through(site).sent[0]["type"] == "websocket.accept"
+    refused = Handshake("/own", denial=denial).through(site)
+    if accepts or not denial:
+        assert refused.kinds == ["accept"] * accepts + ["close"]
+        assert refused.sent[-1]["code"] == 1008
+    else:
+        assert refused.kinds == ["http.response.start", "http.response.body"]
+        assert refused.sent[0]["status"] == 429
+        assert b'"own";r=0' in dict(refused.sent[0]["headers"])[b"ratelimit"]

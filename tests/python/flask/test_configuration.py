@@ -31,7 +31,9 @@ def ask(app: Flask, times: int, path: str = "/") -> list[int]:
 
 @pytest.mark.parametrize("clock", [3, 0, "noon", type("Stopped", (), {"now": 5})()])
 def test_a_clock_that_is_none_is_an_error_when_it_is_given(clock):
-    with pytest.raises(TypeError, match=r"clock must have a now\(\) or be callable, not (int|str|Stopped)"):
+    with pytest.raises(
+        TypeError, match=r"clock must have a now\(\) or be callable, .* not (3|0|'noon'|<.*Stopped)"
+    ):
         RateLimit(clock=clock)
     with pytest.raises(TypeError, match=r"clock must have a now\(\) or be callable"):
         RateLimit().init_app(make_app(), clock=clock)

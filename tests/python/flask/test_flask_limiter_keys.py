@@ -118,7 +118,7 @@ def test_options_go_before_the_configuration(make_site, clock):
     [
         (lambda: ("shop", "a:b", 7), "shop:a\\:b:7"),
         (lambda: [UUID(int=5)], "00000000-0000-0000-0000-000000000005"),
-        (lambda: ip_address("2001:db8::1"), "2001:db8::1"),
+        (lambda: ip_address("2001:db8::1"), "2001:db8::/64"),
         (lambda: ("shop", ""), "anonymous"),
         (lambda: 0, "0"),
         (by_user_or_address, "ip:192.0.2.1"),

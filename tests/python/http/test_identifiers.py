@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address, ip_interface, ip_network
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -34,7 +34,9 @@ def test_nobody_is_anonymous(found):
         (42, ("42",)),
         ([0, "0", b"1", 1], ("0", b"1")),
         (UUID(int=5), ("00000000-0000-0000-0000-000000000005",)),
-        ([ip_address("192.0.2.1"), ip_address("::1")], ("192.0.2.1", "::1")),
+        ([ip_address("192.0.2.1"), ip_address("2001:db8::1")], ("192.0.2.1", "2001:db8::/64")),
+        ([ip_address("::ffff:192.0.2.1"), "192.0.2.1"], ("192.0.2.1",)),
+        ([ip_interface("2001:db8::1/48"), ip_address("2001:db8::2")], ("2001:db8::/64",)),
         (ip_network("10.0.0.0/8"), ("10.0.0.0/8",)),
         ([ip_network("2001:db8::/64"), 1], ("2001:db8::/64", "1")),
     ],
@@ -64,7 +66,8 @@ def test_anything_else_is_an_error(found):
         (True, "True"),
         (1.5, "1.5"),
         (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
-        (ip_address("2001:db8::1"), "2001:db8::1"),
+        (ip_address("2001:db8::1"), "2001:db8::/64"),
+        (ip_address("::ffff:192.0.2.1"), "192.0.2.1"),
         (ip_network("10.0.0.0/8"), "10.0.0.0/8"),
         (("a", "b"), "a:b"),
         (["a", 7, ip_address("192.0.2.1")], "a:7:192.0.2.1"),

@@ -1,4 +1,4 @@
-"""Whatever X-Forwarded-For says, the address is the peer's or one that a trusted proxy reported."""
+"""Whatever header fields say, the address is the peer's or one that a trusted proxy reported."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ def is_address(text):
 @example(1, "1.2.3.4", "[::1")
 @example(2, "1.2.3.4", "9" * 5000 + ".1.1.1, 1.2.3.4")
 def test_any_header(number, peer, header):
-    for trusted in (number, NETWORKS[:number]):
-        found = Addresses(trusted).client(peer, header)
-        assert found == peer or is_address(found)
+    for field in ("X-Forwarded-For", "Forwarded", "X-Real-IP") if number else ("X-Forwarded-For",):
+        for trusted in (number, NETWORKS[:number]):
+            found = Addresses(trusted, address_header=field).client(peer, header)
+            assert found == peer or is_address(found)
 
 
 @MANY
@@ -63,6 +64,21 @@ def test_what_clients_invent_on_the_left_changes_nothing(invented, reported, pee
     honest = proxies.client(peer, ", ".join(reported))
     assert proxies.client(peer, ", ".join(invented + reported)) == honest
     assert honest == str(getattr(ipaddress.ip_address(reported[0]), "ipv4_mapped", None) or reported[0])
+
+
+@MANY
+@given(
+    st.text('for=;:,."\\\t [6]')
+    | st.lists(st.sampled_from(['for="', "6.6.6.6", '"', ",", ";x="])).map("".join),
+    st.lists(ADDRESSES, min_size=1, max_size=3),
+    ADDRESSES,
+)
+@example('for=6.6.6.6, for="', ["::1"], "10.0.0.1")
+def test_what_clients_invent_on_the_left_of_elements_changes_nothing_either(invented, reported, peer):
+    proxies = Addresses(len(reported), address_header="Forwarded")
+    written = ", ".join(f'proto=https;for="[{each}]"' if ":" in each else f"for={each}" for each in reported)
+    assert proxies.client(peer, f"{invented},{written}") == proxies.client(peer, written)
+    assert proxies.client(peer, written) != peer or reported[0] == peer
 
 
 @MANY

@@ -7,8 +7,9 @@ import sys
 from wsgiref.util import FileWrapper, setup_testing_defaults
 
 import pytest
+from werkzeug.test import Client
 
-from overlimit import ManualClock, MemoryStore
+from overlimit import Limiter, ManualClock, MemoryStore, RateLimitExceeded
 from overlimit.wsgi import RateLimitMiddleware
 
 OPTIONS = [{}, {"deduct_when": lambda response: True}, {"deduct_when": lambda response: False}]
@@ -107,3 +108,20 @@ def test_a_body_is_closed_once(options):
 
     assert Sent(limited(app, **options)).body == b"hello"
     assert len(closed) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"deduct_when": lambda response: response.status_code != 429}])
+def test_what_is_refused_after_a_part_was_sent_reaches_the_server(options):
+    own = Limiter("1/minute", clock=ManualClock())
+
+    def app(environ, start_response):
+        start_response("200 OK", [])
+        yield b"a"
+        own.throttle("somebody", timeout=0)(lambda: None)()
+        yield b"b"
+
+    limited = RateLimitMiddleware(app, limits="9/minute", **options)
+    client = Client(limited)
+    assert client.get("/").text == "ab"
+    with pytest.raises(RateLimitExceeded):
+        client.get("/").get_data()

@@ -96,7 +96,7 @@ class StoreUrl(_UrlType):
         """Return the place of a URL."""
         if isinstance(value, Place):
             return value
-        url = self._from_environment(value, param, ctx) if value.startswith("env:") else value
+        url = (self._from_environment(value, param, ctx) if value.startswith("env:") else value).strip()
         if url.startswith("memory:"):
             self.fail(_OF_PROCESS, param, ctx)
         if _names_user_of_shared_memory(url):

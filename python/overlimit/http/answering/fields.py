@@ -30,7 +30,7 @@ _WHOLE = re.compile(r"[0-9]{1,15}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MOST_NAMES = 256
 _SECOND_US = 1_000_000
-_LARGEST_INTEGER = 999_999_999_999_999  # RFC 9651, section 3.3.1: at most 15 digits
+LARGEST_INTEGER = 999_999_999_999_999  # RFC 9651, section 3.3.1: at most 15 digits
 
 
 class HeaderNames(NamedTuple):
@@ -59,7 +59,7 @@ class Item(NamedTuple):
 def policy_field(items: Iterable[Item]) -> str:
     """Format the value of ``RateLimit-Policy``."""
     return ", ".join(
-        f"{item.key};q={min(item.quota, _LARGEST_INTEGER)};w={math.ceil(item.window)}" for item in items
+        f"{item.key};q={min(item.quota, LARGEST_INTEGER)};w={math.ceil(item.window)}" for item in items
     )
 
 
@@ -140,7 +140,7 @@ def beside(ours: Iterable[tuple[str, str]], theirs: Iterable[tuple[str, str]]) -
     given = _joined(theirs)
     before = {name: given[name] for name in (POLICY.lower(), RATE.lower()) if _is_list(given.get(name, ""))}
     lists = {name: value for name, value in ours if name.lower() in (POLICY.lower(), RATE.lower())}
-    taken, own = _names_in(before.values()), _names_in(lists.values())
+    taken, own = names_in(before.values()), names_in(lists.values())
     names = dict(zip(own, distinct((*taken, *own))[len(taken) :], strict=True))
     fields = []
     for name, value in lists.items():
@@ -162,7 +162,8 @@ def _joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name: ", ".join(of_name) for name, of_name in values.items()}
 
 
-def _names_in(lists: Iterable[str]) -> tuple[str, ...]:
+def names_in(lists: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of all items in such lists, each once."""
     return tuple(dict.fromkeys(name for text in lists for name in _QUOTED.findall(text)))
 
 

@@ -122,6 +122,13 @@ def limit_exceeded(decision: Decision, message: str | None, violated_policies: I
     return quota_exceeded(message or explained(retry_after_seconds(decision)), violated_policies)
 
 
+def raised_refusal(decision: Decision, message: str | None, violated_policies: Iterable[str]) -> Problem:
+    """Return the body for a refusal that code of the app has raised: a 429, or a 503 if its store failed."""
+    return (
+        store_failed() if decision.source == "error" else limit_exceeded(decision, message, violated_policies)
+    )
+
+
 def store_failed(detail: str = "The rate limit cannot be checked right now.") -> Problem:
     """Return the body of a 503: the store does not answer, and ``on_error`` is ``"deny"``."""
     status = HTTPStatus.SERVICE_UNAVAILABLE

@@ -73,10 +73,6 @@ class AsgiRequest:
         """Return the value of a header field; of several that of the first, as frameworks do."""
         return next(self._values(name), None)
 
-    def forwarded_for(self) -> str | None:
-        """Return the values of all ``X-Forwarded-For`` fields."""
-        return self.joined("X-Forwarded-For")
-
     def joined(self, name: str) -> str | None:
         """Return the values of all header fields of this name as one list; None if there is none."""
         return ", ".join(self._values(name)) or None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
+from http import HTTPStatus
 from typing import NamedTuple
 
-from overlimit import _core
+from overlimit import Decision, _core
+from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import RawFields, beside, raw, raw_name, shows_fields
-from overlimit.http.answering.refusals import retry_after_instead
-from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
+from overlimit.http.answering.refusals import RefusalResponse, retry_after_instead
+from overlimit.http.asgi.requests import AsgiRequest, Message, Receive, Send
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import run_async
+from overlimit.http.rules.app_rate_limits import AppRateLimit
 
 Fields = list[tuple[str, str]]
 
@@ -35,6 +38,21 @@ class Response(NamedTuple):
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
 
+class Noting:
+    """Sends a response as it is, and knows whether there is one; it is called as ``send``."""
+
+    __slots__ = ("_send", "has_started")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_started = False
+
+    def __call__(self, message: Message) -> Awaitable[None]:
+        """Send a message."""
+        self.has_started = True
+        return self._send(message)
+
+
 # What has nothing to wait for returns what it calls, which costs less than to await that.
 class Answering:
     """Sends the response to a request that was decided; it is called as ``send``."""
@@ -43,10 +61,15 @@ class Answering:
 
     def __init__(self, send: Send, ledger: RequestLedger) -> None:
         self._send, self._ledger = send, ledger
-        if ledger.refusal is not None:
-            self._send = with_retry_after(send, ledger.refusal)
-        self._fields = ledger.raw_fields()
         self.has_started = False
+        self.show()
+
+    def show(self) -> None:
+        """Have the response show what the ledger has noted by now."""
+        refused_by = self._ledger.refused_by
+        if refused_by is not None:
+            self._send = with_retry_after(self._send, *refused_by)
+        self._fields = self._ledger.raw_fields()
 
     def __call__(self, message: Message) -> Awaitable[None]:
         """Send a message; the first one says whether the request counts, and gets the fields."""
@@ -92,6 +115,33 @@ def _texts(fields: Iterable[tuple[bytes, bytes]]) -> Fields:
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields]
 
 
+async def answer_raised(
+    error: RateLimitExceeded,
+    ledger: RequestLedger,
+    rate_limit: AppRateLimit,
+    request: AsgiRequest,
+    answering: Answering,
+) -> None:
+    """Answer a refusal that the app has raised by a limiter of its own; raise it if a response has begun."""
+    if answering.has_started and request.scope["type"] == "http":
+        raise error
+    refusal = ledger.raised(error.decision, rate_limit, request.joined("Accept"))
+    answering.show()
+    await send_refusal(refusal, request, answering, is_accepted=answering.has_started)
+
+
+async def send_refusal(
+    refusal: RefusalResponse, request: AsgiRequest, send: Send, *, is_accepted: bool = False
+) -> None:
+    """Send a refusal, in the place of a websocket that is not accepted if the server can, or close that."""
+    if request.scope["type"] == "http":
+        await _send_response(refusal, request, send)
+    elif is_accepted or not _takes_denial(request):
+        await send(_closing(store_failed=refusal[0] is HTTPStatus.SERVICE_UNAVAILABLE))
+    else:
+        await _send_response(refusal, request, _denying(send))
+
+
 async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, send: Send) -> None:
     """Answer a refused request by the app that ``on_breach`` returned, or else in a type that it accepts.
 
@@ -100,31 +150,35 @@ async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, s
     app = await run_async(refusal.asking_hooks(callable, "an ASGI app"))
     if request.scope["type"] == "websocket":
         await receive()  # the handshake, to which this is the answer
-        if _DENIAL not in (request.scope.get("extensions") or {}):
+        if not _takes_denial(request):
             await send(closing(refusal))
             return
         send = _denying(send)
     if app is None:
-        app = await _usual_answer(refusal, request)
-    await app(request.scope, receive, send)
+        answer = await run_async(refusal.asking_response(request.joined("Accept")))
+        await _send_response(answer, request, send)
+    else:
+        await app(request.scope, receive, send)
+
+
+def _takes_denial(request: AsgiRequest) -> bool:
+    return _DENIAL in (request.scope.get("extensions") or {})
 
 
 def closing(refusal: StoreAnswer) -> Message:
     """Return the message that closes a websocket because of a refusal."""
-    code = _TRY_AGAIN_LATER if refusal.store_failed else _REFUSED
+    return _closing(store_failed=refusal.store_failed)
+
+
+def _closing(*, store_failed: bool) -> Message:
+    code = _TRY_AGAIN_LATER if store_failed else _REFUSED
     return {"type": "websocket.close", "code": code, "reason": "rate limit exceeded"}
 
 
-async def _usual_answer(refusal: StoreAnswer, request: AsgiRequest) -> ASGIApp:
-    steps = refusal.asking_response(request.joined("Accept"))
-    status, fields, body = await run_async(steps)
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        headers = list(raw(fields))
-        await send({"type": "http.response.start", "status": status.value, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
-
-    return answer
+async def _send_response(refusal: RefusalResponse, request: AsgiRequest, send: Send) -> None:
+    status, fields, body = refusal
+    await send({"type": "http.response.start", "status": status.value, "headers": list(raw(fields))})
+    await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
 
 
 def _denying(send: Send) -> Send:
@@ -137,15 +191,15 @@ def _denying(send: Send) -> Send:
     return send_denial
 
 
-def with_retry_after(send: Send, refusal: StoreAnswer) -> Send:
-    """Return what sends a response, and adds Retry-After to a 429 or 503 that is without."""
-    name = raw_name(refusal.retry_after_name)
+def with_retry_after(send: Send, decision: Decision, called: str) -> Send:
+    """Return what sends a response, and adds Retry-After, by its name, to a 429 or 503 that is without."""
+    name = raw_name(called)
 
     async def send_it(message: Message) -> None:
         if message["type"] in _RESPONSES and message["status"] in (429, 503):
             fields = message["headers"]
             given = next((value.decode("latin-1") for key, value in fields if key.lower() == name), None)
-            seconds = retry_after_instead(refusal.decision, given)
+            seconds = retry_after_instead(decision, given)
             if seconds is not None:
                 kept = [field for field in fields if field[0].lower() != name]
                 message = {**message, "headers": [*kept, (name, seconds.encode())]}

@@ -150,7 +150,7 @@ class StoreAnswer:
         refused = {(row.policy, row.limit) for row in self.decision.details if not row.allowed}
         return [
             name
-            for rule in self.refusing
+            for rule in self.refusing or self._over  # those in shadow, of which a view is told
             for limit, name in zip(rule.limiter.limits, self.call.names_of(rule), strict=True)
             if (rule.limiter.name, limit) in refused
         ]

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from overlimit import Decision
 from overlimit._core import PendingCall
 from overlimit.errors import StoreError
-from overlimit.http.answering.fields import RawFields, legacy_fields, raw
+from overlimit.http.answering.fields import (
+    POLICY,
+    HeaderNames,
+    RawFields,
+    beside,
+    legacy_fields,
+    names_in,
+    raw,
+)
+from overlimit.http.answering.own_decisions import OwnDecision
+from overlimit.http.answering.refusals import RefusalResponse, raised_refusal, refusal_response
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.steps import Steps, all_of, awaited, run, run_async
 from overlimit.http.deciding.store_call import StoreCall, rate_fields
@@ -27,6 +37,7 @@ class RequestLedger:
 
     __slots__ = (
         "_noted",
+        "_raised",
         "_used",
         "before",
         "identifiers",
@@ -34,6 +45,7 @@ class RequestLedger:
         "plan",
         "refusal",
         "rolled_back",
+        "shows_more",
         "was_decided",
     )
 
@@ -54,6 +66,10 @@ class RequestLedger:
         """What `answers` are made of, which most requests never need."""
         self.rolled_back: tuple[StoreAnswer, ...] = ()
         """The answers that were refunded because another store refused."""
+        self._raised: tuple[OwnDecision, AppRateLimit] | None = None
+        """What a limiter of the app's own has refused, and the RateLimit whose options show it."""
+        self.shows_more = False
+        """Whether header fields show something else than a single decision of the plan."""
         self._used: int | None = None
         """What it is to be settled at once the response is known."""
 
@@ -168,6 +184,7 @@ class RequestLedger:
     def _rolling_back(self, answers: Sequence[StoreAnswer]) -> Steps[None]:
         """Refund answers, which are shown no more, since the numbers in them hold no more either."""
         self.rolled_back = (*self.rolled_back, *answers)
+        self.shows_more = self.shows_more or bool(answers)
         yield from all_of(answer.refunding() for answer in answers)
 
     def decision(self, rate_limit: AppRateLimit) -> Decision | None:
@@ -214,31 +231,76 @@ class RequestLedger:
         """Give back what the request was charged."""
         yield from all_of(each.refunding() for each in self.answers)
 
+    def raised(
+        self, decision: Decision, rate_limit: AppRateLimit, accept: str | None, message: str | None = None
+    ) -> RefusalResponse:
+        """Return the answer to a refusal that code of the app has raised, noted as `note_raised` does."""
+        self.note_raised(decision, rate_limit)
+        problem = raised_refusal(decision, message, self.violated_by(decision))
+        return refusal_response(problem, decision, accept, rate_limit.header_names.retry_after)
+
+    def note_raised(self, decision: Decision, rate_limit: AppRateLimit) -> None:
+        """Have header fields show a refusal by a limiter of the app's own, by the options of a RateLimit."""
+        if self._answer_of(decision) is None:
+            self._raised, self.shows_more = (self._own(decision), rate_limit), True
+
+    @property
+    def refused_by(self) -> tuple[Decision, str] | None:
+        """The refusal that a 429 or 503 is of, and the name of its Retry-After field; None: there is none."""
+        if self._raised is not None:
+            own, shown_by = self._raised
+            return own.decision, shown_by.header_names.retry_after
+        return None if self.refusal is None else (self.refusal.decision, self.refusal.retry_after_name)
+
+    def violated_by(self, decision: Decision) -> list[str]:
+        """Return the names that header fields give to the limits by which this decision refuses."""
+        answer = self._answer_of(decision)
+        return self._own(decision).violated() if answer is None else answer.violated()
+
+    def _answer_of(self, decision: Decision) -> StoreAnswer | None:
+        """Return the answer whose decision it is; None: it was made by a limiter of the app's own."""
+        known = ((each, (each.decision, each.decision_with_shadows)) for each in self.answers)
+        return next((each for each, decisions in known if decision in decisions), None)
+
+    def _own(self, decision: Decision) -> OwnDecision:
+        shown, _ = self._decided_fields()
+        return OwnDecision(decision, names_in(value for name, value in shown if name == POLICY))
+
     def fields(self) -> list[tuple[str, str]]:
         """Return the header fields that show the decisions."""
-        if len(self._noted) != 1 or self.rolled_back:
-            return self._fields_of_several() if self._noted else []
+        if len(self._noted) != 1 or self.shows_more:
+            return self._fields_of_several() if self._noted or self.shows_more else []
         _, call, decision, _ = self._noted[0]
         return call.fields(decision)
 
     def raw_fields(self) -> RawFields:
         """Return the header fields in bytes, with their names in lower case."""
-        if len(self._noted) != 1 or self.rolled_back:
+        if len(self._noted) != 1 or self.shows_more:
             return raw(self.fields())
         _, call, decision, _ = self._noted[0]
         return call.raw_fields(decision)
 
     def _fields_of_several(self) -> list[tuple[str, str]]:
-        """Return the fields of all policies, each of its latest decision, and the strictest X-RateLimit."""
-        latest = {id(each.call): each for each in self.answers if each.is_in_fields}.values()
-        valid = [each for each in latest if each not in self.rolled_back]
-        fields = rate_fields((each.call, each.decision if each in valid else None) for each in latest)
-        legacy = [
-            (each.decision, each.call.legacy_names) for each in valid if each.call.legacy_names is not None
-        ]
+        """Return the fields of all decisions, with the strictest X-RateLimit."""
+        fields, legacy = self._decided_fields()
+        if self._raised is not None:
+            own, shown_by = self._raised
+            if shown_by.in_fields and own.fields():
+                fields = beside(own.fields(), fields)
+            if shown_by.legacy_names is not None and not shown_by.shadow and own.decision.limit is not None:
+                legacy.append((own.decision, shown_by.legacy_names))
         if legacy:
             fields += legacy_fields(*min(legacy, key=lambda each: (each[0].allowed, each[0].remaining)))
         return fields
+
+    def _decided_fields(self) -> tuple[list[tuple[str, str]], list[tuple[Decision, HeaderNames]]]:
+        """Return the fields of all policies, each of its latest decision, and what X-RateLimit may show."""
+        latest = {id(each.call): each for each in self.answers if each.is_in_fields}.values()
+        valid = [each for each in latest if each not in self.rolled_back]
+        fields = rate_fields((each.call, each.decision if each in valid else None) for each in latest)
+        return fields, [
+            (each.decision, each.call.legacy_names) for each in valid if each.call.legacy_names is not None
+        ]
 
 
 def _with_shadows(plan: StorePlan, call: StoreCall, decision: Decision, known: IdentifierCache) -> Decision:

@@ -1,7 +1,8 @@
 """The address of a client: read through trusted proxies, and grouped by network.
 
-Addresses are parsed by the standard library's ``ipaddress``. An IPv4 address within IPv6
-(``::ffff:192.0.2.1``) counts as that IPv4 address, and the zone of an address (``fe80::1%eth0``) is ignored.
+Addresses are parsed by the standard library's ``ipaddress``, and found in header fields by `forwarded`. An
+IPv4 address within IPv6 (``::ffff:192.0.2.1``) counts as that IPv4 address, and the zone of an address
+(``fe80::1%eth0``) is ignored.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeAlias
 
-from overlimit.http.request import Request
+from overlimit._messages.texts import short_repr
+from overlimit.http.identifying.forwarded import FORWARDED_FOR, checked_address_header, hops_in, is_list
+from overlimit.http.request import Request, environ_key
 
 UNKNOWN = "unknown"
 """The address of requests without one, as on a Unix socket or in a test without a server."""
@@ -20,35 +24,53 @@ UNKNOWN = "unknown"
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+USUAL_IPV6_PREFIX = 64
+"""How many bits of an IPv6 address make one client where nothing else is said."""
+
 _REMEMBERED = 4096
 _LONGEST_REMEMBERED = 256
 _IPV6_BITS = 128
-_PORT = re.compile(r"(:[0-9]{1,5})?")
+_PORT = re.compile(r"(:([0-9]{1,5}|_[A-Za-z0-9._-]+))?")  # the second as RFC 7239 hides one
 
 
 class Addresses:
     """How the address of a client is found behind proxies, and grouped.
 
     ``trusted_proxies`` are how many proxies every request passes, or the addresses and networks (CIDR) of all
-    of them; with 0, and with an empty list, ``X-Forwarded-For`` is ignored. ``ipv6_prefix`` is how many bits
-    of an IPv6 address make one client. Raises TypeError or ValueError that names the one that is wrong.
+    of them; with 0, and with an empty list, no header field is believed. ``ipv6_prefix`` is how many bits of
+    an IPv6 address make one client. ``address_header`` is the field that the proxies write. Raises TypeError
+    or ValueError that names the one that is wrong, also for a field that nobody is trusted to write.
     """
 
-    __slots__ = ("_find", "_remembered", "ipv6_prefix", "reads_forwarded_for")
+    __slots__ = ("_find", "_remembered", "environ_key", "header", "ipv6_prefix")
 
-    def __init__(self, trusted_proxies: int | Sequence[str] = 0, ipv6_prefix: int = 64) -> None:
+    def __init__(
+        self,
+        trusted_proxies: int | Sequence[str] = 0,
+        ipv6_prefix: int = USUAL_IPV6_PREFIX,
+        address_header: str = FORWARDED_FOR,
+    ) -> None:
         self.ipv6_prefix = checked_ipv6_prefix(ipv6_prefix)
+        header = checked_address_header(address_header)
         by = _by_count if isinstance(trusted_proxies, int) else _by_network
-        self._find: _Finder | None = by(trusted_proxies)
+        self._find: _Finder | None = by(trusted_proxies, header)
+        if self._find is None and header.lower() != FORWARDED_FOR.lower():
+            raise ValueError(
+                f"address_header: {header!r} is believed of proxies only, as anybody could send it: say by "
+                "trusted_proxies how many of them every request passes, or their addresses"
+            )
         self._remembered = lru_cache(_REMEMBERED)(self._find) if self._find else None
-        self.reads_forwarded_for = self._find is not None
-        """Whether ``X-Forwarded-For`` matters to it."""
+        self.header = header if self._find else None
+        """The header field that matters to it; None: none does."""
+        self.environ_key = environ_key(header) if self._find else None
+        """The same as CGI and WSGI call it."""
 
     def client(self, peer: str | None, forwarded_for: str | Sequence[str] | None) -> str | None:
         """Return the right-most address that is not a trusted proxy's, or ``peer`` unchanged; never raises.
 
         ``peer`` is where the connection came from, None or empty on a Unix socket; ``forwarded_for`` are the
-        values of ``X-Forwarded-For``, to which each proxy appends the address of its own client. Which of
+        values of the field, to which each proxy appends the address of its own client. A field other than
+        ``X-Forwarded-For`` and ``Forwarded`` has one address, and several are none. Which of
         them it is, docs/reference/flask.md has as a table: none that a client may have invented. A request
         with fewer entries than there are proxies did not pass them all, and could choose its count by an
         entry; the address of the peer cannot be forged.
@@ -66,13 +88,13 @@ class Addresses:
     def counted(self, request: Request) -> str:
         """Return the client's address of a request, as it is counted."""
         client = request.peer_address()
-        if self.reads_forwarded_for:
-            client = self.client(client, request.forwarded_for())
+        if self.header is not None:
+            client = self.client(client, request.joined(self.header))
         return grouped(client, self.ipv6_prefix)
 
 
 @lru_cache(_REMEMBERED)
-def grouped(address: str | None, ipv6_prefix: int = 64) -> str:
+def grouped(address: str | None, ipv6_prefix: int = USUAL_IPV6_PREFIX) -> str:
     """Return the name under which an address is counted: one person may have a whole IPv6 network.
 
     IPv4 is the address, IPv6 its network, as in ``2001:db8:1:2::/64``, or with a prefix of 128 the address.
@@ -89,6 +111,43 @@ def grouped(address: str | None, ipv6_prefix: int = 64) -> str:
         others = _IPV6_BITS - prefix
         return f"{ipaddress.IPv6Address(int(known) >> others << others)}/{prefix}"
     return address if known is None else str(known)
+
+
+def group_address(
+    address: str | ipaddress.IPv4Address | ipaddress.IPv6Address, ipv6_prefix: int = USUAL_IPV6_PREFIX
+) -> str:
+    """Return the text by which an address is counted, for identifiers of your own.
+
+    One person may have a whole network of IPv6, so such an address counts as its network:
+    ``2001:db8:1:2::3`` as ``2001:db8:1:2::/64``. An IPv4 address within IPv6 (``::ffff:192.0.2.1``) counts as
+    that IPv4 address. A port, brackets and a zone are left out.
+
+    Parameters
+    ----------
+    address
+        An address as a text, or an object of ``ipaddress``.
+    ipv6_prefix
+        How many bits of an IPv6 address make one client, from 1 to 128.
+
+    Raises
+    ------
+    ValueError
+        It is a text but no address, or ``ipv6_prefix`` is out of range.
+    TypeError
+        It is something else, such as None where there is no address.
+    """
+    if isinstance(address, (ipaddress.IPv4Address, ipaddress.IPv6Address)):
+        return grouped_object(address, ipv6_prefix)
+    if not isinstance(address, str):
+        raise TypeError(f"address must be a text or an object of ipaddress, not {short_repr(address)}")
+    if not is_address(address):
+        raise ValueError(f"{short_repr(address)} is no IP address")
+    return grouped(address, ipv6_prefix)
+
+
+def grouped_object(address: Address, ipv6_prefix: int) -> str:
+    """Return the text by which an address of ``ipaddress`` is counted; of an interface its address."""
+    return grouped(str(getattr(address, "ip", address)), ipv6_prefix)
 
 
 def is_address(text: str) -> bool:
@@ -108,30 +167,35 @@ def checked_ipv6_prefix(value: object) -> int:
 _Finder: TypeAlias = Callable[[str | None, str], str | None]
 
 
-def _by_count(number: Any) -> _Finder | None:
+def _by_count(number: Any, header: str) -> _Finder | None:
     if isinstance(number, bool):
         raise TypeError(f"trusted_proxies must be a number of proxies or a list of networks, not {number}")
     if number < 0:
         raise ValueError(f"trusted_proxies must not be negative: {number}")
 
+    hops_from_right = hops_in(header)
+    wanted = number if is_list(header) else 1
+
     def client(peer: str | None, forwarded_for: str) -> str | None:
-        hops = forwarded_for.split(",")[-number:]
-        if len(hops) < number:
+        # No field has more entries than characters and one.
+        hops = list(islice(hops_from_right(forwarded_for), min(wanted, len(forwarded_for) + 1)))
+        if len(hops) < wanted:
             return peer
-        return next((str(address) for address in map(_address, hops) if address is not None), peer)
+        return next((str(address) for address in map(_address, reversed(hops)) if address is not None), peer)
 
     return client if number else None
 
 
-def _by_network(trusted: Any) -> _Finder | None:
+def _by_network(trusted: Any, header: str) -> _Finder | None:
     if isinstance(trusted, (str, bytes)) or not isinstance(trusted, Iterable):
         wanted = "a number of proxies or a list of addresses and networks"
         raise TypeError(f"trusted_proxies must be {wanted}, as ['10.0.0.0/8'], not {trusted!r}")
     networks = tuple(map(_network, trusted))
+    hops_from_right = hops_in(header)
 
     def client(peer: str | None, forwarded_for: str) -> str | None:
         nearest, address = peer, _address(peer or "")
-        hops = reversed(forwarded_for.split(","))
+        hops = hops_from_right(forwarded_for)
         while address is not None and any(address in network for network in networks):
             address = _address(next(hops, ""))
             nearest = nearest if address is None else str(address)

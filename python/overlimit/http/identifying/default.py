@@ -32,8 +32,8 @@ class _AddressAndUser(ReadsRequest):
     def identifiers(self, request: Request) -> Identifiers:
         addresses = self.addresses
         address = request.peer_address()
-        if addresses.reads_forwarded_for:
-            address = addresses.client(address, request.forwarded_for())
+        if addresses.header is not None:
+            address = addresses.client(address, request.joined(addresses.header))
         user = request.user()
         if type(user) is not str:
             user = None if user is None else user_id(user)

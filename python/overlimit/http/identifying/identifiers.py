@@ -19,7 +19,7 @@ from overlimit.http.callables import (
     function_name,
     result_of,
 )
-from overlimit.http.identifying.addresses import Addresses
+from overlimit.http.identifying.addresses import USUAL_IPV6_PREFIX, Addresses, grouped_object
 from overlimit.http.request import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,7 +63,11 @@ def ask(identify: Identify, request: Request) -> object:
 
 def with_addresses(identify: Identify, addresses: Addresses) -> Identify:
     """Return the same function for other addresses."""
-    return identify.with_addresses(addresses) if isinstance(identify, ReadsRequest) else identify
+    if isinstance(identify, ReadsRequest):
+        return identify.with_addresses(addresses)
+    if addresses.ipv6_prefix == USUAL_IPV6_PREFIX:
+        return identify
+    return FromFunctions((identify,), ipv6_prefix=addresses.ipv6_prefix)
 
 
 def may_return(identify: Identify, identifier: str) -> bool:
@@ -77,22 +81,23 @@ Anonymous = Literal["share", "exempt"]
 NOBODY: Identifiers = (ANONYMOUS,)
 """The identifiers of a request without any; those of a user named "anonymous" are another object."""
 
-_NETWORKS = ipaddress.IPv4Network, ipaddress.IPv6Network
-_TEXTS_OF_THEIR_OWN = (uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address, *_NETWORKS)
+_ADDRESSES = ipaddress.IPv4Address, ipaddress.IPv6Address
+_TEXTS_OF_THEIR_OWN = uuid.UUID, ipaddress.IPv4Network, ipaddress.IPv6Network
 
 
-def as_identifiers(found: object) -> Identifiers:
+def as_identifiers(found: object, ipv6_prefix: int = USUAL_IPV6_PREFIX) -> Identifiers:
     """Return the distinct identifiers of one request; `NOBODY` if there are none.
 
-    ``None`` and empty strings are left out. Whole numbers, UUIDs and objects of ``ipaddress`` become strings.
-    The same identifier as str and as bytes counts once. Raises TypeError for anything else.
+    ``None`` and empty strings are left out. Whole numbers, UUIDs and objects of ``ipaddress`` become strings,
+    addresses those by which they are counted. The same identifier as str and as bytes counts once. Raises
+    TypeError for anything else.
     """
     if type(found) is str and found:
         return (found,)
     if type(found) is tuple and len(found) == 1 and type(found[0]) is str and found[0]:
         return found
     known: dict[bytes, str | bytes] = {}
-    for member in map(_member, _each(found)):
+    for member in [_member(each, ipv6_prefix) for each in _each(found)]:
         if member:
             known.setdefault(_as_bytes(member), member)
     return tuple(known.values()) or NOBODY
@@ -131,16 +136,27 @@ class IdentifierCache(dict[Identify, Identifiers]):
         )
 
 
+def _members(found: object, ipv6_prefix: int) -> object:
+    return found if type(found) is str else [_member(each, ipv6_prefix) for each in _each(found)]
+
+
 @dataclass(frozen=True)
 class FromFunctions(ReadsRequest):
     """All identifiers that one or several functions return."""
 
-    convert: Callable[[Any], object] = lambda found: found
-    """Makes one or several identifiers of what a function returns."""
+    convert: Callable[[Any, int], object] = _members
+    """Makes one or several identifiers of what a function returns; given ``ipv6_prefix``, too."""
+    ipv6_prefix: int = USUAL_IPV6_PREFIX
+    """How many bits of an IPv6 address make one client, where an object of ``ipaddress`` is returned."""
+
+    def with_addresses(self, addresses: Addresses) -> Identify:
+        """Return the same functions for other addresses."""
+        made_of = tuple(with_addresses(each, addresses) for each in self.made_of)
+        return replace(self, made_of=made_of, ipv6_prefix=addresses.ipv6_prefix)
 
     def read(self, request: Request) -> object:
         """Return the identifiers of all functions."""
-        found = [self.convert(ask(each, request)) for each in self.made_of]
+        found = [self.convert(ask(each, request), self.ipv6_prefix) for each in self.made_of]
         return found[0] if len(found) == 1 else [identifier for each in found for identifier in _each(each)]
 
 
@@ -149,20 +165,22 @@ def from_key_function(function: Identify) -> FromFunctions:
     return FromFunctions((function,), as_key)
 
 
-def as_key(found: object) -> str:
+def as_key(found: object, ipv6_prefix: int = USUAL_IPV6_PREFIX) -> str:
     """Return what a key function returned as one identifier; empty if there is none.
 
-    It is the ``str()`` of it. The parts of a tuple or list are joined by ``:``, and a ``:`` or backslash
-    within a part gets a backslash before it. If one part is empty, all of it is. Raises TypeError if its text
-    would differ in each request.
+    It is the ``str()`` of it, of an address the text by which it is counted. The parts of a tuple or list are
+    joined by ``:``, and a ``:`` or backslash within a part gets a backslash before it. If one part is empty,
+    all of it is. Raises TypeError if its text would differ in each request.
     """
     if isinstance(found, (tuple, list)):
-        parts = [as_key(part) for part in found]
+        parts = [as_key(part, ipv6_prefix) for part in found]
         return ":".join(map(escaped, parts)) if all(parts) else ""
     if isinstance(found, NoneType):
         return ""
     if isinstance(found, (bytes, bytearray)):
         return found.decode("utf-8", "surrogateescape")
+    if isinstance(found, _ADDRESSES):
+        return grouped_object(found, ipv6_prefix)
     if _has_no_text(found):
         kind = found.__class__.__name__
         raise TypeError(f"a key function must return a string, or an object whose str() is one, not a {kind}")
@@ -183,15 +201,17 @@ def _has_no_text(found: object) -> bool:
 
 
 def _each(found: object) -> Iterable[object]:
-    is_one = isinstance(found, (str, bytes, Mapping, *_TEXTS_OF_THEIR_OWN))
+    is_one = isinstance(found, (str, bytes, Mapping, *_ADDRESSES, *_TEXTS_OF_THEIR_OWN))
     return found if isinstance(found, Iterable) and not is_one else (found,)
 
 
-def _member(found: object) -> str | bytes | None:
+def _member(found: object, ipv6_prefix: int) -> str | bytes | None:
     if isinstance(found, (str, bytes)):
         return found if issubclass(type(found), (str, bytes)) else str(found)
     if isinstance(found, int) and not isinstance(found, bool):
         return str(int(found))
+    if isinstance(found, _ADDRESSES):
+        return grouped_object(found, ipv6_prefix)
     if isinstance(found, _TEXTS_OF_THEIR_OWN):
         return str(found)
     if isinstance(found, NoneType):
@@ -231,9 +251,15 @@ def identify_by(identifiers: object, key_func: object, arguments: int = 0) -> Id
         )
     if not is_set(key_func):
         return as_identify("identifiers", identifiers, arguments)
-    _check_was_called("key_func", key_func)
-    check_callable("key_func", key_func, arguments)
+    check_key_func("key_func", key_func, arguments)
     return from_key_function(key_func)  # type: ignore[arg-type]
+
+
+def check_key_func(name: str, given: object, arguments: int) -> None:
+    """Raise TypeError unless it is a built-in function, or one that can be called so."""
+    if not isinstance(given, ReadsRequest):
+        _check_was_called(name, given)
+        check_callable(name, given, arguments)
 
 
 def as_identify(name: str, given: object, arguments: int = 0) -> Identify | None:

@@ -18,7 +18,8 @@ from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import HeaderNames, checked_header_name
 from overlimit.http.callables import KeptIn, check_callable, taking_request
 from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix
-from overlimit.http.identifying.identifiers import ReadsRequest, as_identify
+from overlimit.http.identifying.forwarded import checked_address_header
+from overlimit.http.identifying.identifiers import ReadsRequest, as_identify, check_key_func
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import share_of_all
 from overlimit.limits.registry import algorithm_named
@@ -37,6 +38,13 @@ class Kind(NamedTuple):
     own_arguments: int | None = None
     """How many arguments a function gets before those for the request; None: it is never a function."""
     is_set: Callable[[object], bool] = is_set
+    has_no_text: bool = False
+    """Whether no text says it, so that one in a file of settings can be the path to import it from."""
+
+    @property
+    def may_be_imported(self) -> bool:
+        """Whether a dotted path may stand for it in a file of settings."""
+        return self.has_no_text or self.own_arguments is not None
 
 
 def function(of: str = "") -> Kind:
@@ -151,14 +159,16 @@ TEXT_OR_FUNCTION = Kind(_check_text_or_function, own_arguments=0)
 COST = Kind(_check_cost, _read_number, own_arguments=0)
 SCOPE = Kind(_check_scope, own_arguments=1)
 IDENTIFY = Kind(_check_identify, own_arguments=0)
+KEY_FUNC = Kind(check_key_func, own_arguments=0)
 ALGORITHM = Kind(lambda name, value, _: algorithm_named(value))
-CLOCK = Kind(lambda name, value, _: reader_of(value))
+CLOCK = Kind(lambda name, value, _: reader_of(value), has_no_text=True)
 SHARE = Kind(lambda name, value, _: share_of_all(value, name))
 HEADERS = one_of("draft", "legacy", "both", None)._replace(is_set=lambda value: True)
-HEADER_NAMES = Kind(_check_header_names)
+HEADER_NAMES = Kind(_check_header_names, has_no_text=True)
 PENALTY = Kind(_check_penalty, _read_penalty)
 """A configuration may say the seconds of its levels, as ``"60, 300"``."""
 PROXIES = Kind(lambda name, value, _: Addresses(value), _read_proxies)
+ADDRESS_HEADER = Kind(lambda name, value, _: checked_address_header(value, name))
 IPV6_PREFIX = Kind(lambda name, value, _: checked_ipv6_prefix(value), _read_number)
 
 

@@ -70,7 +70,7 @@ class SharedKeywords(CommonKeywords, total=False):
     """The options of a limit that spans routes."""
 
     identifiers: Identify | Sequence[Identify] | None
-    key_func: Callable[..., object] | None
+    key_func: Identify | None
     methods: Iterable[str] | None
 
 
@@ -90,7 +90,7 @@ LIMIT_OPTIONS = options(
         "RateLimit's, or `get_identifiers`.",
     ),
     key_func=Option(
-        kinds.function(), "As ``identifiers``, but it returns a single one, as with Flask-Limiter."
+        kinds.KEY_FUNC, "As ``identifiers``, but it returns a single one, as with Flask-Limiter."
     ),
     anonymous=Option(
         ANONYMOUS,

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from overlimit.clocks import ClockLike
 from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.identifying.forwarded import FORWARDED_FOR
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options
@@ -28,7 +29,7 @@ class CommonOptions(TypedDict, total=False):
     global_limits: AnyLimits | None
     on_breach: Callable[..., object] | None
     identifiers: Identify | Sequence[Identify] | None
-    key_func: Callable[..., object] | None
+    key_func: Identify | None
     anonymous: Anonymous | None
     store: str | Store | None
     clock: ClockLike | None
@@ -42,6 +43,7 @@ class CommonOptions(TypedDict, total=False):
     local_share: float | None
     shadow: bool | None
     trusted_proxies: int | Sequence[str] | None
+    address_header: str | None
     ipv6_prefix: int | None
 
 
@@ -130,7 +132,7 @@ RATE_LIMIT_OPTIONS = options(
         "request. May be `by_address` and the like, or a list of functions. Default: `get_identifiers`.",
     ),
     key_func=Option(
-        kinds.function(),
+        kinds.KEY_FUNC,
         "As ``identifiers``, but what it returns is one identifier: the ``str()`` of it, the parts of a "
         "tuple joined.",
         other_keys=("RATELIMIT_KEY_FUNC",),
@@ -197,9 +199,16 @@ RATE_LIMIT_OPTIONS = options(
     trusted_proxies=Option(
         kinds.PROXIES,
         "How many proxies, or which addresses and networks, are believed about the client's address; "
-        "of 0 ``X-Forwarded-For`` is ignored.",
+        "with 0 ``address_header`` is ignored.",
         "RATELIMIT_TRUSTED_PROXIES",
         default=0,
+    ),
+    address_header=Option(
+        kinds.ADDRESS_HEADER,
+        "The field in which ``trusted_proxies`` say it, such as ``Forwarded`` (RFC 7239) or, with a single "
+        "address, ``CF-Connecting-IP``; by default ``X-Forwarded-For``.",
+        "RATELIMIT_ADDRESS_HEADER",
+        default=FORWARDED_FOR,
     ),
     ipv6_prefix=Option(
         kinds.IPV6_PREFIX,

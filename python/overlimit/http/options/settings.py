@@ -7,6 +7,7 @@ from typing import Any
 
 from overlimit import InvalidLimit
 from overlimit._messages.caller import warn_caller
+from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.identifying.identifiers import identify_by
 from overlimit.http.options import configuration
 from overlimit.http.options.configuration import limits_under
@@ -75,6 +76,11 @@ class Settings:
         store = {"store": found["store"]} if "store" in found else {}
         defaults = {name: option.default for name, option in RATE_LIMIT_OPTIONS.items()}
         return Settings({**defaults, **found, **self.options, **store}, self.arguments)
+
+    def addresses(self) -> Addresses:
+        """Return how addresses are found; raise ValueError for a field that nobody is trusted to write."""
+        given = self.options
+        return Addresses(given["trusted_proxies"], given["ipv6_prefix"], given["address_header"])
 
     def limits(self, value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, ...]:
         """Read limits; strings by ``algorithm``, or else by the algorithm of the settings."""

@@ -14,7 +14,6 @@ from overlimit import Limiter, MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames, distinct
 from overlimit.http.callables import result_of
-from overlimit.http.identifying.addresses import Addresses
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
 from overlimit.http.options.settings import Settings
@@ -65,7 +64,7 @@ class AppRateLimit:
         self.clock = given.get("clock")
         self.local_share = given["local_share"]
         self.penalty: Penalty | None = given.get("penalty")
-        self.addresses = Addresses(given["trusted_proxies"], given["ipv6_prefix"])
+        self.addresses = settings.addresses()
         self.identify: Identify = given.get("identifiers", default_identify)
         self.anonymous: Anonymous = given["anonymous"]
         self.before_validation: bool = given.get("before_validation") or False
@@ -76,7 +75,8 @@ class AppRateLimit:
     def _store_or_memory(self, store: str | Store, memory: Callable[[], MemoryStore]) -> Store:
         """Return the store; a RateLimit that is not enabled needs none, and raises when it is enabled."""
         # Each app has counts of its own in memory, as it would in a process of its own.
-        if self._unusable_store is not None or store == "memory://":
+        is_memory = isinstance(store, str) and store.strip() == "memory://"
+        if self._unusable_store is not None or is_memory:
             return memory()
         try:
             return as_store(store)
