@@ -29,7 +29,7 @@ export SMOKE_REQUIRES ?= all
 # CHECKS, and what takes hours into PROOFS; a step of these makes what it needs.
 BUILDS := $(DONE)/package build-dev
 TESTS := test-python test-dev lint
-CHECKS := test-asan test-bindings test-threads check-python count
+CHECKS := test-asan check-python test-bindings test-threads count
 PROOFS := prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz \
   prove-algorithm prove-python wheels smoke smoke-sdist test-sdist release-check
 
@@ -64,16 +64,16 @@ lint: $(DONE)/package ## Style and types
 test-cpp: test-asan test-threads ## The C++ tests: all under the address sanitizer, those with threads under the thread sanitizer
 
 # build-PRESET and test-PRESET for each preset of CMakePresets.json; "threads" is the part of "tsan" with threads, and
-# "bindings" is built into "asan", so only one of the two is built at a time.
+# "bindings" is built into "asan", so nobody configures either while the other is built, installed or run.
 build-%: $(DONE)/packages
 	mkdir -p build
 	flock build/$(subst bindings,asan,$*).lock sh -c \
-	  'cmake --preset $(subst threads,tsan,$*) $(CONFIGURE) >/dev/null && cmake --build --preset $* -j $(JOBS)'
+	  'cmake --preset $(subst threads,tsan,$*) $(CONFIGURE) >/dev/null && cmake --build --preset $* -j $(JOBS) $(INSTALL)'
 
 build-clang: $(DONE)/packages-prove
 
 test-dev test-clang test-portable test-musl test-arm64 test-asan test-ubsan test-tsan test-threads: test-%: build-%
-	scripts/run-ctest $* -j $(WORKERS)
+	flock build/$*.lock scripts/run-ctest $* -j $(WORKERS)
 
 # For other systems and processors, by the presets that inherit "cross". Programs for the first ones run here, too.
 CROSS_BUILDS := $(addprefix build-,musl arm64 arm64-glibc arm64-macos x64-macos)
@@ -89,6 +89,7 @@ check-python: $(DONE)/package ## The Python tests marked check (ARGS= for pytest
 	$(BIN)/python -m pytest -q -m check -n $(WORKERS) --dist loadgroup $(ARGS)
 
 build-bindings: $(DONE)/environment
+build-bindings: INSTALL = && cmake --install build/asan --component python --prefix build/asan/site >/dev/null
 build-bindings: CONFIGURE = -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir)
 
 test-free-threaded: $(FREE)/done ## The Python tests without the GIL (PYTHON=python3.14t)
