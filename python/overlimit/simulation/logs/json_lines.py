@@ -33,8 +33,11 @@ _NOT_AN_OBJECT = "it is not an object in JSON"
 class JsonLines(Format):
     """One JSON object a line; its keys are the columns, and a key that a line lacks is missing there.
 
-    The keys of an object within an object are columns such as ``request.remote_ip``.
+    The keys of an object within an object are columns such as ``request.remote_ip``. A list of texts is one
+    text with commas, as ``X-Forwarded-For`` is.
     """
+
+    name = "json"
 
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
@@ -182,7 +185,7 @@ class _Reader:
             else:
                 name = ".".join(path)
                 self._paths.setdefault(name, path)
-                found[name] = value
+                found[name] = _joined(value) if isinstance(value, list) else value
         return found
 
     def _learn(self, name: str, column: list[Any]) -> None:
@@ -206,6 +209,10 @@ def _object(text: str) -> Row | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _joined(values: list[Any]) -> Any:
+    return ", ".join(values) or None if all(isinstance(each, str) for each in values) else values
 
 
 def _plant(tree: dict[str, Any], path: KeyPath, kind: str) -> None:
