@@ -201,8 +201,8 @@ def test_days_without_times_are_told(log, tmp_path):
 
 
 CLOUDFRONT = """#Version: 1.0
-#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(User-Agent) cs-uri-query
-2025-10-10\t11:55:36\tFRA2\t512\t203.0.113.7\tGET\td1.example\t/a\t200\tcurl/8.5%20x\tb=1
+#Fields: date time x-edge-location sc-bytes c-ip cs-method host cs-uri-stem sc-status cs(Referer) cs-uri-query
+2025-10-10\t11:55:36\tFRA2\t512\t203.0.113.7\tGET\td1.example\t/a\t200\thttps://a.example\tb=1
 2025-10-10\t11:55:37\tFRA2\t-\t2001:db8:1:2::5\tGET\td1.example\t/b c\t000\t-\t-
 short\tline
 #Fields: date time c-ip
@@ -220,7 +220,7 @@ def test_the_columns_of_w3c_are_those_that_it_names_and_those_of_combined(log):
     assert list(places.labels) == ["/a?b=1", "/b c"]
     assert read_log(path, "w3c", where="status == 200").identifiers["ip"].tolist() == ["ip:203.0.113.7"]
     with pytest.raises(
-        ValueError, match="no column 'nobody' in .*; there are 'date', 'time', .*'ip', 'method'"
+        ValueError, match=r"no column 'nobody' in .*; there are 'date', 'time', .*'ip', 'method'"
     ):
         read_log(path, "w3c", "nobody")
     with pytest.raises(ValueError, match="no line #Fields: is before it"):
@@ -229,10 +229,10 @@ def test_the_columns_of_w3c_are_those_that_it_names_and_those_of_combined(log):
 
 def test_lists_of_addresses_count_by_the_one_that_the_last_proxy_saw(log):
     lists = ["203.0.113.7", ["198.51.100.1", "203.0.113.7"], "203.0.113.7, 10.0.0.1", ["203.0.113.7"], []]
-    rows = [json.dumps({"time": k, "ip": each, "agent": ["a", "b"]}) for k, each in enumerate(lists)]
-    events = read_log(log("\n".join(rows), "a.jsonl"), labels="agent")
+    rows = [json.dumps({"time": k, "ip": each, "hops": ["a", "192.0.2.1"]}) for k, each in enumerate(lists)]
+    events = read_log(log("\n".join(rows), "a.jsonl"), labels="hops")
     assert events.identifiers["ip"].tolist() == ["ip:203.0.113.7"] * 4
-    assert set(events.labels) == {"a, b"}
+    assert set(events.labels) == {"a, 192.0.2.1"}
     assert list(events.bad_lines.reasons) == ["it has no ip"]
     path = log('{"time": 1, "ip": ["192.0.2.1", "2001:db8:1:2::5"]}\n{"time": 2, "ip": [1]}', "b.jsonl")
     for proxies, found in ((1, "2001:db8:1:2::/64"), (2, "192.0.2.1"), (["2001:db8::/32"], "192.0.2.1")):

@@ -170,7 +170,7 @@ class Log:
                 progress=progress,
                 **{name: given[name] for name in _AS_THEY_ARE},
                 **{} if given["trusted_proxies"] is None else {"trusted_proxies": given["trusted_proxies"]},
-            ).between(*map(self._instant, (given["since"], given["until"])))
+            ).between(given["since"], given["until"], timezone=self.timezone)
             events = _labelled(events, given["label"])
         for warning in noticed:
             click.echo(f"Warning: {as_written(warning.message)}", err=True)
@@ -196,9 +196,6 @@ class Log:
         from overlimit.simulation.events.instants import span_of
 
         return span_of(events.times, self.zone)
-
-    def _instant(self, time: datetime | None) -> datetime | None:
-        return time if time is None or time.tzinfo is not None else time.replace(tzinfo=self.zone)
 
 
 def reads_log(run: Callable[Concatenate[Log, P], R]) -> Callable[P, R]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from overlimit._messages.texts import percent, short_repr
@@ -10,16 +9,16 @@ from overlimit.simulation.figures.above import keep_in_figure, legend_above, nam
 from overlimit.simulation.figures.maps import draw_map, shares_of
 from overlimit.simulation.figures.style import (
     LABEL_LENGTH,
-    LABELS,
     SHARES,
     axes_for,
+    colours_of,
     name_text,
     names_beside,
     numbers_on,
     shares_on,
     text_colour,
 )
-from overlimit.simulation.questions.effects import Effect, labels_of
+from overlimit.simulation.questions.effects import Effects, labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +35,7 @@ _MARKERS = "os^Dvx*P"
 
 def plot_comparison(comparison: Comparison, *, title: str | None = None, ax: Axes | None = None) -> Axes:
     """Draw what `Comparison.plot` says, the first policy on top; thin bars have no percentages."""
-    shares = _shares(comparison.effects)
+    shares = _shares(comparison)
     bars_in_all = len(shares) * len(comparison.effects)
     ax = axes_for(ax, "Comparison.plot", max(_LEAST_HEIGHT, _OTHER_HEIGHT + _BAR_HEIGHT * bars_in_all))
     height = 0.8 / len(shares)
@@ -52,7 +51,7 @@ def plot_comparison(comparison: Comparison, *, title: str | None = None, ax: Axe
     ax.set_xlim(0, 1.2 * max(0.01, most))  # room for the texts behind the bars
     ax.set_xlabel("refused")
     shares_on(ax.xaxis)
-    handles = ax.get_legend_handles_labels()[0] + _left_out(ax, comparison.effects)
+    handles = ax.get_legend_handles_labels()[0] + _left_out(ax, comparison)
     legend_above(ax, handles, from_left=False)
     name_above(ax, title)
     return ax
@@ -81,7 +80,7 @@ def plot_sweep(
     -------
     matplotlib.axes.Axes
         The axes of the shares; a second axis on their right shows the most cost that passes in 60 seconds.
-        Of the labels of events the first six are shown; the legend says how many more there are.
+        Of the labels of events the five most frequent are shown; the legend says how many more there are.
 
     Raises
     ------
@@ -123,7 +122,7 @@ def _draw_lines(ax: Axes, sweep: Sweep) -> None:
     effects = dict(sorted((_number(value), effect) for value, effect in sweep.effects.items()))
     values = list(effects)
     handles: list[Any] = []
-    for (name, colour, shares), marker in zip(_shares(effects), _MARKERS, strict=False):
+    for (name, colour, shares), marker in zip(_shares(sweep), _MARKERS, strict=False):
         handles += ax.plot(values, shares, color=colour, marker=marker, markersize=4, label=name)
     ax.set_ylim(bottom=0)
     ax.set_ylabel("refused")
@@ -135,25 +134,26 @@ def _draw_lines(ax: Axes, sweep: Sweep) -> None:
     right.set_ylim(bottom=0)
     right.set_ylabel("most cost in 60 s")
     numbers_on(right.yaxis, whole=True)
-    legend_above(ax, handles + _left_out(ax, effects))
+    legend_above(ax, handles + _left_out(ax, sweep))
     keep_in_figure(right, ax)
 
 
-def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, str, list[float]]]:
-    """Return the refused shares with what they are of (events, identifiers, as many labels as colours)."""
+def _shares(asked: Effects) -> list[tuple[str, str, list[float]]]:
+    """Return the refused shares with what they are of (events, identifiers, the labels with colours)."""
+    effects = asked.effects.values()
     shares = [
-        ("events", SHARES[0], [effect.refused_events for effect in effects.values()]),
-        ("identifiers", SHARES[1], [effect.refused_identifiers for effect in effects.values()]),
+        ("events", SHARES[0], [effect.refused_events for effect in effects]),
+        ("identifiers", SHARES[1], [effect.refused_identifiers for effect in effects]),
     ]
-    for label, colour in zip(labels_of(effects), LABELS, strict=False):
-        of_label = [effect.refused_by_label[label] for effect in effects.values()]
+    for label, colour in colours_of(asked.events).items():
+        of_label = [effect.refused_by_label[label] for effect in effects]
         shares.append((f"of {name_text(label, LABEL_LENGTH)}", colour, of_label))
     return shares
 
 
-def _left_out(ax: Axes, effects: Mapping[Any, Effect]) -> list[Any]:
+def _left_out(ax: Axes, asked: Effects) -> list[Any]:
     """Return an entry of the legend that says how many labels are not shown, if any."""
-    count = len(labels_of(effects)) - len(LABELS)
+    count = len(labels_of(asked.effects)) - len(colours_of(asked.events))
     if count <= 0:
         return []
     return ax.plot([], [], " ", label=f"{count} more label{'s' * (count > 1)} not shown")

@@ -14,10 +14,11 @@ from overlimit.simulation.events.labels import label_of_each
 from overlimit.simulation.figures.above import legend_above, name_above
 from overlimit.simulation.figures.style import (
     LABEL_LENGTH,
-    LABELS,
+    OTHERS,
     PASSED,
     REFUSED,
     axes_for,
+    colours_of,
     few_to_many,
     name_text,
     names_beside,
@@ -49,9 +50,7 @@ _MOST_STRETCHES = 120
 _WIDTHS: Final = (0.1, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200)
 _DAY: Final = 86_400
 _UNITS: Final = ((_DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
-
-
-_MOST_LABELS = len(LABELS) - 1
+_NONE: Final = np.empty(0, np.int64)
 
 
 def plot_timeline(
@@ -82,7 +81,7 @@ def plot_timeline(
     -------
     matplotlib.axes.Axes
         The axes: times on one, events in each period on the other. Of the labels five have colours of their
-        own, those of which most was refused; the legend says how many events of each were.
+        own, the most frequent, the same in every figure of the events; the legend says how many events of each were.
 
     Raises
     ------
@@ -119,18 +118,17 @@ def _draw_refused(ax: Axes, replay: Replay, bounds: Ints, sent: Ints, passed: In
     if not of_labels:
         ax.stairs(sent, edges, baseline=passed, fill=True, color=REFUSED, label="refused")
         return
-    named = [label for label in of_labels if label]
-    shown = sorted(named, key=lambda label: -len(of_labels[label]))[:_MOST_LABELS]
-    colours = dict(zip([label for label in named if label in shown], LABELS, strict=False))
     top = passed
-    for label, colour in colours.items():
-        refused = of_labels.pop(label)
+    for label, colour in colours_of(replay.events).items():
+        refused = of_labels.pop(label, _NONE)
+        if not len(refused):
+            continue
         below, top = top, top + counts_between(bounds, refused)
         text = f"refused: {name_text(label, LABEL_LENGTH)} ({len(refused):,})"
         ax.stairs(top, edges, baseline=below, fill=True, color=colour, label=text)
-    if of_labels:
-        text = f"refused: others ({sum(map(len, of_labels.values())):,})"
-        ax.stairs(sent, edges, baseline=top, fill=True, color=LABELS[-1], label=text)
+    if others := sum(map(len, of_labels.values())):
+        text = f"refused: others ({others:,})"
+        ax.stairs(sent, edges, baseline=top, fill=True, color=OTHERS, label=text)
 
 
 def width_for(events: Events, most: int) -> float:

@@ -9,10 +9,13 @@ import numpy as np
 
 from overlimit._messages.texts import escaped, number_text, printable
 from overlimit.simulation.optional import required
+from overlimit.simulation.tables import labels_of_events
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
+
+    from overlimit.simulation.events.events import Events
 
 # The colours of Okabe and Ito, which people who do not see all colours tell apart. Their black is a grey
 # here, which is seen on dark backgrounds too.
@@ -23,8 +26,11 @@ COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E0
 SHARES: Final = COLOURS[0], COLOURS[4]
 """The colours of the shares of events and of identifiers."""
 
-LABELS: Final = tuple(COLOURS[k] for k in (5, 3, 1, 2, 7, 6))
-"""The colours of labels: the same in every figure, as long as there are no more than five."""
+LABELS: Final = tuple(COLOURS[k] for k in (5, 3, 1, 2, 7))
+"""The colours of labels."""
+
+OTHERS: Final = COLOURS[6]
+"""The colour of all labels that have none of their own."""
 
 NAME_LENGTH: Final = 26
 """How many characters of an identifier are shown."""
@@ -39,6 +45,16 @@ _NAMES_SHARE: Final = 0.4
 PIXELS_OF_A_CHARACTER: Final = 7
 LEAST_LENGTH: Final = 9
 _LEAST_LABEL: Final = 5
+
+
+def colours_of(events: Events) -> dict[str | bytes, str]:
+    """Return the colours of those labels that have one, the most frequent: the same in every figure."""
+    column = labels_of_events(events)
+    if column is None:
+        return {}
+    counts = column.counts()
+    most = sorted(np.flatnonzero(counts).tolist(), key=lambda k: -counts[k])[: len(LABELS)]
+    return dict(zip((column.labels[k] for k in sorted(most)), LABELS, strict=False))
 
 
 def axes_for(ax: Axes | None, purpose: str, height: float = _HEIGHT) -> Axes:

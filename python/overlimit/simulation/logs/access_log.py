@@ -1,8 +1,8 @@
 """Logs of lines that an expression takes apart, such as ``combined`` and ``common`` of nginx and Apache.
 
-Most lines of these two are plain: they have no escapes, and quotes and spaces where the format has them. The core finds
-where their fields are, and pyarrow takes these out. The expression decides about the others, and about
-all lines where there is no pyarrow.
+Most lines of these two are plain: they have no escapes, and quotes and spaces where the format has them.
+The core finds where their fields are, and pyarrow takes these out. The expression decides about the
+others, and about all lines where there is no pyarrow.
 """
 
 from __future__ import annotations

@@ -115,12 +115,22 @@ COMPRESSIONS: dict[str, Callable[[], Any]] = {
 
 _MAGICS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
 _LONGEST_MAGIC = 6
+_TELLING = 256
 
 _CHUNK = _PIECE - _WINDOW
 _BLOCK = 1 << 17
 _LONGEST_LINE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_OF_LONG_LINE = 1000
+
+
+def log_name(path: Path) -> str:
+    """Return where a log is, with a sum of its beginning, which tells it from others that were there."""
+    name = os.fspath(path.resolve())
+    if not path.is_file():
+        return name
+    with path.open("rb") as file:
+        return f"{name} {zlib.crc32(file.read(_TELLING)):08x}"
 
 
 class Chunk:

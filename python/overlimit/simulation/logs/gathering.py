@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Mapping
 from datetime import tzinfo
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized
 from overlimit.simulation.events.instants import Micros
+from overlimit.simulation.logs.chunks import log_name
 from overlimit.simulation.logs.conditions import Labels, Where, labels_of, rows_where
 from overlimit.simulation.logs.distinct import Distinct
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table
@@ -103,6 +105,8 @@ class Gatherer:
         self._skipped = 0
         self._first_bad: list[BadLine] = []
         self._reasons: Counter[str] = Counter()
+        self._log = ""
+        self._counts: Counter[tuple[str, str]] = Counter()
         self._any_good = False
         self._format = ""
         self.only_days = True
@@ -110,6 +114,7 @@ class Gatherer:
     def begin(self, file: str, form: Format) -> None:
         """Say which file what follows is from, and how it is written."""
         self._file, self._free_without_cost, self._format = file, form.free_without_cost, form.name
+        self._log = log_name(Path(file))
 
     def add(self, batch: Batch) -> None:
         """Keep what becomes events; raise ValueError for bad lines and for rows of nobody, if so told."""
@@ -132,6 +137,7 @@ class Gatherer:
             if not self._any_good:
                 self._check_first_lines(bad, found, first_good, counts)
             self._reasons += counts
+            self._counts.update({(self._log, reason): count for reason, count in counts.items()})
         self._any_good |= first_good is not None
 
     def _keep_first(self, bad: list[Bad], found: list[_Found]) -> None:
@@ -181,7 +187,7 @@ class Gatherer:
         labels = None if self._labels is None else Column(None, rows.codes[-1], self._labels.labels())
         cost = self._options.cost
         costs = rows.costs if isinstance(cost, str) else costs_of(cost, len(rows.times))
-        bad_lines = BadLines(self._first_bad, self._reasons)
+        bad_lines = BadLines(self._first_bad, self._counts)
         return Events._of(rows.times, columns, costs, labels, skipped=self._skipped, bad_lines=bad_lines)
 
     def _found(self, table: Table) -> _Found:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from overlimit.http.identifying.addresses import is_address
 from overlimit.simulation.logs.arrow_texts import Positions
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted, missing_column
@@ -33,8 +34,8 @@ _NOT_AN_OBJECT = "it is not an object in JSON"
 class JsonLines(Format):
     """One JSON object a line; its keys are the columns, and a key that a line lacks is missing there.
 
-    The keys of an object within an object are columns such as ``request.remote_ip``. A list of texts is one
-    text with commas, as ``X-Forwarded-For`` is.
+    The keys of an object within an object are columns such as ``request.remote_ip``. A list of addresses
+    is a text with commas, as ``X-Forwarded-For`` is.
     """
 
     name = "json"
@@ -212,7 +213,11 @@ def _object(text: str) -> Row | None:
 
 
 def _joined(values: list[Any]) -> Any:
-    return ", ".join(values) or None if all(isinstance(each, str) for each in values) else values
+    """Return a list of addresses as a text, None for an empty list, and any other as it is."""
+    if not values:
+        return None
+    is_list = all(isinstance(each, str) for each in values) and is_address(values[-1])
+    return ", ".join(values) if is_list else values
 
 
 def _plant(tree: dict[str, Any], path: KeyPath, kind: str) -> None:

@@ -68,7 +68,8 @@ LOG_FORMATS = (
     LogFormat(
         "vhost_combined",
         "Apache of Debian",
-        'shop.example:443 203.0.113.7 - ada [10/Oct/2025:13:55:36 +0200] "GET /a HTTP/1.1" 200 512 "-" "curl/8.5"',
+        "shop.example:443 203.0.113.7 - ada [10/Oct/2025:13:55:36 +0200] "
+        '"GET /a HTTP/1.1" 200 512 "-" "curl/8.5"',
         "{host} " + _COMMON + _AGENT + _MORE,
     ),
     LogFormat(
@@ -76,33 +77,37 @@ LOG_FORMATS = (
         "HAProxy (option httplog)",
         "203.0.113.7:51544 [10/Oct/2025:13:55:36.125] web~ app/a1 0/0/1/4/5 200 512 - - ---- 1/1/0/0/0 0/0 "
         '"GET /a HTTP/1.1"',
-        r'(?:.* )?{ip}:[0-9]+ \[{time}\] {frontend} {backend} [-+/0-9]+ (?P<status>[0-9]{3}|-1) \+?{bytes} .*"{request}"',
+        r"(?:.* )?{ip}:[0-9]+ \[{time}\] {frontend} {backend} [-+/0-9]+ (?P<status>[0-9]{3}|-1) \+?{bytes} "
+        r'.*"{request}"',
     ),
     LogFormat(
         "alb",
         "load balancers of AWS",
-        "https 2025-10-10T11:55:36.125000Z app/shop/50dc6c495c0c9188 203.0.113.7:51544 10.0.0.1:80 0.000 0.001 0.000 "
-        '200 200 34 512 "GET https://shop.example:443/a HTTP/1.1" "curl/8.5" - - -',
-        r"[^ ]+ (?P<time>[^ ]+) {elb} {ip}:[0-9]+ {target} [^ ]+ [^ ]+ [^ ]+ (?P<status>[0-9]{3}|-) [^ ]+ [^ ]+ {bytes} "
-        r'"{request}" "{agent}"' + _MORE,
+        "https 2025-10-10T11:55:36.125000Z app/shop/50dc6c495c0c9188 203.0.113.7:51544 10.0.0.1:80 "
+        '0.000 0.001 0.000 200 200 34 512 "GET https://shop.example:443/a HTTP/1.1" "curl/8.5" - - -',
+        r"[^ ]+ (?P<time>[^ ]+) {elb} {ip}:[0-9]+ {target} [^ ]+ [^ ]+ [^ ]+ (?P<status>[0-9]{3}|-) "
+        r'[^ ]+ [^ ]+ {bytes} "{request}" "{agent}"' + _MORE,
     ),
     LogFormat(
         "nginx_error",
         "nginx",
-        "2025/10/10 13:55:36 [error] 71#71: *5 limiting requests, excess: 1.000, client: 203.0.113.7, server: shop, "
-        'request: "GET /a HTTP/1.1", host: "shop.example"',
-        r"(?P<time>[^\[]+) \[{level}\] [^ ]+ .*?(?:, client: (?P<ip>[^, ]+)(?:, .*?request: \"{request}\")?.*)?",
+        "2025/10/10 13:55:36 [error] 71#71: *5 limiting requests, excess: 1.000, client: 203.0.113.7, "
+        'server: shop, request: "GET /a HTTP/1.1", host: "shop.example"',
+        r"(?P<time>[^\[]+) \[{level}\] [^ ]+ .*?"
+        r'(?:, client: (?P<ip>[^, ]+)(?:, .*?request: "{request}")?.*)?',
     ),
     LogFormat(
         "apache_error",
         "Apache",
-        "[Fri Oct 10 13:55:36.125000 2025] [core:error] [pid 71:tid 72] [client 203.0.113.7:51544] AH00037: no link",
-        r"\[{time}\] \[(?P<level>[^\]]+)\] (?:\[pid [^\]]+\] )?(?:.*?\[client (?P<ip>[^ \]]+?)(?::[0-9]+)?\])?.*",
+        "[Fri Oct 10 13:55:36.125000 2025] [core:error] [pid 71:tid 72] [client 203.0.113.7:51544] AH37: x",
+        r"\[{time}\] \[(?P<level>[^\]]+)\] (?:\[pid [^\]]+\] )?"
+        r"(?:.*?\[client (?P<ip>[^ \]]+?)(?::[0-9]+)?\])?.*",
     ),
     LogFormat(
         "w3c",
         "CloudFront, IIS",
-        "#Fields: date time c-ip cs-method cs-uri-stem sc-status\n2025-10-10\t11:55:36\t203.0.113.7\tGET\t/a\t200",
+        "#Fields: date time c-ip cs-method cs-uri-stem sc-status\n"
+        "2025-10-10\t11:55:36\t203.0.113.7\tGET\t/a\t200",
         begins=("#Fields:", "#Version:", "#Software:"),
     ),
     LogFormat(

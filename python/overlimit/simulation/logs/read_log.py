@@ -119,8 +119,9 @@ def read_log(
     ------
     ValueError
         A column is not there, or an option has no such value or cannot apply to a file of `Events.save`
-        (``format``, ``unit``, ``time_format``, ``ipv6_prefix``, ``columns`` and ``delimiter`` cannot); or none of the first
-        10,000 lines that are not blank can be read, or none at all: the message names the likeliest cause.
+        (``format``, ``unit``, ``time_format``, ``ipv6_prefix``, ``columns`` and ``delimiter`` cannot); or
+        none of the first 10,000 lines that are not blank can be read, or none at all: the message names the
+        likeliest cause.
     FileNotFoundError
         There is no such file.
     ModuleNotFoundError
@@ -130,9 +131,10 @@ def read_log(
     Notes
     -----
     The columns of ``combined`` are ``ip``, ``user``, ``time``, ``method``, ``path`` (with its query),
-    ``status``, ``bytes``, ``referer`` and ``agent``; the other formats of lines have those of them that they
-    write, and ``w3c`` all of its fields, too. ``-`` is none; as a cost, it is 0. What follows the last field is ignored. Blank lines are. In JSON and Parquet,
-    ``"request.remote_ip"`` is what is in the object or struct ``request``.
+    ``status``, ``bytes``, ``referer`` and ``agent``. The other formats of lines have those of them that they
+    write, and ``w3c`` all of its fields, too. ``-`` is none; as a cost, it is 0. What follows the last field
+    is ignored. Blank lines are. In JSON and Parquet, ``"request.remote_ip"`` is what is in the object or
+    struct ``request``.
 
     For ``where``, a column of a CSV file that is neither a time, a cost nor an identifier holds numbers if
     the first rows of it do; other texts are NaN there then.
