@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from overlimit._messages.texts import percent, short_repr
 from overlimit.simulation.figures.above import keep_in_figure, legend_above, name_above
@@ -18,7 +21,7 @@ from overlimit.simulation.figures.style import (
     shares_on,
     text_colour,
 )
-from overlimit.simulation.questions.effects import Effects, labels_of
+from overlimit.simulation.questions.effects import Effect, labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,32 +32,45 @@ if TYPE_CHECKING:
 _LEAST_HEIGHT = 3.4
 _OTHER_HEIGHT = 1.4
 _BAR_HEIGHT = 0.15
-_PIXELS_OF_A_TEXT = 13
+_POINTS_PER_INCH = 72
+_SIZE_OF_A_SHARE = 7.0
+_LEAST_SIZE = 4.5
+_MARK = 4  # of which the left half is outside of the axes
+_MOST_LABELS = 6
 _MARKERS = "os^Dvx*P"
 
 
 def plot_comparison(comparison: Comparison, *, title: str | None = None, ax: Axes | None = None) -> Axes:
-    """Draw what `Comparison.plot` says, the first policy on top; thin bars have no percentages."""
-    shares = _shares(comparison)
+    """Draw what `Comparison.plot` says, the first policy on top; very thin bars have no percentages."""
+    shares = _shares(comparison.effects)
     bars_in_all = len(shares) * len(comparison.effects)
     ax = axes_for(ax, "Comparison.plot", max(_LEAST_HEIGHT, _OTHER_HEIGHT + _BAR_HEIGHT * bars_in_all))
     height = 0.8 / len(shares)
-    is_written = ax.get_window_extent().height / bars_in_all > _PIXELS_OF_A_TEXT
+    size = min(_SIZE_OF_A_SHARE, _POINTS_PER_INCH * _inches_of_a_bar(ax, bars_in_all))
     for k, (name, colour, values) in enumerate(shares):
         places = [row + (k - (len(shares) - 1) / 2) * height for row in range(len(values))]
         bars = ax.barh(places, values, height * 0.92, color=colour, label=name)
-        if is_written:
-            ax.bar_label(bars, list(map(percent, values)), padding=2, fontsize="x-small")
+        # A share that is not 0 is seen, however small it is.
+        seen = np.array(places)[np.array(values) > 0]
+        ax.vlines(0 * seen, seen - 0.46 * height, seen + 0.46 * height, color=colour, lw=_MARK, zorder=3)
+        if size >= _LEAST_SIZE:
+            ax.bar_label(bars, list(map(percent, values)), padding=2, fontsize=size)
     ax.set_yticks(range(len(comparison.effects)), names_beside(ax, comparison.effects))
     ax.invert_yaxis()
     most = max(max(values) for *_, values in shares)
     ax.set_xlim(0, 1.2 * max(0.01, most))  # room for the texts behind the bars
     ax.set_xlabel("refused")
     shares_on(ax.xaxis)
-    handles = ax.get_legend_handles_labels()[0] + _left_out(ax, comparison)
+    handles = ax.get_legend_handles_labels()[0] + _left_out(ax, comparison.effects)
     legend_above(ax, handles, from_left=False)
     name_above(ax, title)
     return ax
+
+
+def _inches_of_a_bar(ax: Axes, bars: int) -> float:
+    figure = ax.get_figure()
+    assert figure is not None
+    return float(0.8 * ax.get_window_extent().height / figure.dpi / bars)
 
 
 def plot_sweep(
@@ -80,7 +96,7 @@ def plot_sweep(
     -------
     matplotlib.axes.Axes
         The axes of the shares; a second axis on their right shows the most cost that passes in 60 seconds.
-        Of the labels of events the five most frequent are shown; the legend says how many more there are.
+        Of the labels of events the first six are shown; the legend says how many more there are.
 
     Raises
     ------
@@ -122,7 +138,7 @@ def _draw_lines(ax: Axes, sweep: Sweep) -> None:
     effects = dict(sorted((_number(value), effect) for value, effect in sweep.effects.items()))
     values = list(effects)
     handles: list[Any] = []
-    for (name, colour, shares), marker in zip(_shares(sweep), _MARKERS, strict=False):
+    for (name, colour, shares), marker in zip(_shares(effects), _MARKERS, strict=False):
         handles += ax.plot(values, shares, color=colour, marker=marker, markersize=4, label=name)
     ax.set_ylim(bottom=0)
     ax.set_ylabel("refused")
@@ -134,26 +150,25 @@ def _draw_lines(ax: Axes, sweep: Sweep) -> None:
     right.set_ylim(bottom=0)
     right.set_ylabel("most cost in 60 s")
     numbers_on(right.yaxis, whole=True)
-    legend_above(ax, handles + _left_out(ax, sweep))
+    legend_above(ax, handles + _left_out(ax, effects))
     keep_in_figure(right, ax)
 
 
-def _shares(asked: Effects) -> list[tuple[str, str, list[float]]]:
-    """Return the refused shares with what they are of (events, identifiers, the labels with colours)."""
-    effects = asked.effects.values()
+def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, str, list[float]]]:
+    """Return the refused shares with what they are of: events, identifiers, and the first labels."""
     shares = [
-        ("events", SHARES[0], [effect.refused_events for effect in effects]),
-        ("identifiers", SHARES[1], [effect.refused_identifiers for effect in effects]),
+        ("events", SHARES[0], [effect.refused_events for effect in effects.values()]),
+        ("identifiers", SHARES[1], [effect.refused_identifiers for effect in effects.values()]),
     ]
-    for label, colour in colours_of(asked.events).items():
-        of_label = [effect.refused_by_label[label] for effect in effects]
+    for label, colour in list(colours_of(labels_of(effects)).items())[:_MOST_LABELS]:
+        of_label = [effect.refused_by_label[label] for effect in effects.values()]
         shares.append((f"of {name_text(label, LABEL_LENGTH)}", colour, of_label))
     return shares
 
 
-def _left_out(ax: Axes, asked: Effects) -> list[Any]:
+def _left_out(ax: Axes, effects: Mapping[Any, Effect]) -> list[Any]:
     """Return an entry of the legend that says how many labels are not shown, if any."""
-    count = len(labels_of(asked.effects)) - len(colours_of(asked.events))
+    count = len(labels_of(effects)) - _MOST_LABELS
     if count <= 0:
         return []
     return ax.plot([], [], " ", label=f"{count} more label{'s' * (count > 1)} not shown")
