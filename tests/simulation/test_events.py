@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit.simulation import Event, Events
+from overlimit import InvalidLimit
+from overlimit.simulation import Event, Events, read_log
 
 SECONDS = st.integers(0, 20)
 VALUES = st.sampled_from(
@@ -236,3 +237,32 @@ def test_equal_costs_take_no_memory():
     events = Events(range(1000), ["a"] * 1000, 5)
     assert events.costs.strides == (0,)
     assert events[::2].costs.tolist() == [5] * 500
+
+
+def test_days_between_are_those_of_a_zone():
+    hours = Events(np.arange(72) * 3600.0 + 1_774_137_600, ["a"] * 72)  # from 2026-03-22T00:00Z
+    for day in ("2026-03-23", np.datetime64("2026-03-23"), datetime(2026, 3, 23)):
+        found = hours.between(day, "2026-03-24", timezone="Europe/Berlin")
+        assert len(found) == 24
+        assert found[0].time == 1_774_220_400  # 2026-03-22T23:00Z
+    assert hours.between("2026-03-23", "2026-03-24")[0].time == 1_774_224_000
+    assert hours.between("2026-03-23T00:00+00:00", timezone="Europe/Berlin")[0].time == 1_774_224_000
+    assert len(hours.between("2026-03-29", "2026-03-30", timezone="Europe/Berlin")) == 0
+    with pytest.raises(InvalidLimit, match="timezone"):
+        hours.between("2026-03-23", timezone="CEST")
+
+
+def test_the_bad_lines_of_a_log_count_once_however_often_it_is_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("time,ip\n1,a\nx,b\n2,b\ny,c\n3,c\n", encoding="utf-8")
+    parts = [read_log(path, where=f"ip == '{ip}'") for ip in "abc"]
+    parts[0].save(tmp_path / "saved")
+    merged = Events.concat([Events.load(tmp_path / "saved"), *parts])
+    assert merged.bad_lines.count == 2
+    assert [each.line for each in merged.bad_lines] == [3, 5]
+    assert list(merged.bad_lines.reasons.values()) == [2]
+    # Another log is another, also if it took the place of the first.
+    path.write_text("time,ip\n4,a\nz,b\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("time,ip\n4,a\nz,b\n", encoding="utf-8")
+    both = Events.concat([*parts, read_log(path), read_log(tmp_path / "b.csv")])
+    assert both.bad_lines.count == 4

@@ -262,3 +262,43 @@ def test_costs_beyond_every_limit_are_the_same():
 def test_costs_that_a_limiter_refuses(cost, error, said):
     with pytest.raises(error, match=said):
         Events([1, 2], ["a", "b"], cost)
+
+
+class Frame:
+    """Rows as other libraries hand them over: a stream of Arrow, and the names of the columns."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self.columns = table.column_names
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class LazyFrame:
+    """Rows that there are once they are collected, as of polars."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def collect(self):
+        return Frame(self._table)
+
+    def collect_schema(self):
+        return self._table.schema
+
+
+@pytest.mark.parametrize("kind", [Frame, LazyFrame, lambda table: table])
+def test_frames_of_arrow_are_taken_as_those_of_pandas(kind):
+    texts = pa.array(["a", None, "b"]).cast(pa.string_view()), pa.array([None, "x", "y"]).dictionary_encode()
+    table = pa.table(
+        {"ip": texts[0], "user": texts[1], "time": pa.array([3, 1, 2]).cast(pa.decimal128(20, 1))}
+    )
+    expected = Events([3, 1, 2], {"ip": ["a", None, "b"], "user": [None, "x", "y"]}, labels=["a", None, "b"])
+    given = kind(table.select(["ip", "user"]))
+    is_plain = kind not in (Frame, LazyFrame)
+    columns = [table.column(k) if is_plain else kind(table.select([k])) for k in ("time", "ip")]
+    assert Events(columns[0], given, labels=columns[1]) == expected
+    if not is_plain:
+        with pytest.raises(ValueError, match="times must be one column, not a table of 'ip', 'user'"):
+            Events(given, given)

@@ -137,7 +137,7 @@ def test_an_empty_label_is_as_none():
     assert list(compared[0].effects["one"].refused_by_label) == ["office"]
     assert compared[0].to_pandas().equals(compared[1].to_pandas())
     texts = [[text.get_text() for text in each.plot().get_legend().get_texts()] for each in answers]
-    assert texts == [["refused: office (0)", "refused: others (1)", "passed", "sent"]] * 2
+    assert texts == [["refused: others (1)", "passed", "sent"]] * 2
 
 
 def test_events_differ_in_the_order_of_their_columns():

@@ -426,7 +426,7 @@ MILLIS = SECONDS * 1000
         ("combined", ['{"time": 1}'], {}, "it looks like JSON: format='json'"),
         ("combined", ["x", "y"], {}, r"not a line of this format; the first is .*access.log, line 1: 'x'"),
         ("json", [line()], {}, "it is not an object in JSON"),
-        ("csv", ["time,ip", "02.03.2026 12:00,a"], {}, "another form than 2026-03-02T12:00:00"),
+        ("csv", ["time,ip", "03/02/2026 12:00,a"], {}, "time_format='%m/%d/%Y %H:%M:%S'"),
         ("csv", ["time,ip", "2026-03-02 12:00 CET,a"], {}, "the name of a zone: .* timezone="),
         ("csv", ["time,ip,user", "1,a,"], {"identifiers": "user"}, "has no user; is that the right column"),
     ],

@@ -26,11 +26,13 @@ class WrongUsage(click.ClickException):
 _WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError)
 
 _FIRST = re.compile(
-    r"^(columns|cost|delimiter|every|format|ipv6_prefix|labels?|levels|limits|spare|timezone|unit|where)"
+    r"^(columns|cost|delimiter|every|format|ipv6_prefix|labels?|levels|limits|spare|time_format|timezone"
+    r"|trusted_proxies|unit|where)"
     r"(?= must|=|(?<=spare): |(?<=labels): )=?"
 )
 _ONLY_IN_PYTHON = re.compile(r", which have no labels: .*")
 _AS_ARGUMENT = re.compile(r"\b(unit|format|timezone)='([\w/]+)'")
+_QUOTED_ARGUMENT = re.compile(r"\b(delimiter|time_format)=('[^']+')")
 
 _OF_THE_COMMAND_LINE = ("numpy", "pandas", "pyarrow", "zstandard")
 """Packages of the extra ``cli``; the library names ``notebook``, which has them too."""
@@ -55,8 +57,9 @@ def as_written(problem: object) -> str:
     if isinstance(problem, OSError) and problem.strerror:
         return f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
     text = _ONLY_IN_PYTHON.sub("", str(problem).replace("missing='skip'", "--skip-missing"))
-    named = _FIRST.sub(_option, text)
-    return _AS_ARGUMENT.sub(r"--\1 \2", named)
+    text = text.replace("time=('date', 'time')", "--time date --time time")
+    named = _AS_ARGUMENT.sub(r"--\1 \2", _FIRST.sub(_option, text))
+    return _QUOTED_ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", named)
 
 
 def _option(argument: re.Match[str]) -> str:

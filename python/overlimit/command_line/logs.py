@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_FORMATS = ("combined", "common", "json", "csv", "parquet")
+_FORMATS = (
+    *("combined", "common", "vhost_combined", "haproxy", "alb", "nginx_error", "apache_error"),
+    *("w3c", "json", "csv", "parquet"),
+)
 _LONGEST_LINE = 200
 _STANDARD_INPUT = "/dev/stdin"
 
@@ -55,6 +58,12 @@ def _labels(context: click.Context, option: click.Parameter, texts: tuple[str, .
     return labels
 
 
+def _proxies(context: click.Context, option: click.Parameter, text: str | None) -> int | list[str] | None:
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    return text.split(",")
+
+
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
     try:
         return None if text is None else datetime.fromisoformat(text.replace("Z", "+00:00"))
@@ -80,7 +89,15 @@ _OPTIONS = (
     ),
     click.option("--columns", metavar="A,B,...", help="Columns of a CSV file without a first row of names."),
     click.option("--delimiter", default=",", help="What separates the fields of a CSV file."),
-    click.option("--time", metavar="COLUMN", help="The column of times. Default: time."),
+    click.option(
+        "--time",
+        multiple=True,
+        metavar="COLUMN",
+        help="The column of times; twice: of days and of times of day. Default: time.",
+    ),
+    click.option(
+        "--time-format", metavar="WORDS", help='How times are written, as "%m/%d/%Y %I:%M %p" of strptime.'
+    ),
     click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="What times in numbers count."),
     click.option(
         "--cost",
@@ -115,6 +132,12 @@ _OPTIONS = (
     click.option("--skip-missing", is_flag=True, help="Leave out requests that have none of the columns."),
     click.option("--strict", is_flag=True, help="Stop at the first line that cannot be read."),
     click.option("--ipv6-prefix", type=int, default=64, show_default=True, help="Bits of a network."),
+    click.option(
+        "--trusted-proxies",
+        metavar="N|A,B,...",
+        callback=_proxies,
+        help="Of lists of addresses, how many at their ends, or which, are proxies. Default: private ones.",
+    ),
 )
 
 
@@ -146,7 +169,8 @@ class Log:
                 columns=given["columns"].split(",") if given["columns"] else None,
                 progress=progress,
                 **{name: given[name] for name in _AS_THEY_ARE},
-            ).between(*map(self._instant, (given["since"], given["until"])))
+                **{} if given["trusted_proxies"] is None else {"trusted_proxies": given["trusted_proxies"]},
+            ).between(given["since"], given["until"], timezone=self.timezone)
             events = _labelled(events, given["label"])
         for warning in noticed:
             click.echo(f"Warning: {as_written(warning.message)}", err=True)
@@ -173,9 +197,6 @@ class Log:
 
         return span_of(events.times, self.zone)
 
-    def _instant(self, time: datetime | None) -> datetime | None:
-        return time if time is None or time.tzinfo is not None else time.replace(tzinfo=self.zone)
-
 
 def reads_log(run: Callable[Concatenate[Log, P], R]) -> Callable[P, R]:
     """Give a command LOG and its options, and call it with the log."""
@@ -193,8 +214,11 @@ def reads_log(run: Callable[Concatenate[Log, P], R]) -> Callable[P, R]:
 _NAMES = (
     *("log", "by", "format", "pattern", "columns", "delimiter", "time", "unit", "cost", "where"),
     *("labels", "label", "since", "until", "timezone", "skip_missing", "strict", "ipv6_prefix"),
+    *("time_format", "trusted_proxies"),
 )
-_AS_THEY_ARE = ("time", "cost", "where", "labels", "unit", "timezone", "ipv6_prefix", "delimiter")
+_AS_THEY_ARE = (
+    *("time", "cost", "where", "labels", "unit", "time_format", "timezone", "ipv6_prefix", "delimiter"),
+)
 
 
 def _named(by: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 from matplotlib import pyplot
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from overlimit import LeakyBucket, Limiter, ManualClock, Penalty, SlidingLog, TokenBucket
@@ -27,6 +28,7 @@ from overlimit.simulation import (
     sweep,
     traffic,
 )
+from overlimit.simulation.figures.style import COLOURS
 
 REFERENCES = Path(__file__).parent
 TOLERANCE = 12  # root mean square over 0 to 255: texts differ between versions of matplotlib, shapes do not
@@ -63,8 +65,7 @@ def test_a_timeline(mixed):
     ax = new_axes()
     assert plot_timeline(answers, ax=ax) is ax
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (UTC)", "events per 30 s")
-    labels = ["refused: people (0)", "refused: mobile (0)", "refused: scanner (1,200)"]
-    assert legend(ax) == [*labels, "passed", "sent"]
+    assert legend(ax) == ["refused: scanner (1,200)", "passed", "sent"]
     assert ax.get_title() == "60 per 1 minute"
     check(ax, "timeline")
 
@@ -436,6 +437,7 @@ def test_names_are_shown_as_they_are_as_far_as_they_can_be(hostile):
         ("$^{$", 6, r"\$^{\$"),
         ("sliding window counter", 6, "sliding window counter"),
         ("sliding window counter", 4, "sliding … counter"),
+        ("today's limit of the gateway (v2)", 6, "today's limit of the gateway (v2)"),
     ],
 )
 def test_a_policy_name_is_shown_as_it_is_and_cut_only_where_there_is_no_room(mixed, name, width, shown):
@@ -470,6 +472,37 @@ def test_a_label_has_the_same_colour_in_every_figure_of_a_few(mixed):
     of_labels = [patch.get_facecolor() for patch in timeline.patches[:3]]
     assert of_labels == [patch.get_facecolor() for patch in bars.patches[2:]]
     assert timeline.patches[3].get_facecolor() not in of_labels
+
+
+def test_a_label_has_its_colour_whatever_is_refused_and_grey_is_for_others():
+    events = labelled(9)
+    colours = {}
+    for limit in ("4/minute", "6/minute", "40/minute"):
+        ax = plot_timeline(replay(events, limit))
+        for patch, text in zip(ax.patches, legend(ax), strict=False):
+            if text.startswith("refused: kind"):
+                colours.setdefault(text[9:15], set()).add(patch.get_facecolor())
+    bars = compare(events, {"a": "4/minute"}).plot()
+    for k, bar in enumerate(bars.patches[2:]):
+        colours.setdefault(f"kind {k}", set()).add(bar.get_facecolor())
+    assert len(colours) >= 6
+    assert {len(each) for each in colours.values()} == {1}
+    assert len(set().union(*colours.values())) == len(colours)
+    assert to_rgba("#808080") not in set().union(*colours.values())
+
+
+def test_small_shares_are_seen_and_nothing_of_which_there_is_none_is_named():
+    events = Events(np.arange(3000.0), [f"{k}" for k in range(2997)] + ["2996"] * 3)
+    for figure, colour in (
+        (replay(events, "3/minute").plot(every=300).figure, "#D55E00"),
+        (compare(events, {"a": "3/minute"}).plot().figure, COLOURS[4]),
+    ):
+        figure.canvas.draw()
+        seen = np.asarray(figure.canvas.buffer_rgba())[..., :3] == np.rint(
+            np.array(to_rgba(colour)[:3]) * 255
+        )
+        assert seen.all(axis=2).sum() > 20
+    assert legend(replay(events, "9/minute").plot()) == ["passed", "sent"]
 
 
 def test_a_timeline_of_many_labels_shows_those_that_are_refused_most():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -38,25 +37,36 @@ class BadLine(NamedTuple):
 class BadLines:
     """What could not be read of logs. Iterating yields the first ten as (file, line, text, reason).
 
-    ``reasons`` says how many there are of each reason, by default those of ``lines``.
+    ``counts`` says how many there are of each log and reason, by default those of ``lines``. Of a log that
+    was read more than once, a line counts once.
     """
 
-    __slots__ = ("_lines", "_reasons")
+    __slots__ = ("_counts", "_lines")
 
-    def __init__(self, lines: Iterable[BadLine] = (), reasons: Mapping[str, int] | None = None) -> None:
-        given = list(lines)
-        self._reasons = dict(Counter(line.reason for line in given) if reasons is None else reasons)
+    def __init__(
+        self, lines: Iterable[BadLine] = (), counts: Mapping[tuple[str, str], int] | None = None
+    ) -> None:
+        given = list(dict.fromkeys(lines))
+        self._counts = dict(Counter((each.file, each.reason) for each in given) if counts is None else counts)
         self._lines = [line._replace(text=line.text[:_LONGEST_TEXT]) for line in given[:KEPT]]
 
     @property
     def count(self) -> int:
         """How many lines could not be read."""
-        return sum(self._reasons.values())
+        return sum(self._counts.values())
+
+    @property
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """How many lines could not be read of each log for each reason."""
+        return MappingProxyType(self._counts)
 
     @property
     def reasons(self) -> Mapping[str, int]:
         """How many lines could not be read for each reason, the most frequent first."""
-        return MappingProxyType(dict(sorted(self._reasons.items(), key=lambda each: -each[1])))
+        found: Counter[str] = Counter()
+        for (_, reason), count in self._counts.items():
+            found[reason] += count
+        return MappingProxyType(dict(found.most_common()))
 
     def __iter__(self) -> Iterator[BadLine]:
         return iter(self._lines)
@@ -65,8 +75,8 @@ class BadLines:
         return self.count > 0
 
     def __add__(self, other: BadLines) -> BadLines:
-        reasons = Counter(self._reasons) + Counter(other._reasons)
-        return BadLines([*self, *islice(other, KEPT)], reasons)
+        # Each reading of a log finds the same lines, so that with the most has all that the other has.
+        return BadLines([*self, *other], Counter(self._counts) | Counter(other._counts))
 
     def __repr__(self) -> str:
         shown = "".join(f"\n  {file}:{line}: {reason}: {text}" for file, line, text, reason in self)

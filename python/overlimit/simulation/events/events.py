@@ -14,6 +14,7 @@ import numpy.typing as npt
 from overlimit._display.notebooks import html_table
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import printable, short_repr
+from overlimit.limits.calendars import zone_named
 from overlimit.simulation.events.bad_lines import BadLines
 from overlimit.simulation.events.costs import Costs, costs_of
 from overlimit.simulation.events.identifiers import (
@@ -279,7 +280,7 @@ class Events:
         part._sort()
         return part
 
-    def between(self, start: object = None, end: object = None) -> Events:
+    def between(self, start: object = None, end: object = None, *, timezone: str = "UTC") -> Events:
         """Return the events from an instant to another.
 
         Parameters
@@ -289,14 +290,19 @@ class Events:
             or a text in ISO 8601. None: from the first event.
         end
             The first instant that does not. None: to the last event.
+        timezone
+            The time zone of instants without an offset, such as ``"2026-03-02"``.
 
         Raises
         ------
         ValueError, TypeError
             One of them is no instant.
+        InvalidLimit
+            There is no such time zone.
         """
-        first = 0 if start is None else int(np.searchsorted(self._times, instant_of(start)))
-        last = len(self) if end is None else int(np.searchsorted(self._times, instant_of(end)))
+        zone = zone_named(timezone)
+        first = 0 if start is None else int(np.searchsorted(self._times, instant_of(start, zone)))
+        last = len(self) if end is None else int(np.searchsorted(self._times, instant_of(end, zone)))
         return self[first : max(first, last)]
 
     def sample(self, fraction: float, *, by: str | None = None, seed: int = 0) -> Events:

@@ -16,6 +16,13 @@ from overlimit.simulation.optional import loaded, required
 
 Array: TypeAlias = npt.NDArray[Any]
 
+_READ_AS = {
+    "string_view": "large_string",
+    "binary_view": "large_binary",
+    "decimal128": "double",
+    "decimal256": "double",
+}
+
 
 class Given(NamedTuple):
     """A column. Row i has ``array[i]``, or ``array[codes[i]]`` if there are codes, where -1 is none.
@@ -66,13 +73,30 @@ def given_column(column: object, what: str) -> Given:
         return _from_numpy(column, what)
     if isinstance(column, Sequence) and not isinstance(column, (str, bytes, bytearray)):
         return Given(_from_sequence(column))
+    column = collected(column)
     if hasattr(column, "__arrow_c_stream__"):
         pyarrow = required("pyarrow", f"reading {what}")
-        return _from_arrow(pyarrow.chunked_array(column), pyarrow)
+        return _from_arrow(_only_column(pyarrow.chunked_array(column), pyarrow, what), pyarrow)
     if hasattr(column, "__array__"):
         return _from_numpy(np.asarray(column), what)
     instead = "make a list of the iterator" if isinstance(column, Iterator) else f"not {short_repr(column)}"
     raise TypeError(f"{what} must be a column, such as a list, a numpy array or a pandas Series: {instead}")
+
+
+def collected(frame: object) -> Any:
+    """Return what has no rows yet, such as a lazy frame of polars, with its rows; others as they are."""
+    is_lazy = hasattr(frame, "collect") and hasattr(frame, "collect_schema")
+    return frame.collect() if is_lazy else frame
+
+
+def _only_column(chunked: Any, pyarrow: Any, what: str) -> Any:
+    """Return the column of a table that has but one; raise ValueError if it has several."""
+    if not pyarrow.types.is_struct(chunked.type):
+        return chunked
+    names = [field.name for field in chunked.type]
+    if len(names) != 1:
+        raise ValueError(f"{what} must be one column, not a table of {', '.join(map(repr, names))}")
+    return pyarrow.chunked_array([each.field(0) for each in chunked.chunks], chunked.type[0].type)
 
 
 def is_missing(value: object) -> bool:
@@ -132,6 +156,8 @@ def _of_categories(codes: Any, categories: Given) -> Given:
 
 def _from_arrow(column: Any, pyarrow: Any) -> Given:
     chunked = column if isinstance(column, pyarrow.ChunkedArray) else pyarrow.chunked_array([column])
+    if other := _READ_AS.get(str(chunked.type).partition("(")[0]):
+        chunked = chunked.cast(other)
     kind, types = chunked.type, pyarrow.types
     if types.is_dictionary(kind):
         return _from_arrow_dictionary(chunked, pyarrow)

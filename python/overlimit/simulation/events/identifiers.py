@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from overlimit._core import MAX_IDENTIFIERS
 from overlimit._messages.texts import short_repr
-from overlimit.simulation.events.given import Array, Given, given_column, is_missing
+from overlimit.simulation.events.given import Array, Given, collected, given_column, is_missing
 from overlimit.simulation.optional import loaded, required
 
 if TYPE_CHECKING:
@@ -281,12 +281,15 @@ def _columns_by_name(identifiers: object) -> list[tuple[Any, Any]] | None:
     """Return the names and columns of a dict or table; None: it is a single column."""
     if isinstance(identifiers, Mapping):
         return list(identifiers.items())
-    pandas, pyarrow = loaded("pandas"), loaded("pyarrow")
+    pandas = loaded("pandas")
     if pandas is not None and isinstance(identifiers, pandas.DataFrame):
         return [(name, identifiers.iloc[:, k]) for k, name in enumerate(identifiers.columns)]
-    if pyarrow is not None and isinstance(identifiers, (pyarrow.Table, pyarrow.RecordBatch)):
-        return list(zip(identifiers.schema.names, identifiers.columns, strict=True))
-    return None
+    frame = collected(identifiers)
+    is_arrow = hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")
+    if not (is_arrow and hasattr(frame, "columns")):
+        return None
+    table = required("pyarrow", "reading identifiers").table(frame)
+    return list(zip(table.schema.names, table.columns, strict=True))
 
 
 def _column(name: str | None, values: object, count: int, what: str) -> Column:

@@ -79,8 +79,11 @@ def span_of(times: Micros, zone: tzinfo = timezone.utc) -> tuple[datetime, datet
     return first.astimezone(zone), last.astimezone(zone)
 
 
-def instant_of(time: object) -> int:
-    """Return an instant in us: seconds, a datetime, a ``datetime64`` or ISO 8601; raise as `instants_of`."""
+def instant_of(time: object, zone: tzinfo = timezone.utc) -> int:
+    """Return an instant in us: seconds, a datetime, a ``datetime64`` or ISO 8601; raise as `instants_of`.
+
+    Times without an offset are of ``zone``.
+    """
     if isinstance(time, str):
         try:
             time = datetime.fromisoformat(time.replace("Z", "+00:00"))
@@ -88,6 +91,10 @@ def instant_of(time: object) -> int:
             raise ValueError(
                 f"a time must be in ISO 8601, as 2026-03-02T12:00, not {short_repr(time)}"
             ) from None
+    if isinstance(time, np.datetime64) and zone is not timezone.utc and not np.isnat(time):
+        time = time.astype("datetime64[us]").item()
+    if isinstance(time, datetime) and time.tzinfo is None and zone is not timezone.utc:
+        time = time.replace(tzinfo=zone)
     micros = micros_of(time, "s")
     if micros is None:
         raise ValueError(f"an instant must be from 1970-01-01 to the year 2219, not {short_repr(time)}")

@@ -86,7 +86,8 @@ def load(path: str | os.PathLike[str], make: Any) -> Events:
         costs = np.broadcast_to(costs[0], count)
     label = None if names.label is None else label_column(table[names.label], count)
     lines = [BadLine(*each) for each in told["bad_lines"]]
-    bad_lines = BadLines(lines, told["bad_line_reasons"])
+    counts = told.get("bad_line_counts") or [["", *each] for each in told["bad_line_reasons"].items()]
+    bad_lines = BadLines(lines, {(log, reason): number for log, reason, number in counts})
     times = table["time"].cast("int64").to_numpy()
     events: Events = make(times, columns, costs, label, skipped=told["skipped"], bad_lines=bad_lines)
     return events
@@ -120,6 +121,7 @@ def _told(events: Events) -> bytes:
             "skipped": events.skipped,
             "bad_lines": list(events.bad_lines),
             "bad_line_reasons": dict(events.bad_lines.reasons),
+            "bad_line_counts": [[*each, number] for each, number in events.bad_lines.counts.items()],
         }
     ).encode()
 

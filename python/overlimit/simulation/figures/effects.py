@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from overlimit._messages.texts import percent, short_repr
 from overlimit.simulation.figures.above import keep_in_figure, legend_above, name_above
 from overlimit.simulation.figures.maps import draw_map, shares_of
 from overlimit.simulation.figures.style import (
     LABEL_LENGTH,
-    LABELS,
     SHARES,
     axes_for,
+    colours_of,
     name_text,
     names_beside,
     numbers_on,
@@ -30,22 +32,29 @@ if TYPE_CHECKING:
 _LEAST_HEIGHT = 3.4
 _OTHER_HEIGHT = 1.4
 _BAR_HEIGHT = 0.15
-_PIXELS_OF_A_TEXT = 13
+_POINTS_PER_INCH = 72
+_SIZE_OF_A_SHARE = 7.0
+_LEAST_SIZE = 4.5
+_MARK = 4  # of which the left half is outside of the axes
+_MOST_LABELS = 6
 _MARKERS = "os^Dvx*P"
 
 
 def plot_comparison(comparison: Comparison, *, title: str | None = None, ax: Axes | None = None) -> Axes:
-    """Draw what `Comparison.plot` says, the first policy on top; thin bars have no percentages."""
+    """Draw what `Comparison.plot` says, the first policy on top; very thin bars have no percentages."""
     shares = _shares(comparison.effects)
     bars_in_all = len(shares) * len(comparison.effects)
     ax = axes_for(ax, "Comparison.plot", max(_LEAST_HEIGHT, _OTHER_HEIGHT + _BAR_HEIGHT * bars_in_all))
     height = 0.8 / len(shares)
-    is_written = ax.get_window_extent().height / bars_in_all > _PIXELS_OF_A_TEXT
+    size = min(_SIZE_OF_A_SHARE, _POINTS_PER_INCH * _inches_of_a_bar(ax, bars_in_all))
     for k, (name, colour, values) in enumerate(shares):
         places = [row + (k - (len(shares) - 1) / 2) * height for row in range(len(values))]
         bars = ax.barh(places, values, height * 0.92, color=colour, label=name)
-        if is_written:
-            ax.bar_label(bars, list(map(percent, values)), padding=2, fontsize="x-small")
+        # A share that is not 0 is seen, however small it is.
+        seen = np.array(places)[np.array(values) > 0]
+        ax.vlines(0 * seen, seen - 0.46 * height, seen + 0.46 * height, color=colour, lw=_MARK, zorder=3)
+        if size >= _LEAST_SIZE:
+            ax.bar_label(bars, list(map(percent, values)), padding=2, fontsize=size)
     ax.set_yticks(range(len(comparison.effects)), names_beside(ax, comparison.effects))
     ax.invert_yaxis()
     most = max(max(values) for *_, values in shares)
@@ -56,6 +65,12 @@ def plot_comparison(comparison: Comparison, *, title: str | None = None, ax: Axe
     legend_above(ax, handles, from_left=False)
     name_above(ax, title)
     return ax
+
+
+def _inches_of_a_bar(ax: Axes, bars: int) -> float:
+    figure = ax.get_figure()
+    assert figure is not None
+    return float(0.8 * ax.get_window_extent().height / figure.dpi / bars)
 
 
 def plot_sweep(
@@ -140,12 +155,12 @@ def _draw_lines(ax: Axes, sweep: Sweep) -> None:
 
 
 def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, str, list[float]]]:
-    """Return the refused shares with what they are of (events, identifiers, as many labels as colours)."""
+    """Return the refused shares with what they are of: events, identifiers, and the first labels."""
     shares = [
         ("events", SHARES[0], [effect.refused_events for effect in effects.values()]),
         ("identifiers", SHARES[1], [effect.refused_identifiers for effect in effects.values()]),
     ]
-    for label, colour in zip(labels_of(effects), LABELS, strict=False):
+    for label, colour in list(colours_of(labels_of(effects)).items())[:_MOST_LABELS]:
         of_label = [effect.refused_by_label[label] for effect in effects.values()]
         shares.append((f"of {name_text(label, LABEL_LENGTH)}", colour, of_label))
     return shares
@@ -153,7 +168,7 @@ def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, str, list[float]]]
 
 def _left_out(ax: Axes, effects: Mapping[Any, Effect]) -> list[Any]:
     """Return an entry of the legend that says how many labels are not shown, if any."""
-    count = len(labels_of(effects)) - len(LABELS)
+    count = len(labels_of(effects)) - _MOST_LABELS
     if count <= 0:
         return []
     return ax.plot([], [], " ", label=f"{count} more label{'s' * (count > 1)} not shown")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,16 +14,18 @@ from overlimit.simulation.events.labels import label_of_each
 from overlimit.simulation.figures.above import legend_above, name_above
 from overlimit.simulation.figures.style import (
     LABEL_LENGTH,
-    LABELS,
+    OTHERS,
     PASSED,
     REFUSED,
     axes_for,
+    colours_of,
     few_to_many,
     name_text,
     names_beside,
     numbers_on,
     text_colour,
     times_on,
+    width_of,
 )
 from overlimit.simulation.replaying import check_replay, policy_text
 from overlimit.simulation.tables import (
@@ -49,9 +51,10 @@ _MOST_STRETCHES = 120
 _WIDTHS: Final = (0.1, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200)
 _DAY: Final = 86_400
 _UNITS: Final = ((_DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
-
-
-_MOST_LABELS = len(LABELS) - 1
+_MOST_LABELS: Final = 5
+_LINE: Final = 0.8
+_PIXELS_OF_A_LINE: Final = 4
+_MARK: Final = 1.5
 
 
 def plot_timeline(
@@ -82,7 +85,8 @@ def plot_timeline(
     -------
     matplotlib.axes.Axes
         The axes: times on one, events in each period on the other. Of the labels five have colours of their
-        own, those of which most was refused; the legend says how many events of each were.
+        own, those of which most was refused, the same in every figure of the events; the legend says how many
+        events of each were.
 
     Raises
     ------
@@ -101,7 +105,9 @@ def plot_timeline(
     if len(edges):
         _draw_refused(ax, replay, bounds, sent, passed)
         ax.stairs(passed, edges, fill=True, color=PASSED, label="passed")
-        ax.stairs(sent, edges, color=text_colour(), linewidth=0.8, label="sent")
+        # Thinner than a period is wide, so that it covers none.
+        thin = min(_LINE, _LINE * width_of(ax) / len(sent) / _PIXELS_OF_A_LINE)
+        ax.stairs(sent, edges, color=text_colour(), linewidth=thin, label="sent")
         ax.set_xlim(edges[0], edges[-1])
         legend_above(ax)
     ax.set_ylim(bottom=0)
@@ -114,23 +120,38 @@ def plot_timeline(
 
 def _draw_refused(ax: Axes, replay: Replay, bounds: Ints, sent: Ints, passed: Ints) -> None:
     """Fill what is between all that was sent and what passed, in a colour for each label."""
-    edges = bounds.view("datetime64[us]")
     of_labels = refused_of_labels(replay)
     if not of_labels:
-        ax.stairs(sent, edges, baseline=passed, fill=True, color=REFUSED, label="refused")
+        _fill(ax, bounds, passed, sent, REFUSED, "refused" if (sent > passed).any() else None)
         return
-    named = [label for label in of_labels if label]
-    shown = sorted(named, key=lambda label: -len(of_labels[label]))[:_MOST_LABELS]
-    colours = dict(zip([label for label in named if label in shown], LABELS, strict=False))
     top = passed
-    for label, colour in colours.items():
+    for label, colour in _colours_of_most(of_labels).items():
         refused = of_labels.pop(label)
         below, top = top, top + counts_between(bounds, refused)
-        text = f"refused: {name_text(label, LABEL_LENGTH)} ({len(refused):,})"
-        ax.stairs(top, edges, baseline=below, fill=True, color=colour, label=text)
-    if of_labels:
-        text = f"refused: others ({sum(map(len, of_labels.values())):,})"
-        ax.stairs(sent, edges, baseline=top, fill=True, color=LABELS[-1], label=text)
+        text = f"refused: {name_text(label, LABEL_LENGTH)} ({len(refused):,})" if len(refused) else None
+        _fill(ax, bounds, below, top, colour, text)
+    if others := sum(map(len, of_labels.values())):
+        _fill(ax, bounds, top, sent, OTHERS, f"refused: others ({others:,})")
+
+
+def _fill(ax: Axes, bounds: Ints, below: Ints, top: Ints, colour: str, text: str | None) -> None:
+    """Fill what was refused; where that is little, it is as high as a line is thick."""
+    edges = bounds.view("datetime64[us]")
+    ax.stairs(top, edges, baseline=below, fill=True, color=colour, label=text)
+    some = top > below
+    ax.hlines(
+        top[some], edges[:-1][some], edges[1:][some], color=colour, linewidth=_MARK, capstyle="butt", zorder=3
+    )
+
+
+def _colours_of_most(of_labels: Mapping[str | bytes, Ints]) -> dict[str | bytes, str]:
+    """Return the colours of the labels of which most was refused, in the order of all; no colour twice."""
+    colours = colours_of(filter(None, of_labels))
+    found: dict[str, str | bytes] = {}
+    for label in sorted(colours, key=lambda label: -len(of_labels[label])):
+        if len(found) < _MOST_LABELS:
+            found.setdefault(colours[label], label)
+    return {label: colour for label, colour in colours.items() if found.get(colour) == label}
 
 
 def width_for(events: Events, most: int) -> float:

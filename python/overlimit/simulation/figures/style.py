@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,8 +24,14 @@ COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E0
 SHARES: Final = COLOURS[0], COLOURS[4]
 """The colours of the shares of events and of identifiers."""
 
-LABELS: Final = tuple(COLOURS[k] for k in (5, 3, 1, 2, 7, 6))
-"""The colours of labels: the same in every figure, as long as there are no more than five."""
+LABELS: Final = (
+    *(COLOURS[k] for k in (5, 3, 1, 2, 7)),
+    *("#882255", "#332288", "#44AA99", "#999933", "#AA4499", "#117733", "#661100"),
+)
+"""The colours of labels, the further ones of Tol: the k-th label of events has the k-th in every figure."""
+
+OTHERS: Final = COLOURS[6]
+"""The colour of all labels that have none of their own."""
 
 NAME_LENGTH: Final = 26
 """How many characters of an identifier are shown."""
@@ -36,9 +43,16 @@ _WIDTH: Final = 6.0
 _HEIGHT: Final = 3.4
 _MOST_HEIGHT: Final = 20.0
 _NAMES_SHARE: Final = 0.4
+_WIDE_SHARE: Final = 0.5
+_WIDE: Final = 400
 PIXELS_OF_A_CHARACTER: Final = 7
 LEAST_LENGTH: Final = 9
 _LEAST_LABEL: Final = 5
+
+
+def colours_of(labels: Iterable[str | bytes]) -> dict[str | bytes, str]:
+    """Return the colour of each label of events, in their order; after twelve, colours come again."""
+    return dict(zip(labels, cycle(LABELS), strict=False))
 
 
 def axes_for(ax: Axes | None, purpose: str, height: float = _HEIGHT) -> Axes:
@@ -71,8 +85,13 @@ def name_text(name: object, most: int = NAME_LENGTH) -> str:
 
 
 def names_beside(ax: Axes, names: Iterable[object], labels: Mapping[Any, object] | None = None) -> list[str]:
-    """Return the texts of rows, which leave most of the width to them; with their labels in brackets."""
-    length = min(NAME_LENGTH, int(_NAMES_SHARE * width_of(ax) / PIXELS_OF_A_CHARACTER))
+    """Return the texts of rows, which leave most of the width to them, or half of it if there is much.
+
+    With labels, those are behind the names in brackets.
+    """
+    width = width_of(ax)
+    share = _WIDE_SHARE if labels is None and width >= _WIDE else _NAMES_SHARE
+    length = int(share * width / PIXELS_OF_A_CHARACTER)
     of_label = max(_LEAST_LABEL, length - LEAST_LENGTH - len(" ()"))
     texts = []
     for name in names:

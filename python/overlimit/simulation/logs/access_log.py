@@ -1,14 +1,15 @@
-"""The formats ``combined`` and ``common`` of nginx and Apache.
+"""Logs of lines that an expression takes apart, such as ``combined`` and ``common`` of nginx and Apache.
 
-Most lines are plain: they have no escapes, and quotes and spaces where the format has them. The core finds
-where their fields are, and pyarrow takes these out. A regular expression decides about the others, and
-about all lines where there is no pyarrow.
+Most lines of these two are plain: they have no escapes, and quotes and spaces where the format has them.
+The core finds where their fields are, and pyarrow takes these out. The expression decides about the
+others, and about all lines where there is no pyarrow.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,24 +21,15 @@ from overlimit.simulation.logs.arrow_texts import Positions, slices, texts_of
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.formats import Batch, Format, Table, Wanted, matched
 from overlimit.simulation.logs.lines import Lines
+from overlimit.simulation.logs.log_formats import LogFormat
 from overlimit.simulation.optional import is_installed, required
 
-_QUOTED = r'"(?P<%s>[^"\\]*(?:\\.[^"\\]*)*)"'
-_COMMON = (
-    r"(?P<ip>[^ ]+) [^ ]+ (?P<user>[^ ]+) (?P<time>\[[^\]]+\]) "
-    + _QUOTED % "request"
-    + r" (?P<status>[0-9]{3}) (?P<bytes>[0-9]+|-)"
-)
-_AGENT = " " + _QUOTED % "referer" + " " + _QUOTED % "agent"
-_MORE = r"(?: .*)?"
-COMMON = re.compile(_COMMON + _MORE)
-COMBINED = re.compile(_COMMON + _AGENT + _MORE)
 _REQUEST = re.compile(r"([A-Za-z-]+) (?:(.+) HTTP/[0-9.]+|(.+))")
 _REQUEST_GROUPS = r"^(?P<method>[A-Za-z-]+) (?:(?P<path>.+) HTTP/[0-9.]+|(?P<rest>.+))$"
 
-_FIELDS = ("ip", "user", "time", "method", "path", "status", "bytes", "referer", "agent")
 _QUOTED_FIELDS = ("request", "referer", "agent")
-_OF_REQUEST = {"method", "path"}
+_PARTS_OF_REQUEST = ("method", "path")
+_PLAIN = ("combined", "common")
 _WHOLE = ("status", "bytes")
 
 # What precedes the quote of a request, as in `[10/Oct/2025:13:55:36 +0200] "`.
@@ -45,31 +37,35 @@ _TIME = len("[10/Oct/2025:13:55:36 +0200]")
 
 
 class AccessLog(Format):
-    """Access logs in one of the two formats; if ``combined``, lines end with the referer and the agent."""
+    """Lines of a format of the table, each with an address, a time and, mostly, a request."""
 
     has_numeric_times = False
     free_without_cost = True
 
-    def __init__(self, *, combined: bool) -> None:
-        self._combined = combined
-        self._fields = _FIELDS if combined else _FIELDS[:-2]
-        self._match = (COMBINED if combined else COMMON).fullmatch
+    def __init__(self, form: LogFormat) -> None:
+        self.name = form.name
+        pattern = form.pattern()
+        self._match = pattern.fullmatch
+        parts = (_PARTS_OF_REQUEST if name == "request" else (name,) for name in pattern.groupindex)
+        self._fields = tuple(chain.from_iterable(parts))
+        self._may_be_plain = form.name in _PLAIN and is_installed("pyarrow")
 
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
     ) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if the format has no field of a name."""
         names = set(wanted.among(self._fields))
-        stored = sorted(names - _OF_REQUEST) + (["request"] if names & _OF_REQUEST else [])
+        stored = sorted(names.difference(_PARTS_OF_REQUEST))
+        stored += ["request"] if names.intersection(_PARTS_OF_REQUEST) else []
         for chunk in chunks:
             batch = self._batch(chunk, stored)
             yield batch._replace(tables=[_finished(table, names, wanted.all) for table in batch.tables])
 
     def _batch(self, chunk: Chunk, names: list[str]) -> Batch:
-        if not is_installed("pyarrow"):
+        if not self._may_be_plain:
             lines = Lines(chunk)
             return self._matched(lines, np.arange(len(lines)), names)
-        fields = _fields_of(chunk, self._combined)
+        fields = _fields_of(chunk, self.name == "combined")
         lines = fields.of
         todo = np.ones(len(lines), bool)
         todo[fields.lines] = False
@@ -80,7 +76,7 @@ class AccessLog(Format):
 
     def _matched(self, lines: Lines, which: Positions, names: list[str]) -> Batch:
         batch = matched(self._match, names, lines.texts(which.tolist()), lines.first + which)
-        return batch._replace(tables=[_with_none(table) for table in batch.tables])
+        return batch._replace(tables=[without_dashes(table) for table in batch.tables])
 
 
 class _Fields(NamedTuple):
@@ -148,7 +144,8 @@ def _without_dashes(column: Any) -> Any:
     return compute.if_else(dashes, None, column) if dashes.true_count else column
 
 
-def _with_none(table: Table) -> Table:
+def without_dashes(table: Table) -> Table:
+    """Return rows with None instead of a dash."""
     columns = {
         name: list(column) if name == "time" else [None if value == "-" else value for value in column]
         for name, column in table.columns.items()
@@ -162,7 +159,7 @@ def _finished(table: Table, names: set[str], typed: bool) -> Table:
     if (requests := columns.pop("request", None)) is not None:
         columns |= {name: c for name, c in _taken_apart(requests).items() if name in names}
     if typed:
-        columns |= {name: _numbers(columns[name]) for name in _WHOLE}
+        columns |= {name: whole_numbers(columns[name]) for name in _WHOLE if name in columns}
     return table._replace(columns=columns)
 
 
@@ -178,9 +175,9 @@ def _taken_apart(requests: Any) -> dict[str, Any]:
     return {"method": method, "path": compute.if_else(compute.equal(path, ""), rest, path)}
 
 
-def _numbers(column: Any) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
+def whole_numbers(column: Any) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
     """Return whole numbers; NaN where there is none."""
     texts = column if isinstance(column, list) else column.to_pylist()
-    numbers = np.array([np.nan if text is None else float(text) for text in texts], np.float64)
+    numbers = np.array([float(text) if text and text.isdecimal() else np.nan for text in texts], np.float64)
     # No comparison holds for NaN.
     return numbers.astype(np.int64) if numbers.size and (numbers < 2**53).all() else numbers

@@ -14,11 +14,25 @@ from overlimit.simulation.logs.chunks import COMPRESSIONS
 from overlimit.simulation.logs.csv_tables import CsvTables
 from overlimit.simulation.logs.formats import Format, PatternFormat
 from overlimit.simulation.logs.json_lines import JsonLines
+from overlimit.simulation.logs.log_formats import BY_NAME, NAMES
 from overlimit.simulation.logs.parquet_tables import Parquet
+from overlimit.simulation.logs.w3c_lines import W3cLines
 
-FormatLike: TypeAlias = Literal["combined", "common", "json", "csv", "parquet"] | re.Pattern[str]
+FormatName: TypeAlias = Literal[
+    "combined",
+    "common",
+    "vhost_combined",
+    "haproxy",
+    "alb",
+    "nginx_error",
+    "apache_error",
+    "w3c",
+    "json",
+    "csv",
+    "parquet",
+]
+FormatLike: TypeAlias = FormatName | re.Pattern[str]
 
-_FORMATS = "'combined', 'common', 'json', 'csv', 'parquet' or a compiled regular expression"
 _PREFIX = 64
 _BY_ENDING: dict[str, FormatLike] = {
     ".csv": "csv",
@@ -52,11 +66,14 @@ def saved_columns_of(files: Sequence[Path]) -> SavedColumns | None:
     return found[0] if all(each == found[0] for each in found) else None
 
 
-def check_saved(format: FormatLike | None, unit: str | None, ipv6_prefix: int) -> None:
+def check_saved(
+    format: FormatLike | None, unit: str | None, time_format: str | None, ipv6_prefix: int
+) -> None:
     """Raise ValueError for what was decided when a file was saved, and is asked for otherwise."""
     reasons = {
         "format": (format not in {None, "parquet"}, "its contents say how it is written"),
         "unit": (unit is not None, "its times are known to the microsecond"),
+        "time_format": (time_format is not None, "its times are known to the microsecond"),
         "ipv6_prefix": (ipv6_prefix != _PREFIX, "its addresses are counted already"),
     }
     for option, (is_given, reason) in reasons.items():
@@ -76,13 +93,12 @@ def _form_of(file: Path) -> FormatLike:
 def _parser(format: FormatLike, columns: Sequence[str] | None, delimiter: str) -> Format:
     if isinstance(format, re.Pattern):
         return PatternFormat(format)
+    if not isinstance(format, str) or format not in BY_NAME:
+        raise ValueError(f"format must be {NAMES} or a compiled regular expression, not {short_repr(format)}")
     makers: dict[str, Callable[[], Format]] = {
-        "combined": lambda: AccessLog(combined=True),
-        "common": lambda: AccessLog(combined=False),
+        "w3c": W3cLines,
         "json": JsonLines,
         "csv": lambda: CsvTables(columns, delimiter),
         "parquet": Parquet,
     }
-    if not isinstance(format, str) or format not in makers:
-        raise ValueError(f"format must be {_FORMATS}, not {short_repr(format)}")
-    return makers[format]()
+    return makers[format]() if format in makers else AccessLog(BY_NAME[format])

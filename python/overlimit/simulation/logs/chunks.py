@@ -50,13 +50,15 @@ def _files_of_one(path: str) -> list[Path]:
 
 
 def bytes_of(path: Path, advance: Callable[[int], object]) -> Iterator[bytes]:
-    """Yield what is in a file, decompressed if its name ends in ``.gz``, ``.bz2``, ``.xz`` or ``.zst``.
+    """Yield what is in a file, decompressed if its name or its beginning says that it is compressed.
 
     ``advance`` is called with how many bytes of the file have been read since the last time. Raises CutFile
     if it ends early, once all that could be decompressed was yielded, and OSError if it cannot be read.
     """
-    make = COMPRESSIONS.get(path.suffix.lower())
     with path.open("rb") as file:
+        begins = file.peek(_LONGEST_MAGIC)
+        named = (ending for magic, ending in _MAGICS.items() if begins.startswith(magic))
+        make = COMPRESSIONS.get(path.suffix.lower()) or COMPRESSIONS.get(next(named, ""))
         if make:
             yield from _decompressed(_pieces(file, lambda: _COMPRESSED_PIECE, advance), make)
         else:
@@ -111,12 +113,24 @@ COMPRESSIONS: dict[str, Callable[[], Any]] = {
     ".zst": lambda: required("zstandard", "reading .zst files").ZstdDecompressor().decompressobj(),
 }
 
+_MAGICS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
+_LONGEST_MAGIC = 6
+_TELLING = 256
 
 _CHUNK = _PIECE - _WINDOW
 _BLOCK = 1 << 17
 _LONGEST_LINE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_OF_LONG_LINE = 1000
+
+
+def log_name(path: Path) -> str:
+    """Return where a log is, with a sum of its beginning, which tells it from others that were there."""
+    name = os.fspath(path.resolve())
+    if not path.is_file():
+        return name
+    with path.open("rb") as file:
+        return f"{name} {zlib.crc32(file.read(_TELLING)):08x}"
 
 
 class Chunk:
@@ -207,6 +221,11 @@ class ChunkReader:
         """Yield lines as a chunk."""
         if self._next_line == 1:
             data = data.removeprefix(_BYTE_ORDER_MARK)
+            if _is_utf_16(data):
+                raise ValueError(
+                    f"{self._path} is in UTF-16, and logs are read as UTF-8: convert it, as by "
+                    "iconv -f UTF-16 -t UTF-8"
+                )
         if not data.endswith(b"\n"):
             data += b"\n"
         chunk = Chunk(_with_line_feeds(data), self._next_line)
@@ -218,6 +237,12 @@ def blocks(data: bytes | memoryview) -> Iterator[tuple[int, npt.NDArray[np.uint8
     """Yield places and parts of bytes that are so small that what is made of them stays in the cache."""
     buffer = np.frombuffer(data, np.uint8)
     return ((start, buffer[start : start + _BLOCK]) for start in range(0, len(buffer), _BLOCK))
+
+
+def _is_utf_16(data: bytes) -> bool:
+    """Tell whether bytes begin as UTF-16 does: with its mark, or with every other byte zero."""
+    zeros = [each == 0 for each in data[:4]]
+    return data.startswith((b"\xff\xfe", b"\xfe\xff")) or zeros in ([False, True] * 2, [True, False] * 2)
 
 
 def _with_line_feeds(data: bytes) -> bytes:

@@ -17,6 +17,7 @@ from overlimit.simulation.logs.arrow_texts import Positions
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted
 from overlimit.simulation.logs.lines import Lines, Mask
+from overlimit.simulation.logs.log_formats import delimiter_hint
 from overlimit.simulation.optional import is_installed, required
 
 _QUOTE = ord('"')
@@ -26,6 +27,8 @@ _LONGEST_ROW = 1 << 20
 
 class CsvTables(Format):
     """Rows of fields between delimiters; without ``columns``, the first row has their names."""
+
+    name = "csv"
 
     def __init__(self, columns: Sequence[str] | None, delimiter: str) -> None:
         if len(delimiter) != 1:
@@ -44,7 +47,8 @@ class CsvTables(Format):
             start = 0
             if reader is None:
                 names, start = self._names(lines, path)
-                reader = _Reader(names, wanted.among(names, path), wanted, self._delimiter)
+                kept = wanted.among(names, path, delimiter_hint(names, self._delimiter))
+                reader = _Reader(names, kept, wanted, self._delimiter)
             batch, rest = reader.read(lines, start, at_end=False)
             pending = lines.after(rest)
             yield batch

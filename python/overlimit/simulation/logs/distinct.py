@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.http.identifying.addresses import grouped
+from overlimit.http.identifying.addresses import Addresses, grouped, is_address
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, factorized, named
 from overlimit.simulation.logs.arrow_texts import Texts, dictionary_of, slices
@@ -26,14 +26,18 @@ _ADDRESS = f"^[1-9A-Fa-f][0-9A-Fa-f]{{0,3}}(?:{_FULL}|{_SHORT})$"
 
 
 class Distinct:
-    """The distinct identifiers of a column, over all tables."""
+    """The distinct identifiers of a column, over all tables.
 
-    def __init__(self, name: str | None, ipv6_prefix: int) -> None:
+    ``proxies`` says which address counts of a list of them, as ``X-Forwarded-For`` has.
+    """
+
+    def __init__(self, name: str | None, ipv6_prefix: int, proxies: Addresses | None = None) -> None:
         self._numbers: dict[str | bytes, int] = {}
         # What was written in the log lately, which is more than what counts.
         self._recent: dict[str | bytes, int] = {}
         self._name = name
         self._ipv6_prefix = ipv6_prefix
+        self._proxies = proxies
 
     def labels(self) -> npt.NDArray[np.object_]:
         """Return the identifiers in the order of their numbers."""
@@ -78,7 +82,13 @@ class Distinct:
 
     def _counted(self, label: str | bytes) -> str | bytes:
         """Return an identifier as it counts: an address by its network, as in web applications."""
-        if self._ipv6_prefix == _BITS or isinstance(label, bytes):
+        if isinstance(label, bytes):
+            return label
+        if self._proxies and "," in label:
+            last = label.rpartition(",")[2].strip()
+            client = self._proxies.client(last, label)
+            label = client if client and is_address(client) else label
+        if self._ipv6_prefix == _BITS:
             return label
         # Without a colon, and with nothing around it, an address is as it counts.
         may_differ = ":" in label or not (label[0].isalnum() and label[-1].isalnum())

@@ -51,16 +51,17 @@ class Wanted(NamedTuple):
     all: bool
     one_at_least: bool
 
-    def among(self, present: Sequence[str], path: Path | None = None) -> list[str]:
+    def among(self, present: Sequence[str], path: Path | None = None, hint: str = "") -> list[str]:
         """Return which columns to read of those there are; raise ValueError if one of a name is not there."""
         if absent := self.names - set(present):
-            raise missing_column(absent, present, path)
+            raise ValueError(f"{missing_column(absent, present, path)}{hint}")
         return [name for name in present if self.all or name in self.names]
 
 
 class Format(ABC):
     """How a log is written."""
 
+    name: str = "pattern"
     has_numeric_times: ClassVar[bool] = True
     """Whether times may be numbers, which count in a unit."""
     free_without_cost: ClassVar[bool] = False

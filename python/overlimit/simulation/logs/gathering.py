@@ -6,22 +6,25 @@ import heapq
 from collections import Counter
 from collections.abc import Mapping
 from datetime import tzinfo
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from overlimit.http.identifying.addresses import Addresses
 from overlimit.simulation.events.bad_lines import KEPT, BadLine, BadLines
 from overlimit.simulation.events.costs import MOST, costs_of
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized
 from overlimit.simulation.events.instants import Micros
-from overlimit.simulation.logs.access_log import COMBINED, COMMON
+from overlimit.simulation.logs.chunks import log_name
 from overlimit.simulation.logs.conditions import Labels, Where, labels_of, rows_where
 from overlimit.simulation.logs.distinct import Distinct
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table
-from overlimit.simulation.logs.log_times import NO_TIME, LogTimes, log_times, time_hint
+from overlimit.simulation.logs.log_formats import format_hint
+from overlimit.simulation.logs.log_times import NO_TIME, LogTimes, Reading, is_day, log_times, time_hint
 
 _MOST_BAD = 10_000
 _AS_WRITTEN = 128
@@ -33,20 +36,36 @@ class Options(NamedTuple):
     """What `read_log` was told, checked; ``sources`` says from which column each identifier comes."""
 
     sources: dict[str | None, str]
-    time: str
+    time: tuple[str, ...]
     cost: int | str
     where: Where | None
     labels: Labels | None
-    unit: str | None
+    reading: Reading
     zone: tzinfo
     missing: str
     on_bad: str
     ipv6_prefix: int
+    proxies: Addresses
 
     @property
     def names(self) -> str:
         """The columns of identifiers, in words."""
         return " or ".join(self.sources.values())
+
+    @property
+    def time_name(self) -> str:
+        """What the times are called in a table."""
+        return self.time[0] if len(self.time) == 1 else "time"
+
+    @property
+    def no_time(self) -> str:
+        """What is wrong with rows without a time."""
+        names = " and ".join(map(repr, self.time))
+        return (
+            f"the column {names} holds no time"
+            if len(self.time) == 1
+            else f"the columns {names} hold no time"
+        )
 
 
 class UnreadableLog(ValueError):
@@ -78,17 +97,24 @@ class Gatherer:
         self._file = ""
         self._free_without_cost = False
         self._options = options
-        self._distinct = {name: Distinct(name, options.ipv6_prefix) for name in options.sources}
+        self._distinct = {
+            name: Distinct(name, options.ipv6_prefix, options.proxies) for name in options.sources
+        }
         self._labels = None if options.labels is None else Distinct(None, _AS_WRITTEN)
         self._kept: list[_Rows] = []
         self._skipped = 0
         self._first_bad: list[BadLine] = []
         self._reasons: Counter[str] = Counter()
+        self._log = ""
+        self._counts: Counter[tuple[str, str]] = Counter()
         self._any_good = False
+        self._format = ""
+        self.only_days = True
 
     def begin(self, file: str, form: Format) -> None:
         """Say which file what follows is from, and how it is written."""
-        self._file, self._free_without_cost = file, form.free_without_cost
+        self._file, self._free_without_cost, self._format = file, form.free_without_cost, form.name
+        self._log = log_name(Path(file))
 
     def add(self, batch: Batch) -> None:
         """Keep what becomes events; raise ValueError for bad lines and for rows of nobody, if so told."""
@@ -111,6 +137,7 @@ class Gatherer:
             if not self._any_good:
                 self._check_first_lines(bad, found, first_good, counts)
             self._reasons += counts
+            self._counts.update({(self._log, reason): count for reason, count in counts.items()})
         self._any_good |= first_good is not None
 
     def _keep_first(self, bad: list[Bad], found: list[_Found]) -> None:
@@ -140,7 +167,7 @@ class Gatherer:
 
     def _unreadable(self, which: str) -> UnreadableLog:
         reason, first = self._reasons.most_common(1)[0][0], self._first_bad[0]
-        hint = _format_hint(first.text) if first.reason == reason else ""
+        hint = format_hint(first.text, self._format) if first.reason == reason else ""
         hint = hint or "; is that the right column?" * reason.startswith("it has no ")
         return UnreadableLog(
             f"{which} could be read: {reason}{hint}; the first is {first.file}, line {first.line}: "
@@ -160,21 +187,22 @@ class Gatherer:
         labels = None if self._labels is None else Column(None, rows.codes[-1], self._labels.labels())
         cost = self._options.cost
         costs = rows.costs if isinstance(cost, str) else costs_of(cost, len(rows.times))
-        bad_lines = BadLines(self._first_bad, self._reasons)
+        bad_lines = BadLines(self._first_bad, self._counts)
         return Events._of(rows.times, columns, costs, labels, skipped=self._skipped, bad_lines=bad_lines)
 
     def _found(self, table: Table) -> _Found:
         """Return what the rows of a table are."""
         options, columns = self._options, table.columns
-        times = log_times(columns[options.time], options.unit, options.zone)
+        written = _time_column(columns, options.time)
+        times = log_times(written, options.reading, options.zone)
         costs = _costs(columns, options, self._free_without_cost)
         codes = [self._distinct[name].codes_of(columns[source]) for name, source in options.sources.items()]
         labels = self._label_codes(columns)
-        reasons = self._reasons_of_values(table, times, costs, [*codes, *labels])
+        reasons = self._reasons_of_values(written, times, costs, [*codes, *labels])
         valid = ~np.logical_or.reduce(list(reasons.values()))
         wanted = valid
         if options.where is not None:
-            wanted = rows_where(options.where, columns, options.time, times.micros, valid)
+            wanted = rows_where(options.where, columns, options.time_name, times.micros, valid)
         nobody = wanted & np.logical_and.reduce([each == MISSING for each in codes])
         if options.missing == "bad":
             reasons[f"it has no {options.names}"] = nobody
@@ -184,13 +212,15 @@ class Gatherer:
         good = valid & ~nobody if options.missing == "bad" else valid
         picked = costs[which] if isinstance(options.cost, str) else costs
         if callable(options.labels):
-            given = labels_of(options.labels, columns, options.time, times.micros, kept)
+            given = labels_of(options.labels, columns, options.time_name, times.micros, kept)
             labels = [self._labels_given(given)]
             kept_codes = [*(each[which] for each in codes), *labels]
         else:
             kept_codes = [each[which] for each in (*codes, *labels)]
         rows = _Rows(table.lines[which], times.micros[which], tuple(kept_codes), picked)
         first_good = int(table.lines[good.argmax()]) if good.any() else None
+        if self.only_days and kept.any():
+            self.only_days = is_day(_value(written[int(kept.argmax())]), options.reading)
         return _Found(table, rows, first_good, _bad_rows(reasons))
 
     def _label_codes(self, columns: Mapping[str, Any]) -> list[Codes]:
@@ -205,14 +235,14 @@ class Gatherer:
         return codes
 
     def _reasons_of_values(
-        self, table: Table, times: LogTimes, costs: npt.NDArray[np.int64], codes: list[Codes]
+        self, written: Any, times: LogTimes, costs: npt.NDArray[np.int64], codes: list[Codes]
     ) -> dict[str, npt.NDArray[np.bool_]]:
         """Return for each reason why a value cannot be read the rows that have such a value."""
         options = self._options
         no_time = (times.micros == NO_TIME) & ~times.skipped
         reasons = {f"the clocks of {options.zone} never showed this time": times.skipped}
-        for hint, rows in _by_hint(table.columns[options.time], np.flatnonzero(no_time)).items():
-            reasons[f"the column {options.time!r} holds no time{hint}"] = rows
+        for hint, rows in _by_hint(written, np.flatnonzero(no_time)).items():
+            reasons[f"{options.no_time}{hint}"] = rows
         if isinstance(options.cost, str):
             reasons[f"the column {options.cost!r} holds no whole number from 0"] = costs < 0
         for source, each in zip(options.sources.values(), codes, strict=False):
@@ -233,12 +263,26 @@ class Gatherer:
             self._skipped += int(nobody.sum())
 
 
+def _time_column(columns: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """Return the column of times; of several, texts of their values with spaces between them."""
+    if len(names) == 1:
+        return columns[names[0]]
+    parts = (
+        column.to_pylist() if hasattr(column := columns[name], "to_pylist") else column for name in names
+    )
+    rows = zip(*parts, strict=True)
+    return [None if None in row or "" in row else " ".join(map(str, row)) for row in rows]
+
+
+def _value(cell: Any) -> object:
+    return cell.as_py() if hasattr(cell, "as_py") else cell
+
+
 def _by_hint(column: Any, rows: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.bool_]]:
     """Return the rows that hold no time by what may be wrong with their values."""
     hints: dict[str, npt.NDArray[np.bool_]] = {}
     for row in rows.tolist():
-        value = column[row]
-        hint = time_hint(value.as_py() if hasattr(value, "as_py") else value)
+        hint = time_hint(_value(column[row]))
         if hint not in hints:
             hints[hint] = np.zeros(len(column), bool)
         hints[hint][row] = True
@@ -277,16 +321,6 @@ def _cost(label: str | bytes) -> int:
         return -1
     digits = label.lstrip(b"0") if isinstance(label, bytes) else label.lstrip("0")
     return min(int(digits or 0), MOST) if len(digits) <= _DIGITS_OF_MOST else MOST
-
-
-def _format_hint(line: str) -> str:
-    """Say of which format a line seems to be that could not be read."""
-    if line.lstrip().startswith("{"):
-        return "; it looks like JSON: format='json'"
-    for name, pattern in (("combined", COMBINED), ("common", COMMON)):
-        if pattern.fullmatch(line):
-            return f"; it looks like the {name} format: format={name!r}"
-    return ""
 
 
 def _in_order(parts: list[_Rows]) -> _Rows:

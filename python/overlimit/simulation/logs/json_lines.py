@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from overlimit.http.identifying.addresses import is_address
 from overlimit.simulation.logs.arrow_texts import Positions
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted, missing_column
@@ -33,8 +34,11 @@ _NOT_AN_OBJECT = "it is not an object in JSON"
 class JsonLines(Format):
     """One JSON object a line; its keys are the columns, and a key that a line lacks is missing there.
 
-    The keys of an object within an object are columns such as ``request.remote_ip``.
+    The keys of an object within an object are columns such as ``request.remote_ip``. A list of addresses
+    is a text with commas, as ``X-Forwarded-For`` is.
     """
+
+    name = "json"
 
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
@@ -182,7 +186,7 @@ class _Reader:
             else:
                 name = ".".join(path)
                 self._paths.setdefault(name, path)
-                found[name] = value
+                found[name] = _joined(value) if isinstance(value, list) else value
         return found
 
     def _learn(self, name: str, column: list[Any]) -> None:
@@ -206,6 +210,14 @@ def _object(text: str) -> Row | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _joined(values: list[Any]) -> Any:
+    """Return a list of addresses as a text, None for an empty list, and any other as it is."""
+    if not values:
+        return None
+    is_list = all(isinstance(each, str) for each in values) and is_address(values[-1])
+    return ", ".join(values) if is_list else values
 
 
 def _plant(tree: dict[str, Any], path: KeyPath, kind: str) -> None:

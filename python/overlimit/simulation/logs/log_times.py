@@ -1,4 +1,4 @@
-"""The times in logs: as access logs write them, in ISO 8601, or as numbers.
+"""The times in logs: in the forms of the table of formats, or as numbers.
 
 A text is read by regular expressions. Where many differ in their minutes and seconds alone, numpy reads
 these, and the regular expressions read what they share once.
@@ -7,7 +7,7 @@ these, and the regular expressions read what they share once.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import date, datetime, timezone, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,30 +19,25 @@ from overlimit.simulation.events.given import Given, given_column
 from overlimit.simulation.events.instants import Instants, Micros, converted, micros_of, unit_hint
 from overlimit.simulation.logs.arrow_texts import Positions, Texts, texts_of
 from overlimit.simulation.logs.local_times import instants_of_local
+from overlimit.simulation.logs.time_formats import NO_PARSED, PATTERNS, Parsed, parsed, pattern_of
 from overlimit.simulation.optional import loaded, required
 
 NO_TIME = -1
 """Stands for the time of a row that has none."""
 
-_NAMES_OF_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTHS = {name: k for k, name in enumerate(_NAMES_OF_MONTHS, 1)}
-# Each gives the minute, the second, its fraction and the zone.
-_COMMON = re.compile(r"\[?(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d):(\d\d)() ([+-]\d{4})\]?", re.ASCII)
-_ISO = re.compile(
-    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?", re.ASCII
-)
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _NUMBERS = "^(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)$"
-_EPOCH = datetime(1970, 1, 1)
-_MICROSECOND = timedelta(microseconds=1)
 _REMEMBERED = 8192
 _MOST_DIGITS = 20
 _INT64_DIGITS = 18
 _LONGEST = 40
-_LENGTH_OF_DAY = len("2026-01-01")
 _WORD = 8
+_NOWHERE = (0, 0)
 _NAMED_ZONE = re.compile(r"\d\d:\d\d(:\d\d)?([.,]\d+)? [A-Z][A-Za-z/_]{2,}")
-_OTHER_FORM = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b|[A-Z][a-z]{2} +\d{1,2}\b")
+_OTHER_FORM = re.compile(
+    r"\[?\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b|(?:[A-Z][a-z]{2},? +)?[A-Z][a-z]{2} +\d{1,2}\b"
+)
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?")
 
 Mask = npt.NDArray[np.bool_]
 
@@ -69,13 +64,30 @@ class _Read(NamedTuple):
         return _Read(self.micros[which], self.invalid[which], self.local[which])
 
 
-def log_times(column: Any, unit: str | None, zone: tzinfo = timezone.utc) -> LogTimes:
+class Reading(NamedTuple):
+    """How times are read: texts in these forms, and numbers, unless there are none, in the unit."""
+
+    patterns: tuple[re.Pattern[str], ...]
+    unit: str | None
+    has_numbers: bool
+
+
+def reading_of(unit: str | None, time_format: str | None) -> Reading:
+    """Return how times are read; raise ValueError or TypeError for a wrong form, and for both together."""
+    if time_format is None:
+        return Reading(PATTERNS, unit, True)
+    if unit is not None:
+        raise ValueError("unit= is for times that are numbers, and time_format= for texts: leave out one")
+    return Reading((pattern_of(time_format),), None, False)
+
+
+def log_times(column: Any, reading: Reading, zone: tzinfo = timezone.utc) -> LogTimes:
     """Return the instants of a column of a log.
 
-    Numbers, also in texts, count in ``unit``, by default in seconds. Times without a zone are of ``zone``.
+    Numbers, also in texts, count in the unit. Times without a zone are of ``zone``.
     """
     texts = texts_of(column)
-    read = _of_values(column, unit) if texts is None else _of_texts(texts, unit or "s")
+    read = _of_values(column, reading) if texts is None else _of_texts(texts, reading)
     micros, skipped = read.micros.copy(), np.zeros(len(read.micros), bool)
     local = read.local & ~read.invalid
     micros[local], skipped[local] = instants_of_local(micros[local], zone)
@@ -91,17 +103,27 @@ def time_hint(value: object) -> str:
         return unit_hint(float(value))
     if _NAMED_ZONE.search(value):
         return "; it ends in the name of a zone: leave that out and say timezone='Europe/Berlin', or the like"
+    if _TIME_OF_DAY.fullmatch(value):
+        return "; it is a time of day: time=('date', 'time') joins it to a column of days"
     if _OTHER_FORM.match(value):
-        return "; it is in another form than 2026-03-02T12:00:00, which timezone= is for if it is local"
+        return "; in which form it is written can be said, as time_format='%m/%d/%Y %H:%M:%S'"
     return ""
 
 
-def _of_values(column: Any, unit: str | None) -> _Read:
+def is_day(value: object, reading: Reading) -> bool:
+    """Tell whether a value is a day, without a time."""
+    if isinstance(value, str):
+        found = _found(value, reading)
+        return found is not None and not any(found.groupdict().get(hour) for hour in "HI")
+    return isinstance(value, date) and not isinstance(value, datetime)
+
+
+def _of_values(column: Any, reading: Reading) -> _Read:
     given = given_column(column, "time").without_codes()
-    if given.array.dtype.kind in "iufM":
-        micros, invalid = _converted(given, unit)
+    if given.array.dtype.kind in "iufM" and reading.has_numbers:
+        micros, invalid = _converted(given, reading.unit)
         return _Read(micros, invalid, np.full(len(micros), _is_local(column)))
-    return _joined([_parsed(given.at(row), unit or "s") for row in range(len(given))])
+    return _joined([_parsed(given.at(row), reading) for row in range(len(given))])
 
 
 def _converted(given: Given, unit: str | None) -> Instants:
@@ -123,88 +145,51 @@ def _is_local(column: Any) -> bool:
     return pyarrow.types.is_date(kind) or (pyarrow.types.is_timestamp(kind) and kind.tz is None)
 
 
-class _Parsed(NamedTuple):
-    """A time in microseconds, None if there is none; and whether it has no zone."""
-
-    micros: int | None
-    is_local: bool
-
-
-_NONE = _Parsed(None, False)
-
-
-def _joined(found: list[_Parsed]) -> _Read:
+def _joined(found: list[Parsed]) -> _Read:
     micros = [NO_TIME if each.micros is None else each.micros for each in found]
     invalid = [each.micros is None for each in found]
     local = [each.is_local for each in found]
     return _Read(np.array(micros, np.int64), np.array(invalid, bool), np.array(local, bool))
 
 
-def _parsed(value: object, unit: str) -> _Parsed:
+def _parsed(value: object, reading: Reading) -> Parsed:
+    if not reading.has_numbers and isinstance(value, int):
+        value = str(value)
     if isinstance(value, str):
-        return _of_text(value, unit)
+        return _of_text(value, reading)
     try:
-        micros = micros_of(value, unit)
+        micros = micros_of(value, reading.unit or "s")
     except TypeError:
-        return _NONE
-    return _Parsed(micros, isinstance(value, datetime) and value.tzinfo is None)
+        return NO_PARSED
+    return Parsed(micros, isinstance(value, datetime) and value.tzinfo is None)
 
 
 @lru_cache(_REMEMBERED)
-def _of_text(text: str, unit: str) -> _Parsed:
-    iso = f"{text} 00:00" if len(text) == _LENGTH_OF_DAY else text
-    if found := _COMMON.fullmatch(text) or _ISO.fullmatch(iso):
-        return _of_parts(*found.groups(default=""))
-    if _NUMBER.fullmatch(text):
-        is_whole = "." not in text and len(text) <= _MOST_DIGITS
-        return _Parsed(micros_of(int(text) if is_whole else float(text), unit), False)
-    return _NONE
+def _of_text(text: str, reading: Reading) -> Parsed:
+    if found := _found(text, reading):
+        return parsed(found)
+    number = text.removeprefix("[").removesuffix("]")
+    if reading.has_numbers and _NUMBER.fullmatch(number):
+        is_whole = "." not in number and len(number) <= _MOST_DIGITS
+        return Parsed(micros_of(int(number) if is_whole else float(number), reading.unit or "s"), False)
+    return NO_PARSED
 
 
-def _of_parts(minute: str, second: str, fraction: str, zone: str) -> _Parsed:
-    """Return a time; a leap second is the first of the next minute."""
-    start = _minute(minute, zone)
-    seconds = int(second or 0)
-    if start is None or seconds > 60:
-        return _NONE
-    micros = start + seconds * 1_000_000
-    if fraction:
-        micros += (int(fraction.ljust(9, "0")) + 500) // 1000
-    return _Parsed(micros, not zone)
+def _found(text: str, reading: Reading) -> re.Match[str] | None:
+    return next(filter(None, (pattern.fullmatch(text) for pattern in reading.patterns)), None)
 
 
-@lru_cache(_REMEMBERED)
-def _minute(text: str, zone: str) -> int | None:
-    """Return when a minute starts, in microseconds; None if there is no such minute."""
-    form = "%d/%m/%Y:%H:%M" if text[2] == "/" else "%Y-%m-%d %H:%M"
-    month = _MONTHS.get(text[3:6])
-    try:
-        local = datetime.strptime(f"{text[:3]}{month}{text[6:]}" if month else text.replace("T", " "), form)
-        return (local - _offset(zone) - _EPOCH) // _MICROSECOND
-    except (ValueError, OverflowError):
-        return None
-
-
-def _offset(zone: str) -> timedelta:
-    if zone[:1] not in {"+", "-"}:
-        return timedelta()
-    hours, minutes = int(zone[1:3]), int(zone[3:].removeprefix(":") or 0)
-    if hours > 23 or minutes > 59:
-        raise ValueError(f"there is no offset {zone}")
-    offset = timedelta(hours=hours, minutes=minutes)
-    return -offset if zone[0] == "-" else offset
-
-
-def _of_texts(texts: Texts, unit: str) -> _Read:
+def _of_texts(texts: Texts, reading: Reading) -> _Read:
     count = len(texts.starts)
     read = _Read(np.full(count, NO_TIME), np.ones(count, bool), np.zeros(count, bool))
     todo = texts.lengths > 0
-    _read_numbers(texts, unit, read, todo)
+    if reading.has_numbers:
+        _read_numbers(texts, reading.unit or "s", read, todo)
     rows = np.flatnonzero(todo)
     for same in _of_one_length(texts, rows):
-        _read_alike(texts, same, read, todo)
+        _read_alike(texts, same, reading, read, todo)
     others = np.flatnonzero(todo)
-    _put(read, others, _joined([_of_text(texts.at(row), unit) for row in others.tolist()]))
+    _put(read, others, _joined([_of_text(texts.at(row), reading) for row in others.tolist()]))
     return read
 
 
@@ -238,14 +223,14 @@ def _read_numbers(texts: Texts, unit: str, read: _Read, todo: Mask) -> None:
             todo &= ~which
 
 
-def _read_alike(texts: Texts, rows: npt.NDArray[np.int64], read: _Read, todo: Mask) -> None:
+def _read_alike(texts: Texts, rows: npt.NDArray[np.int64], reading: Reading, read: _Read, todo: Mask) -> None:
     """Read the texts of one length that are written as the first of them is."""
     first = texts.at(int(rows[0]))
-    found = _COMMON.fullmatch(first) or _ISO.fullmatch(first)
+    found = _found(first, reading)
     if found is None:
         return
     letters = texts.matrix(rows, len(first))
-    if found[3]:
+    if _span(found, "f") != _NOWHERE:
         times, alike = _of_alike(letters, found)
     else:
         # In a busy log many lines share their second.
@@ -260,17 +245,23 @@ def _read_alike(texts: Texts, rows: npt.NDArray[np.int64], read: _Read, todo: Ma
         todo[rows[alike]] = False
 
 
+def _span(found: re.Match[str], part: str) -> tuple[int, int]:
+    """Return where a part of a time is; `_NOWHERE` if it has none."""
+    start, end = found.span(part) if part in found.re.groupindex else _NOWHERE
+    return (start, end) if start >= 0 else _NOWHERE
+
+
 def _of_alike(letters: npt.NDArray[np.uint8], found: re.Match[str]) -> tuple[_Read, Mask]:
     """Return times whose parts are where those of ``found`` are, and which of them can be read like this."""
-    spans = ((found.end(1) - 2, found.end(1)), *found.regs[2:4])
+    spans = [_span(found, part) for part in "MSf"]
     minutes, seconds, fractions = (_number(letters[:, start:end]) for start, end in spans)
     alike = (minutes >= 0) & (minutes < 60) & (seconds >= 0) & (seconds <= 60) & (fractions >= 0)
     for start, end in spans:
         letters[:, start:end] = ord("0")
-    base = _of_repeated(letters, found[0][: max(end for _, end in spans)])
+    base = _of_repeated(letters, found)
     micros = base.micros + (minutes * 60 + seconds) * 1_000_000
-    if found[3]:
-        micros += (fractions * 10 ** (9 - len(found[3])) + 500) // 1000
+    start, end = spans[2]
+    micros += (fractions * 10 ** (9 - end + start) + 500) // 1000
     return base._replace(micros=micros), alike & ~base.invalid
 
 
@@ -283,17 +274,22 @@ def _number(digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     return number
 
 
-def _of_repeated(letters: npt.NDArray[np.uint8], form: str) -> _Read:
+def _of_repeated(letters: npt.NDArray[np.uint8], form: re.Match[str]) -> _Read:
     """Read rows of letters of which most are as the row before.
 
-    Those are invalid whose separators are not those of ``form``, with which they should begin.
+    Those are invalid whose minutes, seconds and fractions are not where those of ``form`` are.
     """
     begins, numbers = _runs(letters)
     written = [row.tobytes().decode("latin-1") for row in letters[begins]]
-    separators = [(k, letter) for k, letter in enumerate(form) if not letter.isalnum()]
-    alike = [all(text[k] == letter for k, letter in separators) for text in written]
-    found = [_of_text(text, "s") if same else _NONE for text, same in zip(written, alike, strict=True)]
-    return _joined(found).take(numbers)
+    known = {text: _like(form, text) for text in set(written)}
+    return _joined([known[text] for text in written]).take(numbers)
+
+
+def _like(form: re.Match[str], text: str) -> Parsed:
+    found = form.re.fullmatch(text)
+    if found is None or any(_span(found, part) != _span(form, part) for part in "MSf"):
+        return NO_PARSED
+    return parsed(found)
 
 
 def _runs(letters: npt.NDArray[np.uint8]) -> tuple[Positions, Positions]:

@@ -21,6 +21,8 @@ class Parquet(Format):
     The fields of a struct are columns such as ``request.remote_ip``.
     """
 
+    name = "parquet"
+
     def batches(
         self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
     ) -> Iterator[Batch]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from overlimit._messages.caller import warn_caller
 from overlimit._messages.texts import short_repr
-from overlimit.http.identifying.addresses import checked_ipv6_prefix
+from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix
 from overlimit.limits.calendars import zone_named
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import checked_name
@@ -21,10 +21,12 @@ from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
 from overlimit.simulation.logs.conditions import Labels, UnknownName, Where
 from overlimit.simulation.logs.formats import Format, Wanted
 from overlimit.simulation.logs.gathering import Gatherer, Options
+from overlimit.simulation.logs.log_times import reading_of
 from overlimit.simulation.optional import is_installed
 from overlimit.simulation.progress import progress_bar
 
 _AS_WRITTEN = 128
+_PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "fc00::/7", "::1")
 _ABOUT_A_PIECE = 16 << 20
 
 
@@ -33,15 +35,17 @@ def read_log(
     format: FormatLike | None = None,
     identifiers: str | Iterable[str] | Mapping[str, str] | None = None,
     *,
-    time: str | None = None,
+    time: str | Sequence[str] | None = None,
     cost: int | str | None = None,
     where: Where | None = None,
     labels: Labels | None = None,
     unit: Literal["s", "ms", "us", "ns"] | None = None,
+    time_format: str | None = None,
     timezone: str = "UTC",
     missing: Literal["bad", "skip", "raise"] = "bad",
     on_bad: Literal["count", "raise"] = "count",
     ipv6_prefix: int = 64,
+    trusted_proxies: int | Sequence[str] = _PRIVATE,
     columns: Sequence[str] | None = None,
     delimiter: str = ",",
     progress: bool = False,
@@ -51,20 +55,22 @@ def read_log(
     Parameters
     ----------
     path
-        A file, several, or a pattern such as ``"access.log*"``. Files whose names end in ``.gz``, ``.bz2``,
-        ``.xz`` and ``.zst`` are decompressed.
+        A file, several, or a pattern such as ``"access.log*"``. What gzip, bzip2, xz and zstd compressed is
+        decompressed.
     format
-        How they are written: ``"combined"`` and ``"common"`` as nginx and Apache do, ``"json"`` (an object a
-        line), ``"csv"``, ``"parquet"``, or a compiled regular expression that is searched in each line and
-        whose named groups are the columns. By default, names that end in ``.jsonl`` or ``.ndjson``, ``.csv``
+        How they are written: ``"combined"``, ``"common"``, ``"vhost_combined"``, ``"haproxy"``, ``"alb"``,
+        ``"nginx_error"``, ``"apache_error"``, ``"w3c"`` (CloudFront, IIS), ``"json"`` (an object a line),
+        ``"csv"``, ``"parquet"``, or a compiled regular expression that is searched in each line and whose
+        named groups are the columns. By default, names that end in ``.jsonl`` or ``.ndjson``, ``.csv``
         and ``.parquet`` say so, which an ending such as ``.gz`` may follow, and others are ``"combined"``. A
         file of `Events.save` is told by its contents.
     identifiers
         The columns that hold whose requests they are; or a dict from the names that identifiers get to the
         columns, as ``{"ip": "request.remote_ip"}``. By default ``"ip"``, or all that `Events.save` wrote.
     time
-        The column of times; ``"time"`` by default. Times are numbers, ISO 8601 or as access logs have them,
-        ``10/Oct/2025:13:55:36 +0200``; without an offset they are of ``timezone``.
+        The column of times; ``"time"`` by default. Two, such as ``("date", "time")``, are joined by a space;
+        for ``where`` they are the column ``time`` then. Times are numbers or in one of the forms that
+        docs/reference/log_formats.md lists, such as ISO 8601; without an offset they are of ``timezone``.
     cost
         What each event costs, or the column that says so; by default 1, or what `Events.save` wrote.
     where
@@ -77,6 +83,9 @@ def read_log(
     unit
         What times that are numbers count, as for `Events`: seconds by default. One with which the log would
         be of the last century, though it would be of this one with another, is a warning.
+    time_format
+        How times are written if in another form, in the words of ``datetime.strptime``, such as
+        ``"%m/%d/%Y %I:%M %p"``. No other form is read then, and names of months and days are English.
     timezone
         The zone of times without an offset, such as ``"Europe/Berlin"``. One that its clocks showed twice is
         the earlier, and a line with one that they never showed is bad.
@@ -89,6 +98,10 @@ def read_log(
     ipv6_prefix
         Identifiers that are addresses, of whatever column, count as they do in a web application: IPv6 ones
         by their network of this many bits. 128: each as it is written.
+    trusted_proxies
+        Which address counts of an identifier that is a list of them, as ``X-Forwarded-For`` is: the last but
+        for those of the proxies, whose addresses and networks these are, by default private ones; or a
+        number: the one that is so many from the end, as in a web application.
     columns
         The names of the columns of a CSV file whose first row does not have them.
     delimiter
@@ -106,8 +119,9 @@ def read_log(
     ------
     ValueError
         A column is not there, or an option has no such value or cannot apply to a file of `Events.save`
-        (``format``, ``unit``, ``ipv6_prefix``, ``columns`` and ``delimiter`` cannot); or none of the first
-        10,000 lines that are not blank can be read, or none at all: the message names the likeliest cause.
+        (``format``, ``unit``, ``time_format``, ``ipv6_prefix``, ``columns`` and ``delimiter`` cannot); or
+        none of the first 10,000 lines that are not blank can be read, or none at all: the message names the
+        likeliest cause.
     FileNotFoundError
         There is no such file.
     ModuleNotFoundError
@@ -117,9 +131,10 @@ def read_log(
     Notes
     -----
     The columns of ``combined`` are ``ip``, ``user``, ``time``, ``method``, ``path`` (with its query),
-    ``status``, ``bytes``, ``referer`` and ``agent``; ``common`` lacks the last two. ``-`` is none; as a cost,
-    it is 0. What follows the last field is ignored. Blank lines are. In JSON and Parquet,
-    ``"request.remote_ip"`` is what is in the object or struct ``request``.
+    ``status``, ``bytes``, ``referer`` and ``agent``. The other formats of lines have those of them that they
+    write, and ``w3c`` all of its fields, too. ``-`` is none; as a cost, it is 0. What follows the last field
+    is ignored. Blank lines are. In JSON and Parquet, ``"request.remote_ip"`` is what is in the object or
+    struct ``request``.
 
     For ``where``, a column of a CSV file that is neither a time, a cost nor an identifier holds numbers if
     the first rows of it do; other texts are NaN there then.
@@ -128,19 +143,21 @@ def read_log(
     saved = saved_columns_of(files)
     prefix = checked_ipv6_prefix(ipv6_prefix)
     if saved is not None:
-        check_saved(format, unit, prefix)
+        check_saved(format, unit, time_format, prefix)
     parsers = parsers_of(files, format, unit, columns, delimiter)
+    checked_unit(unit)
     options = Options(
         _sources(identifiers, saved),
-        time or "time",
+        (time,) if isinstance(time, str) else tuple(time or ("time",)),
         cost if cost is not None else 1 if saved is None else saved.cost,
         where,
         labels if labels is not None or saved is None else saved.label,
-        unit,
+        reading_of(unit, time_format),
         zone_named(timezone),
         missing,
         on_bad,
         prefix if saved is None else _AS_WRITTEN,  # what was saved counts as it is written
+        Addresses(trusted_proxies),
     )
     _check(options)
     try:
@@ -165,7 +182,12 @@ def _read(files: Sequence[Path], parsers: Sequence[Format], options: Options, pr
             for batch in parser.batches(file, chunks, wanted, bar):
                 gatherer.add(batch)
     events = gatherer.events()
-    _warn_of_unit(events, options.unit)
+    _warn_of_unit(events, options.reading.unit)
+    if gatherer.only_days and (events.times[1:] == events.times[:-1]).any():
+        warn_caller(
+            f"the column {options.time[0]!r} holds days without times, so all events of a day are at its "
+            "midnight: time=('date', 'time') joins two columns"
+        )
     return events
 
 
@@ -173,7 +195,6 @@ def _check(options: Options) -> None:
     where, cost, labels = options.where, options.cost, options.labels
     if options.missing not in {"bad", "skip", "raise"}:
         raise ValueError(f"missing must be 'bad', 'skip' or 'raise', not {short_repr(options.missing)}")
-    checked_unit(options.unit)
     if options.on_bad not in {"count", "raise"}:
         raise ValueError(f"on_bad must be 'count' or 'raise', not {short_repr(options.on_bad)}")
     if where is not None and not isinstance(where, str) and not callable(where):
@@ -213,7 +234,7 @@ def _sources(identifiers: Any, saved: SavedColumns | None) -> dict[str | None, s
 
 
 def _wanted(options: Options) -> Wanted:
-    needed = {options.time} | ({options.cost} if isinstance(options.cost, str) else set())
+    needed = set(options.time) | ({options.cost} if isinstance(options.cost, str) else set())
     label = frozenset({options.labels} if isinstance(options.labels, str) else ())
     identifiers = frozenset(options.sources.values()) - needed
     asks_for_all = options.where is not None or callable(options.labels)
