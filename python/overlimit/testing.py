@@ -50,6 +50,11 @@ class _Block:
 
     def __call__(self, function: F) -> F:
         """Return the function that runs while the time is followed."""
+        if isinstance(function, type):
+            raise TypeError(
+                f"{type(self).__name__} decorates functions, not the class {function.__name__}: decorate its "
+                "methods, or enter it where each test is set up"
+            )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             name = type(self).__name__
             raise TypeError(
@@ -98,7 +103,7 @@ class manual_time(_Block):  # it is used as a function is
     Raises
     ------
     ValueError, TypeError
-        ``start`` is no instant that a ManualClock shows, or what is decorated is a generator function.
+        ``start`` is no instant that a ManualClock shows, or what is decorated is a class or a generator function.
     """
 
     def __init__(self, start: float | datetime | None = None) -> None:
@@ -129,7 +134,7 @@ class python_time(_Block):
     ------
     ValueError, TypeError
         What stands in the place of ``time.time`` says no instant as the block begins, what is decorated is a
-        generator function, or the parentheses are missing.
+        class or a generator function, or the parentheses are missing.
     """
 
     def __init__(self, *given: object) -> None:

@@ -146,6 +146,13 @@ class TestItsClock:
             def times():
                 yield Limiter("9/minute").hit("a").time
 
+    def test_stands_for_no_class(self):
+        with pytest.raises(TypeError, match=r"decorates functions, not the class TestApp"):
+
+            @manual_time(100)
+            class TestApp:
+                pass
+
     def test_as_a_decorator_without_parentheses_is_an_error_at_once(self):
         with pytest.raises(TypeError, match=r"write @manual_time\(\)"):
 

@@ -76,7 +76,10 @@ class LimitedApp:
         """The routes, or where an app has none that can be found the patterns of a middleware."""
         self._look_into(app, _Way())
         if not self._rate_limits:
-            raise NothingFound("nothing limits this app: it has no RateLimit, and no RateLimitMiddleware")
+            raise NothingFound(
+                "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (of a Flask app ask "
+                "flask limits list, of a Django site manage.py overlimit_limits)"
+            )
 
     @property
     def rate_limits(self) -> tuple[AppRateLimit, ...]:

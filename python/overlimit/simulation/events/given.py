@@ -83,7 +83,7 @@ def given_column(column: object, what: str) -> Given:
     raise TypeError(f"{what} must be a column, such as a list, a numpy array or a pandas Series: {instead}")
 
 
-def collected(frame: object) -> Any:
+def collected(frame: Any) -> Any:
     """Return what has no rows yet, such as a lazy frame of polars, with its rows; others as they are."""
     is_lazy = hasattr(frame, "collect") and hasattr(frame, "collect_schema")
     return frame.collect() if is_lazy else frame
