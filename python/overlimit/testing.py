@@ -103,7 +103,8 @@ class manual_time(_Block):  # it is used as a function is
     Raises
     ------
     ValueError, TypeError
-        ``start`` is no instant that a ManualClock shows, or what is decorated is a class or a generator function.
+        ``start`` is no instant that a ManualClock shows, or what is decorated is a class or a generator
+        function.
     """
 
     def __init__(self, start: float | datetime | None = None) -> None:

@@ -77,8 +77,8 @@ class LimitedApp:
         self._look_into(app, _Way())
         if not self._rate_limits:
             raise NothingFound(
-                "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (of a Flask app ask "
-                "flask limits list, of a Django site manage.py overlimit_limits)"
+                "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (a Flask app is "
+                "listed by flask limits list, a Django site by manage.py overlimit_limits)"
             )
 
     @property

@@ -133,7 +133,11 @@ def test_patterns_are_listed_where_there_are_no_routes_to_find(shop):
 @pytest.mark.parametrize(
     ("name", "status", "message"),
     [
-        ("shop:bare", 1, "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (of a Flask app ask"),
+        (
+            "shop:bare",
+            1,
+            "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (a Flask",
+        ),
         ("shop", 2, "name the app as module:app, such as main:app, not 'shop'"),
         ("shop:missing", 2, "the module 'shop' has no 'missing'"),
         ("shops:app", 2, "cannot import 'shops': ModuleNotFoundError: No module named 'shops'"),
