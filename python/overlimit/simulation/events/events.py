@@ -244,7 +244,9 @@ class Events:
     ) -> Event | Events | npt.NDArray[np.object_]:
         """Return the k-th event in time; of a slice or of an array of bools those events; of a name a column.
 
-        ``events["ip"]`` are the identifiers of that column, None where an event has none. Raises IndexError
+        ``events["ip"]`` are the identifiers of that column, None where an event has none. All of it is in
+        the order of times: a column of a replay, which is in the order given, is beside it as
+        ``replay.allowed[events.order]``, as in ``events[~replay.allowed[events.order]]``. Raises IndexError
         beyond the last, ValueError for a slice that goes back, for an array of another length and for a
         column that there is not, TypeError for anything else.
         """
