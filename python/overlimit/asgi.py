@@ -200,7 +200,7 @@ class LifespanMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand everything to the app."""
-        await run_lifespan(self._app, scope, receive, send)
+        await run_lifespan(self._app, scope, receive, send, answers=True)
 
 
 def _check_depend_on_nothing(**options: object) -> None:

@@ -13,23 +13,26 @@ from overlimit.stores.process_ends import close_all, leases_anywhere
 _log = logging.getLogger("overlimit")
 
 
-async def run_lifespan(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+async def run_lifespan(
+    app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, answers: bool | None = None
+) -> None:
     """Run the lifespan of an app, and close every store that leases once the app has shut down.
 
-    For an app that has no lifespan, as it raises or returns instead of answering, the server is answered here
-    if there is a store that leases. Scopes of other types are handed to the app.
+    If ``answers``, the server is answered here for an app that has no lifespan, as it raises or returns
+    instead; by default if there is a store that leases already. Scopes of other types are handed to the app.
     """
     if scope["type"] != "lifespan":
         await app(scope, receive, send)
         return
     lifespan = _Lifespan(receive, send)
+    answers = leases_anywhere() if answers is None else answers
     try:
         await app(scope, lifespan.receive, lifespan.send)
     except Exception:
-        if lifespan.is_answered or not leases_anywhere():
+        if lifespan.is_answered or not answers:
             raise
         _log.debug("an app without a lifespan is given one, so that leases go back", exc_info=True)
-    if not lifespan.is_answered and leases_anywhere():
+    if answers and not lifespan.is_answered:
         await lifespan.answer()
 
 
