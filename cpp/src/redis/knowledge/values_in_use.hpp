@@ -4,19 +4,23 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <list>
+#include <random>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "overlimit/non_copyable.hpp"
 
 namespace overlimit::redis {
 
-/// Values by key, as many as there is room for: a segmented list of those used least recently. A new key is a
-/// newcomer; one that is used again becomes a regular. Newcomers make room for each other, and never take
-/// more than a quarter of it from the regulars. Not thread-safe.
+/// Values by key, as many as there is room for. A new key is a newcomer; one that is used again becomes a
+/// regular, of which those go that were not used for longest. Newcomers never take more than a quarter of the
+/// room from regulars, and make room for each other, any of them with the same chance: who comes back before
+/// all others have come finds some of them, too. Not thread-safe.
 template <class Value>
 class ValuesInUse : NonCopyable {
  public:
@@ -27,87 +31,107 @@ class ValuesInUse : NonCopyable {
   [[nodiscard]] Value* find(std::string_view key) {
     const auto known = entries_.find(key);
     if (known == entries_.end()) return nullptr;
-    use(known->second);
-    return &known->second->value;
+    use(*known);
+    return &known->second.value;
   }
   /// Puts a value, of so many bytes, in place of the one before.
   void put(std::string_view key, Value value, std::size_t bytes) {
-    const auto known = entries_.find(key);
+    auto known = entries_.find(key);
     if (known == entries_.end()) {
-      newcomers_.list.push_front({std::string(key), std::move(value), bytes, false});
-      newcomers_.bytes += bytes;
-      entries_.emplace(newcomers_.list.front().key, newcomers_.list.begin());
+      known = entries_.emplace(std::string(key), Entry{.value = std::move(value), .bytes = bytes}).first;
+      bytes_ += bytes;
+      add_newcomer(*known);
     } else {
-      Entry& entry = *known->second;
-      list_of(entry).bytes += bytes - entry.bytes;
+      Entry& entry = known->second;
+      bytes_ += bytes - entry.bytes;
+      if (entry.is_regular) regular_bytes_ += bytes - entry.bytes;
       entry.value = std::move(value);
       entry.bytes = bytes;
-      use(known->second);
+      use(*known);
     }
-    make_room();
+    while (entries_.size() > most_keys_ || bytes_ > most_bytes_) evict();
   }
   void erase(std::string_view key) {
-    if (const auto known = entries_.find(key); known != entries_.end()) erase(known->second);
+    if (const auto known = entries_.find(key); known != entries_.end()) erase(known);
   }
   void clear() {
+    newcomers_.clear();
+    regulars_.clear();
     entries_.clear();
-    newcomers_ = regulars_ = {};
+    bytes_ = regular_bytes_ = 0;
   }
   /// Calls visit(key, value) for each.
   template <class Visit>
   void for_each(const Visit& visit) const {
-    for (const List* const each : {&regulars_, &newcomers_})
-      for (const Entry& entry : each->list) visit(entry.key, entry.value);
+    for (const auto& [key, entry] : entries_) visit(key, entry.value);
   }
 
  private:
+  struct Entry;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+  };
+  using Entries = std::unordered_map<std::string, Entry, Hash, std::equal_to<>>;
+  using Known = std::pair<const std::string, Entry>;
   struct Entry {
-    std::string key;
     Value value;
     std::size_t bytes;
-    bool is_regular;
+    bool is_regular = false;
+    std::size_t place = 0;                           // among newcomers
+    typename std::list<Known*>::iterator regular{};  // among regulars
   };
-  struct List {
-    std::list<Entry> list{};  // the one used last first
-    std::size_t bytes = 0;
-  };
-  using Place = typename std::list<Entry>::iterator;
 
-  [[nodiscard]] List& list_of(const Entry& entry) { return entry.is_regular ? regulars_ : newcomers_; }
-  void move(Place entry, bool is_regular) {
-    List& from = list_of(*entry);
-    entry->is_regular = is_regular;
-    List& to = list_of(*entry);
-    to.list.splice(to.list.begin(), from.list, entry);
-    from.bytes -= entry->bytes;
-    to.bytes += entry->bytes;
+  void add_newcomer(Known& known) {
+    known.second.is_regular = false;
+    known.second.place = newcomers_.size();
+    newcomers_.push_back(&known);
   }
-  // Who was a regular for longest without being used begins anew.
-  void use(Place entry) {
-    move(entry, true);
-    while (regulars_.list.size() > 1 &&
-           (regulars_.list.size() > part(most_keys_) || regulars_.bytes > part(most_bytes_)))
-      move(std::prev(regulars_.list.end()), false);
-  }
-  void make_room() {
-    while (entries_.size() > most_keys_ || newcomers_.bytes + regulars_.bytes > most_bytes_) {
-      List& from = newcomers_.list.empty() ? regulars_ : newcomers_;
-      erase(std::prev(from.list.end()));
+  void use(Known& known) {
+    Entry& entry = known.second;
+    if (entry.is_regular) return regulars_.splice(regulars_.begin(), regulars_, entry.regular);
+    leave(entry);
+    entry.is_regular = true;
+    entry.regular = regulars_.insert(regulars_.begin(), &known);
+    regular_bytes_ += entry.bytes;
+    while (regulars_.size() > 1 &&
+           (regulars_.size() > part(most_keys_) || regular_bytes_ > part(most_bytes_))) {
+      Known& oldest = *regulars_.back();
+      leave(oldest.second);
+      add_newcomer(oldest);
     }
   }
-  void erase(Place entry) {
-    entries_.erase(entry->key);
-    List& from = list_of(*entry);
-    from.bytes -= entry->bytes;
-    from.list.erase(entry);
+  void leave(const Entry& entry) {
+    if (entry.is_regular) {
+      regulars_.erase(entry.regular);
+      regular_bytes_ -= entry.bytes;
+      return;
+    }
+    newcomers_[entry.place] = newcomers_.back();
+    newcomers_[entry.place]->second.place = entry.place;
+    newcomers_.pop_back();
+  }
+  // The newest is not the one that goes, unless it is alone.
+  void evict() {
+    const std::size_t older = std::max<std::size_t>(1, newcomers_.size() - 1);
+    const Known& gone = newcomers_.empty() ? *regulars_.back() : *newcomers_[random_() % older];
+    erase(entries_.find(gone.first));
+  }
+  void erase(typename Entries::iterator known) {
+    leave(known->second);
+    bytes_ -= known->second.bytes;
+    entries_.erase(known);
   }
   static std::size_t part(std::size_t room) { return std::max<std::size_t>(1, room / 4 * 3); }
 
   const std::size_t most_keys_;
   const std::size_t most_bytes_;
-  List newcomers_;
-  List regulars_;
-  std::unordered_map<std::string_view, Place> entries_;  // whose keys are in the lists
+  Entries entries_;
+  std::vector<Known*> newcomers_;
+  std::list<Known*> regulars_;  // the one used last first
+  std::size_t bytes_ = 0;
+  std::size_t regular_bytes_ = 0;
+  std::minstd_rand random_;  // NOLINT(cert-msc51-cpp): nobody is to be surprised
 };
 
 }  // namespace overlimit::redis
