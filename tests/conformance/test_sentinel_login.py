@@ -17,7 +17,7 @@ from servers.patience import PATIENCE
 from servers.ports import free_port
 from servers.sentinels import SERVICE, Sentinels
 
-USER = "user watcher on >of-user &* -@all +auth +ping +subscribe +unsubscribe +sentinel|get-master-addr-by-name"
+USER = "user watcher on >of-user &+switch-master -@all +auth +ping +subscribe +unsubscribe +sentinel|get-master-addr-by-name"
 
 
 @pytest.fixture(scope="module")

@@ -112,7 +112,9 @@ def started(server, app, directory: Path, environment):
         ("sync", FLASK, "app", 0),
         ("gthread", FLASK, "app", 0),
     ],
-    ids=lambda each: {ASGI: "asgi", FASTAPI: "fastapi", DJANGO: "django", FLASK: "flask"}.get(each, str(each)),
+    ids=lambda each: {ASGI: "asgi", FASTAPI: "fastapi", DJANGO: "django", FLASK: "flask"}.get(
+        each, str(each)
+    ),
 )
 def test_a_stop_gives_back_what_is_leased(redis_server, prefix, tmp_path, server, source, app, left):
     (tmp_path / "served.py").write_text(source)

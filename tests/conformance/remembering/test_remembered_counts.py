@@ -207,8 +207,13 @@ class TestReplicas:
         assert limiter.hit("a")
         lagging(lambda: admitted(limiter, 2))
         assert limiter.hit("a").remaining == 1
+        assert limiter.stats()["restored"] == 1
         lagging(lambda: limiter.hit("a"))
         assert not limiter.hit("a")
+        assert limiter.stats()["restored"] == 2
+        lagging(lambda: limiter.hit("a"))  # which changes nothing
+        assert not limiter.hit("a")
+        assert limiter.stats()["restored"] == 2
 
     def test_that_lag_are_found_by_many_rows(self, store, lagging):
         limiter = limiter_on(store)
