@@ -17,7 +17,10 @@ from servers.patience import PATIENCE
 from servers.ports import free_port
 from servers.sentinels import SERVICE, Sentinels
 
-USER = "user watcher on >of-user &+switch-master -@all +auth +ping +subscribe +unsubscribe +sentinel|get-master-addr-by-name"
+USER = (
+    "user watcher on >of-user &+switch-master -@all +auth +ping +subscribe +unsubscribe "
+    "+sentinel|get-master-addr-by-name"
+)
 
 
 @pytest.fixture(scope="module")

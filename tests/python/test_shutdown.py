@@ -26,7 +26,9 @@ async def without_lifespan(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"hello"})
 
-app = RateLimitMiddleware(without_lifespan, limits="100000/day", exempt=["/health"], store=os.environ["STORE"])
+app = RateLimitMiddleware(
+    without_lifespan, limits="100000/day", exempt=["/health"], store=os.environ["STORE"]
+)
 """
 FASTAPI = """
 import os
