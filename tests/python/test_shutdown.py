@@ -6,7 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
+from flask import Flask
 
+import overlimit.fastapi
+import overlimit.flask
+import overlimit.wsgi
 from overlimit import Limiter, RedisStore, SharedMemoryStore
 from overlimit.asgi import LifespanMiddleware, RateLimitMiddleware
 from servers.gunicorn import Gunicorn
@@ -17,7 +22,7 @@ from servers.web_server import AsgiServer
 LIMIT = 100_000
 REQUESTS = 60
 
-ASGI = """
+ASGI_APP = """
 import os
 from overlimit.asgi import RateLimitMiddleware
 
@@ -30,7 +35,7 @@ app = RateLimitMiddleware(
     without_lifespan, limits="100000/day", exempt=["/health"], store=os.environ["STORE"]
 )
 """
-FASTAPI = """
+FASTAPI_APP = """
 import os
 from fastapi import FastAPI
 from overlimit.fastapi import RateLimit
@@ -44,7 +49,7 @@ app.get("/health")(lambda: "up")
 def index():
     return "hello"
 """
-DJANGO = """
+DJANGO_APP = """
 import os
 from django.conf import settings
 settings.configure(
@@ -64,7 +69,7 @@ urlpatterns = [path("health", lambda request: HttpResponse("up")), path("", inde
 bare = get_asgi_application()
 app = LifespanMiddleware(bare)
 """
-FLASK = """
+FLASK_APP = """
 import os
 from flask import Flask
 from overlimit.flask import RateLimit
@@ -78,6 +83,9 @@ app.get("/health")(lambda: "up")
 def index():
     return "hello"
 """
+
+
+_NAMES = {ASGI_APP: "asgi", FASTAPI_APP: "fastapi", DJANGO_APP: "django", FLASK_APP: "flask"}
 
 
 def counted(redis_server, prefix):
@@ -102,21 +110,19 @@ def started(server, app, directory: Path, environment):
 @pytest.mark.parametrize(
     ("server", "source", "app", "left"),
     [
-        ("uvicorn", ASGI, "app", 0),
-        ("uvicorn", FASTAPI, "app", 0),
-        ("uvicorn", DJANGO, "app", 0),
-        ("uvicorn", DJANGO, "bare", 1),
-        ("hypercorn", ASGI, "app", 0),
-        ("hypercorn", DJANGO, "bare", 0),
-        ("gunicorn", FASTAPI, "app", 0),
-        ("gunicorn", DJANGO, "bare", 1),
-        ("daphne", DJANGO, "bare", 0),
-        ("sync", FLASK, "app", 0),
-        ("gthread", FLASK, "app", 0),
+        ("uvicorn", ASGI_APP, "app", 0),
+        ("uvicorn", FASTAPI_APP, "app", 0),
+        ("uvicorn", DJANGO_APP, "app", 0),
+        ("uvicorn", DJANGO_APP, "bare", 1),
+        ("hypercorn", ASGI_APP, "app", 0),
+        ("hypercorn", DJANGO_APP, "bare", 0),
+        ("gunicorn", FASTAPI_APP, "app", 0),
+        ("gunicorn", DJANGO_APP, "bare", 1),
+        ("daphne", DJANGO_APP, "bare", 0),
+        ("sync", FLASK_APP, "app", 0),
+        ("gthread", FLASK_APP, "app", 0),
     ],
-    ids=lambda each: {ASGI: "asgi", FASTAPI: "fastapi", DJANGO: "django", FLASK: "flask"}.get(
-        each, str(each)
-    ),
+    ids=lambda each: _NAMES.get(each, str(each)),
 )
 def test_a_stop_gives_back_what_is_leased(redis_server, prefix, tmp_path, server, source, app, left):
     (tmp_path / "served.py").write_text(source)
@@ -200,3 +206,30 @@ def test_every_store_can_be_closed_and_goes_on(prefix):
         assert limiter.hit("a").remaining == 3
     finally:
         shared.unlink()
+
+
+def test_every_adapter_shows_its_store_and_closes_it(redis_server, prefix):
+    store = RedisStore(redis_server.unix_url(), prefix=prefix, timeout=PATIENCE, lease=10)
+    flask, others = Flask("site"), [Flask("one"), Flask("two")]
+    adapters = [
+        overlimit.flask.RateLimit(flask, store=store),
+        overlimit.fastapi.RateLimit(FastAPI(), store=store),
+        overlimit.wsgi.RateLimitMiddleware(flask, limits="1/minute", store=store),
+        RateLimitMiddleware(FastAPI(), limits="1/minute", store=store),
+    ]
+    limiter = Limiter(f"{LIMIT}/day", name="own", store=store)
+    for adapter in adapters:
+        assert adapter.store is store
+        while limiter.stats()["held"] == 0:
+            limiter.hit("a")
+        adapter.close()
+        assert limiter.stats()["held"] == 0
+    on_two = overlimit.flask.RateLimit()
+    with pytest.raises(RuntimeError, match=r"call init_app\(app\)"):
+        on_two.store  # noqa: B018
+    for app in others:
+        on_two.init_app(app)
+    with pytest.raises(RuntimeError, match="different stores"):
+        on_two.store  # noqa: B018
+    with others[0].app_context():
+        assert on_two.store is not store
