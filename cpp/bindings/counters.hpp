@@ -44,6 +44,7 @@ inline constexpr std::size_t kLatencyMicros = 5;
 inline constexpr std::size_t kLatencies = 6;  // and those that follow
 inline constexpr std::size_t kCommands = 20;
 inline constexpr std::size_t kRestored = 21;
+inline constexpr std::size_t kFailedAt = 22;  // the last call that failed: seconds since the epoch
 }  // namespace place
 
 struct CounterSlot {

@@ -36,7 +36,9 @@ struct LimiterState {
   Shared<bool> is_compared = false;                 ///< with those of its name, since it has these limits
   Stats stats{};
   Shared<CounterSlot*> counters_of_store = nullptr;  ///< for metrics; nullptr: of a store that cannot fail
-  Shared<bool> is_cut_off = false;  ///< the last call to the store failed, and that was not raised
+  Shared<bool> is_cut_off =
+      false;  ///< a call to the store failed, was not raised, and none was answered since
+  Shared<std::uint64_t> answers_before = 0;  ///< of the store, when that was
 
   /// The policy for a call, which keeps it whatever update() does meanwhile.
   [[nodiscard]] Object present_policy() const {

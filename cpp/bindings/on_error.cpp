@@ -86,7 +86,10 @@ Decision answer_without_store(OnError on_error, const StoreError& error, const S
 }
 
 void log_failure(const StoreError& error, std::span<LimiterState* const> limiters, OnError on_error) {
-  for (LimiterState* limiter : limiters) limiter->is_cut_off = true;
+  for (LimiterState* limiter : limiters) {
+    limiter->answers_before = limiter->store->answers().value_or(0);
+    limiter->is_cut_off = true;
+  }
   const Object kind = text_of(name_of(error.kind()));
   const Object decider = text_of(name_of(on_error));
   const Object message = text_of(error.what());

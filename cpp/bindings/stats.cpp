@@ -28,15 +28,17 @@ Object errors_dict(const Stats& stats) {
   return dict;
 }
 
-double bound_in_seconds(std::size_t place) {
-  return place < kLatencyBounds.size() ? kLatencyBounds[place].seconds()
-                                       : std::numeric_limits<double>::infinity();
+// As text, since JSON has neither numbers for keys nor an infinite one.
+Object bound_in_seconds(std::size_t place) {
+  if (place == kLatencyBounds.size()) return required(PyUnicode_FromString("inf"));
+  const Object seconds = required(PyFloat_FromDouble(kLatencyBounds[place].seconds()));
+  return required(PyObject_Str(seconds.get()));
 }
 
 Object latency_dict(const Stats& stats) {
   Object dict = required(PyDict_New());
   for (std::size_t i = 0; i < stats.latencies.size(); ++i) {
-    const Object bound = required(PyFloat_FromDouble(bound_in_seconds(i)));
+    const Object bound = bound_in_seconds(i);
     const Object count = number(stats.latencies[i]);
     if (PyDict_SetItem(dict.get(), bound.get(), checked(count.get())) < 0) throw PythonError{};
   }

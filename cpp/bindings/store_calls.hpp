@@ -78,11 +78,17 @@ inline void count_failure(std::span<LimiterState* const> limiters, const StoreEr
   CounterSlot& counters = *limiters.front()->counters_of_store;
   counters.add(place::kErrors + std::size_t(error.kind()));
   counters.set(place::kBreaker, std::uint64_t(breaker));
+  counters.set(place::kFailedAt, std::uint64_t(system_now().micros()) / 1'000'000);
 }
 
+/// After a call that did not fail, for which nobody may have been asked.
 inline void count_answer(std::span<LimiterState* const> limiters) {
-  const auto was_cut_off = [](const LimiterState* limiter) -> bool { return limiter->is_cut_off; };
-  if (std::ranges::any_of(limiters, was_cut_off)) log_recovery(limiters);
+  const auto is_back = [](const LimiterState* limiter) -> bool {
+    return limiter->is_cut_off &&
+           limiter->store->answers() != std::optional<std::uint64_t>(limiter->answers_before);
+  };
+  if (std::ranges::any_of(limiters, is_back)) [[unlikely]]
+    log_recovery(limiters);
 }
 
 /// Runs `ask` with the store that these limiters share, and counts it, unless `decide_here` has decided.

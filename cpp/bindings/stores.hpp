@@ -284,8 +284,10 @@ inline void bind_redis_locations(pybind11::module_& module) {
            py::arg("password"), py::arg("database"), py::arg("tls").none(true));
   py::class_<redis::SentinelLocation, std::shared_ptr<redis::SentinelLocation>>(
       module, "SentinelLocation", "The master that sentinels name.")
-      .def(py::init([](const Addresses& sentinels, std::string service, const EndpointPointer& server) {
-        return redis::SentinelLocation{host_ports(sentinels), std::move(service), given(server)};
+      .def(py::init([](const Addresses& sentinels, std::string service, const EndpointPointer& server,
+                       const EndpointPointer& sentinel) {
+        return redis::SentinelLocation{host_ports(sentinels), std::move(service), given(server),
+                                       given(sentinel)};
       }));
   py::class_<redis::ClusterLocation, std::shared_ptr<redis::ClusterLocation>>(
       module, "ClusterLocation", "A Redis Cluster, by some of its nodes.")
@@ -339,10 +341,7 @@ inline void bind_redis_store(pybind11::module_& module) {
            }),
            py::arg("location"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
            py::arg("hash_identifiers"), py::arg("timeout_us"), py::arg("max_stale_us"), py::arg("lease_us"),
-           py::arg("remember_us"), py::arg("lease_in"))
-      .def(
-          "close", [](const std::shared_ptr<RedisStore>& store) { given(store).close(); },
-          "Close this process's connections; a later call opens new ones.");
+           py::arg("remember_us"), py::arg("lease_in"));
 }
 
 inline redis::ScriptUse script_use_from(const std::string& name) {
@@ -401,6 +400,10 @@ inline void bind_stores(pybind11::module_& module) {
   namespace py = pybind11;
   using Pointer = std::shared_ptr<Store>;
   py::class_<Store, Pointer>(module, "Store", "Where state lives and decisions are made.")
+      .def(
+          "close", [](const Pointer& store) { given(store).close(); },
+          "Give back what is leased, and close this process's connections; a later call opens new ones.\n\n"
+          "A store without them, such as memory, does nothing.")
       .def(
           "ping",
           [](const Pointer& store, const py::object& timeout) {

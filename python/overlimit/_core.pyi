@@ -48,6 +48,12 @@ class Limit:
 class Store:
     """Where state lives and decisions are made: the base class of all stores."""
 
+    def close(self) -> None:
+        """Give back what is leased, and close this process's connections; a later call opens new ones.
+
+        A store without them, such as memory, does nothing.
+        """
+
     def ping(self, timeout: float | None = None) -> float:
         """Ask whoever keeps the counts for an answer, as a call would, and return the seconds it took.
 
@@ -217,7 +223,12 @@ class Endpoint:
 
 class SentinelLocation:
     def __init__(
-        self, sentinels: Sequence[tuple[str, SupportsIndex]], service: str, server: Endpoint, /
+        self,
+        sentinels: Sequence[tuple[str, SupportsIndex]],
+        service: str,
+        server: Endpoint,
+        sentinel: Endpoint,
+        /,
     ) -> None: ...
 
 class ClusterLocation:
@@ -237,7 +248,6 @@ class RedisStore(Store):
         remember_us: SupportsIndex,
         lease_in: tuple[str, int] | None,
     ) -> None: ...
-    def close(self) -> None: ...
 
 @disjoint_base
 class ManualClock:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import HeaderNames
+from overlimit.http.asgi.lifespan import run_lifespan
 from overlimit.http.asgi.messages import LimitedMessages
 from overlimit.http.asgi.requests import (
     ASGIApp,
@@ -35,11 +36,12 @@ from overlimit.http.identifying.builtin import (
 )
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import AnyLimits
+from overlimit.stores import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "group_address"]
+__all__ = ["HeaderNames", "LifespanMiddleware", "RateLimitMiddleware", "Response", "group_address"]
 __all__ += ["arefund", "asettle", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
@@ -110,10 +112,19 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         self._limits = LimitsByPath(limits, routes, exempt, others, kept_in, app, **options)
         self._of_messages = self._limits.others["message_limits"]
 
+    @property
+    def store(self) -> Store:
+        """Where requests are counted."""
+        return self._limits.rate_limit.store
+
+    def close(self) -> None:
+        """Give back what the store has leased, and close its connections; a later request opens new ones."""
+        self.store.close()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide a request or a handshake, and hand it to the app unless it is refused."""
         if scope["type"] not in _LIMITED:
-            await self._app(scope, receive, send)
+            await run_lifespan(self._app, scope, receive, send)
             return
         scope[DECISION] = None
         request, limits = AsgiRequest(scope), self._limits
@@ -171,6 +182,25 @@ shadow, trusted_proxies, address_header, ipv6_prefix
             answering = Answering(send, ledger)
             answering.has_started = noting.has_started
             await answer_raised(error, ledger, self._limits.rate_limit, request, answering)
+
+
+class LifespanMiddleware:
+    """Has every store of the process that leases give that back when the server shuts down.
+
+    For ASGI apps that are limited without `RateLimitMiddleware` and without `overlimit.fastapi.RateLimit`,
+    which do the same, such as ``LifespanMiddleware(get_asgi_application())`` of Django. The app need not know
+    the lifespan of ASGI.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Stand around an app."""
+        if not callable(app):
+            raise TypeError(f"the first argument must be the ASGI app, not {type(app).__name__}")
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand everything to the app."""
+        await run_lifespan(self._app, scope, receive, send, answers=True)
 
 
 def _check_depend_on_nothing(**options: object) -> None:

@@ -29,7 +29,7 @@ class SummedStats(TypedDict):
     returned: int
     lapsed: int
     restored: int
-    latency: dict[float, int]
+    latency: dict[str, int]
 
 
 class LimiterStats(SummedStats):

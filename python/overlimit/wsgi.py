@@ -29,6 +29,7 @@ from overlimit.http.identifying.builtin import (
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import LimitsValue
 from overlimit.http.request import EnvironRequest, json_in, may_have_json
+from overlimit.stores import Store
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -123,6 +124,15 @@ shadow, trusted_proxies, address_header, ipv6_prefix
             raise TypeError(f"the first argument must be the WSGI app, not {type(app).__name__}")
         self._app = app
         self._limits = LimitsByPath(limits, routes, exempt, {}, None, app, **options)
+
+    @property
+    def store(self) -> Store:
+        """Where requests are counted."""
+        return self._limits.rate_limit.store
+
+    def close(self) -> None:
+        """Give back what the store has leased, and close its connections; a later request opens new ones."""
+        self.store.close()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Decide a request, and hand it to the app unless it is refused."""

@@ -37,5 +37,6 @@ class Restoring:
         arguments = head + self.script.arguments[0][len(head) :]
         sha1 = self.client.script_load(self.script.text)
         reply: bytes = self.client.evalsha(sha1, 1, key, arguments, *told)
-        assert reply[:9] == b"F" + pack("<q", now)
+        assert reply[:1] in (b"F", b"R")
+        assert reply[1:9] == pack("<q", now)
         return reply[9:]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
+from contextlib import closing
 
 import pytest
 
 from overlimit import Limiter, ManualClock, RedisStore, StoreError, hit_all
 from overlimit._logging import stores
+from overlimit.aio import AsyncLimiter
+from servers.patience import PATIENCE
 
 from .outages import eventually
 
@@ -120,6 +124,30 @@ class TestAnAnswer:
         failed = max(limiter.stats()["errors"]["unavailable"] for limiter in limiters)
         total = sum(sum(limiter.stats()["errors"].values()) for limiter in limiters)
         assert failed <= int(messages()[1].split()[-3]) <= total
+
+    @pytest.mark.parametrize("awaits", [False, True])
+    def test_of_nobody_who_was_asked_is_none(self, start_redis, prefix, messages, awaits):
+        server = start_redis()
+        store = RedisStore(server.tcp_url(), timeout=PATIENCE, prefix=prefix, max_stale=60)
+        limiter = Limiter("1/hour", name="default", store=store, on_error="allow")
+        with closing(asyncio.new_event_loop()) as loop:
+            awaited = AsyncLimiter("1/hour", name="default", store=store, on_error="allow")
+
+            def hit(identifier):
+                if not awaits:
+                    return limiter.hit_many([identifier])[0].source
+                return loop.run_until_complete(awaited.hit(identifier)).source
+
+            assert [hit("a"), hit("a"), hit("a")] == ["store", "store", "refusal"]
+            server.stop()
+            eventually(lambda: hit("b"), lambda source: source == "error")
+            assert [hit("a") for _ in range(5)] == ["refusal"] * 5
+            hit("b")
+            (message,) = messages()
+            assert " fails (" in message
+            start_redis(port=server.port)
+            eventually(lambda: hit("b"), lambda source: source == "store")
+            assert [" answers again, after " in each for each in messages()] == [False, True]
 
     def test_after_an_error_that_was_raised_is_nothing_to_tell(self, start_redis, messages):
         server = start_redis()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -21,9 +22,18 @@ _FASTER = {"info-period": 200, "ping-period": 100, "ask-period": 100, "publish-p
 class Sentinel(RedisServer):
     """A sentinel; it keeps its configuration in a file that it rewrites."""
 
-    def __init__(self, master: RedisServer, *, quorum: int, down_after_ms: int) -> None:
+    def __init__(
+        self,
+        master: RedisServer,
+        *,
+        quorum: int,
+        down_after_ms: int,
+        password: str | None = None,
+        lines: Sequence[str] = (),
+    ) -> None:
         self._watched, self._quorum, self._down_after_ms = master, quorum, down_after_ms
-        super().__init__()
+        self._lines = lines if password is None else [f"requirepass {password}", *lines]
+        super().__init__(password=password)
         self._hasten()
 
     def restart(self, **options: Any) -> None:
@@ -46,6 +56,7 @@ class Sentinel(RedisServer):
             f"sentinel monitor {SERVICE} 127.0.0.1 {self._watched.port} {self._quorum}",
             f"sentinel down-after-milliseconds {SERVICE} {self._down_after_ms}",
             f"sentinel failover-timeout {SERVICE} 1000",
+            *self._lines,
         ]
         if self._watched.password is not None:
             lines.append(f"sentinel auth-pass {SERVICE} {self._watched.password}")
@@ -77,7 +88,8 @@ class Sentinel(RedisServer):
 class Sentinels:
     """``replicas`` of a master, and ``sentinels`` that fail over once it was silent for ``down_after_ms``.
 
-    By default that is so long that none does because a server had no turn on a busy machine.
+    By default that is so long that none does because a server had no turn on a busy machine. Sentinels want
+    their ``sentinel_password``, if any, and have ``sentinel_lines`` in their configuration.
     """
 
     def __init__(
@@ -87,6 +99,8 @@ class Sentinels:
         sentinels: int = 1,
         down_after_ms: int = 10_000,
         password: str | None = None,
+        sentinel_password: str | None = None,
+        sentinel_lines: Sequence[str] = (),
     ) -> None:
         self._servers = ExitStack()
         try:
@@ -94,7 +108,12 @@ class Sentinels:
             self.replicas = [self._replica() for _ in range(replicas)]
             eventually(self._all_follow)
             self.sentinels = [
-                self._sentinel(quorum=sentinels // 2 + 1, down_after_ms=down_after_ms)
+                self._sentinel(
+                    quorum=sentinels // 2 + 1,
+                    down_after_ms=down_after_ms,
+                    password=sentinel_password,
+                    lines=sentinel_lines,
+                )
                 for _ in range(sentinels)
             ]
             eventually(self._all_know_all)
@@ -110,7 +129,7 @@ class Sentinels:
     def _replica(self) -> RedisServer:
         return self._start(password=self.master.password, replica_of=self.master)
 
-    def _sentinel(self, **options: int) -> Sentinel:
+    def _sentinel(self, **options: Any) -> Sentinel:
         sentinel = Sentinel(self.master, **options)
         self._servers.callback(sentinel.stop)
         return sentinel

@@ -64,11 +64,12 @@ struct HostPort {
 };
 
 /// The master that the sentinels name. `server` says as whom to talk to it, in which database and whether
-/// under TLS, which goes for the sentinels too; its own address is unused.
+/// under TLS, and `sentinel` says so of the sentinels; their addresses are unused.
 struct SentinelLocation {
   std::vector<HostPort> sentinels;  ///< not empty
   std::string service;
   Endpoint server;
+  Endpoint sentinel{};
 
   bool operator==(const SentinelLocation&) const = default;
 };

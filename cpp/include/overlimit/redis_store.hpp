@@ -60,8 +60,9 @@ class RedisStore final : public Store {
     std::optional<LeaseIn> lease_in{};  ///< nothing: each process leases for itself
   };
 
-  /// What becomes of units that are charged early.
-  enum class Units : std::uint8_t { granted, returned, lapsed };
+  /// What becomes of units that are charged early. Spent ones are counted when their lease ends, or at once
+  /// if the processes of a host spend them.
+  enum class Units : std::uint8_t { granted, returned, lapsed, spent };
   /// Hears of all such units of this process, by the name of their policy. Any thread calls it, under no
   /// lock.
   using CountUnits = void (*)(std::string_view policy, Units what, std::uint64_t count) noexcept;
@@ -92,6 +93,7 @@ class RedisStore final : public Store {
   [[nodiscard]] LeaseCounts leased(const PolicyIdentity& policy) const override;
   [[nodiscard]] Duration longest_lease(const CompiledPolicy& policy) const override;
   [[nodiscard]] BreakerState breaker() const override;
+  [[nodiscard]] std::optional<std::uint64_t> answers() const override;
   [[nodiscard]] Duration timeout() const override;
   void close() override;
 

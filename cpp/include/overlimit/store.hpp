@@ -193,6 +193,8 @@ class Store {
   [[nodiscard]] virtual LeaseCounts leased(const PolicyIdentity& /*policy*/) const { return {}; }
   /// How long what is charged early under a policy may be spent at most; 0: nothing is.
   [[nodiscard]] virtual Duration longest_lease(const CompiledPolicy& /*policy*/) const { return {}; }
+  /// How often whoever keeps the state has answered this process; nothing: it is asked with each call.
+  [[nodiscard]] virtual std::optional<std::uint64_t> answers() const { return std::nullopt; }
   /// The state of the store's circuit breaker; closed for a store that cannot fail.
   [[nodiscard]] virtual BreakerState breaker() const { return BreakerState::closed; }
   /// Closes what this process, or the event loop of the caller, has open; a later call opens it again.

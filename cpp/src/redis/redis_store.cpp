@@ -121,6 +121,8 @@ Duration RedisStore::longest_lease(const CompiledPolicy& policy) const {
 
 BreakerState RedisStore::breaker() const { return impl_->calls.servers().topology().breaker(); }
 
+std::optional<std::uint64_t> RedisStore::answers() const { return impl_->calls.servers().answers(); }
+
 Duration RedisStore::timeout() const { return impl_->options.timeout; }
 
 }  // namespace overlimit

@@ -20,7 +20,7 @@ using transport::Topology;
 bool has_tls(const Location& location) {
   if (const auto* endpoint = std::get_if<Endpoint>(&location)) return endpoint->tls.has_value();
   if (const auto* sentinels = std::get_if<SentinelLocation>(&location))
-    return sentinels->server.tls.has_value();
+    return sentinels->server.tls.has_value() || sentinels->sentinel.tls.has_value();
   return std::get<ClusterLocation>(location).server.tls.has_value();
 }
 
@@ -113,7 +113,10 @@ void Servers::send(const std::string& command, std::string_view key, const Wait&
 }
 
 Reply Servers::checked(Reply reply) const {
-  if (!reply.is_error()) return reply;
+  if (!reply.is_error()) {
+    answers_.fetch_add(1, std::memory_order_relaxed);
+    return reply;
+  }
   const std::string who = std::visit([](const auto& each) { return describe(each); }, *location_);
   protocol::raise_error_reply(reply.as_text(), who);
 }

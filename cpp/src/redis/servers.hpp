@@ -1,6 +1,8 @@
 // The servers of one store, and what is asked of them.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -64,6 +66,8 @@ class Servers {
   void send(const std::string& command, std::string_view key, const Wait& wait);
   /// Throws what a reply says that is an error.
   [[nodiscard]] protocol::Reply checked(protocol::Reply reply) const;
+  /// How many replies were none.
+  [[nodiscard]] std::uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
 
   /// Removes keys.
   void reset(const std::vector<std::string>& keys, const Interrupted& interrupted);
@@ -85,6 +89,7 @@ class Servers {
 
   const std::shared_ptr<const Location> location_;
   const Duration timeout_;
+  mutable std::atomic<std::uint64_t> answers_{0};
   transport::PerProcess<std::shared_ptr<transport::Topology>> topology_;
 };
 

@@ -103,6 +103,13 @@ ToldReply told_found(Reply reply, std::size_t count) {
   return {std::move(reply), {}, std::move(keys)};
 }
 
+// 'R': as 'F', of a command that has brought something back.
+ToldReply told_restored(Reply reply, std::size_t count) {
+  ToldReply told = told_found(std::move(reply), count);
+  told.is_restored = true;
+  return told;
+}
+
 // The value of a single key that was too long to be told.
 ToldReply untold(Reply reply, std::size_t place) {
   std::vector<ToldValue> keys;
@@ -130,6 +137,8 @@ ToldReply told_by_kind(Reply reply, const std::vector<std::size_t>& limits) {
       return told_written(std::move(reply), limits.size());
     case 'N':
       return told_of_others(std::move(reply), limits.size());
+    case 'R':
+      return told_restored(std::move(reply), limits.size());
     case 'F':
       return told_found(std::move(reply), limits.size());
     case 'C':

@@ -23,6 +23,7 @@ struct ToldReply {
   protocol::Reply reply;
   Instant now{};  ///< of the server's clock
   std::vector<ToldValue> keys{};
+  bool is_restored = false;      ///< what was told has brought back something of a key
   bool is_of_others = false;     ///< nothing was done, as one of the keys is not the one that was remembered
   std::uint64_t connection = 0;  ///< that it came through
 };

@@ -25,6 +25,7 @@ from overlimit.http.rules.precedence import (
     rules_of_route,
 )
 from overlimit.http.rules.rule import Rule
+from overlimit.stores import Store
 
 _MOST_PLANS = 4096
 _ADVICE = (
@@ -85,6 +86,14 @@ def site() -> Site:
         with _compiling():
             known = _current = _current or Site(getattr(settings, NAME, {}))
     return known
+
+
+def get_store() -> Store:
+    """Return the store in which the site counts, by the setting ``OVERLIMIT``.
+
+    ``get_store().close()`` gives back what this process has leased, for servers that end without that.
+    """
+    return site().rate_limit.store
 
 
 def _forget(*, setting: str, **_: object) -> None:

@@ -17,6 +17,7 @@ from overlimit.http.reports import reset_counts
 from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle
 from overlimit.http.statistics import summed_stats
 from overlimit.statistics import RateLimitStats
+from overlimit.stores import Store
 
 
 class BaseRateLimit:
@@ -114,6 +115,37 @@ class BaseRateLimit:
             The current app does not have this RateLimit.
         """
         return summed_stats(each for _, rate_limit in self._registered() for each in rate_limit.limiters())
+
+    @property
+    def store(self) -> Store:
+        """Where requests are counted: on the current app; without one, on the app of this RateLimit.
+
+        Raises
+        ------
+        RuntimeError
+            The current app does not have this RateLimit; or there is none, and this RateLimit has no app, or
+            apps with different stores.
+        """
+        stores = self._stores()
+        if len(stores) != 1:
+            raise RuntimeError(
+                "this RateLimit has no app yet: call init_app(app) on it"
+                if not stores
+                else "the apps of this RateLimit have different stores: ask for that of one while it is the "
+                "current app"
+            )
+        return stores[0]
+
+    def close(self) -> None:
+        """Give back what its stores have leased, and close their connections; later requests open new ones.
+
+        Of the current app; without one, of all apps of this RateLimit.
+        """
+        for store in self._stores():
+            store.close()
+
+    def _stores(self) -> list[Store]:
+        return list(dict.fromkeys(rate_limit.store for _, rate_limit in self._registered()))
 
     @property
     def current_decision(self) -> Decision | None:

@@ -72,14 +72,17 @@ BREAKER = Metric(
     "overlimit_breaker_state",
     "gauge",
     ("store", "state"),
-    "Processes whose last call to the store left its circuit breaker in this state.",
+    "Processes whose last call to the store left its circuit breaker in this state; of the last minute, "
+    "unless it is closed.",
 )
 KEYS = Metric("overlimit_store_keys", "gauge", ("store",), "Identifiers that are counted one by one.")
 MAX_KEYS = Metric("overlimit_store_max_keys", "gauge", ("store",), "The most keys there may be.")
 BYTES = Metric("overlimit_store_bytes", "gauge", ("store",), "Memory in use for keys.", "By")
 MAX_BYTES = Metric("overlimit_store_max_bytes", "gauge", ("store",), "The most memory for keys.", "By")
 
+BUILD = Metric("overlimit_build_info", "gauge", ("version",), "1, for the version of overlimit that runs.")
+
 METRICS = (
-    DECISIONS, SHADOW_REFUSALS, CROWDED, WAITING, WAITS, LEASED, GRANTED, RETURNED, LAPSED,
+    BUILD, DECISIONS, SHADOW_REFUSALS, CROWDED, WAITING, WAITS, LEASED, GRANTED, RETURNED, LAPSED,
     LATENCY, COMMANDS, RESTORED, ERRORS, BREAKER, KEYS, MAX_KEYS, BYTES, MAX_BYTES,
 )  # fmt: skip

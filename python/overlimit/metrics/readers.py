@@ -18,7 +18,7 @@ from overlimit.metrics.slots import Key, Slots, of_dead, parsed, summed
 
 _log = logging.getLogger("overlimit")
 
-_VERSION = "overlimit-1"
+_VERSION = "overlimit-2"
 """What the names of files begin with; another number for other slots."""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from overlimit import _core
 from overlimit._logging.limiters import one_of_each_name
 from overlimit._options import whole_number
 from overlimit.errors import StoreError
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from overlimit.limiter import Limiter
 
 OTHER = "(other)"
+_BREAKER_SECONDS = 60
+"""For so long after a call that failed its breaker is shown as open."""
 _MOST_LIMITS = 32
 """So many limits of a policy have series of their own."""
 
@@ -61,6 +65,7 @@ class Sampler:
                 policy, limit = self._admitted(key, reading)
                 for metric, labels, number in _SAMPLES_OF[key.kind](policy, limit, numbers):
                     _add(samples[metric], labels, number)
+            _add(samples[d.BUILD], (_core.__version__,), 1)
             for labels, number in _breakers(reading):
                 _add(samples[d.BREAKER], labels, number)
             for name, held in _held_units():
@@ -111,19 +116,24 @@ _PLACES_OF_SOURCES = (
 _Sample: TypeAlias = "tuple[d.Metric, Labels, Number]"
 
 
+# What is known beforehand begins at 0: Prometheus sees no increase in the first number of a series.
 def _of_limit(policy: str, limit: str, numbers: list[int]) -> Iterator[_Sample]:
     for source, first in _PLACES_OF_SOURCES:
         for place, status in enumerate(s.STATUSES):
             count = numbers[first + place]
-            if count or (source == "store" and status in ("allowed", "over")):
-                yield d.DECISIONS, (policy, "" if source == "error" else limit, status, source), count
+            if not count and source != "store":
+                continue
+            if source == "error":  # which no limit has refused
+                yield d.DECISIONS, (policy, "", "denied" if status == "over" else status, source), count
+            else:
+                yield d.DECISIONS, (policy, limit, status, source), count
     if numbers[s.SHADOW]:
         yield d.SHADOW_REFUSALS, (policy, limit), numbers[s.SHADOW]
+    yield d.CROWDED, (policy,), 0
 
 
 def _of_policy(policy: str, _: str, numbers: list[int]) -> Iterator[_Sample]:
-    if numbers[s.CROWDED]:
-        yield d.CROWDED, (policy,), numbers[s.CROWDED]
+    yield d.CROWDED, (policy,), numbers[s.CROWDED]
     if numbers[s.WAITS_BEGUN]:
         waits = _histogram(s.WAIT_BOUNDS, numbers, s.WAITS, s.WAIT_MICROS)
         yield d.WAITS, (policy,), waits
@@ -157,12 +167,17 @@ def _histogram(bounds: tuple[float, ...], numbers: list[int], first: int, micros
 
 
 def _breakers(reading: Reading) -> Iterator[tuple[Labels, Number]]:
-    """Yield one for the state of each process, and 0 for all others."""
+    """Yield one for the state of each process, and 0 for all others.
+
+    Of a process that has not called since its breaker opened, the state is soon not known any more.
+    """
+    since = time.time() - _BREAKER_SECONDS
     for process in reading.living:
         for key, numbers in process.items():
             if key.kind == "s":
                 for place, state in enumerate(s.BREAKER_STATES):
-                    yield (key.label, state), int(numbers[s.BREAKER] == place)
+                    is_known = place == 0 or numbers[s.FAILED_AT] >= since
+                    yield (key.label, state), int(numbers[s.BREAKER] == place and is_known)
 
 
 def _held_units() -> Iterator[tuple[str, int]]:

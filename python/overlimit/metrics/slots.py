@@ -18,8 +18,8 @@ WAIT_BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 3
 # The places of the numbers, by the kind of the slot.
 STORE, LOCAL, ERROR, REFUSAL, LEASE, SHADOW = 0, 4, 8, 12, 16, 20
 CROWDED, WAITS_BEGUN, WAIT_MICROS, WAITS = range(4)
-GRANTED, RETURNED, LAPSED = 16, 17, 18
-ERRORS, BREAKER, LATENCY_MICROS, LATENCIES, COMMANDS, RESTORED = 0, 4, 5, 6, 20, 21
+GRANTED, RETURNED, LAPSED, SPENT = 16, 17, 18, 19
+ERRORS, BREAKER, LATENCY_MICROS, LATENCIES, COMMANDS, RESTORED, FAILED_AT = 0, 4, 5, 6, 20, 21, 22
 
 _SLOT = struct.Struct("=256s32Q")
 SLOT_BYTES = _SLOT.size
@@ -58,12 +58,16 @@ def summed(parts: Iterable[Slots]) -> Slots:
 
 
 def of_dead(slots: Slots) -> Slots:
-    """Return what is left of a process that has died: nobody waits in it, and it has no breaker."""
+    """Return what is left of a process that has died: nobody waits in it, and it has no breaker.
+
+    What it had leased and neither spent nor given back is lost: at most all of the leases that it died with.
+    """
     left: Slots = {}
     for key, numbers in slots.items():
         kept = list(numbers)
         if key.kind == "p":
             kept[WAITS_BEGUN] = sum(kept[WAITS : WAITS + len(WAIT_BOUNDS) + 1])
+            kept[LAPSED] += max(0, kept[GRANTED] - kept[RETURNED] - kept[LAPSED] - kept[SPENT])
         elif key.kind == "s":
             kept[BREAKER] = 0
         left[key] = kept

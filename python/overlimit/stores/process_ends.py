@@ -30,8 +30,14 @@ def close_at_end(store: _core.RedisStore) -> None:
             _finalize_after_start(util)
 
 
+def leases_anywhere() -> bool:
+    """Return whether there is a store in this process that leases."""
+    return len(_stores) > 0
+
+
 @atexit.register
-def _close_all() -> None:
+def close_all() -> None:
+    """Have every store that leases give back what it holds; one that is used later leases again."""
     for store in list(_stores):
         store.close()
 
@@ -44,7 +50,7 @@ def _utils() -> Iterator[Any]:
 
 
 def _finalize(util: Any) -> None:
-    util.Finalize(None, _close_all, exitpriority=0)
+    util.Finalize(None, close_all, exitpriority=0)
 
 
 def _finalize_after_start(util: Any) -> None:

@@ -14,6 +14,7 @@ from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit._options import check_is_seconds, hash_tag_of, seconds_us_of, timeout_us_of, truth_of
 from overlimit.stores.redis_url import RedisUrl
+from overlimit.stores.sentinels import SENTINEL_DEFAULTS, sentinel_login
 from overlimit.stores.shared_memory import lease_file_of
 from overlimit.stores.tls import TLS_DEFAULTS, load_openssl, refuse_tls_options, tls_options
 
@@ -29,7 +30,7 @@ _OWN_DEFAULTS = {
 }
 _SECONDS = ("timeout", "lease", "max_stale", "remember")
 _IN_THE_URL = "url='redis://localhost:6379/0'"
-_OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS)
+_OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS, *SENTINEL_DEFAULTS)
 
 
 class RedisStore(_core.RedisStore, Initialised):
@@ -41,7 +42,8 @@ class RedisStore(_core.RedisStore, Initialised):
         ``redis://[user[:password]@]host[:port][/db]`` or ``unix://[user:password@]/path[?db=N]``, also
         written ``redis+unix://``;
         ``redis+sentinel://[user:password@]host[:port],host[:port]/service[/db]``, where the hosts are
-        sentinels and user and password are for the master they name;
+        sentinels and user and password are for the master they name (theirs are ``sentinel_password`` and so
+        on);
         ``redis+cluster://[user:password@]host[:port],host[:port]``, where the hosts are some nodes of a
         cluster. ``rediss`` instead of ``redis`` is with TLS; ``valkey`` and ``valkeys`` are the same as
         ``redis`` and ``rediss``. Every keyword below may also be a query option of it.
@@ -82,6 +84,13 @@ class RedisStore(_core.RedisStore, Initialised):
     ssl_certfile, ssl_keyfile, ssl_password
         The certificate to show the server and its key (by default in the same file), PEM files; the
         password if the key is encrypted.
+    sentinel_username, sentinel_password
+        The user and the password to give sentinels; without a user, the password of all.
+    sentinel_ssl
+        Whether sentinels are talked to with TLS; by default as the master is, by the scheme of the URL.
+    sentinel_ssl_ca_certs, sentinel_ssl_ca_path, sentinel_ssl_ca_data, sentinel_ssl_cert_reqs, \
+sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentinel_ssl_password
+        As those without ``sentinel_``, for sentinels; by default those of the master, if that has TLS.
 
     Notes
     -----
@@ -113,6 +122,17 @@ class RedisStore(_core.RedisStore, Initialised):
         ssl_certfile: str | os.PathLike[str] | None = None,
         ssl_keyfile: str | os.PathLike[str] | None = None,
         ssl_password: str | None = None,
+        sentinel_username: str | None = None,
+        sentinel_password: str | None = None,
+        sentinel_ssl: bool | None = None,
+        sentinel_ssl_ca_certs: str | os.PathLike[str] | None = None,
+        sentinel_ssl_ca_path: str | os.PathLike[str] | None = None,
+        sentinel_ssl_ca_data: str | None = None,
+        sentinel_ssl_cert_reqs: str | None = None,
+        sentinel_ssl_check_hostname: bool | None = None,
+        sentinel_ssl_certfile: str | os.PathLike[str] | None = None,
+        sentinel_ssl_keyfile: str | os.PathLike[str] | None = None,
+        sentinel_ssl_password: str | None = None,
     ) -> None:
         arguments = locals()
         keywords: dict[str, Any] = {name: arguments[name] for name in _OPTIONS}
@@ -127,6 +147,7 @@ class RedisStore(_core.RedisStore, Initialised):
             load_openssl()
         else:
             refuse_tls_options(options)
+        login = sentinel_login(where, options)
         self._description = str(where)
         self._arguments = (url, keywords)
         timeout_us = timeout_us_of(options["timeout"])
@@ -141,7 +162,7 @@ class RedisStore(_core.RedisStore, Initialised):
         self._shown = {name: _as_given(name, options[name]) for name in _OWN_DEFAULTS}
         self._state_key: Hashable = (self._description, options["prefix"], hash_tag_word, hashes)
         super().__init__(
-            where.location(tls_options(options) if where.has_tls else None),
+            where.location(tls_options(options) if where.has_tls else None, login),
             prefix=options["prefix"],
             hash_tag=hash_tag_word,
             hash_identifiers=hashes,

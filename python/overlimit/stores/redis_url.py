@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from overlimit import _core
@@ -29,6 +29,14 @@ _SERVICE = re.compile(r"[A-Za-z0-9._-]+")
 _UNIX_SCHEMES = ("unix", *(f"{server}+unix" for server in _PLAIN_SCHEMES))
 _CREDENTIALS = {"password", "passwd", "pass", "user", "username", "auth"}
 _MAX_DATABASE = 2**31 - 1
+
+
+class Login(NamedTuple):
+    """As whom to talk to servers, and whether by TLS."""
+
+    username: str
+    password: str
+    tls: _core.TlsOptions | None
 
 
 @dataclass(frozen=True)
@@ -66,21 +74,27 @@ class RedisUrl:
             options=options,
         )
 
-    def location(self, tls: _core.TlsOptions | None) -> Any:
-        """Return the core's object for this server, these sentinels or this cluster."""
+    def location(self, tls: _core.TlsOptions | None, sentinel: Login) -> Any:
+        """Return the core's object for this server, these sentinels or this cluster.
+
+        The sentinels, if there are any, are talked to by a login of their own.
+        """
+        server = self._endpoint(Login(self.username, self.password, tls), self.database)
+        if self.layout == "sentinel":
+            return _core.SentinelLocation(self.hosts, self.service, server, self._endpoint(sentinel, 0))
+        return _core.ClusterLocation(self.hosts, server) if self.layout == "cluster" else server
+
+    def _endpoint(self, login: Login, database: int) -> _core.Endpoint:
         host, port = self.hosts[0]
-        server = _core.Endpoint(
+        return _core.Endpoint(
             host=host,
             port=port,
             unix_path=self.unix_path,
-            username=self.username,
-            password=self.password,
-            database=self.database,
-            tls=tls,
+            username=login.username,
+            password=login.password,
+            database=database,
+            tls=login.tls,
         )
-        if self.layout == "sentinel":
-            return _core.SentinelLocation(self.hosts, self.service, server)
-        return _core.ClusterLocation(self.hosts, server) if self.layout == "cluster" else server
 
     def __str__(self) -> str:
         if self.layout == "unix":

@@ -202,28 +202,18 @@ TEST(RememberedValues, KnowTheKeysOfAPolicy) {
   EXPECT_EQ(values.keys_of(starts).size(), 2);
 }
 
-TEST(RememberedValues, HaveABound) {
+TEST(RememberedValues, HaveABoundAndKeepThoseThatComeBack) {
   RememberedValues values;
   const auto name = [](std::size_t i) { return "key:" + std::to_string(i); };
-  for (std::size_t i = 0; i <= RememberedValues::kMostKeys; ++i) values.keep(name(i), told(20));
-  EXPECT_NE(values.find(name(RememberedValues::kMostKeys - 1), For(0)), nullptr);
-  EXPECT_EQ(values.find(name(RememberedValues::kMostKeys), For(0)), nullptr);
-  values.forget(name(0));
-  values.keep("another", told(20));
-  EXPECT_NE(values.find("another", For(0)), nullptr);
+  values.keep("customer", told(20));
+  values.keep("customer", told(21));
+  for (std::size_t i = 0; i <= 3 * RememberedValues::kMostKeys; ++i) values.keep(name(i), told(20));
+  EXPECT_NE(values.find("customer", For(0)), nullptr);
+  EXPECT_NE(values.find(name(3 * RememberedValues::kMostKeys), For(0)), nullptr);
+  const std::array<std::string, 1> all{""};
+  EXPECT_EQ(values.keys_of(all).size(), RememberedValues::kMostKeys);
   EXPECT_LE(RememberedValues::kMostKeys * RememberedValues::kMostBytesOfKey,
             4 * RememberedValues::kMostBytes);
-}
-
-TEST(RememberedValues, MakeRoomOfWhatHasLapsed) {
-  RememberedValues values;
-  for (std::size_t i = 0; i < RememberedValues::kMostKeys; ++i) {
-    RememberedValue brief = told(20);
-    brief.forgotten_at = For(31);
-    values.keep("key:" + std::to_string(i), std::move(brief));
-  }
-  values.keep("another", told(2'000'000));
-  EXPECT_NE(values.find("another", For(0)), nullptr);
 }
 
 }  // namespace

@@ -222,7 +222,7 @@ def test_objects_whose_init_was_never_called_are_refused_as_arguments():
         lambda: _core.hit_all([(limiter, "a")]),
         lambda: _core._decide_request(((limiter, lambda: "a", 1, 0),), {}, tuple, ()),
         lambda: _core.ClusterLocation([("h", 1)], endpoint),
-        lambda: _core.SentinelLocation([("h", 1)], "service", endpoint),
+        lambda: _core.SentinelLocation([("h", 1)], "service", endpoint, endpoint),
         lambda: _core.RedisStore(endpoint, **uses()["RedisStore"].named),
         lambda: limiter.refund(world.decision),
         lambda: limiter.settle(world.decision, 1),

@@ -134,7 +134,7 @@ def _constructors(world: World) -> dict[str, Use]:
         "MemoryStore": Use(_core.MemoryStore, [], {"max_keys": 100, "max_bytes": 1 << 20}),
         "TlsOptions": Use(_core.TlsOptions, [], TLS),
         "Endpoint": Use(_core.Endpoint, [], {**ENDPOINT, "tls": _core.TlsOptions(**TLS)}),
-        "SentinelLocation": Use(_core.SentinelLocation, [[("h", 1)], "service", endpoint]),
+        "SentinelLocation": Use(_core.SentinelLocation, [[("h", 1)], "service", endpoint, endpoint]),
         "ClusterLocation": Use(_core.ClusterLocation, [[("h", 1)], endpoint]),
         "SharedMemoryStore": Use(_core.SharedMemoryStore, ["core-uses"], SHARED_MEMORY),
         "RedisStore": Use(_core.RedisStore, [endpoint], STORE),

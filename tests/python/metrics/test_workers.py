@@ -132,6 +132,22 @@ def test_units_of_leases_are_those_of_all_processes(tmp_path, redis_server, pref
     assert not any(name == "overlimit_leased_units" for name, *_ in samples)
 
 
+def test_what_a_process_held_that_was_killed_has_lapsed(tmp_path, redis_server, prefix):
+    url = f"{redis_server.unix_url()}&prefix={prefix}&timeout={PATIENCE}&lease=10"
+    before = LEASES.partition("limiter.store.close()")[0]
+    dies = before + 'print("#", held, flush=True)\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n'
+    killed = programs.run(dies, tmp_path, 9, "p", url)
+    held = int(killed.stdout.split()[1])
+    assert (killed.returncode, held > 0) == (-signal.SIGKILL, True)
+    said = programs.output_of(LEASES, tmp_path, 9, "p", url)
+    for _ in range(2):
+        samples = samples_in(said)
+        named = {name: samples[f"overlimit_{name}_units_total", ("policy", "p")] for name in UNITS}
+        assert held <= named["lapsed"] <= held + 20
+        assert named["granted"] >= named["lapsed"] + named["returned"]
+        said = programs.output_of(LEASES, tmp_path, 9, "p", url)
+
+
 UNITS = ("granted", "returned", "lapsed")
 
 

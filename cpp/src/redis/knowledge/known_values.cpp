@@ -5,12 +5,6 @@
 #include "redis/knowledge/place.hpp"
 
 namespace overlimit::redis {
-namespace {
-
-/// How often those that are no longer believed are looked for.
-constexpr Duration kPause{1'000'000};
-
-}  // namespace
 
 bool KnownValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Duration turn) {
   std::int64_t next = next_of_all.load(std::memory_order_relaxed);
@@ -23,11 +17,11 @@ std::shared_ptr<KnownValues> KnownValues::of(const Location& location, const Red
 
 std::shared_ptr<const KnownValue> KnownValues::find(std::string_view key) {
   const std::lock_guard lock(mutex_);
-  const auto known = values_.find(key);
-  return known == values_.end() ? nullptr : known->second;
+  const auto* const known = values_.find(key);
+  return known == nullptr ? nullptr : *known;
 }
 
-void KnownValues::keep(std::string key, Value value, const ServerReading& told, Duration forgotten_at,
+void KnownValues::keep(std::string_view key, Value value, const ServerReading& told, Duration forgotten_at,
                        std::uint32_t changes) {
   const std::size_t size = value.size();
   if (size > kMostBytesOfKey) return change(key);
@@ -35,26 +29,21 @@ void KnownValues::keep(std::string key, Value value, const ServerReading& told, 
   const std::lock_guard lock(mutex_);
   const Place& place = place_of(key);
   if (place.changes.load() != changes || told.asked_at.micros() < place.changed_at.load()) return;
-  if (const auto known = values_.find(key); known != values_.end()) {
-    if (known->second->told.asked_at > told.asked_at) return;
-    forget(known);
-  }
-  if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) forget_old();
-  if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) return;
-  bytes_ += size;
-  values_.emplace(std::move(key), std::move(fresh));
+  const auto* const known = values_.find(key);
+  if (known != nullptr && (*known)->told.asked_at > told.asked_at) return;
+  values_.put(key, std::move(fresh), size);
 }
 
 void KnownValues::change(std::string_view key) {
   const std::lock_guard lock(mutex_);
   place_of(key).changes.fetch_add(1);
-  if (const auto known = values_.find(key); known != values_.end()) forget(known);
+  values_.erase(key);
 }
 
 void KnownValues::change_before_told(std::string_view key, std::uint32_t& changes) {
   const std::lock_guard lock(mutex_);
   if (place_of(key).changes.fetch_add(1) == changes) ++changes;
-  if (const auto known = values_.find(key); known != values_.end()) forget(known);
+  values_.erase(key);
 }
 
 void KnownValues::change_unheard(std::string_view key, Duration changed_at) {
@@ -70,24 +59,6 @@ void KnownValues::change_all() {
   const std::lock_guard lock(mutex_);
   for (Place& place : places_) place.changes.fetch_add(1);
   values_.clear();
-  bytes_ = 0;
-}
-
-void KnownValues::forget(Values::iterator known) {
-  bytes_ -= known->second->value.size();
-  values_.erase(known);
-}
-
-// Not for every key of a flood of others.
-void KnownValues::forget_old() {
-  const Duration now = boot_time();
-  if (now - looked_at_ < kPause) return;
-  looked_at_ = now;
-  for (auto known = values_.begin(); known != values_.end();) {
-    const auto next = std::next(known);
-    if (known->second->forgotten_at <= now) forget(known);
-    known = next;
-  }
 }
 
 }  // namespace overlimit::redis

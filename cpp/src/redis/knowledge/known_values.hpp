@@ -9,13 +9,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "overlimit/forks.hpp"
 #include "overlimit/redis_location.hpp"
 #include "overlimit/redis_store.hpp"
 #include "redis/knowledge/place.hpp"
 #include "redis/knowledge/server_reading.hpp"
+#include "redis/knowledge/values_in_use.hpp"
 #include "redis/value.hpp"
 
 namespace overlimit::redis {
@@ -67,7 +67,7 @@ class KnownValues : NonCopyable {
   /// How often this process has changed a key, or another one, by now.
   [[nodiscard]] std::uint32_t changes(std::string_view key) const { return place_of(key).changes.load(); }
   /// Keeps what a request told, unless the key was changed since this count of changes.
-  void keep(std::string key, Value value, const ServerReading& told, Duration forgotten_at,
+  void keep(std::string_view key, Value value, const ServerReading& told, Duration forgotten_at,
             std::uint32_t changes);
   /// Forgets a key that this process changes, and what it is being told of it.
   void change(std::string_view key);
@@ -83,25 +83,17 @@ class KnownValues : NonCopyable {
     std::atomic<std::uint32_t> changes{0};
     std::atomic<std::int64_t> changed_at{0};  // boot time in microseconds
   };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
-  };
-  using Values = std::unordered_map<std::string, std::shared_ptr<const KnownValue>, Hash, std::equal_to<>>;
+  static std::size_t index_of(std::string_view key) { return std::hash<std::string_view>()(key) % kPlaces; }
 
   // Keys that share a place are taken to change together.
   static constexpr std::size_t kPlaces = 1024;
-  [[nodiscard]] const Place& place_of(std::string_view key) const { return places_[Hash()(key) % kPlaces]; }
-  [[nodiscard]] Place& place_of(std::string_view key) { return places_[Hash()(key) % kPlaces]; }
-  void forget(Values::iterator known);
-  void forget_old();
+  [[nodiscard]] const Place& place_of(std::string_view key) const { return places_[index_of(key)]; }
+  [[nodiscard]] Place& place_of(std::string_view key) { return places_[index_of(key)]; }
 
   std::atomic<bool> are_wanted_{false};
   std::array<Place, kPlaces> places_;
   ForkSafeMutex mutex_;
-  Values values_;          // guarded by mutex_, as all below
-  std::size_t bytes_ = 0;  // of their values
-  Duration looked_at_{};   // for old ones
+  ValuesInUse<std::shared_ptr<const KnownValue>> values_{kMostKeys, kMostBytes};  // guarded by mutex_
 };
 
 }  // namespace overlimit::redis

@@ -24,6 +24,7 @@ void LeaseReturns::forget(const std::function<bool(const LeaseSubject&)>& is_mea
   std::erase_if(leases_, [&](const auto& each) {
     if (!is_meant(each.second->subject())) return false;
     (void)each.second->take_rest();
+    note_end(*each.second, 0);
     return true;
   });
   std::erase_if(taken_, [&](const LeaseReturn& each) { return is_meant(each.lease->subject()); });
@@ -46,11 +47,18 @@ std::vector<LeaseReturn> LeaseReturns::take(Duration now) {
       next = min(next, at);
       return false;
     }
-    if (const Cost rest = lease->take_rest(); rest > 0) ended.push_back({lease, rest});
+    const Cost rest = lease->take_rest();
+    note_end(*lease, rest);
+    if (rest > 0) ended.push_back({lease, rest});
     return true;
   });
   next_.store(next.micros());
   return ended;
+}
+
+// What is forgotten is no loss either.
+void LeaseReturns::note_end(const Lease& lease, Cost rest) {
+  if (!lease.is_shared()) spent_.emplace_back(lease.subject().policy, lease.terms().granted - rest);
 }
 
 LeaseCounts LeaseReturns::counted(const std::string& policy) const {

@@ -38,15 +38,20 @@ class LeaseReturns : NonCopyable {
   void forget(const std::function<bool(const LeaseSubject&)>& is_meant);
   /// Takes what is left of all leases whose time has come.
   [[nodiscard]] std::vector<LeaseReturn> take(Duration now);
+  /// Takes how many units were spent of the leases of this process alone that have ended, by policy.
+  [[nodiscard]] std::vector<std::pair<std::string, Cost>> take_spent() { return std::exchange(spent_, {}); }
   /// Counts units of a policy that were charged early, were given back, or were lost.
   void count(std::string_view policy, RedisStore::Units what, Cost units);
   /// What has become of units of a policy, and what is held of it.
   [[nodiscard]] LeaseCounts counted(const std::string& policy) const;
 
  private:
+  void note_end(const Lease& lease, Cost rest);
+
   std::atomic<std::int64_t> next_{INT64_MAX};  // boot time in microseconds
   std::vector<std::pair<Duration, std::shared_ptr<Lease>>> leases_;
   std::vector<LeaseReturn> taken_;
+  std::vector<std::pair<std::string, Cost>> spent_;
   std::unordered_map<std::string, LeaseCounts> counts_;  // by policy
 };
 

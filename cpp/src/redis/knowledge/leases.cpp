@@ -151,6 +151,8 @@ Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Du
 void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
                       const Asking& asking, bool is_refused, Duration rare_from) {
   if (terms) count(charge.policy->name(), RedisStore::Units::granted, terms->granted);
+  if (terms && host_of(charge) != nullptr)
+    tell(charge.policy->name(), RedisStore::Units::spent, terms->granted);
   const std::lock_guard lock(mutex_);
   const bool is_void = asking.endings != endings_.load() || changes_.load() > 0;
   const auto refuse = [&] {
@@ -259,18 +261,29 @@ void Leases::give_back(LeaseReturn units) {
 }
 
 std::vector<LeaseReturn> Leases::take_ended(Duration now) {
-  const std::lock_guard lock(mutex_);
-  return returns_.take(now);
+  std::vector<LeaseReturn> ended;
+  std::vector<std::pair<std::string, Cost>> spent;
+  {
+    const std::lock_guard lock(mutex_);
+    ended = returns_.take(now);
+    spent = returns_.take_spent();
+  }
+  for (const auto& [policy, units] : spent) tell(policy, RedisStore::Units::spent, units);
+  return ended;
 }
 
-// Whoever hears of it may take a lock that comes before this one.
 void Leases::count(std::string_view policy, RedisStore::Units what, Cost units) {
   {
     const std::lock_guard lock(mutex_);
     returns_.count(policy, what, units);
   }
-  if (const RedisStore::CountUnits tell = RedisStore::count_units.load())
-    tell(policy, what, std::uint64_t(units));
+  tell(policy, what, units);
+}
+
+// Whoever hears of it may take a lock that comes before that of the leases.
+void Leases::tell(std::string_view policy, RedisStore::Units what, Cost units) {
+  if (const RedisStore::CountUnits count = RedisStore::count_units.load())
+    count(policy, what, std::uint64_t(units));
 }
 
 LeaseCounts Leases::counts(const PolicyIdentity& policy) {

@@ -99,6 +99,7 @@ class Leases : NonCopyable {
   /// A key that is changed by its holder alone: this process's, or what the file has of it.
   struct Held;
 
+  static void tell(std::string_view policy, RedisStore::Units what, Cost units);
   [[nodiscard]] HostLeases* host_of(const Charge& charge);
   [[nodiscard]] Key* find_key(const Charge& charge);
   Key* key_for(const Charge& charge, Duration now);

@@ -11,9 +11,6 @@
 namespace overlimit::redis {
 namespace {
 
-/// How often those that have lapsed are looked for.
-constexpr Duration kPauseBeforeLooking{1'000'000};
-
 /// Of more keys that were lost no reply is under way.
 constexpr std::size_t kMostLost = 32;
 
@@ -62,10 +59,10 @@ std::shared_ptr<RememberedValues> RememberedValues::of(const Location& location,
 
 RememberedValues::Pointer RememberedValues::find(std::string_view key, Duration now) {
   const std::lock_guard lock(mutex_);
-  const auto known = values_.find(key);
-  if (known == values_.end()) return nullptr;
-  if (known->second->forgotten_at > now) return known->second;
-  forget(known);
+  const Pointer* const known = values_.find(key);
+  if (known == nullptr) return nullptr;
+  if ((*known)->forgotten_at > now) return *known;
+  values_.erase(key);
   return nullptr;
 }
 
@@ -86,10 +83,10 @@ Belief RememberedValues::hear(std::span<Told> told, bool is_of_others) {
   const std::lock_guard lock(mutex_);
   std::vector<std::optional<Belief>> beliefs;
   for (Told& each : told) {
-    const auto known = values_.find(each.key);
-    const bool is_known = known != values_.end() && known->second->forgotten_at > each.fresh.answered_at;
-    beliefs.push_back(belief_in(each, is_known ? known->second : nullptr));
-    if (is_known && beliefs.back() == Belief::doubtful) doubt(known);
+    Pointer* const known = values_.find(each.key);
+    const bool is_known = known != nullptr && (*known)->forgotten_at > each.fresh.answered_at;
+    beliefs.push_back(belief_in(each, is_known ? *known : nullptr));
+    if (is_known && beliefs.back() == Belief::doubtful) doubt(*known);
   }
   if (is_of_others) return Belief::doubtful;
   const auto are = [&](Belief belief) { return std::ranges::count(beliefs, std::optional(belief)); };
@@ -97,11 +94,10 @@ Belief RememberedValues::hear(std::span<Told> told, bool is_of_others) {
   if (are(Belief::lost) + are(Belief::doubtful) > 0) return Belief::doubtful;
   for (std::size_t k = 0; k < told.size(); ++k) {
     if (!beliefs[k]) continue;
-    const auto known = values_.find(told[k].key);
     if (told[k].has_value) {
-      replace(known, told[k].key, std::move(told[k].fresh));
-    } else if (known != values_.end()) {
-      forget(known);
+      replace(values_.find(told[k].key), told[k].key, std::move(told[k].fresh));
+    } else {
+      values_.erase(told[k].key);
     }
   }
   return Belief::sound;
@@ -109,18 +105,17 @@ Belief RememberedValues::hear(std::span<Told> told, bool is_of_others) {
 
 void RememberedValues::keep(const std::string& key, RememberedValue fresh) {
   const std::lock_guard lock(mutex_);
-  const auto known = values_.find(key);
-  if (known != values_.end() && known->second->created_at != fresh.created_at) return doubt(known);
+  Pointer* const known = values_.find(key);
+  if (known != nullptr && (*known)->created_at != fresh.created_at) return doubt(*known);
   replace(known, key, std::move(fresh));
 }
 
 void RememberedValues::keep_restored(const std::string& key, RememberedValue fresh, const Pointer& restored) {
   const std::lock_guard lock(mutex_);
-  const auto known = values_.find(key);
-  const bool is_known = known != values_.end();
-  const bool is_same_key = is_known && known->second->created_at == fresh.created_at;
-  if (is_known && !is_same_key && !are_alike(*known->second, *restored)) return doubt(known);
-  std::vector<LostKey> lost = is_same_key ? known->second->lost : restored->lost;
+  Pointer* const known = values_.find(key);
+  const bool is_same_key = known != nullptr && (*known)->created_at == fresh.created_at;
+  if (known != nullptr && !is_same_key && !are_alike(**known, *restored)) return doubt(*known);
+  std::vector<LostKey> lost = is_same_key ? (*known)->lost : restored->lost;
   if (fresh.created_at != restored->created_at) note_lost(lost, {restored->created_at, restored->told});
   replace(known, key, std::move(fresh), std::move(lost));
 }
@@ -131,61 +126,43 @@ void RememberedValues::keep_reset(const std::string& key, RememberedValue fresh)
 }
 
 // What was in doubt after this was asked for is still.
-void RememberedValues::replace(Values::iterator known, const std::string& key, RememberedValue fresh) {
+void RememberedValues::replace(const Pointer* known, const std::string& key, RememberedValue fresh) {
   std::vector<LostKey> lost;
-  if (known != values_.end()) lost = known->second->lost;
+  if (known != nullptr) lost = (*known)->lost;
   replace(known, key, std::move(fresh), std::move(lost));
 }
 
-void RememberedValues::replace(Values::iterator known, const std::string& key, RememberedValue fresh,
+void RememberedValues::replace(const Pointer* known, const std::string& key, RememberedValue fresh,
                                std::vector<LostKey> lost) {
   fresh.lost = std::move(lost);
-  if (known != values_.end()) {
-    if (is_older(fresh, *known->second)) return;
-    if (known->second->doubted > fresh.asked) fresh.doubted = known->second->doubted;
-    forget(known);
+  if (known != nullptr) {
+    if (is_older(fresh, **known)) return;
+    fresh.doubted = (*known)->doubted > fresh.asked ? (*known)->doubted : fresh.doubted;
   }
   const std::size_t size = fresh.bytes.size();
-  if (size > kMostBytesOfKey || fresh.forgotten_at <= fresh.answered_at) return;
-  if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) forget_old(fresh.answered_at);
-  if (values_.size() >= kMostKeys || bytes_ + size > kMostBytes) return;
-  bytes_ += size;
-  values_.emplace(key, std::make_shared<const RememberedValue>(std::move(fresh)));
+  if (size > kMostBytesOfKey || fresh.forgotten_at <= fresh.answered_at) return values_.erase(key);
+  values_.put(key, std::make_shared<const RememberedValue>(std::move(fresh)), size);
 }
 
-void RememberedValues::doubt(Values::iterator known) {
-  auto doubted = std::make_shared<RememberedValue>(*known->second);
+void RememberedValues::doubt(Pointer& known) {
+  auto doubted = std::make_shared<RememberedValue>(*known);
   doubted->doubted = next_place();
-  known->second = std::move(doubted);
+  known = std::move(doubted);
 }
 
 void RememberedValues::forget(std::string_view key) {
   const std::lock_guard lock(mutex_);
-  if (const auto known = values_.find(key); known != values_.end()) forget(known);
+  values_.erase(key);
 }
 
 std::vector<std::string> RememberedValues::keys_of(std::span<const std::string> starts) {
   std::vector<std::string> keys;
   const std::lock_guard lock(mutex_);
-  for (const auto& each : values_) {
-    const auto begins = [&](const std::string& start) { return each.first.starts_with(start); };
-    if (std::ranges::any_of(starts, begins)) keys.push_back(each.first);
-  }
+  values_.for_each([&](const std::string& key, const Pointer& /*value*/) {
+    const auto begins = [&](const std::string& start) { return key.starts_with(start); };
+    if (std::ranges::any_of(starts, begins)) keys.push_back(key);
+  });
   return keys;
-}
-
-RememberedValues::Values::iterator RememberedValues::forget(Values::iterator known) {
-  bytes_ -= known->second->bytes.size();
-  return values_.erase(known);
-}
-
-// Not for every key of a flood of others.
-void RememberedValues::forget_old(Duration now) {
-  if (now - looked_at_ < kPauseBeforeLooking) return;
-  looked_at_ = now;
-  for (auto known = values_.begin(); known != values_.end();) {
-    known = known->second->forgotten_at <= now ? forget(known) : std::next(known);
-  }
 }
 
 }  // namespace overlimit::redis

@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "overlimit/forks.hpp"
@@ -17,6 +16,7 @@
 #include "overlimit/redis_location.hpp"
 #include "overlimit/redis_store.hpp"
 #include "redis/knowledge/place.hpp"
+#include "redis/knowledge/values_in_use.hpp"
 #include "redis/transport/link.hpp"
 
 namespace overlimit::redis {
@@ -108,28 +108,18 @@ class RememberedValues : NonCopyable {
   [[nodiscard]] std::vector<std::string> keys_of(std::span<const std::string> starts);
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
-  };
-  using Values = std::unordered_map<std::string, Pointer, Hash, std::equal_to<>>;
-
   /// What `hear` makes of a single key; nothing if it is sound, and nothing new.
   static std::optional<Belief> belief_in(const Told& told, const Pointer& known);
-  static void doubt(Values::iterator known);
-  void replace(Values::iterator known, const std::string& key, RememberedValue fresh);
-  void replace(Values::iterator known, const std::string& key, RememberedValue fresh,
+  static void doubt(Pointer& known);
+  void replace(const Pointer* known, const std::string& key, RememberedValue fresh);
+  void replace(const Pointer* known, const std::string& key, RememberedValue fresh,
                std::vector<LostKey> lost);
-  Values::iterator forget(Values::iterator known);
-  void forget_old(Duration now);
 
   static inline std::atomic<std::uint64_t> places_taken_{0};
 
   std::atomic<bool> are_wanted_{false};
   ForkSafeMutex mutex_;
-  Values values_;          // guarded by mutex_, as all below
-  std::size_t bytes_ = 0;  // of their values
-  Duration looked_at_{};   // for old ones
+  ValuesInUse<Pointer> values_{kMostKeys, kMostBytes};  // guarded by mutex_
 };
 
 }  // namespace overlimit::redis

@@ -7,21 +7,6 @@
 #include "redis/transport/connector.hpp"
 
 namespace overlimit::redis {
-namespace {
-
-constexpr int kBitsOfBirth = 53;
-constexpr std::int64_t kMarks = 1023;
-
-/// What `restore` has made of a time of creation at `now` if the key was lost (lua/README.md).
-std::int64_t restored_creation(std::int64_t created_at, Instant now) {
-  const std::int64_t mark = created_at >> kBitsOfBirth;
-  const std::int64_t birth = created_at - (mark << kBitsOfBirth);
-  const std::int64_t next = (mark + now.micros() % (kMarks - 1)) % kMarks + 1;
-  return birth + (next << kBitsOfBirth);
-}
-
-}  // namespace
-
 Remembering::Remembering(const Location& location, const RedisStore::Keys& keys, Duration longest)
     : longest_(longest), values_([this, location, keys] {
         auto values = RememberedValues::of(location, keys);
@@ -73,7 +58,7 @@ void Hearing::keep(const ToldReply& told) {
 bool Hearing::keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored) {
   if (told.keys.empty() || !told.keys.front().value) return false;
   remembering_.values().keep_restored(keys_.front(), value_of(0, told), restored);
-  return told.keys.front().created_at == restored_creation(restored->created_at, told.now);
+  return told.is_restored;
 }
 
 void Hearing::keep_reset(const ToldReply& told) {

@@ -53,7 +53,8 @@ class Hearing {
   Belief hear(const ToldReply& told);
   /// Remembers what a reply tells that is believed whatever it is.
   void keep(const ToldReply& told);
-  /// Remembers what was told after this was restored. Returns whether the server had lost it until then.
+  /// Remembers what was told after this was restored. Returns whether the server had lost any of it until
+  /// then.
   bool keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored);
   /// The same after the keys were reset.
   void keep_reset(const ToldReply& told);

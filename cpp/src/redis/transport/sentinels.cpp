@@ -32,8 +32,8 @@ std::exception_ptr refusal(const std::string& where, std::string_view error) {
   }
   return std::make_exception_ptr(
       StoreConfigError(what +
-                       "check that it is a sentinel and answers those who give no password (the one in the "
-                       "store's URL is for the servers behind)"));
+                       "check that it is a sentinel, and the options sentinel_username and sentinel_password "
+                       "(user and password in the store's URL are for the servers behind)"));
 }
 
 /// While it is open it is subscribed to +switch-master, except for the moment in which it asks for the
@@ -50,6 +50,7 @@ class SentinelConnection {
     stream_ = std::move(stream);
     reader_ = std::make_unique<protocol::ReplyReader>();
     failure_ = nullptr;
+    log_in();
     protocol::append_command(outgoing_, {"SUBSCRIBE", kChannel});
   }
 
@@ -112,6 +113,13 @@ class SentinelConnection {
   }
 
  private:
+  /// What it answers is no error, or the end.
+  void log_in() {
+    const auto& [user, password] = std::tie(sentinel_.username, sentinel_.password);
+    if (!user.empty()) return protocol::append_command(outgoing_, {"AUTH", user, password});
+    if (!password.empty()) protocol::append_command(outgoing_, {"AUTH", password});
+  }
+
   void flush() {
     while (!outgoing_.empty()) {
       const Transfer transfer = stream_->send(outgoing_);
@@ -171,9 +179,7 @@ constexpr int kShareToListen = 4;
 constexpr std::chrono::milliseconds kLongestToListen{25};
 
 Endpoint sentinel_endpoint(const HostPort& address, const SentinelLocation& location) {
-  Endpoint endpoint;
-  endpoint.tls = location.server.tls;
-  return endpoint_at(address, endpoint);
+  return endpoint_at(address, location.sentinel);
 }
 
 Endpoint master_endpoint(const HostPort& address, const SentinelLocation& location) {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from overlimit._options import truth_of
 from overlimit.command_line.operating.places import Place
 from overlimit.errors import StoreUnavailable
 from overlimit.stores.redis import _OPTIONS
 from overlimit.stores.redis_url import RedisUrl
+from overlimit.stores.sentinels import SENTINEL_DEFAULTS
 from overlimit.stores.tls import TLS_DEFAULTS
 
 _TIMEOUT = 2.0
@@ -84,16 +86,22 @@ def _no_retry() -> Any:
     return Retry(NoBackoff(), 0)
 
 
+def _tls_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a URL as redis-py takes them."""
+    given = {name: options.get(name, value) for name, value in TLS_DEFAULTS.items()}
+    checks = truth_of("ssl_check_hostname", given["ssl_check_hostname"])
+    return {"ssl": True, **given, "ssl_check_hostname": checks and given["ssl_cert_reqs"] != "none"}
+
+
 class _Connections:
     def __init__(self, place: Place, opened: ExitStack) -> None:
         self._where = RedisUrl.read(place.url, _OPTIONS)
         self._opened = opened
-        given = {name: self._where.options.get(name, value) for name, value in TLS_DEFAULTS.items()}
-        if isinstance(given["ssl_check_hostname"], str):
-            given["ssl_check_hostname"] = given["ssl_check_hostname"].lower() in ("true", "1", "yes")
-        if given["ssl_cert_reqs"] == "none":
-            given["ssl_check_hostname"] = False
-        self._tls = {"ssl": True, **given} if self._where.has_tls else {}
+        given = self._where.options
+        self._tls = _tls_of(given) if self._where.has_tls else {}
+        own = {name.removeprefix("sentinel_"): given[name] for name in SENTINEL_DEFAULTS if name in given}
+        has_tls = truth_of("sentinel_ssl", own.get("ssl", self._where.has_tls))
+        self._tls_of_sentinels = _tls_of({**given, **own}) if has_tls else {}
 
     def masters(self) -> Iterator[Master]:
         if self._where.layout == "cluster":
@@ -139,7 +147,14 @@ class _Connections:
         from redis import sentinel
 
         make: Any = sentinel.Sentinel
-        options = {"socket_timeout": _TIMEOUT, "retry": _no_retry(), **self._tls}
+        given = self._where.options
+        options = {
+            "socket_timeout": _TIMEOUT,
+            "retry": _no_retry(),
+            "username": given.get("sentinel_username"),
+            "password": given.get("sentinel_password"),
+            **self._tls_of_sentinels,
+        }
         sentinels = make(self._where.hosts, sentinel_kwargs=options)
         for client in sentinels.sentinels:
             self._opened.callback(client.close)

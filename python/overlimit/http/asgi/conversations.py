@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
+from overlimit.http.asgi.lifespan import run_lifespan
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
 from overlimit.http.asgi.responses import Answering
 from overlimit.http.deciding.ledger import RequestLedger
@@ -94,7 +95,7 @@ class ConversationMiddleware:
         """Have the app answer, with a conversation in its scope."""
         conversation = self._begin(send)
         if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
+            await run_lifespan(self._app, scope, receive, send)
             return
         scope[CONVERSATION] = conversation
         scope[DECISION] = None

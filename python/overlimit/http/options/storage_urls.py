@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from overlimit._messages.caller import warn_caller
 from overlimit._options import truth_of
 from overlimit.stores.redis_url import query_options
+from overlimit.stores.sentinels import SENTINEL_DEFAULTS
 from overlimit.stores.tls import CERT_REQS, TLS_DEFAULTS
 
 P = ParamSpec("P")
@@ -30,7 +31,9 @@ _USER_OF_ADDRESS = re.compile(r"[^\s'\"/]*:[^\s'\"/]*@")
 _IN_QUERY = re.compile(r"((?:password|username)=)[^&\s'\"]*", re.IGNORECASE)
 
 _KNOWLEDGE = {"lease", "lease_in", "max_stale", "remember"}
-_OWN = frozenset({"timeout", "prefix", "hash_tag", "hash_identifiers", *_KNOWLEDGE, *TLS_DEFAULTS})
+_OWN = frozenset(
+    {"timeout", "prefix", "hash_tag", "hash_identifiers", *_KNOWLEDGE, *TLS_DEFAULTS, *SENTINEL_DEFAULTS}
+)
 _OF_SHARED_MEMORY = frozenset({"max_bytes", "max_keys", "mode", "timeout"})
 _TRANSLATED = {"username", "password", "db", "ssl", "service_name", "key_prefix"}
 _TRANSLATED |= {"socket_timeout", "socket_connect_timeout"}
