@@ -131,7 +131,7 @@ class StoreUrl(_UrlType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the shared memories of this user, the variables that name stores, and how other URLs begin."""
+        """Return this user's shared memories, the variables that name stores, and how other URLs begin."""
         named = [f"env:{name}" for name, value in os.environ.items() if value.startswith(_SCHEMES)]
         own = [f"shm://{each.name}" for each in shared_memory_files() if each.is_current]
         return [
