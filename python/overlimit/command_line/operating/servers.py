@@ -35,10 +35,10 @@ class Server:
         pool = self.client.connection_pool
         connection = pool.get_connection()
         try:
-            shown = getattr(connection._sock, "getpeercert", dict)()
+            shown: Mapping[str, Any] = getattr(connection._sock, "getpeercert", dict)() or {}
         finally:
             pool.release(connection)
-        return shown or {}
+        return shown
 
     def now(self) -> int:
         """Return the server's time in microseconds."""
