@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -148,8 +149,8 @@ inline pybind11::tuple tuple_of(const KeptKey& key) {
                                   py::make_tuple(first, second, third), std::move(cells)));
   }
   std::array<char, 25> hash{};
-  std::snprintf(hash.data(), hash.size(), "%08x%016llx", unsigned{key.hash_high},
-                static_cast<unsigned long long>(key.hash_low));
+  std::snprintf(hash.data(), hash.size(), "%08x%016llx", unsigned{key.hash.high},
+                static_cast<unsigned long long>(key.hash.low));
   return py::make_tuple(hash.data(), key.policy, key.created_at.micros(), key.is_overflow,
                         std::move(records));
 }
@@ -176,6 +177,37 @@ inline pybind11::object key_of(SharedMemoryStore& store, const std::string& poli
   return tuple_of(*key);
 }
 
+/// Reads what tuple_of() writes.
+inline KeptKey::Hash hash_from(const std::string& digits) {
+  constexpr std::size_t kHigh = 8;
+  constexpr std::size_t kDigits = 24;
+  KeptKey::Hash hash{};
+  const char* const begin = digits.data();
+  const char* const end = begin + digits.size();
+  const bool is_hash = digits.size() == kDigits &&
+                       std::from_chars(begin, begin + kHigh, hash.high, 16).ptr == begin + kHigh &&
+                       std::from_chars(begin + kHigh, end, hash.low, 16).ptr == end;
+  if (!is_hash) throw pybind11::value_error("hash must be 24 hexadecimal digits, not '" + digits + "'");
+  return hash;
+}
+
+inline pybind11::object key_at(SharedMemoryStore& store, const KeptKey::Hash& hash) {
+  std::optional<KeptKey> key;
+  without_gil([&](const Interrupted& interrupted) { key = store.copy_key(hash, interrupted); });
+  if (!key) return pybind11::none();
+  return tuple_of(*key);
+}
+
+/// For what is done to a key by its hash.
+template <class Action>
+void do_at(const std::shared_ptr<SharedMemoryStore>& self, const std::string& digits, const Action& action) {
+  with_python_errors([&] {
+    SharedMemoryStore& store = given(self);
+    const KeptKey::Hash hash = hash_from(digits);
+    without_gil([&](const Interrupted& interrupted) { action(store, hash, interrupted); });
+  });
+}
+
 inline void bind_looking_after(
     pybind11::class_<SharedMemoryStore, Store, std::shared_ptr<SharedMemoryStore>>& store) {
   namespace py = pybind11;
@@ -197,6 +229,32 @@ inline void bind_looking_after(
             return with_python_errors([&] { return key_of(given(self), policy, identifier); });
           },
           py::arg("policy"), py::arg("identifier"), "Return a key, or None.")
+      .def(
+          "_key_at",
+          [](const Pointer& self, const std::string& hash) {
+            return with_python_errors([&] { return key_at(given(self), hash_from(hash)); });
+          },
+          py::arg("hash"), "Return the key with this hash, or None.")
+      .def(
+          "_reset_at",
+          [](const Pointer& self, const std::string& hash) {
+            do_at(self, hash, [](auto& store, const auto&... told) { store.reset_key(told...); });
+          },
+          py::arg("hash"), "Remove everything that is stored for the key with this hash.")
+      .def(
+          "_lock_at",
+          [](const Pointer& self, const std::string& hash, std::int64_t microseconds) {
+            do_at(self, hash, [&](auto& store, const auto& at, const Interrupted& interrupted) {
+              store.lock_key(at, Duration(microseconds), interrupted);
+            });
+          },
+          py::arg("hash"), py::arg("microseconds"), "Lock the key with this hash, if it is kept.")
+      .def(
+          "_unlock_at",
+          [](const Pointer& self, const std::string& hash) {
+            do_at(self, hash, [](auto& store, const auto&... told) { store.unlock_key(told...); });
+          },
+          py::arg("hash"), "Lift the lock of the key with this hash.")
       .def(
           "_policy_digest",
           [](const Pointer&, const std::string& policy) {
@@ -324,11 +382,11 @@ inline void bind_redis_store(pybind11::module_& module) {
   py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
                                                              "The core of overlimit.RedisStore.")
       .def(py::init([](const LocationPointer& location, std::string prefix, const std::string& hash_tag,
-                       bool hash_identifiers, std::int64_t timeout_us, std::int64_t max_stale_us,
-                       std::int64_t lease_us, std::int64_t remember_us,
+                       bool hash_identifiers, bool takes_hashes, std::int64_t timeout_us,
+                       std::int64_t max_stale_us, std::int64_t lease_us, std::int64_t remember_us,
                        const std::optional<std::pair<std::string, mode_t>>& lease_in) {
              RedisStore::Options options{
-                 .keys = {std::move(prefix), hash_tag_from(hash_tag), hash_identifiers},
+                 .keys = {std::move(prefix), hash_tag_from(hash_tag), hash_identifiers, takes_hashes},
                  .timeout = Duration(timeout_us),
                  .max_stale = Duration(max_stale_us),
                  .lease = Duration(lease_us),
@@ -340,8 +398,8 @@ inline void bind_redis_store(pybind11::module_& module) {
              return std::make_shared<RedisStore>(location_from(location), std::move(options));
            }),
            py::arg("location"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
-           py::arg("hash_identifiers"), py::arg("timeout_us"), py::arg("max_stale_us"), py::arg("lease_us"),
-           py::arg("remember_us"), py::arg("lease_in"));
+           py::arg("hash_identifiers"), py::arg("takes_hashes"), py::arg("timeout_us"),
+           py::arg("max_stale_us"), py::arg("lease_us"), py::arg("remember_us"), py::arg("lease_in"));
 }
 
 inline redis::ScriptUse script_use_from(const std::string& name) {

@@ -246,7 +246,7 @@ class TestTheFile:
         [record] = caplog.records
         assert "each process leases for itself" in record.getMessage()
         assert f"{file}" in record.getMessage()
-        assert "remove it, or give the leases another name" in record.getMessage()
+        assert "is left alone: give the leases another name" in record.getMessage()
         assert used(strict) == hits + held(limiter)
 
     def test_is_the_one_that_was_named_first(self, hosted, leasing_for, caplog):

@@ -10,6 +10,10 @@ namespace overlimit {
 
 /// A key as it was at one instant. Its identifier is not kept, only a keyed hash of it.
 struct KeptKey {
+  struct Hash {
+    std::uint64_t low;
+    std::uint32_t high;
+  };
   struct Record {
     std::uint64_t tag;
     Instant expires_at;
@@ -17,8 +21,7 @@ struct KeptKey {
     std::vector<Cell> cells;
   };
 
-  std::uint64_t hash_low;
-  std::uint32_t hash_high;
+  Hash hash;
   std::uint64_t policy;  ///< the digest of its name; 0 for counts that several policies share
   Instant created_at;
   bool is_overflow;  ///< counts that identifiers without an entry of their own share

@@ -38,6 +38,7 @@ class RedisStore final : public Store {
     std::string prefix = "ol";  ///< [A-Za-z0-9_.-]{1,64}
     HashTag hash_tag = HashTag::none;
     bool hash_identifiers = false;  ///< not only those too long for a key
+    bool takes_hashes = false;      ///< whoever calls names identifiers by what is kept of them, the SHA-256
   };
 
   /// Where the processes of a host lease as one: a name for a file in /dev/shm, or an absolute path.

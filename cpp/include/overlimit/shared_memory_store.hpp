@@ -72,6 +72,11 @@ class SharedMemoryStore : public TableStore {
                         const Interrupted& interrupted);
   std::optional<KeptKey> copy_key(const PolicyIdentity& policy, std::string_view identifier,
                                   const Interrupted& interrupted);
+  // These find a key by its hash, of which KeptKey tells; a key that is not kept stays so.
+  std::optional<KeptKey> copy_key(const KeptKey::Hash& hash, const Interrupted& interrupted);
+  void reset_key(const KeptKey::Hash& hash, const Interrupted& interrupted);
+  void lock_key(const KeptKey::Hash& hash, Duration duration, const Interrupted& interrupted);
+  void unlock_key(const KeptKey::Hash& hash, const Interrupted& interrupted);
   [[nodiscard]] const Options& options() const;
   /// Where the file is, or will be, for the user that this process runs as.
   [[nodiscard]] std::string path() const;

@@ -8,7 +8,7 @@ namespace overlimit::redis {
 namespace {
 
 bool is_hashed(const RedisStore::Keys& keys, std::string_view identifier) {
-  return keys.hash_identifiers || identifier.size() > kMaxPlainIdentifier;
+  return keys.hash_identifiers || keys.takes_hashes || identifier.size() > kMaxPlainIdentifier;
 }
 
 /// Without the separator in front of the identifier.
@@ -31,13 +31,15 @@ char* write_start(const RedisStore::Keys& keys, std::string_view policy, char* t
 
 std::size_t size_of_key(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier) {
   return size_of_start(keys, policy) + 1 +
-         (is_hashed(keys, identifier) ? kDigitsOfSha256 : identifier.size());
+         (is_hashed(keys, identifier) && !keys.takes_hashes ? kDigitsOfSha256 : identifier.size());
 }
 
 void write_key(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier, char* to) {
   to = write_start(keys, policy, to);
   *to++ = is_hashed(keys, identifier) ? '#' : ':';
-  if (is_hashed(keys, identifier)) {
+  if (keys.takes_hashes) {
+    write(identifier, to);
+  } else if (is_hashed(keys, identifier)) {
     write(sha256_hex(identifier), to);
   } else {
     write(identifier, to);

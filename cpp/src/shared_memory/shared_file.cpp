@@ -109,6 +109,14 @@ void SharedFile::refuse(const std::string& why) const {
   throw StoreConfigError("the shared memory " + path_ + " " + why);
 }
 
+void SharedFile::refuse_unusable(const std::string& why) const {
+  refuse(why + ": " + kind_.remedy + ", or " + kind_.elsewhere);
+}
+
+void SharedFile::refuse_foreign(const std::string& why) const {
+  refuse(why + ", and is left alone: " + kind_.elsewhere);
+}
+
 void SharedFile::refuse(const std::string& doing, int error) const {
   throw StoreConfigError("cannot " + doing + " the shared memory " + path_ + ": " + text_of(error));
 }
@@ -144,7 +152,7 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   Descriptor fd(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) {
     if (errno == ENOENT) return nullptr;
-    if (errno == ELOOP) refuse("is a symbolic link, which may lead anywhere: remove it");
+    if (errno == ELOOP) refuse_foreign("is a symbolic link, which may lead anywhere");
     if (errno == EACCES)
       refuse("belongs to another user who does not let us in: give it another name, or run as that user");
     refuse("open", errno);
@@ -154,7 +162,8 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   if (is_mapped_(id_of(status))) return nullptr;
   check_owner(status);
   const auto bytes = static_cast<std::size_t>(status.st_size);
-  if (bytes < sizeof(FileHead)) refuse(std::string("is damaged, too short by far: ") + kind_.remedy);
+  check_magic(fd.get());
+  if (bytes < sizeof(FileHead)) refuse_unusable("is damaged, too short by far");
   auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), bytes);
   const Header header = mapping->head().header;
   check_header(header, bytes);
@@ -166,11 +175,17 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   return mapping;
 }
 
+void SharedFile::check_magic(int fd) const {
+  std::array<char, 8> magic{};
+  const bool is_read = ::pread(fd, magic.data(), magic.size(), 0) == ssize_t(magic.size());
+  if (!is_read || magic != kind_.magic) refuse_foreign("is not one of overlimit's for this use");
+}
+
 void SharedFile::check_owner(const struct stat& status) const {
-  if (!S_ISREG(status.st_mode)) refuse("is not a regular file: remove it, or use another name");
+  if (!S_ISREG(status.st_mode)) refuse_foreign("is not a regular file");
   if (status.st_uid != ::geteuid() && status.st_uid != 0) {
     refuse("belongs to the user with the id " + std::to_string(status.st_uid) +
-           ", who could change it: remove it, or use another name");
+           ", who could change it: " + kind_.elsewhere);
   }
   const mode_t wider = status.st_mode & 077 & ~mode_;
   if (wider != 0) {
@@ -180,17 +195,15 @@ void SharedFile::check_owner(const struct stat& status) const {
 }
 
 void SharedFile::check_header(const Header& header, std::size_t bytes) const {
-  const std::string remedy = std::string(": ") + kind_.remedy;
-  if (header.magic != kind_.magic) refuse("is damaged, or not one of overlimit's for this use" + remedy);
   if (header.version != kind_.version) {
-    refuse("has version " + std::to_string(header.version) + ", and this release of overlimit uses version " +
-           std::to_string(kind_.version) + remedy);
+    refuse_unusable("has version " + std::to_string(header.version) +
+                    ", and this release of overlimit uses version " + std::to_string(kind_.version));
   }
   const bool is_sound = header.check == check_of(header) && header.bytes == bytes;
-  if (!is_sound) refuse("is damaged" + remedy);
+  if (!is_sound) refuse_unusable("is damaged");
   if (header.layout != kind_.layout())
-    refuse("was made by a build of overlimit that lays it out in another way" + remedy);
-  if (kind_.bytes({header.max_keys, header.max_bytes}) != bytes) refuse("is damaged" + remedy);
+    refuse_unusable("was made by a build of overlimit that lays it out in another way");
+  if (kind_.bytes({header.max_keys, header.max_bytes}) != bytes) refuse_unusable("is damaged");
 }
 
 /// nullptr if others were faster.
@@ -289,11 +302,16 @@ void SharedFile::unlink() const {
     if (errno == ENOENT) return;
     refuse("look at", errno);
   }
-  if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
-    refuse("is not a regular file, and is left alone");
+  if (!S_ISREG(status.st_mode)) refuse_foreign("is not a regular file");
   if (status.st_uid != ::geteuid()) {
     refuse("belongs to the user with the id " + std::to_string(status.st_uid) + ", who alone may remove it");
   }
+  const Descriptor fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (fd.get() < 0) {
+    if (errno == ENOENT) return;
+    refuse("open", errno);
+  }
+  check_magic(fd.get());
   if (::unlink(path_.c_str()) != 0 && errno != ENOENT) refuse("remove", errno);
 }
 

@@ -73,7 +73,8 @@ struct FileKind {
   std::array<char, 8> magic;
   std::uint32_t version;      ///< to be increased when the same bytes come to mean something else
   const char* suffix;         ///< of what such a file is called after its name
-  const char* remedy;         ///< what to do if a file cannot be used
+  const char* remedy;         ///< what to do with a file of this kind that cannot be used
+  const char* elsewhere;      ///< what to do otherwise, and if the file is somebody else's
   const char* economy;        ///< what to do if there is no room for one
   std::uint64_t (*layout)();  ///< a hash of the sizes and the places of everything in the file
   std::size_t (*bytes)(const Sizes& sizes);  ///< of a whole file
@@ -103,13 +104,18 @@ class SharedFile {
   [[nodiscard]] std::unique_ptr<Mapping> open_or_create(const Sizes& sizes) const;
   /// nullptr if there is none since the machine was started, or this process has mapped it.
   [[nodiscard]] std::unique_ptr<Mapping> open() const;
+  /// Throws StoreConfigError for a file that is not of this kind.
   void unlink() const;
 
  private:
   [[nodiscard]] std::unique_ptr<Mapping> open(int& stale) const;
   [[nodiscard]] std::unique_ptr<Mapping> create(const Sizes& sizes, int stale) const;
   [[noreturn]] void refuse(const std::string& why) const;
+  [[noreturn]] void refuse_unusable(const std::string& why) const;
+  /// For one that is left as it is, as it may be anybody's.
+  [[noreturn]] void refuse_foreign(const std::string& why) const;
   [[noreturn]] void refuse(const std::string& doing, int error) const;
+  void check_magic(int fd) const;
   void check_owner(const struct stat& status) const;
   void check_header(const Header& header, std::size_t bytes) const;
   [[nodiscard]] bool claim(int fd) const;

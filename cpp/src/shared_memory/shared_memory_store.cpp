@@ -252,6 +252,30 @@ std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& policy,
   return table_of(*attachment).copy_key(policy, identifier, wait);
 }
 
+std::optional<KeptKey> SharedMemoryStore::copy_key(const KeptKey::Hash& hash,
+                                                   const Interrupted& interrupted) {
+  Attachment* const attachment = impl_->attached_if_any();
+  if (attachment == nullptr) return std::nullopt;
+  table::MutexWait wait(timeout(), interrupted);
+  return table_of(*attachment).copy_key({hash.low, hash.high}, wait);
+}
+
+void SharedMemoryStore::reset_key(const KeptKey::Hash& hash, const Interrupted& interrupted) {
+  table::MutexWait wait(timeout(), interrupted);
+  table().reset_key({hash.low, hash.high}, wait);
+}
+
+void SharedMemoryStore::lock_key(const KeptKey::Hash& hash, Duration duration,
+                                 const Interrupted& interrupted) {
+  table::MutexWait wait(timeout(), interrupted);
+  table().lock_key({hash.low, hash.high}, duration, wait);
+}
+
+void SharedMemoryStore::unlock_key(const KeptKey::Hash& hash, const Interrupted& interrupted) {
+  table::MutexWait wait(timeout(), interrupted);
+  table().unlock_key({hash.low, hash.high}, wait);
+}
+
 bool SharedMemoryStore::is_unlinked() { return impl_->is_unlinked(); }
 
 }  // namespace overlimit

@@ -41,6 +41,20 @@ std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& /*polic
                                                    const Interrupted& /*interrupted*/) {
   refuse();
 }
+std::optional<KeptKey> SharedMemoryStore::copy_key(const KeptKey::Hash& /*hash*/,
+                                                   const Interrupted& /*interrupted*/) {
+  refuse();
+}
+void SharedMemoryStore::reset_key(const KeptKey::Hash& /*hash*/, const Interrupted& /*interrupted*/) {
+  refuse();
+}
+void SharedMemoryStore::lock_key(const KeptKey::Hash& /*hash*/, Duration /*duration*/,
+                                 const Interrupted& /*interrupted*/) {
+  refuse();
+}
+void SharedMemoryStore::unlock_key(const KeptKey::Hash& /*hash*/, const Interrupted& /*interrupted*/) {
+  refuse();
+}
 const SharedMemoryStore::Options& SharedMemoryStore::options() const { refuse(); }
 std::string SharedMemoryStore::path() const { refuse(); }
 table::Table& SharedMemoryStore::table() { refuse(); }

@@ -545,15 +545,43 @@ std::size_t Table::copy_keys(std::size_t shard, std::size_t below, std::size_t b
   return next;
 }
 
-std::optional<KeptKey> Table::copy_key(const PolicyIdentity& policy, std::string_view identifier,
-                                       MutexWait& wait) {
-  const KeyHash key = state_.hash(policy.digest(), identifier);
+std::optional<KeptKey> Table::copy_key(const KeyHash& key, MutexWait& wait) {
   Shard& shard = *shards_[shard_index(key)];
   std::optional<KeptKey> kept;
   with_shards(bit_of(shard), wait, [&] {
     if (Entry* const entry = shard.find(key)) kept = kept_key(shard.arena(), *entry);
   });
   return kept;
+}
+
+void Table::reset_key(const KeyHash& key, MutexWait& wait) {
+  Shard& shard = *shards_[shard_index(key)];
+  with_shards(bit_of(shard), wait, [&] {
+    if (Entry* const entry = shard.find(key)) shard.erase(entry);
+  });
+}
+
+// A key that is there tells its policy, whose limits do not matter: a lock stands beside their records.
+template <class Action>
+void Table::with_key(const KeyHash& key, MutexWait& wait, const Action& action) {
+  const CompiledPolicy any("any", {Limit("fixed_window", std::vector<std::int64_t>{1, 1'000'000, 0})});
+  const Charge charge{&any, {}};
+  const Call call{.charges = {&charge, 1}};
+  const KeyedCharge keyed{&charge, key, shards_[shard_index(key)].get()};
+  const std::uint64_t chosen = bit_of(*keyed.shard);
+  under_lock<HeldShards>(chosen, {&keyed, 1}, call, wait, [&](const Readings& readings) {
+    if (keyed.shard->find(key) == nullptr) return;
+    Transaction transaction(call, {&keyed, 1}, readings, state_.newest_creation);
+    action(transaction);
+  });
+}
+
+void Table::lock_key(const KeyHash& key, Duration duration, MutexWait& wait) {
+  with_key(key, wait, [&](Transaction& transaction) { transaction.lock(duration); });
+}
+
+void Table::unlock_key(const KeyHash& key, MutexWait& wait) {
+  with_key(key, wait, [](Transaction& transaction) { transaction.unlock(); });
 }
 
 void Table::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,

@@ -60,7 +60,15 @@ class Table {
   std::size_t copy_keys(std::size_t shard, std::size_t below, std::size_t buckets, std::vector<KeptKey>& keys,
                         MutexWait& wait);
   /// Copies one key; nothing if it is not kept.
-  std::optional<KeptKey> copy_key(const PolicyIdentity& policy, std::string_view identifier, MutexWait& wait);
+  std::optional<KeptKey> copy_key(const PolicyIdentity& policy, std::string_view identifier,
+                                  MutexWait& wait) {
+    return copy_key(state_.hash(policy.digest(), identifier), wait);
+  }
+  // The same, and what is done to a key that is there and of which the hash alone is known.
+  std::optional<KeptKey> copy_key(const KeyHash& key, MutexWait& wait);
+  void reset_key(const KeyHash& key, MutexWait& wait);
+  void lock_key(const KeyHash& key, Duration duration, MutexWait& wait);
+  void unlock_key(const KeyHash& key, MutexWait& wait);
   [[nodiscard]] TableState& state() const { return state_; }
   [[nodiscard]] std::span<const std::unique_ptr<Shard>> shards() const { return shards_; }
   /// The memory that entries have taken, with what was given back.
@@ -118,6 +126,8 @@ class Table {
   /// Calls action(transaction) in the same way.
   template <class Action>
   Instant with_transaction(const Call& call, MutexWait& wait, const Action& action);
+  template <class Action>
+  void with_key(const KeyHash& key, MutexWait& wait, const Action& action);
   [[nodiscard]] std::size_t shard_index(const KeyHash& key) const { return key.low & (shards_.size() - 1); }
   /// All shards, a bit each.
   [[nodiscard]] std::uint64_t all_shards() const {

@@ -64,6 +64,12 @@ def print_json(found: object) -> None:
     click.echo(json.dumps(_without_infinity(found), indent=2))
 
 
+def print_json_line(found: object) -> None:
+    """Print JSON in one line, at once, for who reads while it goes on."""
+    click.echo(json.dumps(_without_infinity(found)))
+    sys.stdout.flush()
+
+
 def records(frame: pd.DataFrame) -> list[dict[Hashable, Any]]:
     """Return the rows of a table as dicts."""
     rows: list[dict[Hashable, Any]] = _with_texts(frame, as_text).reset_index().to_dict("records")

@@ -17,7 +17,7 @@ from overlimit import Decision, RateLimitExceeded
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit._steps import Steps
-from overlimit.http.fields import ServerLimits, parse
+from overlimit.http.fields import ASKS_TO_WAIT, parse, seconds_to_wait
 from overlimit.http.held_back import HeldBack
 from overlimit.http.options.limit_options import methods_of
 from overlimit.waiting.throttled_calls import check_identifier
@@ -26,7 +26,6 @@ IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """The methods of requests that may be sent again, as it makes no difference (RFC 9110, section 9.2.2)."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_ASKS_TO_WAIT = (429, 503)
 _LONGEST = 1e9
 """Seconds that time.sleep can sleep: 30 years."""
 
@@ -140,11 +139,11 @@ class Patience:
 
     def _heard(self, host: str, response: GotResponse) -> bool:
         """Note what the server says, and return whether it asks for another try."""
-        is_refusal = response.status_code in _ASKS_TO_WAIT
+        is_refusal = response.status_code in ASKS_TO_WAIT
         if not is_refusal and response.status_code // 100 != 2:
             return False
         said = parse(response.headers)
-        wait = _refused_for(said) if is_refusal else _used_up_for(said)
+        wait = seconds_to_wait(said, response.status_code)
         if wait is not None and wait <= self._max_wait:
             self._holds.hold(host, wait)
             return is_refusal
@@ -158,20 +157,6 @@ class Patience:
         for given in self._identifiers:
             found.extend(_several(given(request) if callable(given) else given))
         return tuple(found)
-
-
-def _refused_for(said: ServerLimits) -> float | None:
-    """Return the seconds that a refusal names: Retry-After, or else when there is more of what is used up."""
-    if said.retry_after is not None:
-        return said.retry_after
-    resets = [limit.reset_after for limit in said.limits if not limit.remaining]
-    return max((reset for reset in resets if reset is not None), default=None)
-
-
-def _used_up_for(said: ServerLimits) -> float | None:
-    """Return in how many seconds there is more of what this response has used up."""
-    resets = [limit.reset_after for limit in said.limits if limit.remaining == 0]
-    return max((reset for reset in resets if reset is not None), default=None)
 
 
 def _several(given: Any) -> tuple[Any, ...]:

@@ -10,11 +10,12 @@ from email.utils import parsedate_to_datetime
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["HeadersLike", "ServerLimit", "ServerLimits", "parse"]
+__all__ = ["HeadersLike", "ServerLimit", "ServerLimits", "parse", "seconds_to_wait"]
 
 HeadersLike: TypeAlias = "Mapping[Any, Any] | Iterable[tuple[Any, Any]]"
 """A mapping or pairs, of str or bytes."""
 
+ASKS_TO_WAIT = (429, 503)
 _NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?")
 _PIECE = {mark: re.compile(rf'(?:"(?:[^"\\]|\\.)*"?|[^"{mark}])+', re.DOTALL) for mark in ",;"}
 """What is between marks, those in quotes aside."""
@@ -72,6 +73,25 @@ def parse(headers: HeadersLike, *, now: float | None = None) -> ServerLimits:
         dates = [at for text in values.get("date", ()) if (at := _epoch_of_date(text)) is not None]
         now = dates[0] if dates else time.time()
     return ServerLimits(_retry_after(values, now), tuple(_limits(values, now)))
+
+
+def seconds_to_wait(said: ServerLimits, status: int) -> float | None:
+    """Return for how many seconds no request should be sent, as the transports do; None: nothing asks for it.
+
+    Parameters
+    ----------
+    said
+        What `parse` has read in a response.
+    status
+        The status code of that response. After a 429 or a 503, ``Retry-After`` counts, or else the latest
+        ``reset_after`` of the limits that have nothing left or do not say what is left. After any other,
+        that of the limits whose last unit it has used.
+    """
+    is_refusal = status in ASKS_TO_WAIT
+    if is_refusal and said.retry_after is not None:
+        return said.retry_after
+    used_up = (each for each in said.limits if each.remaining == 0 or (is_refusal and not each.remaining))
+    return max((each.reset_after for each in used_up if each.reset_after is not None), default=None)
 
 
 class _Item(NamedTuple):

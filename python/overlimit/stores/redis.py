@@ -100,6 +100,8 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
     """
 
     _set_last: ClassVar[str] = "_state_key"
+    _takes_hashes: ClassVar[bool] = False
+    """Whether identifiers are given as the SHA-256 that their keys hold, by whoever sees no more of them."""
 
     @checks_arguments(instead=dict.fromkeys(("host", "port", "db", "username", "password"), _IN_THE_URL))
     def __init__(
@@ -166,6 +168,7 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
             prefix=options["prefix"],
             hash_tag=hash_tag_word,
             hash_identifiers=hashes,
+            takes_hashes=self._takes_hashes,
             timeout_us=timeout_us,
             max_stale_us=stale_us,
             lease_us=lease_us,

@@ -46,7 +46,7 @@ TEST(KeptKeys, AreFoundOnceEachInStepsOfAnySize) {
     std::set<std::pair<std::uint64_t, std::uint32_t>> hashes;
     std::int64_t charged = 0;
     for (const KeptKey& key : keys) {
-      hashes.emplace(key.hash_low, key.hash_high);
+      hashes.emplace(key.hash.low, key.hash.high);
       ASSERT_EQ(key.records.size(), 1U);
       EXPECT_FALSE(key.is_overflow);
       if (key.policy == PolicyIdentity("p").digest()) charged += key.records[0].header[2];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import secrets
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,14 +28,15 @@ from overlimit import (
     SlidingLog,
     SlidingWindow,
     SlidingWindowCounter,
+    StoreConfigError,
     TokenBucket,
 )
 from overlimit.command_line.operating import COMMANDS
-from overlimit.command_line.operating.identifiers import _MAY_COME_BACK
+from overlimit.command_line.operating.identifiers import _MAY_COME_BACK, _MAY_GO_ON
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place, StoreUrl, without_secrets
 from overlimit.command_line.operating.shapes import algorithm_of, by_tag, growth, readings_of
-from overlimit.command_line.operating.tables import age, counted
+from overlimit.command_line.operating.tables import counted, span
 from overlimit.command_line.operating.values import Record, Value, decoded
 from servers.patience import PATIENCE, eventually
 
@@ -124,9 +127,9 @@ def test_show_of_nobody_says_so(url):
     assert run("show", url, "--policy", "login", "nobody").stdout == "Nothing is kept of nobody in login.\n"
 
 
-def hint_at(url: str) -> str:
-    """Return what is said after a reset by a URL without remember."""
-    return "" if url.startswith("shm:") else f"{_MAY_COME_BACK}\n"
+def hint_at(url: str, *sentences: str) -> str:
+    """Return what is said of processes with options after a change by a URL without any."""
+    return "" if url.startswith("shm:") else "".join(f"{each}\n" for each in sentences)
 
 
 class TestAStoreThatRemembers:
@@ -177,25 +180,24 @@ class TestAStoreThatRemembers:
 def test_reset_lock_and_unlock_do_what_a_limiter_does(url):
     limiter = limiter_at(url)
     limiter.hit("a", cost=3)
-    assert printed("reset", url, "--policy", "login", "a") == f"a begins anew in login.\n{hint_at(url)}"
+    hint = hint_at(url, _MAY_GO_ON, _MAY_COME_BACK)
+    assert printed("reset", url, "--policy", "login", "a") == f"a begins anew in login.\n{hint}"
     assert limiter.hit("a").remaining == 2
     limiter.hit("b")
-    assert (
-        printed("reset", url, "--policy", "login", "--all")
-        == f"Everybody begins anew in login.\n{hint_at(url)}"
-    )
+    assert printed("reset", url, "--policy", "login", "--all") == f"Everybody begins anew in login.\n{hint}"
     assert [limiter.peek(each, cost=0).remaining for each in "ab"] == [3, 3]
     assert "takes an ID, or --all" in refused(2, "reset", url, "--policy", "login")
     assert "takes an ID, or --all" in refused(2, "reset", url, "--policy", "login", "--all", "a")
     limiter.hit("a")
-    assert printed("lock", url, "--policy", "login", "a", "60") == "a is locked in login for 60 s.\n"
+    hint = hint_at(url, _MAY_GO_ON)
+    assert printed("lock", url, "--policy", "login", "a", "60") == f"a is locked in login for 1 min.\n{hint}"
     assert limiter.hit("a").status == "locked"
     assert told(0, "lock", url, "--policy", "login", "b", "600")["status"] == "ok"
     rows = told(0, "locked", url, "--policy", "login")["locked"]
     assert [row["by"] for row in rows] == ["hand", "hand"]
     assert 60 < rows[0]["locked_for"] <= 600
     assert rows[1]["locked_for"] <= 60
-    assert printed("unlock", url, "--policy", "login", "a") == "a is not locked in login.\n"
+    assert printed("unlock", url, "--policy", "login", "a") == f"a is not locked in login.\n{hint}"
     assert limiter.peek("a", cost=0).remaining == 2
     assert len(told(0, "locked", url)["locked"]) == 1
 
@@ -207,7 +209,7 @@ def test_what_was_not_there_is_told(url):
         ("unlock", "a"): "a was not locked in login.",
     }.items():
         words = (command[0], url, "--policy", "login", command[1])
-        hint = hint_at(url) if command[0] == "reset" else ""
+        hint = hint_at(url, _MAY_COME_BACK) if command[0] == "reset" else ""
         assert printed(*words) == f"{sentence}\n{hint}"
         answer = told(0, *words)
         assert False in {answer.get("was_kept"), answer.get("was_locked")}
@@ -238,7 +240,7 @@ def test_counts_and_ages_are_told_as_people_say_them():
     assert [counted(number, "key") for number in (0, 1, 1234)] == ["0 keys", "1 key", "1,234 keys"]
     assert counted(2, "process") == "2 processes"
     ages = {5.91: "5.91 s", 60: "1 min", 3600: "1 h", 31_451.2: "8 h 44 min", 86_400 * 3 + 5: "3 d"}
-    assert [age(seconds * 1e6) for seconds in ages] == list(ages.values())
+    assert [span(seconds * 1e6) for seconds in ages] == list(ages.values())
 
 
 def test_a_lock_takes_seconds(redis_url):
@@ -361,8 +363,17 @@ def test_watch_counts_what_is_charged(url):
     assert (answer["samples"][0]["calls"] is None) == url.startswith("shm")
 
 
-def test_watch_for_json_needs_a_count(redis_url):
-    assert "--count" in refused(2, "watch", redis_url, "--json")
+def test_watch_streams_json_without_a_count(url):
+    limiter = limiter_at(url, "1000000/minute")
+    command = [sys.executable, "-m", "overlimit", "watch", url, "--every", "0.1", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        charged = 0.0
+        while charged == 0:
+            limiter.hit("a")
+            sample = json.loads(child.stdout.readline())
+            charged = sum(each["charged"] for each in sample["policies"])
+        child.send_signal(signal.SIGINT)
+        assert child.wait(60) == 130
 
 
 def test_bench_cleans_up(url, redis_server, prefix):
@@ -562,3 +573,116 @@ def test_a_password_in_the_wrong_place_is_hinted_at(start_redis):
     assert done.returncode == 2
     assert " :password@host" in done.stderr
     assert "hidden" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["ada", "x" * 300])
+@pytest.mark.parametrize("hashed", [False, True])
+def test_whoever_is_shown_as_a_hash_can_be_acted_on_by_it(url, name, hashed):
+    url = f"{url}&hash_identifiers=true" if hashed and not url.startswith("shm:") else url
+    limiter = limiter_at(url)
+    limiter.hit(name, cost=2)
+    limiter.lock(name, 600)
+    limiter.hit("other")
+    (row,) = told(0, "locked", url)["locked"]
+    about = [url, "--policy", row["policy"] if url.startswith("shm:") else "login", row["identifier"]]
+    by_hash, by_name = (told(0, "show", *each) for each in (about, [*about[:2], "login", name]))
+    assert by_hash["records"][0]["state"] == by_name["records"][0]["state"]
+    assert by_hash["key"] == by_name["key"]
+    assert [each["identifier"] for each in told(0, "top", *about[:3])["top"]].count(row["identifier"]) == 1
+    assert told(0, "unlock", *about)["was_locked"] is True
+    assert limiter.peek(name, cost=0).remaining == 1
+    assert told(0, "unlock", *about)["was_locked"] is False
+    told(0, "lock", *about, "60")
+    assert limiter.hit(name).status == "locked"
+    assert told(0, "reset", *about)["was_kept"] is True
+    assert limiter.peek(name, cost=0).remaining == 3
+    assert told(0, "reset", *about)["was_kept"] is False
+    assert limiter.peek("other", cost=0).remaining == 2
+    assert told(0, "unlock", url, "--policy", "other", row["identifier"])["was_locked"] is False
+
+
+def test_a_hash_of_nobody_cannot_be_locked(shared_memory_url):
+    message = refused(2, "lock", shared_memory_url, "--policy", "login", "#" + "0" * 24, "60")
+    assert "name whom to lock" in message
+    assert told(0, "top", shared_memory_url)["looked_at"] == 0
+
+
+def test_until_when_processes_go_on_is_told(redis_url):
+    whole = f"{redis_url}&lease=0.5&max_stale=2"
+    for command in (["lock", "a", "60"], ["unlock", "a"], ["reset", "a"], ["reset", "--all"]):
+        limiter_at(redis_url).hit("a")
+        words = [command[0], whole, "--policy", "login", *command[1:]]
+        assert "may go on as before for up to 2 s, by the options of the URL.\n" in printed(*words)
+        assert told(0, *words)["noticed_within"] == 2.0
+
+
+class TestFilesOfOthers:
+    """What overlimit has not made is neither used nor shown nor removed, whatever its name."""
+
+    @pytest.fixture(params=[b"", b"mine", b"x" * (1 << 20), b"ol" + bytes(500_000)], ids=len)
+    def path(self, request, shared_memory, tmp_path):
+        path = tmp_path / "diary"
+        path.write_bytes(request.param)
+        path.chmod(0o600)
+        return path
+
+    @pytest.mark.parametrize(
+        "command",
+        [["shm", "show"], ["shm", "remove", "--yes"], ["top"], ["locked"], ["doctor"],
+         ["watch", "--every", "0.1", "--count", "1"], ["show", "--policy", "p", "x"],
+         ["reset", "--policy", "p", "--all"], ["lock", "--policy", "p", "x", "9"]],
+        ids=" ".join,
+    )  # fmt: skip
+    def test_are_left_alone(self, path, command):
+        before = path.read_bytes()
+        place = 2 if command[0] == "shm" else 1
+        done = run(*command[:place], f"shm://{path}", *command[place:])
+        assert done.returncode == 2
+        assert "is not one of overlimit's" in done.stderr
+        assert "shm remove" not in done.stdout + done.stderr
+        assert path.read_bytes() == before
+
+    def test_are_not_listed(self, shared_memory_url):
+        own = SharedMemoryStore(shared_memory_url.partition("?")[0].removeprefix("shm://"))
+        path = Path(f"{own.path[:-3]}x-v3")
+        path.write_bytes(b"mine")
+        try:
+            listed = [each["path"] for each in told(0, "shm", "list")["files"]]
+            assert own.path in listed
+            assert str(path) not in listed
+            name = own.endpoint.removeprefix("shm://")
+            assert [each["path"] for each in told(0, "shm", "list", f"{name[:-1]}?")["files"]] == [own.path]
+            assert told(0, "shm", "list", "--own", "nobody*")["files"] == []
+            path.unlink()
+            os.mkfifo(path)
+            assert "not a regular file" in run("shm", "remove", f"shm://{path}", "--yes").stderr
+        finally:
+            path.unlink()
+
+    def test_unlink_leaves_them(self, path):
+        before = path.read_bytes()
+        with pytest.raises(StoreConfigError, match="is left alone"):
+            SharedMemoryStore(path).unlink()
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "version", "mode"])
+def test_a_file_that_cannot_be_opened_says_so_and_can_be_removed(shared_memory, tmp_path, damage):
+    path = tmp_path / "limits"
+    SharedMemoryStore(path, max_bytes=1 << 18, max_keys=100).ping()
+    if damage == "cut":
+        os.truncate(path, 4096)
+    elif damage == "version":
+        with path.open("r+b") as file:
+            file.seek(8)
+            file.write(b"\x63")
+    else:
+        path.chmod(0o644)
+    url = f"shm://{path}"
+    for command in (["shm", "show"], ["top"], ["locked"], ["doctor"]):
+        done = run(*command, url, "--json")
+        assert done.returncode == 2
+        assert re.search("damaged, too short by far|has version 99|has the mode 644", done.stderr)
+        assert json.loads(done.stdout)["status"] == "broken"
+    assert "is removed" in told(0, "shm", "remove", url, "--yes")["message"]
+    assert not path.exists()

@@ -31,8 +31,8 @@ constexpr std::string_view kCredentials =
     "check user and password in the URL: a password without a user has a colon before it, as in "
     ":password@host, and all but letters and digits is percent-encoded";
 constexpr std::string_view kOneSlot =
-    "the identifiers of one call are in several slots: give the store hash_tag=\"policy\" or "
-    "hash_tag=\"prefix\"";
+    "the server is a node of a Redis Cluster: begin the store's URL with redis+cluster://, or, if a proxy "
+    "stands before the cluster, give the store hash_tag=\"policy\" or hash_tag=\"prefix\"";
 constexpr std::string_view kCluster =
     "the server is a node of a Redis Cluster: begin the store's URL with redis+cluster://";
 

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from overlimit import Decision, Limiter, RedisStore, bounds
-from overlimit._messages.texts import printable, seconds_text
+from overlimit._messages.texts import printable
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
 from overlimit.command_line.operating.keeping import keeps
 from overlimit.command_line.operating.key_names import from_terminal
 from overlimit.command_line.operating.listing import limits_of
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.tables import print_rows
+from overlimit.command_line.operating.tables import print_rows, span
 from overlimit.command_line.operating.whom import Identifier, PolicyName
 from overlimit.command_line.output import print_json
 from overlimit.decisions import Detail
@@ -22,16 +22,24 @@ from overlimit.decisions import Detail
 _EXAMPLES = """
 \b
 Examples:
-  overlimit check redis://localhost:6379/0 --name login --limits "5/minute; 100/day" user:42
-  overlimit check shm://myapp --name api --limits 100/minute --cost 0 ip:203.0.113.7 user:42
-  overlimit check env:REDIS_URL --name jobs --limits 1/hour --hit nightly && run-the-job
+  overlimit check redis://localhost:6379/0 --policy login --limits "5/minute; 100/day" user:42
+  overlimit check shm://myapp --policy api --limits 100/minute --cost 0 ip:203.0.113.7 user:42
+  overlimit check env:REDIS_URL --policy jobs --limits 1/hour --hit nightly && run-the-job
 """
 
 
 @click.command(epilog=_EXAMPLES, short_help="Say whether a call would pass now.")
 @url_argument
 @click.argument("identifiers", metavar="ID...", type=Identifier(), nargs=-1, required=True)
-@click.option("--name", metavar="POLICY", required=True, type=PolicyName(), help="The name of the limiter.")
+@click.option(
+    "--policy",
+    "--name",
+    "policy",
+    metavar="P",
+    required=True,
+    type=PolicyName(),
+    help="The name of the limiter.",
+)
 @click.option("--limits", multiple=True, required=True, metavar="TEXT", help="Its limits. May be repeated.")
 @click.option(
     "--cost", type=click.IntRange(min=0), default=1, show_default=True, help="What the call spends."
@@ -41,7 +49,7 @@ Examples:
 def check(
     place: Place,
     identifiers: tuple[str, ...],
-    name: str,
+    policy: str,
     limits: tuple[str, ...],
     cost: int,
     hit: bool,
@@ -55,9 +63,9 @@ def check(
     Without --hit nothing is written, so whether the store takes writes is not found out, as when its memory
     is full: --hit tells, and `overlimit doctor`.
     """
-    limiter = Limiter(limits_of(limits), name=name, store=place.store)
+    limiter = Limiter(limits_of(limits), name=policy, store=place.store)
     place.require()
-    unknown = [] if hit else [each for each in identifiers if keeps(place, name, each) is False]
+    unknown = [] if hit else [each for each in identifiers if keeps(place, policy, each) is False]
     ask = limiter.hit if hit else limiter.peek
     decision = ask(*map(from_terminal, identifiers), cost=cost)
     if as_json:
@@ -67,7 +75,7 @@ def check(
         for sentence in _of_bounds(limiter):
             click.echo(f"\n{sentence}")
         if unknown:
-            click.echo(f"\nNothing is kept of {', '.join(map(printable, unknown))} in {name}.")
+            click.echo(f"\nNothing is kept of {', '.join(map(printable, unknown))} in {policy}.")
     return FINE if decision else REFUSED
 
 
@@ -83,7 +91,7 @@ def _sentence(decision: Decision, hit: bool) -> str:
     if decision.status == "never":
         return "Refused for ever: the call costs more than a limit can grant."
     reason = "the identifier is locked" if decision.status == "locked" else f"over {decision.limit}"
-    return f"Refused, {reason}: it would pass in {seconds_text(decision.retry_after)}."
+    return f"Refused, {reason}: it would pass in {span(decision.retry_after * 1e6)}."
 
 
 def _of_bounds(limiter: Limiter) -> Iterator[str]:
@@ -116,8 +124,8 @@ def _row(detail: Detail) -> tuple[object, ...]:
         detail.limit,
         "yes" if detail.allowed else "no",
         f"{detail.remaining:,}",
-        seconds_text(detail.retry_after),
-        seconds_text(detail.reset_after),
+        span(detail.retry_after * 1e6),
+        span(detail.reset_after * 1e6),
     )
 
 

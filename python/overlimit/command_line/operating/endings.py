@@ -88,8 +88,9 @@ def has_answered(error: Exception) -> bool:
 
 
 def message_of(error: Exception) -> str:
-    """Return what an error says, in one line and without secrets."""
-    return without_secrets(" ".join(str(error).split())) or type(error).__name__
+    """Return what an error says, in one line and without secrets, with commands instead of methods."""
+    line = " ".join(str(error).split()).replace("call unlink() on the store", "use `overlimit shm remove`")
+    return without_secrets(line) or type(error).__name__
 
 
 def usage_of(error: Exception) -> Exception:

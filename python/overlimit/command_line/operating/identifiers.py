@@ -7,19 +7,21 @@ from typing import Any, TypeVar
 
 import click
 
-from overlimit import Limiter, _core
+from overlimit import _core
 from overlimit._messages.texts import printable
 from overlimit.command_line.finite import FiniteRange
-from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
-from overlimit.command_line.operating.keeping import holds_lock, keeps, kept_of
-from overlimit.command_line.operating.key_names import from_terminal
+from overlimit.command_line.operating.endings import FINE, REFUSED, NoAnswer, asks_store, status_of
+from overlimit.command_line.operating.keeping import holds_lock, keeps
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
-from overlimit.command_line.operating.tables import age, print_rows, span
+from overlimit.command_line.operating.tables import print_rows, span
+from overlimit.command_line.operating.targets import Target
 from overlimit.command_line.operating.values import Value
+from overlimit.command_line.operating.walking import Walk
 from overlimit.command_line.operating.whom import Identifier, PolicyName
 from overlimit.command_line.output import print_json
+from overlimit.errors import StoreError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,9 +29,7 @@ _policy_option = click.option(
     "--policy", metavar="P", required=True, type=PolicyName(), help="The name of the limiter."
 )
 
-_ANY_LIMIT = "100/second"  # of so much that a store which leases does not warn
 _FEW = 20_000
-"""A lock and a reset concern all limits of an identifier, whichever the limiter has."""
 
 
 def _about_one(run: F) -> F:
@@ -59,7 +59,7 @@ def show(place: Place, identifier: str, policy: str, limits: tuple[str, ...], as
     """
     known = by_tag(limits_of(limits))
     place.require()
-    kept = kept_of(place, policy, identifier)
+    kept = Target(place, policy, identifier).kept()
     if kept.value is None:
         if as_json:
             print_json({"status": "unknown", "key": kept.key, "records": [], "lock": None})
@@ -75,7 +75,7 @@ def show(place: Place, identifier: str, policy: str, limits: tuple[str, ...], as
 
 
 def _print(key: str, value: Value, read: list[Reading], now: int) -> None:
-    click.echo(f"{printable(key)}, kept since {age(now - value.created_at)} ago\n")
+    click.echo(f"{printable(key)}, kept since {span(now - value.created_at)} ago\n")
     rows = (
         (each.name, each.record.tag_shown, span(each.record.expires_at - now), each.words) for each in read
     )
@@ -108,6 +108,11 @@ def _told(key: str, value: Value, read: list[Reading], now: int) -> dict[str, An
     }
 
 
+_ALL = 10_000_000
+_MAY_GO_ON = (
+    "Running processes with lease or max_stale may go on as before for so long: ask by their URL "
+    "to be told how long that is."
+)
 _MAY_COME_BACK = (
     "Processes with remember may bring counts back: if there are any, reset with ?remember=600 in the URL."
 )
@@ -135,17 +140,39 @@ def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as
         raise click.UsageError("reset takes an ID, or --all")
     place.require()
     was_kept = keeps(place, policy, identifier)
-    _core._reset(place.store, policy, None if identifier is None else (from_terminal(identifier),))
+    if identifier is None:
+        _reset_all(place, policy)
+    else:
+        Target(place, policy, identifier).reset()
     if was_kept is False:
         of_whom = "" if identifier is None else f"of {printable(identifier)} "
         sentence = f"Nothing was kept {of_whom}in {policy}."
     else:
         whom = "Everybody" if identifier is None else printable(identifier)
         sentence = f"{whom} begins anew in {policy}."
-    _done(sentence, as_json, was_kept=was_kept)
+    _done(place, sentence, as_json, was_kept=was_kept)
     if place.shared_memory is None and not place.redis._shown["remember"] and not as_json:
         click.echo(_MAY_COME_BACK)
     return FINE
+
+
+def _reset_all(place: Place, policy: str) -> None:
+    """Forget everybody; where a node is down, all that the others have, and raise NoAnswer that says so."""
+    try:
+        _core._reset(place.store, policy, None)
+    except StoreError as error:
+        if place.shared_memory is not None or status_of(error) != "unreachable":
+            raise
+        walk = Walk(place, policy, _ALL)
+        for found in walk:
+            Target(place, policy, found.identifier if found.counted_as is None else found.counted_as).reset()
+        if not walk.ever_unreached:
+            raise
+        raise NoAnswer(
+            "unreachable",
+            f"everybody begins anew in {policy}, except those whose counts are at {walk.unreached_shown}: "
+            "reset again once that answers",
+        ) from None
 
 
 class Seconds(FiniteRange):
@@ -176,14 +203,14 @@ def lock(place: Place, identifier: str, seconds: float, policy: str, as_json: bo
 
     If nobody else is counted in the policy it says so: perhaps the policy has another name.
     """
-    limiter = Limiter(_ANY_LIMIT, name=policy, store=place.store)
+    target = Target(place, policy, identifier)
     place.require()
     # A lock is urgent: it does not wait until all of a large server has been looked at.
     is_new = keeps(place, policy, identifier) is False and keeps(place, policy, None, _FEW) is False
-    limiter.lock(from_terminal(identifier), seconds)
+    target.lock(seconds)
     sentence = f"{printable(identifier)} is locked in {policy} for {span(seconds * 1e6)}."
     hint = f" Nothing else is kept in {policy}." if is_new else ""
-    return _done(sentence + hint, as_json, policy_is_new=is_new)
+    return _done(place, sentence + hint, as_json, policy_is_new=is_new)
 
 
 _UNLOCK_EXAMPLES = """
@@ -198,17 +225,26 @@ Example:
 @asks_store
 def unlock(place: Place, identifier: str, policy: str, as_json: bool) -> int:
     """Lift the lock of an identifier in a policy. Its counts, and the level of its penalty, stay."""
-    limiter = Limiter(_ANY_LIMIT, name=policy, store=place.store)
+    target = Target(place, policy, identifier)
     place.require()
-    was_locked = holds_lock(place, policy, identifier)
-    limiter.unlock(from_terminal(identifier))
+    was_locked = holds_lock(target)
+    target.unlock()
     verb = "was" if was_locked is False else "is"
-    return _done(f"{printable(identifier)} {verb} not locked in {policy}.", as_json, was_locked=was_locked)
+    sentence = f"{printable(identifier)} {verb} not locked in {policy}."
+    return _done(place, sentence, as_json, was_locked=was_locked)
 
 
-def _done(sentence: str, as_json: bool, **told: bool | None) -> int:
+def _done(place: Place, sentence: str, as_json: bool, **told: bool | None) -> int:
+    """Print what was done, and until when processes may go on as if it had not been."""
+    stale = 0.0 if place.shared_memory is not None else place.redis._longest_stale
     if as_json:
-        print_json({"status": "ok", "message": sentence, **told})
-    else:
-        click.echo(sentence)
+        print_json({"status": "ok", "message": sentence, **told, "noticed_within": stale})
+        return FINE
+    click.echo(sentence)
+    if stale:
+        click.echo(
+            f"Running processes may go on as before for up to {span(stale * 1e6)}, by the options of the URL."
+        )
+    elif place.shared_memory is None and False not in (told.get("was_kept"), told.get("was_locked")):
+        click.echo(_MAY_GO_ON)
     return FINE

@@ -7,6 +7,8 @@ import os
 import re
 from dataclasses import dataclass
 
+from overlimit import _core
+from overlimit.command_line.failures import WrongUsage
 from overlimit.command_line.operating.places import Place
 
 _FORMAT_VERSION = "1"
@@ -44,16 +46,20 @@ class KeyNames:
         whole = f"{re.escape(self._start)}{_POLICY}{re.escape(self._end)}(?P<kind>[:#])(?P<identifier>.*)"
         self._parts = re.compile(whole.encode(), re.DOTALL)
 
-    def key(self, policy: str, identifier: str | bytes) -> bytes:
-        """Return the key of an identifier in a policy."""
+    def key(self, policy: str, identifier: str | bytes, is_hash: bool = False) -> bytes:
+        """Return the key of an identifier in a policy, or of one of which the hash is given."""
         plain = as_bytes(identifier)
         start = f"{self._start}{policy}{self._end}".encode()
+        if is_hash:
+            return start + b"#" + plain
         if self._hashes or len(plain) > _LONGEST_PLAIN:
             return start + b"#" + hashlib.sha256(plain).hexdigest().encode()
         return start + b":" + plain
 
     def pattern(self, policy: str | None) -> str:
         """Return what matches the keys of a policy, or of all."""
+        if policy is not None and not _core.is_key_name(policy):
+            raise WrongUsage(f"{policy} is how shared memory shows a policy: on Redis, give its name")
         return f"{self._start}*" if policy is None else f"{self._start}{policy}{self._end}[:#]*"
 
     def read(self, key: bytes) -> KeyName | None:

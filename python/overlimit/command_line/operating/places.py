@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import unquote
 
 import click
@@ -19,12 +20,15 @@ from overlimit.stores.redis import _OPTIONS
 from overlimit.stores.redis_url import RedisUrl, without_option
 from overlimit.stores.shared_memory import lease_file_of
 
+Held: TypeAlias = Literal["counts", "leases"]
+
 _OF_PROCESS = (
     "memory:// is the memory of one process, into which no other can look: ask a store that processes share, "
     "such as shm://myapp or redis://localhost:6379/0"
 )
 _IN_SHARED_MEMORY = re.compile(r"overlimit-(?P<user>[0-9]+)-(?P<name>.+)-v(?P<version>[0-9]+)")
 _DIRECTORY = Path("/dev/shm")
+_SCHEMES = ("shm://", "redis", "unix://", "valkey")
 _BEGINNINGS = ("redis://localhost:6379/0", "rediss://", "redis+sentinel://", "redis+cluster://", "unix:///")
 
 
@@ -69,16 +73,28 @@ class Place:
         """The store as one that remembers nothing, so that it leaves nothing of what it resets."""
         return self.store if self.shared_memory else RedisStore(without_option(self.url, "remember"))
 
+    @property
+    def by_hashes(self) -> RedisStore:
+        """The store on Redis for identifiers that are named by the hashes in their keys."""
+        return _StoreByHashes(self.url)
+
     def require(self) -> None:
-        """Raise StoreConfigError for shared memory that does not exist, which a call would make."""
+        """Raise StoreConfigError for shared memory that cannot be used, or that a call would make."""
         store = self.shared_memory
-        if store is None or store.is_created:
+        if store is None:
+            return
+        if store.is_created:
+            store.ping()
             return
         others = store.paths_of_others()
         hint = f"; another user has {', '.join(others)}" if others else ""
         leases = lease_file(store._arguments[0])
         hint += f"; {leases} has leases, of which only overlimit shm knows" if leases else ""
         raise StoreConfigError(f"there is no shared memory {store.path}{hint}")
+
+
+class _StoreByHashes(RedisStore):
+    _takes_hashes = True
 
 
 if TYPE_CHECKING:
@@ -115,9 +131,14 @@ class StoreUrl(_UrlType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the shared memories of this user, and how other URLs begin."""
+        """Return this user's shared memories, the variables that name stores, and how other URLs begin."""
+        named = [f"env:{name}" for name, value in os.environ.items() if value.startswith(_SCHEMES)]
         own = [f"shm://{each.name}" for each in shared_memory_files() if each.is_current]
-        return [CompletionItem(each) for each in (*own, *_BEGINNINGS) if each.startswith(incomplete)]
+        return [
+            CompletionItem(each)
+            for each in (*own, *sorted(named), *_BEGINNINGS)
+            if each.startswith(incomplete)
+        ]
 
 
 def _place_at(url: str) -> Place:
@@ -158,31 +179,41 @@ def _file_at(path: Path) -> SharedMemoryFile | None:
     parts = _IN_SHARED_MEMORY.fullmatch(path.name)
     if parts is None:
         return None
-    has_leases = parts["name"].endswith(_LEASES) and is_lease_file(path, unless_readable=True)
+    holds = held_in(path, unless_readable="leases" if parts["name"].endswith(_LEASES) else "counts")
+    if holds is None:
+        return None
+    has_leases = holds == "leases" and parts["name"].endswith(_LEASES)
     name = parts["name"].removesuffix(_LEASES) if has_leases else parts["name"]
     return SharedMemoryFile(path, int(parts["user"]), name, int(parts["version"]), has_leases)
 
 
 _LEASES = "-leases"
 """What the names of files with leases have besides the name in lease_in."""
-_MAGIC_OF_LEASES = b"overlse\n"
+_HEADS: dict[bytes, Held] = {b"overlmt\n": "counts", b"overlse\n": "leases"}
+"""What the files of overlimit begin with, of whatever version."""
 
 
-def is_lease_file(path: Path, *, unless_readable: bool = False) -> bool:
-    """Whether a file has leases; ``unless_readable`` is the answer if this user may not read it."""
+def held_in(path: Path, *, unless_readable: Held | None = None) -> Held | None:
+    """Return what a file of overlimit holds; None for any other, as for a link or a pipe.
+
+    Of a file that this user may not read, it is ``unless_readable``.
+    """
     try:
-        with path.open("rb") as file:
-            return file.read(len(_MAGIC_OF_LEASES)) == _MAGIC_OF_LEASES
-    except FileNotFoundError:
-        return False
-    except OSError:
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:
         return unless_readable
+    except OSError:
+        return None
+    try:
+        return _HEADS.get(os.read(opened, 8)) if stat.S_ISREG(os.fstat(opened).st_mode) else None
+    finally:
+        os.close(opened)
 
 
 def lease_file(name: str) -> Path | None:
     """Return the file of this user with leases that has this name or path; None: there is none."""
     if os.path.isabs(name):
-        return Path(name) if is_lease_file(Path(name)) else None
+        return Path(name) if held_in(Path(name)) == "leases" else None
     own = (each for each in shared_memory_files() if each.has_leases and each.user == os.geteuid())
     return next((each.path for each in own if each.name == name), None)
 

@@ -31,6 +31,17 @@ class Server:
         """Send a command, and return the reply as it comes."""
         return self.client.execute_command(*words)
 
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """The certificate that the server has shown; nothing without TLS, or if it is not verified."""
+        pool = self.client.connection_pool
+        connection = pool.get_connection()
+        try:
+            shown: Mapping[str, Any] = getattr(connection._sock, "getpeercert", dict)() or {}
+        finally:
+            pool.release(connection)
+        return shown
+
     def now(self) -> int:
         """Return the server's time in microseconds."""
         seconds, microseconds = map(int, self.ask("TIME"))
@@ -51,13 +62,6 @@ def masters_of(place: Place) -> Iterator[list[Master]]:
     """Find the server of a store, or each master of its cluster; close in the end what was connected."""
     with ExitStack() as opened:
         yield list(_Connections(place, opened).masters())
-
-
-@contextmanager
-def servers_of(place: Place) -> Iterator[list[Server]]:
-    """Connect to the server of a store, or to each master of its cluster."""
-    with masters_of(place) as masters:
-        yield [master.connected() for master in masters]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from overlimit.command_line.operating.tables import age, amount, span
+from overlimit.command_line.operating.tables import amount, span
 from overlimit.command_line.operating.values import Record, Value
 from overlimit.limits import Limit
 
@@ -69,8 +69,8 @@ def algorithm_of(record: Record) -> str:
         return "token_bucket"
     if not _is_instant(first):
         return "sliding_window"
-    if has_history or (third >= second > 0 and not _is_window(record)):
-        return "sliding_log"
+    if has_history or (third == second and not _is_window(record)):
+        return "sliding_log"  # all of it in its newest entry, or nothing after refunds
     return "sliding_window_counter" if _is_window(record) else "leaky_bucket"
 
 
@@ -124,7 +124,7 @@ def _held(record: Record, now: int) -> str:
 
 
 def _ago(instant: int, now: int) -> str:
-    return f"{age(now - instant)} ago" if now >= instant else f"{span(instant - now)} from now"
+    return f"{span(now - instant)} ago" if now >= instant else f"{span(instant - now)} from now"
 
 
 def growth(before: Record | None, after: Record, algorithm: str) -> float:

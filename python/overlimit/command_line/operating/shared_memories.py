@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,16 @@ import click
 
 from overlimit._messages.texts import percent
 from overlimit.command_line.operating.doctor.shared_memory_checks import share_used
-from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
+from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store, message_of
 from overlimit.command_line.operating.places import (
     Place,
     SharedMemoryFile,
+    held_in,
     lease_file,
     shared_memory_files,
     url_argument,
 )
-from overlimit.command_line.operating.tables import age, be, counted, print_rows
+from overlimit.command_line.operating.tables import be, counted, print_rows, span
 from overlimit.command_line.output import print_json
 from overlimit.errors import StoreConfigError
 from overlimit.stores import SharedMemoryStore
@@ -37,14 +39,20 @@ def shm() -> None:
 
 
 @shm.command("list", short_help="List the shared memories of all users.")
+@click.argument("pattern", default="*")
+@click.option("--own", is_flag=True, help="Those of this user alone.")
 @asks_store
-def list_files(as_json: bool) -> int:
-    """List the shared memories in /dev/shm, of all users and versions.
+def list_files(pattern: str, own: bool, as_json: bool) -> int:
+    """List the shared memories in /dev/shm, of all users and versions; with PATTERN, those of such a name.
 
     Those with leases are listed, too, by the URL that lease_in names. Those at paths of their own, such as
-    shm:///run/limits/myapp, are not.
+    shm:///run/limits/myapp, are not, nor is what overlimit has not made, whatever its name.
     """
-    files = [_told(each) for each in shared_memory_files() if each.path.exists()]
+    files = [
+        _told(each)
+        for each in shared_memory_files()
+        if fnmatchcase(each.name, pattern) and (not own or each.user == os.geteuid()) and each.path.exists()
+    ]
     if as_json:
         print_json({"status": "ok", "files": files})
         return FINE
@@ -70,8 +78,18 @@ def _told(file: SharedMemoryFile) -> dict[str, Any]:
     }
 
 
-def _opened(file: SharedMemoryFile) -> SharedMemoryStore:
-    return SharedMemoryStore(file.name)
+def _opened(file: SharedMemoryFile) -> SharedMemoryStore | None:
+    """Return the store of a file; None if it cannot be used, as when it is damaged."""
+    store = SharedMemoryStore(file.name)
+    return store if _problem_of(store) is None else None
+
+
+def _problem_of(store: SharedMemoryStore) -> StoreConfigError | None:
+    try:
+        store.ping()
+    except StoreConfigError as error:
+        return error
+    return None
 
 
 def _others(store: SharedMemoryStore) -> int:
@@ -83,7 +101,7 @@ def _row(file: dict[str, Any]) -> tuple[object, ...]:
     known = ("-" if file[name] is None else f"{file[name]:,}" for name in ("keys", "processes"))
     return (
         *(file["url"], file["holds"], file["user"], file["version"], f"{file['bytes']:,}", file["mode"]),
-        *(f"{age(file['age'] * 1e6)} ago", *known),
+        *(f"{span(file['age'] * 1e6)} ago", *known),
     )
 
 
@@ -150,12 +168,10 @@ def remove_file(place: Place, yes: bool, leases: bool, as_json: bool) -> int:
     with_leases = _lease_file(place, leases)
     if with_leases is not None:
         return _remove_leases(with_leases, yes, as_json)
-    store = _shared_memory(place)
-    others = _others(store)
-    users = f"{counted(others, 'process')} {be(others, 'uses', 'use')} it"
-    if not yes and not _is_confirmed(
-        f"{store.path} has {counted(len(store), 'key')}, and {users}. Remove it?"
-    ):
+    store = _to_remove(place)
+    problem = _problem_of(store)
+    others = _others(store) if problem is None else 0
+    if not yes and not _is_confirmed(f"{_what_is_lost(store, others, problem)} Remove it?"):
         return _nothing_removed()
     store.unlink()
     message = f"{store.path} is removed."
@@ -167,6 +183,21 @@ def remove_file(place: Place, yes: bool, leases: bool, as_json: bool) -> int:
     else:
         click.echo(message)
     return FINE
+
+
+def _to_remove(place: Place) -> SharedMemoryStore:
+    """Return the store of a file that overlimit has made, whether or not it can be used."""
+    store = _named(place)
+    if held_in(Path(store.path)) != "counts":
+        place.require()
+    return store
+
+
+def _what_is_lost(store: SharedMemoryStore, others: int, problem: StoreConfigError | None) -> str:
+    if problem is not None:
+        return f"{message_of(problem).partition(': ')[0]}; who uses it is not known."
+    users = f"{counted(others, 'process')} {be(others, 'uses', 'use')} it"
+    return f"{store.path} has {counted(len(store), 'key')}, and {users}."
 
 
 def _remove_leases(path: Path, yes: bool, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -29,17 +30,12 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, text
 
 
 def span(microseconds: float) -> str:
-    """Return a length of time as people read it."""
-    return seconds_text(round(microseconds / 1e6, 3))
-
-
-def age(microseconds: float) -> str:
-    """Return how long ago something was, in at most two units."""
+    """Return a length of time as people read it: in seconds below a minute, else in at most two units."""
     seconds = microseconds / 1e6
-    if seconds < 60:
-        return span(microseconds)
+    if seconds < 60 or math.isinf(seconds):
+        return seconds_text(round(seconds, 3))
     rest, told = int(seconds), list[str]()
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
         whole, rest = divmod(rest, size)
         told += [f"{whole:,} {unit}"] if whole or told else []
     return " ".join(each for each in told[:2] if not each.startswith("0 "))
@@ -62,4 +58,4 @@ def be(number: int, one: str = "was", several: str = "were") -> str:
 
 def amount(charged: float | None) -> str:
     """Return what was charged, or a dash where that is not known."""
-    return "-" if charged is None else f"{charged:,.6g}"
+    return "-" if charged is None else f"{round(charged, 3):,.6g}"

@@ -27,8 +27,8 @@ _MOST_BYTES = 1 << 20
 _BUCKETS_A_STEP = 64
 _FIRST_BUCKET = 2**62
 _HASHED = (
-    "Shared memory keeps no identifiers, only hashes of them: `overlimit show URL --policy P ID` prints the "
-    "hash of an identifier."
+    "Shared memory keeps no identifiers, only hashes of them, which show, lock, unlock and reset take, too; "
+    "`overlimit show URL --policy P ID` prints the hash of an identifier."
 )
 
 
@@ -40,6 +40,8 @@ class Found:
     identifier: str
     value: Value
     now: int
+    counted_as: bytes | None = None
+    """The identifier as it is counted; None if only its hash is kept."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -74,6 +76,10 @@ class Walk:
             self.forgotten += not found.counts
             yield found
 
+    def lose(self, name: str, error: Exception) -> None:
+        """Note that a server did not answer."""
+        self.unreached[name] = self.ever_unreached[name] = error
+
     @property
     def summary(self) -> str:
         """How far it came, in a sentence or a few."""
@@ -101,8 +107,14 @@ class Walk:
         """Return the exit code, or raise NoAnswer if a server was not reached, after all else is printed."""
         if not self.ever_unreached:
             return FINE
-        reasons = [f"{name} ({message_of(error)})" for name, error in sorted(self.ever_unreached.items())]
-        raise NoAnswer("unreachable", f"what is kept there is missing: {'; '.join(reasons)}")
+        raise NoAnswer("unreachable", f"what is kept there is missing: {self.unreached_shown}")
+
+    @property
+    def unreached_shown(self) -> str:
+        """The servers that were not reached, each with the reason."""
+        return "; ".join(
+            f"{name} ({message_of(error)})" for name, error in sorted(self.ever_unreached.items())
+        )
 
     def _in_redis(self) -> Iterator[Found]:
         names = KeyNames(self._place)
@@ -127,7 +139,7 @@ class Walk:
             if name is None or read is None:
                 self.foreign += value is not None
                 continue
-            yield Found(name.policy, name.shown, read, now)
+            yield Found(name.policy, name.shown, read, now, None if name.is_hashed else name.identifier)
 
     def _values(self, server: Server, pattern: str) -> Iterator[tuple[bytes, object]]:
         seen: set[bytes] = set()
@@ -153,7 +165,7 @@ class Walk:
         return not self.is_complete
 
     def _in_shared_memory(self, store: SharedMemoryStore) -> Iterator[Found]:
-        wanted = None if self._policy is None else store._policy_digest(self._policy)
+        wanted = None if self._policy is None else policy_digest(store, self._policy)
         for shard in range(store._shards):
             below = _FIRST_BUCKET
             while below > 0 and not self._is_over():
@@ -164,6 +176,11 @@ class Walk:
                     if wanted in {None, key[1]}:
                         yield found_in(key, self._policy, now)
                 time.sleep(_PAUSE)
+
+
+def policy_digest(store: SharedMemoryStore, policy: str) -> int:
+    """Return the hash by which shared memory knows a policy, of its name or of that hash as it is shown."""
+    return int(policy[1:], 16) if policy.startswith("#") else store._policy_digest(policy)
 
 
 def found_in(key: _Key, policy: str | None, now: int) -> Found:

@@ -19,7 +19,7 @@ from overlimit.command_line.operating.servers import masters_of
 from overlimit.command_line.operating.shapes import algorithm_of, growth
 from overlimit.command_line.operating.tables import amount, print_rows
 from overlimit.command_line.operating.walking import Found, Walk
-from overlimit.command_line.output import print_json
+from overlimit.command_line.output import print_json, print_json_line
 
 Counts: TypeAlias = dict[str, tuple[int, int]]
 
@@ -81,16 +81,16 @@ def watch(place: Place, policy: str | None, every: float, count: int | None, key
     states do not show refusals, except by the locks that penalties set. Redis also counts the calls and the
     writes of all its clients: calls that wrote nothing were refused, or peeks.
     """
-    if as_json and count is None:
-        raise click.UsageError("--json prints one object at the end, and so needs --count")
     place.require()
     walk = Walk(place, policy, keys)
     samples = []
     for sample in _samples(place, walk, every, count):
-        if as_json:
-            samples.append(asdict(sample))
-        else:
+        if not as_json:
             _print(sample)
+        elif count is None:
+            print_json_line(asdict(sample))
+        else:
+            samples.append(asdict(sample))
     if as_json:
         print_json({**walk.told(), "samples": samples})
     else:
@@ -103,13 +103,24 @@ def _samples(place: Place, walk: Walk, every: float, count: int | None) -> Itera
     lost = set(walk.unreached)
     while count is None or count > 0:
         time.sleep(every)
-        after, counts, now = {each.name: each for each in walk}, _server_counts(place), time.monotonic()
+        (after, counts), now = _looked(place, walk), time.monotonic()
         calls, writes = _difference(counted, counts)
         when = datetime.now(timezone.utc).isoformat(timespec="seconds")
         unreached = sorted(lost.union(walk.unreached))
         yield Sample(when, now - began, calls, writes, _rows(before, after), unreached)
         before, counted, began, lost = after, counts, now, set(walk.unreached)
         count = None if count is None else count - 1
+
+
+def _looked(place: Place, walk: Walk) -> tuple[dict[tuple[str, str], Found], Counts | None]:
+    """Look at all states, as far as anybody answers: an outage is watched to its end."""
+    try:
+        return {each.name: each for each in walk}, _server_counts(place)
+    except Exception as error:
+        if status_of(error) is None:
+            raise
+        walk.lose(place.store.endpoint, error)
+        return {}, None
 
 
 def _difference(before: Counts | None, after: Counts | None) -> tuple[int, int] | tuple[None, None]:

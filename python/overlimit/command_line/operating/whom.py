@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from overlimit import _core
+from overlimit.command_line.operating.places import Place
+from overlimit.command_line.operating.walking import Walk
 
 if TYPE_CHECKING:
     _Text = click.ParamType[str]
@@ -14,16 +19,32 @@ else:
     _Text = click.ParamType
 
 
+_KEYS_FOR_COMPLETION = 2000
+_HASH_OF_POLICY = re.compile("#[0-9a-f]{16}")
+
+
 class PolicyName(_Text):
-    """The name of a limiter, in which no character has a meaning to ``SCAN``."""
+    """The name of a limiter, in which no character has a meaning to ``SCAN``; or its hash as it is shown."""
 
     name = "policy"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name, if a limiter can have it."""
-        if not _core.is_key_name(value):
+        if not _core.is_key_name(value) and not _HASH_OF_POLICY.fullmatch(value):
             self.fail(f"the name of a policy has {_core.KEY_NAME_RULE}, and {value!r} is none", param, ctx)
         return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the policies of the store that the line names, as far as a short look finds them."""
+        place = ctx.params.get("place")
+        if not isinstance(place, Place):
+            return []
+        found: set[str] = set()
+        with contextlib.suppress(Exception):  # whatever is wrong, the command itself says it better
+            found.update(each.policy for each in Walk(place, most=_KEYS_FOR_COMPLETION))
+        return [CompletionItem(each) for each in sorted(found) if each.startswith(incomplete)]
 
 
 class Identifier(_Text):

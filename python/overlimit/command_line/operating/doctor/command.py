@@ -19,7 +19,7 @@ from overlimit.command_line.operating.endings import (
 )
 from overlimit.command_line.operating.endings import status_of as kind_of
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.servers import servers_of
+from overlimit.command_line.operating.servers import Master, masters_of
 from overlimit.command_line.operating.tables import print_rows
 from overlimit.command_line.output import print_json
 from overlimit.errors import StoreError
@@ -40,8 +40,11 @@ Examples:
 
 @click.command(epilog=_EXAMPLES, short_help="Find out whether a store is well, and what to do.")
 @url_argument
+@click.option(
+    "--ignore-unknown", is_flag=True, help="Take what this user may not ask for healthy: exit code 0 then."
+)
 @asks_store
-def doctor(place: Place, as_json: bool) -> int:
+def doctor(place: Place, ignore_unknown: bool, as_json: bool) -> int:
     """Find out whether the store at URL is well, and what to do where it is not.
 
     It looks at reach, latency, TLS, permissions, version, clock, replication, eviction, persistence, the
@@ -49,11 +52,12 @@ def doctor(place: Place, as_json: bool) -> int:
     known answers, under policies whose names begin with overlimit-doctor, and forgets them; beside shared
     memory, they are made in a file of their own, as their times lie ahead.
 
-    The exit code is 0 if the store is healthy, 1 if there are warnings, and 2 if it is broken or unreachable.
+    The exit code is 0 if the store is healthy, 1 if there are warnings, or something that this user may not
+    ask, and 2 if it is broken or unreachable.
     """
     examination = _Examination(place)
     findings = list(examination.findings())
-    status = status_of(findings)
+    status = status_of(findings, unknown_is_fine=ignore_unknown)
     if as_json:
         told = [each.told() for each in findings]
         print_json({"status": status, "reachable": examination.is_reachable, "findings": told})
@@ -61,18 +65,20 @@ def doctor(place: Place, as_json: bool) -> int:
         rows = [(each.severity, each.check, each.message) for each in findings]
         print_rows(("severity", "check", "finding"), rows, texts=3)
         for each in findings:
-            if each.severity in {"warning", "broken"} and each.advice:
+            if each.severity != "ok" and each.advice:
                 click.echo(f"\n{each.check}: {each.advice}")
         click.echo(f"\n{place.store.endpoint}: {status}")
     if status == "broken":
         first = next(each for each in findings if each.severity == "broken")
-        raise NoAnswer("broken" if examination.is_reachable else "unreachable", first.message)
+        kind = "broken" if examination.is_reachable else "unreachable"
+        raise NoAnswer(kind, f"{first.message} {first.advice}".rstrip())
     return REFUSED if status == "warnings" else FINE
 
 
 class _Examination:
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._lost = 0
         self.is_reachable = True
 
     def findings(self) -> Iterator[Finding]:
@@ -83,14 +89,16 @@ class _Examination:
         assert store is not None
         try:
             self._place.require()
-            store.ping()
             yield Finding("ok", "reach", f"{store.path} can be used.")
             yield from shared_memory_checks.findings_in(store)
             yield shared_memory_checks.live_call(store)
             with shared_memory_checks.beside(store) as own:
                 yield golden.play(own)
         except StoreError as error:
-            yield Finding("broken", "reach", f"{message_of(error)}.", "See the page on shared memory.")
+            what, _, advice = message_of(error).partition(": ")
+            yield Finding(
+                "broken", "reach", f"{what}.", _sentence(advice) or "See the page on shared memory."
+            )
 
     def _of_redis(self) -> Iterator[Finding]:
         serves = is_connected = True
@@ -101,24 +109,29 @@ class _Examination:
             yield self._unserved(error)
         if is_connected:
             yield from _tls(self._place)
+        found = []
         try:
-            yield from self._of_servers()
-            self.is_reachable = True  # whatever keeps it from serving calls
+            found = list(self._of_servers())
+            yield from found
         except Exception as error:
             if kind_of(error) is None:
                 raise
             if serves:
                 yield self._unserved(error)
             return
-        if serves:
+        # Of calls that some nodes refuse, keys might be left that lie in the future.
+        has_all_slots = not any(each.severity == "broken" and each.check == "cluster" for each in found)
+        if serves and self._lost == 0 and has_all_slots:
             yield self._played()
 
     def _of_servers(self) -> Iterator[Finding]:
-        with servers_of(self._place) as servers:
-            for server in servers:
-                for finding in redis_checks.findings_at(server, self._place):
-                    yield finding.at(server.name) if len(servers) > 1 else finding
-            if len(servers) > 1 and self._place.hash_tag == "none":
+        with masters_of(self._place) as masters:
+            self._lost = 0
+            for master in masters:
+                for finding in self._of_server(master):
+                    yield finding.at(master.name) if len(masters) > 1 else finding
+            self.is_reachable = self._lost == 0  # whatever keeps it from serving calls
+            if len(masters) > 1 and self._place.hash_tag == "none":
                 yield Finding(
                     "ok",
                     "hash tags",
@@ -127,10 +140,21 @@ class _Examination:
                     "for several policies, and where shadow limits are used.",
                 )
 
+    def _of_server(self, master: Master) -> Iterator[Finding]:
+        """Examine a server; of several, one that is down does not keep the others from being examined."""
+        try:
+            found = list(redis_checks.findings_at(master.connected(), self._place))
+        except Exception as error:
+            if kind_of(error) != "unreachable" or not master.slots:
+                raise
+            self._lost += 1
+            yield _failing(error)
+        else:
+            yield from found
+
     def _unserved(self, error: Exception) -> Finding:
         self.is_reachable = kind_of(error) != "unreachable"
-        message = message_of(error)
-        return Finding("broken", "reach", f"{message}.", "" if _ADVISES in message else _LOOK_UP)
+        return _failing(error)
 
     def _played(self) -> Finding:
         try:
@@ -139,6 +163,15 @@ class _Examination:
             return Finding(
                 "broken", "vectors", f"A call failed: {message_of(error)}.", "See the other findings."
             )
+
+
+def _failing(error: Exception) -> Finding:
+    what, _, advice = message_of(error).partition(_ADVISES)
+    return Finding("broken", "reach", f"{what}.", _sentence(advice) or _LOOK_UP)
+
+
+def _sentence(advice: str) -> str:
+    return f"{advice[:1].upper()}{advice[1:]}." if advice else ""
 
 
 def _latency(place: Place) -> Finding:

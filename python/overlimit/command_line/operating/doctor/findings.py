@@ -28,9 +28,10 @@ class Finding:
         return Finding(self.severity, self.check, f"{place}: {self.message}", self.advice)
 
 
-def status_of(findings: Iterable[Finding]) -> Status:
-    """Return what all findings come to."""
+def status_of(findings: Iterable[Finding], *, unknown_is_fine: bool = False) -> Status:
+    """Return what all findings come to: what is not known might be a warning."""
     severities = {each.severity for each in findings}
     if "broken" in severities:
         return "broken"
-    return "warnings" if "warning" in severities else "healthy"
+    is_warned_of = "warning" in severities or ("unknown" in severities and not unknown_is_fine)
+    return "warnings" if is_warned_of else "healthy"

@@ -8,11 +8,13 @@ import math
 import secrets
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 import overlimit
 from overlimit import Decision, Limiter, ManualClock, Store, _core
 from overlimit.command_line.operating.doctor.findings import Finding
+from overlimit.errors import StoreError
 
 _EXPECTED = ("status", "remaining", "retry_after_us", "reset_after_us")
 
@@ -96,10 +98,17 @@ def _micros(duration: float) -> int | str:
 
 
 def _forget(vector: dict[str, Any], limiters: dict[str, Limiter], store: Store) -> None:
-    used = {each for step in vector["steps"] for each in step.get("identifiers", ["x"])}
-    for limiter in limiters.values():
+    """Forget all of it, also where some of the keys are out of reach; raise for those in the end."""
+    used = sorted({each for step in vector["steps"] for each in step.get("identifiers", ["x"])})
+    failed: StoreError | None = None
+    for limiter, identifier in product(limiters.values(), used):
         assert limiter.name is not None
-        _core._reset(store, limiter.name, tuple(sorted(used)))
+        try:
+            _core._reset(store, limiter.name, (identifier,))
+        except StoreError as error:
+            failed = error
+    if failed is not None:
+        raise failed
 
 
 def _evaluated(python: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,9 +13,11 @@ from overlimit.command_line.operating.doctor.findings import Finding
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
 from overlimit.command_line.operating.servers import Server
-from overlimit.command_line.operating.tables import be, counted
-from overlimit.command_line.operating.values import decoded
+from overlimit.command_line.operating.tables import be, counted, span
+from overlimit.command_line.operating.values import Value, decoded
 from overlimit.command_line.operating.walking import values_of
+from overlimit.stores.redis import _OPTIONS
+from overlimit.stores.redis_url import RedisUrl
 
 _OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 _SLOTS = 16_384
@@ -25,6 +28,8 @@ _HARMLESS_POLICIES = {"noeviction", "volatile-ttl"}
 _LATELY = 3600
 _FUTURE = 1_000_000
 _STEPS, _KEYS_A_STEP = 10, 100
+_LASTING = 2 * 3600
+_DAYS_TO_RENEW = 14
 _MEASURED = 20
 
 
@@ -44,6 +49,7 @@ class Seen:
 def findings_at(server: Server, place: Place) -> Iterator[Finding]:
     """Examine a server."""
     yield from permissions(server, place)
+    yield from certificate(server.certificate, time.time())
     yield from clock(server)
     info = _asked(server, "INFO")
     if isinstance(info, Exception):
@@ -57,17 +63,23 @@ def findings_at(server: Server, place: Place) -> Iterator[Finding]:
         seen = Seen(server, read_info(info))
         for look in (version, role, eviction, clients):
             yield from look(seen)
-        yield from persistence(seen, float(place.redis._shown["remember"]))
+        yield from undeclared_cluster(seen, place)
         yield from slow_commands(server, float(place.redis._shown["timeout"]))
     yield from cluster(server, place)
     keys = _some_keys(server, place)
+    names = KeyNames(place)
+    own = [] if isinstance(keys, Exception) else [key for key in keys if names.read(key)]
+    now = server.now()
+    values = [decoded(each) for each in values_of(server, own[:_MEASURED]) if isinstance(each, bytes)]
+    found = [each for each in values if each is not None]
+    if not isinstance(info, Exception):
+        remember = float(place.redis._shown["remember"])
+        yield from persistence(seen, remember, longest_in(found, now))
     if isinstance(keys, Exception):
         yield Finding("unknown", "memory", "This user may not run SCAN, so no key was looked at.")
         return
-    names = KeyNames(place)
-    own = [key for key in keys if names.read(key)]
     yield from other_names(keys, place)
-    yield from future_keys(server, own)
+    yield from future_values(found, now)
     yield from memory_per_key(server, own)
 
 
@@ -94,8 +106,7 @@ def permissions(server: Server, place: Place) -> Iterator[Finding]:
     lacking = {name for name, refusal in refusals.items() if refusal == "command"}
     lacking_seldom = {str(words[0]) for words in seldom if _refusal(server, *words) == "command"}
     lacks_keys = "keys" in refusals.values()
-    who = _asked(server, "ACL", "WHOAMI")
-    user = who.decode("utf-8", "replace") if isinstance(who, bytes) else "of unknown name"
+    user = RedisUrl.read(place.url, _OPTIONS).username or "default"
     if lacks_keys:
         pattern = f"~{KeyNames(place).pattern(None)}"
         yield Finding(
@@ -162,6 +173,35 @@ def _refusal(server: Server, *words: str | bytes | int) -> Literal["command", "k
     if is_forbidden and "permissions to access" in text:
         return "keys"
     return "command" if is_forbidden or "unknown command" in text else None
+
+
+def certificate(shown: Mapping[str, Any], now: float) -> Iterator[Finding]:
+    """Look how long the server's certificate is valid."""
+    if "notAfter" not in shown:
+        return
+    days = (ssl.cert_time_to_seconds(shown["notAfter"]) - now) / 86_400
+    told = f"The server's certificate is valid for another {counted(int(days), 'day')}"
+    if days < _DAYS_TO_RENEW:
+        yield Finding(
+            "warning",
+            "certificate",
+            f"{told}: after that, no process can connect.",
+            "Renew it now, and find out why nothing has renewed it.",
+        )
+    else:
+        yield Finding("ok", "certificate", f"{told}.")
+
+
+def undeclared_cluster(seen: Seen, place: Place) -> Iterator[Finding]:
+    """Look whether it is a node of a cluster, and the URL says that it is a server by itself."""
+    if seen.info.get("cluster_enabled") == "1" and "+cluster" not in place.url.partition("://")[0]:
+        yield Finding(
+            "broken",
+            "cluster",
+            "It is a node of a cluster, and the URL names it as a server by itself: identifiers whose slots "
+            "other nodes have get no answer.",
+            "Begin the URL with redis+cluster://, or rediss+cluster:// with TLS.",
+        )
 
 
 def clock(server: Server) -> Iterator[Finding]:
@@ -264,8 +304,17 @@ def eviction(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def persistence(seen: Seen, remember: float = 0.0) -> Iterator[Finding]:
-    """Look whether the server can save, and what a restart would lose that nobody brings back."""
+def longest_in(values: list[Value], now: int) -> float:
+    """Return for how many seconds more the longest of some states counts."""
+    left = (record.expires_at - now for value in values for record in value.records if value.counts(now))
+    return max(left, default=0) / 1e6
+
+
+def persistence(seen: Seen, remember: float = 0.0, longest: float = 0.0) -> Iterator[Finding]:
+    """Look whether the server can save, and what a restart would lose that nobody brings back.
+
+    ``longest`` is for how many seconds more some of what it keeps counts.
+    """
     failing = [
         name for name in ("rdb_last_bgsave_status", "aof_last_write_status") if seen.info.get(name) == "err"
     ]
@@ -287,12 +336,20 @@ def persistence(seen: Seen, remember: float = 0.0) -> Iterator[Finding]:
             "It has no append-only file: a restart loses counts. Processes with remember bring back those "
             f"that they were told of within {remember:g} s, of at most 4,096 keys each.",
         )
+    elif longest > _LASTING:
+        yield Finding(
+            "warning",
+            "persistence",
+            f"It has no append-only file, and keeps counts or locks for another {span(longest * 1e6)}: a "
+            "restart loses them, and those quotas begin anew.",
+            "Set appendonly yes with appendfsync everysec, or give the store remember.",
+        )
     else:
         yield Finding(
             "ok",
             "persistence",
-            "It has no append-only file: a restart loses counts, which suits limits of seconds and minutes, "
-            "but not daily quotas and long locks.",
+            "It has no append-only file, and none of the keys that were looked at counts for longer than two "
+            "hours: a restart loses counts of seconds and minutes.",
         )
 
 
@@ -379,11 +436,9 @@ def other_names(keys: list[bytes], place: Place) -> Iterator[Finding]:
         )
 
 
-def future_keys(server: Server, keys: list[bytes]) -> Iterator[Finding]:
+def future_values(values: list[Value], now: int) -> Iterator[Finding]:
     """Look for counts that a clock has left in the future."""
-    now = server.now()
-    values = [decoded(each) for each in values_of(server, keys[:_MEASURED]) if isinstance(each, bytes)]
-    ahead = [value.created_at - now for value in values if value and value.created_at - now > _FUTURE]
+    ahead = [value.created_at - now for value in values if value.created_at - now > _FUTURE]
     if ahead:
         yield Finding(
             "warning",
@@ -397,8 +452,12 @@ def future_keys(server: Server, keys: list[bytes]) -> Iterator[Finding]:
 
 def memory_per_key(server: Server, keys: list[bytes]) -> Iterator[Finding]:
     """Measure some keys of the store."""
-    sizes = [_asked(server, "MEMORY", "USAGE", key) for key in keys[:_MEASURED]]
-    measured = [size for size in sizes if isinstance(size, int)]
+    measured = []
+    for key in keys[:_MEASURED]:
+        size = _asked(server, "MEMORY", "USAGE", key)
+        if isinstance(size, Exception):
+            break  # or the server would log a refusal for each of them
+        measured += [size] if isinstance(size, int) else []
     if measured:
         mean = sum(measured) / len(measured)
         yield Finding(
