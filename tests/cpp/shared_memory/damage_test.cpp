@@ -190,14 +190,16 @@ TEST_F(Damage, OfTheHeaderIsNoticedAtOnce) {
   }
 }
 
-TEST_F(Damage, OfEmptyAndZeroedFilesIsNoticedAtOnce) {
+TEST_F(Damage, EmptyAndZeroedFilesAreNotOursAndLeftAlone) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, sizeof(TableHead), std::size_t{1} << 18}) {
     const OwnFile empty;
     std::ofstream(empty.path(), std::ios::binary) << std::string(size, '\0');
     std::filesystem::permissions(empty.path(), std::filesystem::perms(0600));
     SharedMemoryStore opened(empty.options());
     EXPECT_THROW(hit(opened, policy, {"a"}, kNow), StoreConfigError) << size;
-    opened.unlink();
+    EXPECT_THROW(opened.unlink(), StoreConfigError) << size;
+    EXPECT_EQ(std::filesystem::file_size(empty.path()), size);
+    std::filesystem::remove(empty.path());
     SharedMemoryStore anew(empty.options());
     EXPECT_TRUE(hit(anew, policy, {"a"}, kNow).allowed()) << "once the file is removed";
   }
