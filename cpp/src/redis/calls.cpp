@@ -73,10 +73,10 @@ GiveBacks Calls::give_backs(GiveBackTo keys) {
     if (const Duration now = boot_time(); leases->have_ended(now)) ended = leases->take_ended(now);
   }
   if (keys == GiveBackTo::keys_not_lost && remembering_.is_on()) {
-    const auto waiting =
-        std::ranges::partition(ended, [&](const LeaseReturn& each) { return !may_be_lost(each); });
-    for (LeaseReturn& each : waiting) leases->give_back(std::move(each));
-    ended.erase(waiting.begin(), waiting.end());
+    const auto waiting = std::partition(ended.begin(), ended.end(),
+                                        [&](const LeaseReturn& each) { return !may_be_lost(each); });
+    for (auto each = waiting; each != ended.end(); ++each) leases->give_back(std::move(*each));
+    ended.erase(waiting, ended.end());
   }
   return {leases, std::move(ended), keys_, scripts_, is_refund_known_, remembering_, servers_};
 }

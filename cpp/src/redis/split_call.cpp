@@ -74,8 +74,8 @@ SplitCall::SplitCall(const Call& call, std::span<const protocol::Slot> slots,
     row += call.charges[i].policy->size();
   }
   const auto leads = [&](const CallPart& part) { return std::ranges::any_of(part.charges, goes_first); };
-  const auto others = std::ranges::stable_partition(parts_, leads);
-  leading_ = others.size() == parts_.size() ? parts_.size() : parts_.size() - others.size();
+  const auto others = std::stable_partition(parts_.begin(), parts_.end(), leads);
+  leading_ = others == parts_.begin() ? parts_.size() : std::size_t(others - parts_.begin());
   rows_ = rows_at(memory_.get(), row);
   std::size_t first = 0;
   for (CallPart& part : parts_) {

@@ -41,7 +41,7 @@ TEST(KeptKeys, AreFoundOnceEachInStepsOfAnySize) {
   for (int i = 0; i < 500; ++i) hit(store, policy, {"id:" + std::to_string(i)}, kNow, 1 + i % 7);
   for (int i = 0; i < 30; ++i) hit(store, other, {"id"}, kNow + i);
   EXPECT_GT(store.shards(), 1U);
-  for (const std::size_t buckets : {1, 10, 100'000}) {
+  for (const std::size_t buckets : {1U, 10U, 100'000U}) {
     const std::vector<KeptKey> keys = all_keys(store, buckets);
     std::set<std::pair<std::uint64_t, std::uint32_t>> hashes;
     std::int64_t charged = 0;

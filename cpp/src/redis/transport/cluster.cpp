@@ -392,7 +392,7 @@ class Cluster final : public Topology {
     FirstError failure;
     for (auto first = places.begin(); first != places.end();) {
       const auto last = std::ranges::next(first, kMostNested, places.end());
-      call_together({first, last}, commands, replies, wait, failure);
+      call_together(first, last, commands, replies, wait, failure);
       first = last;
     }
     failure.raise_if_any();
@@ -428,27 +428,27 @@ class Cluster final : public Topology {
  private:
   /// Of the commands that go to a node.
   using Places = std::map<ClusterNodes::Pointer, std::vector<std::size_t>>;
-  using SomePlaces = std::ranges::subrange<Places::const_iterator>;
+  using Place = Places::const_iterator;
 
   /// How many nodes are called at once: each is while the one before waits, on the same stack.
   static constexpr std::ptrdiff_t kMostNested = 16;
 
   /// Sends to the first of the nodes, calls the others, and then waits for what the first replies.
-  static void call_together(SomePlaces places, std::span<const std::string> commands,
+  static void call_together(Place first, Place last, std::span<const std::string> commands,
                             std::span<std::optional<Reply>> replies, const Wait& wait, FirstError& failure) {
-    if (places.empty()) return;
-    const auto& [node, own] = places.front();
+    if (first == last) return;
+    const auto& [node, own] = *first;
+    const Place next = std::next(first);
     std::vector<Command> sent;
     for (const std::size_t place : own) sent.emplace_back(commands[place]);
     std::vector<std::optional<Reply>> received(own.size());
     bool are_others_called = false;
     const auto call_others = [&] {
       if (std::exchange(are_others_called, true)) return;
-      call_together(places.next(), commands, replies, wait, failure);
+      call_together(next, last, commands, replies, wait, failure);
     };
-    const bool is_alone = places.next().empty();
     try {
-      node->node->call_many(sent, received, wait, is_alone ? std::function<void()>() : call_others);
+      node->node->call_many(sent, received, wait, next == last ? std::function<void()>() : call_others);
     } catch (...) {
       failure.note();
       node->is_suspect.store(true);
