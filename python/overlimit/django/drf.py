@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from overlimit._messages.optional import needed
@@ -23,7 +23,7 @@ from django.http import HttpRequest
 from overlimit import errors
 from overlimit._messages.texts import nearest
 from overlimit.django.keys import Key
-from overlimit.django.ledger import Ledger
+from overlimit.django.ledger import Ledger, is_kept
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
 from overlimit.django.request import http_request, method_of
 from overlimit.django.site import site
@@ -175,10 +175,10 @@ def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any)
     """Decide a request by throttles of a view, and return what the store answered."""
     asked = cast(HttpRequest, http_request(request))
     ledger = Ledger.of(asked)
-    ledger.write_into(getattr(view, "headers", None), asked)
     applied = tuple(each for kind in kinds for each in _limits_of(kind, view))
     if not (applied and ledger.limits(asked)):
         return None
+    _show_fields(ledger, asked, view)
     plan = ledger.site.plan(name_of(cast(Any, type(view))), method_of(asked), applied, False)
     before = len(ledger.answers)
     ledger.enforce(plan, request, asked)
@@ -186,6 +186,21 @@ def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any)
     if answer is not None and answer.refuses and answer.store_failed:
         raise StoreFailed(retry_after_seconds(answer.decision))
     return answer
+
+
+def _show_fields(ledger: Ledger, request: HttpRequest, view: Any) -> None:
+    """Have a view write the header fields into its response, unless that is done outside of it."""
+    finalize = getattr(view, "finalize_response", None)
+    if ledger.is_taken or finalize is None:
+        return
+    show = partial(ledger.show, is_kept=is_kept(request))
+
+    def finalize_response(*args: Any, **kwargs: Any) -> Any:
+        response = finalize(*args, **kwargs)
+        show(response)
+        return response
+
+    view.finalize_response = finalize_response
 
 
 def _limits_of(kind: type[OverlimitThrottle], view: Any) -> AppliedLimits:
