@@ -27,7 +27,7 @@ from overlimit.django.ledger import Ledger, is_kept
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
 from overlimit.django.request import http_request, method_of
 from overlimit.django.site import site
-from overlimit.django.views import name_of
+from overlimit.django.views import name_of, shown_name
 from overlimit.http.answering.fields import retry_after_seconds
 from overlimit.http.callables import dotted_name
 from overlimit.http.deciding.answer import StoreAnswer
@@ -111,7 +111,8 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
     def allow_request(self, request: Request, view: APIView) -> bool:
         """Decide a request by all throttles of the view, once, and return whether this one allows it."""
         answer = _Told.of(request).answer(type(self), request, view)
-        waits = [] if answer is None else answer.waits_for(usable_field_name(_name(type(self), view)))
+        name = _shown(type(self), _name(type(self), view))
+        waits = [] if answer is None else answer.waits_for(usable_field_name(name))
         self._wait = max(waits, default=None)
         return not waits
 
@@ -255,7 +256,11 @@ def _rate_of(scope: str) -> Any:
 
 def _name(kind: type[OverlimitThrottle], view: Any) -> str:
     own = kind.scope or (getattr(view, "throttle_scope", None) if kind.limits is None else None)
-    return str(own or f"{kind.__module__}.{kind.__qualname__}")
+    return str(own or dotted_name(kind))
+
+
+def _shown(kind: Any, name: str) -> str:
+    return shown_name(name) if name == dotted_name(kind) else name
 
 
 def _applied(kind: Any, limits: Any, name: str) -> AppliedLimits:
@@ -265,6 +270,7 @@ def _applied(kind: Any, limits: Any, name: str) -> AppliedLimits:
 @lru_cache(1024)
 def _kept(kind: Any, limits: Any, name: str, is_list: bool) -> AppliedLimits:
     given = {option: getattr(kind, option) for option in _OPTIONS if hasattr(kind, option)}
+    given["name"] = _shown(kind, name)
     return applied_limits(list(limits) if is_list else limits, given, shared=name)
 
 
