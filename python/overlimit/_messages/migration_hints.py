@@ -113,7 +113,8 @@ _FOR_ALL = (*_FOR_DECORATORS, "overlimit.asgi", "overlimit.wsgi")
 ELSEWHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         **dict.fromkeys(("ExemptionScope", "RateLimit", "StoreFailed"), (_FOR_FLASK, _FOR_FASTAPI)),
-        **dict.fromkeys(("get_address", "get_identifiers"), (_FOR_FLASK, _FOR_FASTAPI)),
+        "get_address": _FOR_DECORATORS,
+        "get_identifiers": (_FOR_FLASK, _FOR_FASTAPI),
         **dict.fromkeys(("HeaderNames", "by_address", "by_user", "by_user_or_address"), _FOR_ALL),
         **dict.fromkeys(("by_cookie", "by_header", "by_json", "group_address"), _FOR_ALL),
         "by_path_parameter": _FOR_DECORATORS,

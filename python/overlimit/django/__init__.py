@@ -20,7 +20,7 @@ from overlimit.django.middleware import RateLimitMiddleware
 from overlimit.django.migration_hints import OF_MODULE
 from overlimit.django.request import current_decision
 from overlimit.django.settling import arefund, asettle, refund, settle
-from overlimit.django.site import get_store
+from overlimit.django.site import get_address, get_store
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
@@ -57,6 +57,7 @@ __all__ = [
     "by_user_or_address",
     "current_decision",
     "exempt",
+    "get_address",
     "get_store",
     "group_address",
     "rate_limit",

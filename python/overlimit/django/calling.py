@@ -1,4 +1,4 @@
-"""Functions of the app, called where Django calls views: those that may block in a thread."""
+"""Functions of the app, called where Django calls views, with a user that they may read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import async_to_sync, sync_to_async
+from django.utils.functional import LazyObject, empty
 
 from overlimit import _steps
+from overlimit.django.request import http_request
 from overlimit.http.callables import result_of
 from overlimit.http.deciding.functions import may_block
-from overlimit.http.deciding.steps import Call, Steps, run_async
+from overlimit.http.deciding.steps import Call, Steps, make_later
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,6 +29,11 @@ def run_in_thread(steps: Steps[T]) -> T:
     return _steps.run(steps, _make_now)
 
 
+async def run_async(steps: Steps[T]) -> T:
+    """Make calls one after the other on the event loop."""
+    return await _steps.run_async(steps, _make_later)
+
+
 async def run_on_loop(steps: Steps[T], functions: Iterable[object]) -> T:
     """Make calls on the event loop, or in a thread if among the functions that they call one may block."""
     return await (in_thread(run_in_thread)(steps) if may_block(functions) else run_async(steps))
@@ -34,11 +41,19 @@ async def run_on_loop(steps: Steps[T], functions: Iterable[object]) -> T:
 
 def _make_now(call: Call) -> Any:
     function: Any = call.function
-    answer = call.now()
     if function is not None and function.waits:
-        return async_to_sync(_answer)(answer)
-    return result_of(function, answer)
+        return async_to_sync(_make_later)(call)
+    return result_of(function, call.now())
 
 
-async def _answer(coming: Awaitable[T]) -> T:
-    return await coming
+async def _make_later(call: Call) -> Any:
+    if call.function is not None:
+        await load_user(call.arguments[-1])
+    return await make_later(call)
+
+
+async def load_user(given: Any) -> None:
+    """Have ``request.user`` at hand, since code on an event loop may not fetch it from the database."""
+    user = getattr(http_request(given), "user", None)
+    if isinstance(user, LazyObject) and user._wrapped is empty:
+        await in_thread(lambda: getattr(user, "pk", None))()

@@ -94,7 +94,7 @@ class _Call:
         self.owner = owner
         self._given, self._request = self._find_request()
         self._ledger = Ledger.of(self._request)
-        self._is_outermost = self._ledger.take_response(self._request)
+        self._is_outermost = self._ledger.take_response(self._given)
 
     def _find_request(self) -> tuple[Any, HttpRequest]:
         for given in (*self._args[:2], self._kwargs.get("request")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from overlimit._messages.optional import needed
@@ -23,11 +23,11 @@ from django.http import HttpRequest
 from overlimit import errors
 from overlimit._messages.texts import nearest
 from overlimit.django.keys import Key
-from overlimit.django.ledger import Ledger
+from overlimit.django.ledger import Ledger, is_kept
 from overlimit.django.options import VIEW_OPTIONS, applied_limits
 from overlimit.django.request import http_request, method_of
 from overlimit.django.site import site
-from overlimit.django.views import name_of
+from overlimit.django.views import name_of, shown_name
 from overlimit.http.answering.fields import retry_after_seconds
 from overlimit.http.callables import dotted_name
 from overlimit.http.deciding.answer import StoreAnswer
@@ -111,7 +111,8 @@ class OverlimitThrottle(BaseThrottle):  # type: ignore[misc]  # it has no types
     def allow_request(self, request: Request, view: APIView) -> bool:
         """Decide a request by all throttles of the view, once, and return whether this one allows it."""
         answer = _Told.of(request).answer(type(self), request, view)
-        waits = [] if answer is None else answer.waits_for(usable_field_name(_name(type(self), view)))
+        name = _shown(type(self), _name(type(self), view))
+        waits = [] if answer is None else answer.waits_for(usable_field_name(name))
         self._wait = max(waits, default=None)
         return not waits
 
@@ -175,10 +176,10 @@ def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any)
     """Decide a request by throttles of a view, and return what the store answered."""
     asked = cast(HttpRequest, http_request(request))
     ledger = Ledger.of(asked)
-    ledger.write_into(getattr(view, "headers", None), asked)
     applied = tuple(each for kind in kinds for each in _limits_of(kind, view))
     if not (applied and ledger.limits(asked)):
         return None
+    _show_fields(ledger, asked, view)
     plan = ledger.site.plan(name_of(cast(Any, type(view))), method_of(asked), applied, False)
     before = len(ledger.answers)
     ledger.enforce(plan, request, asked)
@@ -186,6 +187,21 @@ def _decide(kinds: tuple[type[OverlimitThrottle], ...], request: Any, view: Any)
     if answer is not None and answer.refuses and answer.store_failed:
         raise StoreFailed(retry_after_seconds(answer.decision))
     return answer
+
+
+def _show_fields(ledger: Ledger, request: HttpRequest, view: Any) -> None:
+    """Have a view write the header fields into its response, unless that is done outside of it."""
+    finalize = getattr(view, "finalize_response", None)
+    if ledger.is_taken or finalize is None:
+        return
+    show = partial(ledger.show, is_kept=is_kept(request))
+
+    def finalize_response(*args: Any, **kwargs: Any) -> Any:
+        response = finalize(*args, **kwargs)
+        show(response)
+        return response
+
+    view.finalize_response = finalize_response
 
 
 def _limits_of(kind: type[OverlimitThrottle], view: Any) -> AppliedLimits:
@@ -240,7 +256,11 @@ def _rate_of(scope: str) -> Any:
 
 def _name(kind: type[OverlimitThrottle], view: Any) -> str:
     own = kind.scope or (getattr(view, "throttle_scope", None) if kind.limits is None else None)
-    return str(own or f"{kind.__module__}.{kind.__qualname__}")
+    return str(own or dotted_name(kind))
+
+
+def _shown(kind: Any, name: str) -> str:
+    return shown_name(name) if name == dotted_name(kind) else name
 
 
 def _applied(kind: Any, limits: Any, name: str) -> AppliedLimits:
@@ -250,6 +270,7 @@ def _applied(kind: Any, limits: Any, name: str) -> AppliedLimits:
 @lru_cache(1024)
 def _kept(kind: Any, limits: Any, name: str, is_list: bool) -> AppliedLimits:
     given = {option: getattr(kind, option) for option in _OPTIONS if hasattr(kind, option)}
+    given["name"] = _shown(kind, name)
     return applied_limits(list(limits) if is_list else limits, given, shared=name)
 
 

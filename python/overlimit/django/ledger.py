@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -12,8 +13,8 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
 from overlimit import Decision, errors
-from overlimit.django.calling import in_thread, run_in_thread, run_on_loop
-from overlimit.django.request import DjangoRequest, forget_outcomes, load_user, method_of
+from overlimit.django.calling import in_thread, load_user, run_async, run_in_thread, run_on_loop
+from overlimit.django.request import DjangoRequest, forget_outcomes, method_of
 from overlimit.django.site import Site, site, warn_of_processes
 from overlimit.django.views import facts_of
 from overlimit.http.answering.fields import shows_fields
@@ -21,7 +22,7 @@ from overlimit.http.answering.refusals import RefusalResponse, retry_after_inste
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.steps import Steps, run_async
+from overlimit.http.deciding.steps import Steps
 from overlimit.http.rules.applied_limits import AppliedLimits
 
 T = TypeVar("T")
@@ -37,10 +38,9 @@ class Ledger(RequestLedger):
     __slots__ = (
         "_before",
         "_is_limited",
-        "_is_taken",
         "_refused",
-        "headers_of_view",
         "is_kept",
+        "is_taken",
         "pending",
         "saw_view",
         "site",
@@ -56,11 +56,10 @@ class Ledger(RequestLedger):
         self._refused: HttpResponseBase | None = None
         """The response that the latest refusal became."""
         self._is_limited: bool | None = None
-        self._is_taken = False
+        self.is_taken = False
+        """Whether somebody outside of the view is to finish the response."""
         self.is_kept = False
         """Whether a page cache keeps what is written into the response, for other clients."""
-        self.headers_of_view: dict[str, str] | None = None
-        """Header fields that REST framework writes into the response."""
         self.pending: AppliedLimits = ()
         """The limits of decorators that were called, and which the innermost one decides."""
         self.saw_view = False
@@ -87,17 +86,12 @@ class Ledger(RequestLedger):
         found: Ledger | None = getattr(request, _LEDGER, None)
         return found
 
-    def take_response(self, request: HttpRequest) -> bool:
+    def take_response(self, given: Any) -> bool:
         """Return whether the caller is the first, and so the outermost, who is to finish the response."""
-        is_first, self._is_taken = not self._is_taken, True
+        is_first, self.is_taken = not self.is_taken, True
         if is_first:
-            self.is_kept = is_kept(request)
+            self.is_kept = is_kept(given)
         return is_first
-
-    def write_into(self, headers: dict[str, str] | None, request: HttpRequest) -> None:
-        """Have a view of REST framework write the header fields, unless that is done outside of it."""
-        if not self._is_taken and not is_kept(request):
-            self.headers_of_view = headers
 
     def limits(self, request: HttpRequest) -> bool:
         """Return whether anything is limited in this request, which is asked when its view is known."""
@@ -116,7 +110,6 @@ class Ledger(RequestLedger):
             return self.limits(request)
         if not exempt.awaits:
             return await in_thread(self.limits)(request)
-        await load_user(request)
         await run_async(exempt.awaiting((request,)))
         return self.limits(request)
 
@@ -142,7 +135,7 @@ class Ledger(RequestLedger):
         """Decide a request as `enforce` does, without blocking the event loop."""
         if plan.may_block:
             return await in_thread(self.enforce)(plan, given, request)
-        if plan.may_read_user:
+        if plan.may_count_user:
             await load_user(request)
         before = self._begin(plan, given, request)
         refusal = await self.decide_async()
@@ -162,12 +155,13 @@ class Ledger(RequestLedger):
     def _run(self, steps: Steps[T]) -> T:
         return run_in_thread(steps)
 
+    def _run_async(self, steps: Steps[T]) -> Coroutine[Any, Any, T]:
+        return run_async(steps)
+
     def _tell(self, request: HttpRequest) -> None:
         """Tell the view what was decided."""
         if self.told is None or self.told:
             self.told = self.decision(self.site.rate_limit)
-        if self.headers_of_view is not None:
-            self.headers_of_view.update(self.fields())
         request.rate_limit = self.told
 
     def _refusing(self, refusal: StoreAnswer, before: int, request: HttpRequest) -> Steps[HttpResponseBase]:
@@ -185,14 +179,14 @@ class Ledger(RequestLedger):
         if self._has_to_refund:
             run_in_thread(self._finishing(response))
         else:
-            self._write_fields(response)
+            self.show(response, is_kept=self.is_kept)
 
     async def finish_async(self, response: HttpResponseBase) -> None:
         """Finish a response as `finish` does, without blocking the event loop."""
         if self._has_to_refund:
             await run_on_loop(self._finishing(response), self._asked_of_response())
         else:
-            self._write_fields(response)
+            self.show(response, is_kept=self.is_kept)
 
     @property
     def _has_to_refund(self) -> bool:
@@ -201,13 +195,24 @@ class Ledger(RequestLedger):
     def _finishing(self, response: HttpResponseBase) -> Steps[None]:
         if self._refused is not None and (response is self._refused or response.status_code in (429, 503)):
             yield from self._rolling_back([each for each in self._before if each not in self.rolled_back])
-        self._write_fields(response)
+        self.show(response, is_kept=self.is_kept)
         if self.may_refund:
             yield from self.refunding_uncounted(response)
 
-    def _write_fields(self, response: HttpResponseBase) -> None:
+    def show(self, response: HttpResponseBase, *, is_kept: bool) -> None:
+        """Write the header fields, which a page cache keeps if ``is_kept``, once a response is rendered.
+
+        A page cache inside of the caller keeps a response when it is rendered, and so has kept it by then.
+        """
+        write = partial(self._write_fields, is_kept)
+        if getattr(response, "is_rendered", True):
+            write(response)
+        else:
+            response.add_post_render_callback(write)
+
+    def _write_fields(self, is_kept: bool, response: HttpResponseBase) -> None:
         status = response.status_code
-        if shows_fields(status) and not (self.is_kept and status == HTTPStatus.OK):
+        if shows_fields(status) and not (is_kept and status == HTTPStatus.OK):
             for name, value in self.fields():
                 response[name] = value
         if self.told is not None and not self.told and status in (429, 503):
@@ -232,9 +237,9 @@ class Ledger(RequestLedger):
         return (rule.deduct_when for answer in self.answers for rule in answer.call.rules)
 
 
-def is_kept(request: HttpRequest) -> bool:
-    """Return whether a page cache that has seen this request is to keep its response for others."""
-    kept: bool = getattr(request, "_cache_update_cache", False)
+def is_kept(given: Any) -> bool:
+    """Return whether a page cache that was given this request is to keep its response for others."""
+    kept: bool = getattr(given, "_cache_update_cache", False)
     return kept
 
 

@@ -79,8 +79,6 @@ def applied_limits(limits: Any, given: Mapping[str, Any], *, shared: str | None 
     if group is not None:
         _check_group(group, keywords)
         keywords["scope"] = group
-    if "name" not in keywords and shared is not None:
-        keywords["name"] = shared
     known = {**LIMIT_OPTIONS, **VIEW_OPTIONS}
     made = limit_options(optional(limits, kept_in), keywords, known, arguments=1, is_shared=group is not None)
     return (AppliedLimit(made, None),) if made.parts else ()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from django.http.request import RawPostDataException
-from django.utils.functional import LazyObject, empty
 
 from overlimit import Decision
 from overlimit.http.callables import Outcomes
@@ -83,10 +81,3 @@ def kept_in(given: Any) -> Outcomes:
 def forget_outcomes(request: HttpRequest) -> None:
     """Begin a decision: no coroutine function has been awaited for it."""
     vars(request).pop(_OUTCOMES, None)
-
-
-async def load_user(request: HttpRequest) -> None:
-    """Have ``request.user`` at hand, since code on an event loop may not fetch it from the database."""
-    user = getattr(request, "user", None)
-    if isinstance(user, LazyObject) and user._wrapped is empty:
-        await sync_to_async(lambda: getattr(user, "pk", None))()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
@@ -12,7 +12,9 @@ from django.core.signals import setting_changed
 from django.http import HttpRequest
 
 from overlimit._forks import PerProcess
+from overlimit.django.request import DjangoRequest
 from overlimit.django.settings import LABELS, NAME, read
+from overlimit.django.views import shown_name
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
@@ -72,7 +74,7 @@ class Site:
 
 
 def _route(view: str, method: str, applied: AppliedLimits) -> Route:
-    return Route(view, method, labelled=labelled(applied), limited=True)
+    return Route(view, method, labelled=labelled(applied), limited=True, field_name=shown_name(view))
 
 
 _current: Site | None = None
@@ -94,6 +96,15 @@ def get_store() -> Store:
     ``get_store().close()`` gives back what this process has leased, for servers that end without that.
     """
     return site().rate_limit.store
+
+
+def get_address(request: Any) -> str:
+    """Return the address that ``"ip"`` counts, for functions and views of your own.
+
+    It is the client's, by the settings ``TRUSTED_PROXIES`` and ``ADDRESS_HEADER``; an IPv6 address counts as
+    its network. It is ``unknown`` if there is none. The request is Django's or that of REST framework.
+    """
+    return site().rate_limit.addresses.counted(DjangoRequest(request))
 
 
 def _forget(*, setting: str, **_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -44,6 +45,16 @@ def name_of_function(view: Callable[..., Any], function: Callable[..., Any]) -> 
 def _name_of_method(of: type, function: Callable[..., Any]) -> str:
     method = getattr(function, "__name__", "")
     return _dotted(of) if method in ("dispatch", "") else f"{_dotted(of)}.{method}"
+
+
+def shown_name(dotted: str) -> str:
+    """Return a dotted name without its module, since how a site is built is no business of its clients."""
+    _, is_local, local = dotted.rpartition("<locals>.")
+    if is_local:
+        return local
+    parts = dotted.split(".")
+    modules = (end for end in range(1, len(parts)) if ".".join(parts[:end]) in sys.modules)
+    return ".".join(parts[max(modules, default=len(parts) - 1) :])
 
 
 class Facts(NamedTuple):

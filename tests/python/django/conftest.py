@@ -46,11 +46,13 @@ class Site:
     def __init__(self, overrides: ExitStack, clock: ManualClock) -> None:
         self._overrides, self._clock = overrides, clock
 
-    def __call__(self, *urls: Any, middleware: Any = (OURS,), client: Any = Client, **limits: Any) -> Any:
+    def __call__(
+        self, *urls: Any, middleware: Any = (OURS,), before: Any = (), client: Any = Client, **limits: Any
+    ) -> Any:
         """Serve these paths, and return a client; limits are those of the setting, in small letters."""
         given = {"CLOCK": self._clock, **{name.upper(): value for name, value in limits.items()}}
         self._overrides.enter_context(
-            override_settings(ROOT_URLCONF=urls, MIDDLEWARE=list(middleware), OVERLIMIT=given)
+            override_settings(ROOT_URLCONF=urls, MIDDLEWARE=[*before, *middleware], OVERLIMIT=given)
         )
         return client(raise_request_exception=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import django
 import pytest
@@ -11,6 +12,9 @@ from django.utils.decorators import method_decorator
 from django.views import View
 
 from overlimit.django import exempt, rate_limit
+from overlimit.django.site import site
+from overlimit.django.views import shown_name
+from overlimit.http.rules.count_names import policy_name
 
 from .conftest import statuses
 from .decorated import told
@@ -54,11 +58,31 @@ class AsyncMethod(View):
 
 
 def test_a_class_of_views_counts_by_its_class(either):
-    client = either(path("a", Page.as_view()), path("b", Page.as_view()), path("c", SubPage.as_view()))
-    asked = client.get("/a"), client.post("/b"), client.get("/a"), client.get("/c")
-    assert [each.status_code for each in asked] == [200, 200, 429, 200]
-    assert f"{Page.__module__}.Page" in asked[0]["RateLimit"]
-    assert f"{Page.__module__}.SubPage" in asked[3]["RateLimit"]
+    views = {"a": Page, "b": Page, "c": SubPage, "d": OneMethod}
+    client = either(*(path(name, view.as_view()) for name, view in views.items()))
+    asked = client.get("/a"), client.post("/b"), client.get("/a"), client.get("/c"), client.put("/d")
+    assert [each.status_code for each in asked] == [200, 200, 429, 200, 200]
+    shown = [re.findall('(?:^|, )"([^"]+)', answer["RateLimit-Policy"]) for answer in asked]
+    assert shown == [["Page"], ["Page"], ["Page"], ["SubPage"], ["OneMethod.put"]]
+    assert asked[2].json()["violated-policies"] == ["Page"]
+    counted = {limiter.name for limiter in site().rate_limit.limiters()}
+    names = [f"{__name__}.{name}" for name in ("Page", "SubPage", "OneMethod.put")]
+    assert counted == {policy_name("route", name, "1") for name in names}
+
+
+@pytest.mark.parametrize(
+    ("dotted", "shown"),
+    [
+        (f"{__name__}.index", "index"),
+        (f"{__name__}.Page.post", "Page.post"),
+        (f"{__name__}.make.<locals>.view", "view"),
+        (f"{__name__}.make.<locals>.Page.post", "Page.post"),
+        ("nowhere.views.index", "index"),
+        ("index", "index"),
+    ],
+)
+def test_clients_are_not_shown_where_a_view_is(dotted, shown):
+    assert shown_name(dotted) == shown
 
 
 @pytest.mark.parametrize("page", [AsyncPage, AsyncMethod])

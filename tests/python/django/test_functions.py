@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -14,6 +14,8 @@ from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 from django.urls import path
 from django.utils.decorators import method_decorator
+from django.utils.deprecation import MiddlewareMixin
+from django.utils.functional import SimpleLazyObject
 from django.views import View
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -79,7 +81,35 @@ def coroutine(option):
     return with_two if option in ("deduct_when", "scope", "group", "on_breach") else look_up_later
 
 
-functions = pytest.mark.parametrize("function_for", [ordinary, coroutine])
+class Login(MiddlewareMixin):
+    """Gives requests a user who is fetched from the database when it is first read, as Django's own does."""
+
+    def process_request(self, request):
+        request.user = SimpleLazyObject(lambda: User(look_up(request.GET["v"])))
+
+
+class User(NamedTuple):
+    pk: str
+    is_active: bool = True
+    is_authenticated: bool = True
+
+
+LOGIN = [f"{__name__}.Login"]
+
+
+def of_user(option):
+    """Return a coroutine function for an option that reads the user."""
+
+    async def read_user(request):
+        return OPTIONS[option][1](request.user.pk)
+
+    async def with_two(given, request):
+        return await read_user(request)
+
+    return with_two if option in ("deduct_when", "scope", "group", "on_breach") else read_user
+
+
+functions = pytest.mark.parametrize("function_for", [ordinary, coroutine, of_user])
 
 
 def check(client, path, option):
@@ -119,7 +149,7 @@ def test_what_functions_of_decorators_look_up_holds(either, function_for, make, 
         else rate_limit(first, **{name: function_for(name)})
         for name, (first, *_) in OPTIONS.items()
     }
-    served = either(*(path(name, make(limit)) for name, limit in limits.items()), client=client)
+    served = either(*(path(name, make(limit)) for name, limit in limits.items()), before=LOGIN, client=client)
     for name in limits:
         check(served, f"/{name}", name)
 
@@ -131,7 +161,7 @@ def test_what_functions_of_decorators_look_up_holds(either, function_for, make, 
 def test_what_functions_of_the_setting_look_up_holds(serve, key, function_for, make, client):
     option = SETTINGS[key]
     given = {"default_limits": OPTIONS[option][0], key: function_for(option)}
-    check(serve(path("", make()), client=client, **given), "/", option)
+    check(serve(path("", make()), before=LOGIN, client=client, **given), "/", option)
 
 
 @functions
@@ -146,13 +176,13 @@ def test_what_functions_of_throttles_look_up_holds(serve, option, function_for):
         def get(self, request):
             return Response()
 
-    check(serve(path("", Api.as_view())), "/", option)
+    check(serve(path("", Api.as_view()), before=LOGIN), "/", option)
 
 
 @functions
 def test_many_requests_at_once_are_counted_exactly_and_do_not_hold_up_the_loop(serve, function_for):
     limit = rate_limit("5/minute", key=function_for("key"), cost=function_for("cost"))
-    client = serve(path("", async_view_of(limit)), client=AsyncClient)
+    client = serve(path("", async_view_of(limit)), before=LOGIN, client=AsyncClient)
 
     async def ask():
         return await asyncio.gather(*(client.get("/", {"v": "1"}) for _ in range(20)))

@@ -11,8 +11,9 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 from django.urls import path
 from django.utils.functional import SimpleLazyObject
+from rest_framework.views import APIView
 
-from overlimit.django import by_get, by_header, by_json, by_post, rate_limit
+from overlimit.django import by_get, by_header, by_json, by_post, get_address, rate_limit
 
 from .conftest import OURS, statuses
 
@@ -90,6 +91,24 @@ def test_addresses_behind_proxies(serve):
     assert list(map(ask, asked)) == [200, 200, 429, 429]
     client = served(serve, "ip", trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"])
     assert list(map(ask, ["192.0.2.1", "192.0.2.1, 10.0.0.1", "192.0.2.2, 10.0.0.1"])) == [200, 429, 200]
+
+
+def test_a_view_may_ask_for_the_address(serve):
+    class Api(APIView):
+        def get(self, request):
+            return HttpResponse(get_address(request))
+
+    def view(request):
+        return HttpResponse(get_address(request))
+
+    given = {"trusted_proxies": 1, "address_header": "CF-Connecting-IP", "ipv6_prefix": 48}
+    client = serve(path("", view), path("api", Api.as_view()), **given)
+    for page in ("/", "/api"):
+        for sent, counted in (("192.0.2.1", "192.0.2.1"), ("2001:db8:1::2", "2001:db8:1::/48")):
+            answer = client.get(page, headers={"CF-Connecting-IP": sent, "X-Forwarded-For": "6.6.6.6"})
+            assert answer.content.decode() == counted
+    client = served(serve, get_address)
+    assert [client.get("/", REMOTE_ADDR=f"192.0.2.{n}").status_code for n in (1, 1, 2)] == [200, 429, 200]
 
 
 @pytest.mark.parametrize(("trusted", "limited"), [(0, [200, 429, 429]), (1, [200, 200, 429])])

@@ -9,8 +9,11 @@ import pytest
 from django.core.cache import cache
 from django.core.checks import run_checks
 from django.http import HttpResponse
+from django.template.backends.django import DjangoTemplates
+from django.template.response import TemplateResponse
 from django.test import AsyncClient
 from django.urls import path
+from django.utils.decorators import method_decorator
 from django.views.decorators.cache import cache_page
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -19,7 +22,7 @@ from overlimit.django import rate_limit
 from overlimit.django.drf import OverlimitThrottle
 
 from .conftest import OURS, statuses
-from .decorated import async_view_of, view_of
+from .decorated import async_view_of, numbers, view_of
 
 UPDATE = "django.middleware.cache.UpdateCacheMiddleware"
 FETCH = "django.middleware.cache.FetchFromCacheMiddleware"
@@ -86,6 +89,69 @@ def test_a_kept_page_says_nothing_of_the_client_it_was_made_for(serve, view, mid
     fields, kept = shown(client, "192.0.2.1", "192.0.2.2", "192.0.2.1")
     assert kept
     assert fields == [first, None, None]
+
+
+def is_free(request):
+    return request.META["REMOTE_ADDR"] == "192.0.2.9"
+
+
+LIMIT, CACHE = rate_limit("5/minute", exempt_when=is_free), cache_page(60)
+TEMPLATE = DjangoTemplates({"NAME": "pages", "DIRS": [], "APP_DIRS": False, "OPTIONS": {}}).from_string(
+    "{{ n }}"
+)
+
+
+class BurstOfMost(Burst):
+    exempt_when = is_free
+
+
+def template_page(*decorators):
+    return view_of(
+        *decorators,
+        view=lambda request: TemplateResponse(request, TEMPLATE, {"n": next(Api.pages)}),
+    )
+
+
+def api_page(*decorators, throttles=(), on_dispatch=()):
+    """Return a view of REST framework, decorated from the inside to the outside."""
+    method = method_decorator(list(reversed(decorators)))(Api.get) if decorators else Api.get
+    kind = type(f"Api{next(numbers)}", (Api,), {"get": method, "throttle_classes": throttles})
+    return method_decorator(on_dispatch, name="dispatch")(kind).as_view()
+
+
+RENDERED_LATER = {
+    "template, limit above": (lambda: template_page(CACHE, LIMIT), True),
+    "template, cache above": (lambda: template_page(LIMIT, CACHE), False),
+    "method, limit above": (lambda: api_page(CACHE, LIMIT), True),
+    "method, cache above": (lambda: api_page(LIMIT, CACHE), False),
+    "method, throttle": (lambda: api_page(CACHE, throttles=(BurstOfMost,)), True),
+    "method, limit on dispatch": (lambda: api_page(CACHE, on_dispatch=[LIMIT]), True),
+    "dispatch, throttle": (lambda: api_page(throttles=(BurstOfMost,), on_dispatch=[CACHE]), False),
+    "view, limit above": (lambda: LIMIT(CACHE(api_page())), True),
+    "view, cache above": (lambda: CACHE(LIMIT(api_page())), False),
+}
+
+
+@pytest.mark.parametrize("view", RENDERED_LATER)
+@pytest.mark.parametrize(
+    ("middleware", "first", "within"),
+    [((), None, 4), ((OURS,), 4, 4), (BEFORE, 4, None), (AFTER, None, None), ((UPDATE, FETCH), None, None)],
+)
+def test_a_page_that_is_rendered_later_is_kept_without_fields(serve, view, middleware, first, within):
+    """Limits above a cache decide every request that no cache of the site answers, and show it its fields."""
+    make, is_above = RENDERED_LATER[view]
+    client = serve(path("", make()), middleware=middleware, key="ip")
+    fields, kept = shown(client, "192.0.2.1", "192.0.2.2", "192.0.2.9")
+    assert kept
+    assert fields == ([within or first, within, None] if is_above else [first, None, None])
+
+
+def test_a_response_that_is_rendered_later_shows_the_fields_then(either):
+    async def page(request):
+        return TemplateResponse(request, TEMPLATE, {"n": 1})
+
+    client = either(path("", template_page(LIMIT)), path("async", LIMIT(page)), key="ip")
+    assert [left(client.get(each)) for each in ("/", "/", "/async")] == [4, 3, 4]
 
 
 @pytest.mark.parametrize("view", ["plain", "decorated", "async"])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.test import override_settings
 from django.urls import path
+
+from overlimit.django.options import VIEW_OPTIONS
+from overlimit.django.settings import SITE_OPTIONS
 
 from .conftest import statuses
 
@@ -127,3 +133,12 @@ def test_methods_that_a_client_makes_up_are_one(serve):
     client = serve(path("", plain), default_limits="2/minute", default_limits_per_method=True)
     asked = [client.generic(method, "/").status_code for method in ("FROB", "GET", "FRAB", "FRIB")]
     assert asked == [200, 200, 200, 429]
+
+
+def test_the_guide_lists_every_setting_and_option():
+    guide = (Path(__file__).parents[3] / "docs/guides/django.md").read_text()
+    rows = " ".join(line.split(" | ")[0] for line in guide.splitlines() if line.startswith("| "))
+    listed = set(re.findall(r"`(\w+)`", rows))
+    of_groups = re.compile("(DEFAULT|APPLICATION|GLOBAL)_LIMITS(_COST|_DEDUCT_WHEN|_EXEMPT_WHEN|_PER_METHOD)")
+    assert {"_DEDUCT_WHEN", "_EXEMPT_WHEN", "_PER_METHOD"} < listed
+    assert {key for key in SITE_OPTIONS if not of_groups.fullmatch(key)} | VIEW_OPTIONS.keys() <= listed

@@ -8,7 +8,6 @@ from typing import Any
 from overlimit.http.callables import AwaitedFunction, StandsForFunctions, awaited_in, result_of
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.identifying.builtin import BuiltinIdentifier
-from overlimit.http.identifying.identifiers import may_return
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.rule import Arguments, Rule
@@ -51,13 +50,6 @@ def may_block(functions: Iterable[Any]) -> bool:
         if blocks:
             return True
     return False
-
-
-def may_read_user(rule: Rule) -> bool:
-    """Return whether deciding by a rule may ask who is logged in, as a function of the app may do."""
-    options = rule.options
-    functions = options.cost, options.scope, options.exempt_when, options.error_message, options.on_breach
-    return is_dynamic(rule.value) or any(map(callable, functions)) or may_return(rule.identify, "user:")
 
 
 def awaits(rule: Rule) -> bool:

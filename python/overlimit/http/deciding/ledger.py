@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from overlimit import Decision
@@ -104,6 +104,10 @@ class RequestLedger:
         """Make calls in this thread, where a framework may also wait for coroutine functions."""
         return run(steps)
 
+    def _run_async(self, steps: Steps[T]) -> Coroutine[Any, Any, T]:
+        """Make calls on the event loop, where a framework may do something before coroutine functions."""
+        return run_async(steps)
+
     async def decide_async(self) -> StoreAnswer | None:
         """Charge the request as `decide` does, without blocking the event loop."""
         later = self.decide_later()
@@ -116,7 +120,7 @@ class RequestLedger:
         plan = self.plan
         call = None if self.was_decided or plan.needs_loop else plan.only_call
         if call is None:
-            return run_async(self.deciding())
+            return self._run_async(self.deciding())
         self.was_decided = True
         decision = call.decide_later(self.identifiers)
         if type(decision) is PendingCall:

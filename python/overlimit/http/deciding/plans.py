@@ -17,13 +17,12 @@ from overlimit.http.deciding.functions import (
     awaits,
     functions_of,
     may_block,
-    may_read_user,
 )
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.deciding.store_call import StoreCall
 from overlimit.http.identifying.builtin import builtins_in
-from overlimit.http.identifying.identifiers import NOBODY, IdentifierCache
+from overlimit.http.identifying.identifiers import NOBODY, IdentifierCache, may_return
 from overlimit.http.options.limit_options import LimitOptions
 from overlimit.http.request import Request
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
@@ -59,7 +58,7 @@ class StorePlan:
         "fixed_call",
         "has_costs",
         "may_block",
-        "may_read_user",
+        "may_count_user",
         "needs_body",
         "needs_loop",
         "supplied",
@@ -90,8 +89,8 @@ class StorePlan:
         """The functions that have to be supplied before a request is decided."""
         self.may_block = may_block(functions)
         """Whether functions of the app decide that may block an event loop."""
-        self.may_read_user = any(map(may_read_user, every_rule))
-        """Whether it may be asked who is logged in."""
+        self.may_count_user = any(may_return(rule.identify, "user:") for rule in every_rule)
+        """Whether it may be asked who is logged in, to count that."""
         self._call_of = lru_cache(MOST_KEPT)(StoreCall)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
 
@@ -182,7 +181,7 @@ class RoutePlan:
         self.needs_body = any(each.needs_body for each in self.stores)
         self.needs_loop = any(each.needs_loop for each in self.stores)
         self.may_block = any(each.may_block for each in self.stores)
-        self.may_read_user = any(each.may_read_user for each in self.stores)
+        self.may_count_user = any(each.may_count_user for each in self.stores)
         self.supplied = tuple(dict.fromkeys(function for each in self.stores for function in each.supplied))
         self.only_call = self.stores[0].fixed_call if len(self.stores) == 1 else None
         """The call, if there is one store that always gets the same: then nothing has to be rolled back."""

@@ -27,6 +27,8 @@ class Call(NamedTuple):
     """Returns the answer, or what an event loop awaits for it."""
     function: object = None
     """The function of the app that is called, if it is not a store."""
+    arguments: tuple[Any, ...] = ()
+    """What the function is called with, the request last."""
 
 
 Steps: TypeAlias = _steps.Steps[Call, T]
@@ -40,14 +42,15 @@ def run(steps: Steps[T]) -> T:
 
 async def run_async(steps: Steps[T]) -> T:
     """Make the calls one after the other on the event loop, and return the result."""
-    return await _steps.run_async(steps, _make_later)
+    return await _steps.run_async(steps, make_later)
 
 
 def _make_now(call: Call) -> Any:
     return result_of(call.function, call.now())
 
 
-async def _make_later(call: Call) -> Any:
+async def make_later(call: Call) -> Any:
+    """Make a call on the event loop, and return its answer."""
     answer = call.later()
     if type(answer) is PendingCall:
         return await awaited(answer)
@@ -80,7 +83,7 @@ def awaiting(functions: Iterable[object], *arguments: Any) -> Steps[None]:
             continue
         try:
             call = partial(function.function, *arguments)
-            returned = yield Call(call, call, function)
+            returned = yield Call(call, call, function, arguments)
         except Exception as error:
             function.keep(arguments, None, error)
         else:
