@@ -129,7 +129,7 @@ class BaseRateLimit:
         stores = self._stores()
         if len(stores) != 1:
             raise RuntimeError(
-                "this RateLimit has no app yet: call init_app(app) on it"
+                "this RateLimit has no app yet: give it one"
                 if not stores
                 else "the apps of this RateLimit have different stores: ask for that of one while it is the "
                 "current app"
