@@ -26,6 +26,7 @@ Duration SharedMemoryStore::ping(std::optional<Duration> /*timeout*/, const Inte
 bool SharedMemoryStore::is_same_as(const Store& /*other*/) const { refuse(); }
 void SharedMemoryStore::unlink() { refuse(); }
 std::size_t SharedMemoryStore::size() { refuse(); }
+MemoryUsage SharedMemoryStore::usage() { refuse(); }
 std::uint64_t SharedMemoryStore::crowded_calls() { refuse(); }
 std::size_t SharedMemoryStore::damaged_shards() { refuse(); }
 SharedMemoryStore::Processes SharedMemoryStore::processes() { refuse(); }
