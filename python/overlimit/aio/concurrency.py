@@ -189,3 +189,6 @@ class AsyncConcurrency(Initialised):
 
     def __repr__(self) -> str:
         return f"Async{self._slots!r}"
+
+    if not TYPE_CHECKING:
+        __aenter__, __aexit__ = NotHere("__aenter__", _INSTEAD), NotHere("__aexit__", _INSTEAD)

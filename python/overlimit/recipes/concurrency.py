@@ -230,3 +230,7 @@ class Concurrency(Initialised):
 
     def __repr__(self) -> str:
         return f"Concurrency({self._log.limit}, longest={self._log.per}, name={self._limiter.name!r})"
+
+    if not TYPE_CHECKING:
+        __enter__ = NotHere("__enter__", "write with concurrency.slot('user:42') as slot:")
+        __exit__ = NotHere("__exit__", "write with concurrency.slot('user:42') as slot:")

@@ -233,9 +233,10 @@ def test_a_slot_that_is_not_entered_by_async_with_says_what_to_write():
         with pytest.raises(TypeError, match="is awaited: write async with"):
             await slots.slot("a")
         slot = await slots.acquire("a")
-        with pytest.raises(AttributeError, match="write async with"):
-            async with slot:
-                raise AssertionError
+        for each in (slot, slots):
+            with pytest.raises(AttributeError, match="write async with"):
+                async with each:
+                    raise AssertionError
         with pytest.raises(AttributeError, match="write async with"), slot:
             raise AssertionError
         assert slot
