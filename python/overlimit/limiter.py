@@ -165,6 +165,8 @@ class Limiter(_core.Limiter, metaclass=HintingType):
         ValueError, TypeError, StoreError
             As ``hit``, each of whose attempts follows ``on_error``; also for a timeout that is no number or
             negative.
+        RuntimeError
+            The clock it waits by, as that of a test, did not move for a minute of real time.
         """
         return waiting.acquire(self, identifiers, cost, timeout)
 

@@ -82,6 +82,8 @@ class manual_time(_Block):  # it is used as a function is
     makes, and callers that wait in ``acquire``, which moving the clock wakes; in memory and on Redis, which
     then decides by this clock instead of the server's. Afterwards everything follows its own clock again,
     whatever was raised, and whoever still waits goes on by that. Limiters with a clock of their own keep it.
+    Time that stands still ends no wait, not even one with a timeout: move it from another thread or task.
+    A wait during which it does not move for a minute of real time raises RuntimeError.
 
     Counts stay where they are, also those charged at a later time than the clock shows afterwards: they
     stand until that time has come, or ``fresh_counts`` forgets them. Within another ``manual_time`` the inner

@@ -21,10 +21,11 @@ from overlimit import (
     over_limit,
     over_limit_sliding_window,
 )
+from overlimit.aio import AsyncLimiter
 from overlimit.recipes import Counter
 from overlimit.stores.memory import local_fallback_of
 from overlimit.testing import fresh_counts, manual_time
-from overlimit.waiting import wait_queues
+from overlimit.waiting import sleeping, wait_queues
 from servers.patience import PATIENCE, eventually
 
 from .outages import NOWHERE
@@ -196,6 +197,34 @@ class TestWaiting:
             eventually(lambda: wait_queues().by_family)
             with manual_time(time.time() + 100):
                 assert waiting.result(PATIENCE)
+
+    def test_raises_once_the_clock_has_not_moved_for_long(self, monkeypatch):
+        monkeypatch.setattr(sleeping, "_LONGEST_STANDSTILL", 1.0)
+        limiter = Limiter("1/second")
+        with manual_time(START) as clock, ThreadPoolExecutor() as threads:
+            assert limiter.hit("a")
+            with pytest.raises(RuntimeError, match=r"for 1\.02 s by a clock that has not moved for 1 s"):
+                limiter.acquire("a")  # whose timeout passes by the clock, so never
+            moved = threads.submit(limiter.acquire, "a", timeout=1.2)
+            for _ in range(12):
+                time.sleep(0.1)  # more than a second in all, but never at once
+                assert not moved.done()
+                clock.advance(0.05)
+            clock.advance(0.5)
+            assert moved.result(PATIENCE)
+        assert not wait_queues().by_family
+
+    def test_raises_in_a_task_too(self, monkeypatch):
+        monkeypatch.setattr(sleeping, "_LONGEST_STANDSTILL", 0.1)
+
+        async def main():
+            limiter = AsyncLimiter("1/second")
+            assert await limiter.hit("a")
+            with pytest.raises(RuntimeError, match="has not moved"):
+                await limiter.acquire("a", timeout=None)
+
+        with manual_time(START):
+            asyncio.run(main())
 
     def test_goes_on_by_real_time_afterwards(self):
         limiter = Limiter(FixedWindow(1, 0.5))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from overlimit._core import _fork_generation
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
-from overlimit._messages.migration_hints import OF_ACQUIRE, hints_at_arguments
+from overlimit._messages.migration_hints import OF_ACQUIRE, NotHere, hints_at_arguments
 from overlimit.aio import loops
 from overlimit.aio.limiter import AsyncLimiter
 from overlimit.errors import StoreError
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from overlimit.stores import Store
 
 _log = logging.getLogger("overlimit")
+
+_INSTEAD = "write async with concurrency.slot('user:42')"
 
 
 class AsyncSlot:
@@ -73,6 +75,12 @@ class AsyncSlot:
     def __reduce__(self) -> NoReturn:
         raise TypeError("an AsyncSlot belongs to the process that entered: it cannot be pickled or copied")
 
+    # A type checker shall go on telling that it is not there.
+    if not TYPE_CHECKING:
+        # Of each pair, Python 3.14 asks for the other one first.
+        __aenter__, __aexit__ = NotHere("__aenter__", _INSTEAD), NotHere("__aexit__", _INSTEAD)
+        __enter__, __exit__ = NotHere("__enter__", _INSTEAD), NotHere("__exit__", _INSTEAD)
+
 
 def _start_leaving(limiter: AsyncLimiter, decision: Decision) -> None:
     asyncio.ensure_future(_leave_quietly(limiter, decision))  # noqa: RUF006 - what it awaits is kept
@@ -95,6 +103,17 @@ class _Entering:
     def __init__(self, concurrency: AsyncConcurrency, key: str | bytes, timeout: float | None) -> None:
         self._concurrency, self._key, self._timeout = concurrency, key, timeout
         self._entered: list[AsyncSlot] = []
+
+    # A type checker shall go on telling of a with statement that is not async, and of a decorator.
+    if not TYPE_CHECKING:
+
+        def __call__(self, *_: object) -> None:
+            raise TypeError(f"a slot decorates nothing: {_INSTEAD}, in the function")
+
+        def __enter__(self) -> None:
+            raise TypeError(f"a slot of an AsyncConcurrency is awaited: {_INSTEAD}")
+
+        __exit__ = __await__ = __enter__
 
     async def __aenter__(self) -> AsyncSlot:
         slot = await self._concurrency.acquire(self._key, timeout=self._timeout)
@@ -170,3 +189,6 @@ class AsyncConcurrency(Initialised):
 
     def __repr__(self) -> str:
         return f"Async{self._slots!r}"
+
+    if not TYPE_CHECKING:
+        __aenter__, __aexit__ = NotHere("__aenter__", _INSTEAD), NotHere("__aexit__", _INSTEAD)

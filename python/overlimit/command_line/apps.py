@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -36,7 +37,20 @@ def load_app(name: str, folder: str, *, is_factory: bool) -> object:
         found: Any = attrgetter(attribute)(imported)
     except AttributeError:
         raise WrongUsage(f"the module {module!r} has no {attribute!r}") from None
+    if not is_factory and _may_be_factory(found):
+        raise WrongUsage(f"{name!r} is a function, not an app: if it returns the app, add --factory")
     return found() if is_factory else found
+
+
+def _may_be_factory(found: object) -> bool:
+    """Whether it is a function that can be called without arguments, as an ASGI app cannot."""
+    if not inspect.isfunction(found):
+        return False
+    parameters = inspect.signature(found).parameters.values()
+    return all(each.default is not each.empty or each.kind in _ANY_NUMBER for each in parameters)
+
+
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class _Way(NamedTuple):

@@ -18,6 +18,7 @@ from overlimit.http import reports
 from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.addresses import UNKNOWN, grouped, is_address
+from overlimit.http.identifying.builtin import by_address, by_user
 from overlimit.http.identifying.identifiers import ANONYMOUS
 from overlimit.http.leases import may_lease
 from overlimit.http.rules.app_rate_limits import AppRateLimit
@@ -226,9 +227,16 @@ def _hints(rate_limit: AppRateLimit, asked: reports.Asked) -> Iterator[str]:
         return
     kind, _, address = asked.value.partition(":")
     if asked.value != ANONYMOUS and (kind not in ("ip", "user") or not address):
-        yield "this app counts addresses as ip:ADDRESS and users as user:ID"
+        yield f"{_with_kind(asked.value, rate_limit)}addresses are counted as ip:ADDRESS and users as user:ID"
     elif kind == "ip" and (counted := grouped(address, rate_limit.addresses.ipv6_prefix)) != address:
         yield f"this address is counted as ip:{counted}"
+
+
+def _with_kind(value: str, rate_limit: AppRateLimit) -> str:
+    """Say how to write an address or the id of a user as an identifier; nothing of other texts."""
+    if is_address(value):
+        return f"write {by_address.with_addresses(rate_limit.addresses).identifier(value)}, as "
+    return "" if ":" in value else f"write {by_user.identifier(value)} for a user, as "
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -226,11 +226,14 @@ def limits_list(
 def limits_table(rate_limits: Collection[AppRateLimit], entries: list[Description]) -> Iterator[str]:
     """Yield the stores, a table of all limits, and the routes that no limit protects."""
     usual = {function_name(each.identify) for each in rate_limits}
-    yield from map(_store_line, rate_limits)
+    stores = {_address_of(each.store) for each in rate_limits}
+    for number, each in enumerate(rate_limits, 1):
+        of = f" of RateLimit {number}" if len(rate_limits) > 1 else ""
+        yield f"Store{of}: {_described_store(each)}"
     leasing = any(may_lease(each.store) for each in rate_limits)
     if leasing:
         yield HELD_ELSEWHERE
-    rows = [row for entry in entries for row in _rows(entry, usual, leasing=leasing)]
+    rows = [row for entry in entries for row in _rows(entry, usual, stores, leasing=leasing)]
     if rows:
         yield ""
         yield from _aligned([_LIST_HEAD, *rows])
@@ -240,7 +243,7 @@ def limits_table(rate_limits: Collection[AppRateLimit], entries: list[Descriptio
     yield from (f"  {line}" for line in _aligned(bare))
 
 
-def _store_line(rate_limit: AppRateLimit) -> str:
+def _described_store(rate_limit: AppRateLimit) -> str:
     prefix = f", key prefix {rate_limit.prefix}" if rate_limit.prefix else ""
     shadow = ", in shadow: refuses nothing" if rate_limit.shadow else ""
     disabled = "" if rate_limit.enabled else ", disabled"
@@ -248,15 +251,18 @@ def _store_line(rate_limit: AppRateLimit) -> str:
     stale = longest_stale(rate_limit.store)
     notices = f", changes by other processes are noticed within {_seconds(stale)}" if stale else ""
     given = "".join(f", {name} {_shown(value)}" for name, value in options_of(rate_limit.store).items())
-    return f"Store: {_address_of(rate_limit.store)}{prefix}{who}{given}{notices}{shadow}{disabled}"
+    return f"{_address_of(rate_limit.store)}{prefix}{who}{given}{notices}{shadow}{disabled}"
 
 
-def _rows(entry: Description, usual: Collection[str], *, leasing: bool) -> Iterator[tuple[str, ...]]:
-    """Yield a row per limit, which names its identifiers if they are not those of the only RateLimit."""
+def _rows(
+    entry: Description, usual: Collection[str], stores: Collection[str], *, leasing: bool
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row per limit, which names its identifiers and store if they are not the only RateLimit's."""
     where = _where(entry)
     for limit in entry["limits"]:
         who = limit["identifiers"]
-        told = () if [who] == [*usual] else (f"identifiers {who}",)
+        told = [] if [who] == [*usual] else [f"identifiers {who}"]
+        told += [] if len(stores) == 1 else [f"store {limit['store']}"]
         options = "; ".join((*told, *_options(limit), *_leases(limit, leasing)))
         policy = limit["policy"] or "-"
         yield *where, policy, limit["name"], *_numbers(limit), limit["kind"], options

@@ -112,8 +112,13 @@ class _Entering:
         self._entered.append(slot)
         return slot
 
-    # A type checker shall go on telling of a with statement that is async.
+    # A type checker shall go on telling of a with statement that is async, and of a decorator.
     if not TYPE_CHECKING:
+
+        def __call__(self, *_: object) -> None:
+            raise TypeError(
+                "a slot decorates nothing: write with concurrency.slot('user:42') in the function"
+            )
 
         def __aenter__(self) -> None:
             raise TypeError(
@@ -225,3 +230,7 @@ class Concurrency(Initialised):
 
     def __repr__(self) -> str:
         return f"Concurrency({self._log.limit}, longest={self._log.per}, name={self._limiter.name!r})"
+
+    if not TYPE_CHECKING:
+        __enter__ = NotHere("__enter__", "write with concurrency.slot('user:42') as slot:")
+        __exit__ = NotHere("__exit__", "write with concurrency.slot('user:42') as slot:")

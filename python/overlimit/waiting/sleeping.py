@@ -23,6 +23,8 @@ T = TypeVar("T")
 _LONGEST_SLEEP = 0.5
 """How long one sleeps at a stretch, in seconds, by a clock that may jump without saying so."""
 
+_LONGEST_STANDSTILL = 60.0
+"""How long one waits by a clock that does not move at all, in seconds of real time."""
 
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.001, 0.01
 """The same while all follow ``time.time`` in a test: what has replaced it wakes nobody."""
@@ -134,8 +136,17 @@ class WaitingClock:
                 self._manual._remove_wake_up(wake_up)
 
     def _waiting(self, wake_up: AnyWakeUp, until: float) -> Steps[None]:
-        while not wake_up.is_notified and (left := until - self.now()) > 0:
-            yield partial(wake_up.sleep, self._stretch(wake_up, left))
+        shown, since = None, 0
+        while not wake_up.is_notified and (left := until - (now := self.now())) > 0:
+            if now != shown:
+                shown, since = now, _core._steady_micros()
+            elif left < math.inf and _core._steady_micros() - since >= _LONGEST_STANDSTILL * 1e6:
+                raise RuntimeError(
+                    f"this call waits for {left / 1e6:g} s by a clock that has not moved for "
+                    f"{_LONGEST_STANDSTILL:g} s of real time: move it in another thread or task while the "
+                    "call waits, or ask with timeout=0"
+                )
+            yield partial(wake_up.sleep, min(self._stretch(wake_up, left), _LONGEST_STANDSTILL))
 
     def _stretch(self, _wake_up: AnyWakeUp, left: float) -> float:
         """Return the seconds to sleep at a stretch, of a wait of so many microseconds."""

@@ -356,11 +356,15 @@ class TestArguments:
         slot.leave()
         assert (repr(slot), bool(slot)) == ("<Slot of 'a', left>", False)
 
-    def test_a_slot_is_no_context_manager(self):
-        slot = Concurrency(1).enter("a")
-        with pytest.raises(AttributeError, match=r"write with concurrency\.slot\('user:42'\) as slot:"), slot:
-            raise AssertionError
-        assert not hasattr(slot, "__enter__")
+    def test_neither_a_slot_nor_all_of_them_are_a_context_manager(self):
+        at_once = Concurrency(1)
+        for each in (at_once, at_once.enter("a")):
+            with (
+                pytest.raises(AttributeError, match=r"write with concurrency\.slot\('user:42'\) as slot:"),
+                each,
+            ):
+                raise AssertionError
+            assert not hasattr(each, "__enter__")
 
     def test_it_shows_its_numbers(self):
         assert repr(Concurrency(3, longest=5, name="n")) == "Concurrency(3, longest=5, name='n')"

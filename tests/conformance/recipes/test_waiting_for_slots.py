@@ -214,6 +214,12 @@ class TestArguments:
         with pytest.raises(TypeError, match="write async with AsyncConcurrency"):
             Concurrency(1).slot("a").__aenter__()
 
+    def test_a_slot_decorates_nothing(self):
+        with pytest.raises(TypeError, match=r"write with concurrency\.slot\('user:42'\) in the function"):
+
+            @Concurrency(1).slot("a")
+            def never_made(): ...
+
     def test_a_store_that_fails_raises_and_leaves_nobody_in_line(self):
         at_once = Concurrency(2, store=RedisStore("unix:///nowhere/redis.sock"), name="n")
         with pytest.raises(Exception, match="nowhere"):

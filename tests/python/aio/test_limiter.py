@@ -219,6 +219,31 @@ def test_on_decision_is_told_of_each_decision_once():
     assert asyncio.run(main()) == told
 
 
+def test_a_slot_that_is_not_entered_by_async_with_says_what_to_write():
+    slots = AsyncConcurrency(1)
+
+    async def main():
+        with pytest.raises(TypeError, match="decorates nothing: write async with"):
+
+            @slots.slot("a")
+            async def never_made(): ...
+
+        with pytest.raises(TypeError, match="is awaited: write async with"), slots.slot("a"):
+            raise AssertionError
+        with pytest.raises(TypeError, match="is awaited: write async with"):
+            await slots.slot("a")
+        slot = await slots.acquire("a")
+        for each in (slot, slots):
+            with pytest.raises(AttributeError, match="write async with"):
+                async with each:
+                    raise AssertionError
+        with pytest.raises(AttributeError, match="write async with"), slot:
+            raise AssertionError
+        assert slot
+
+    asyncio.run(main())
+
+
 @pytest.mark.every_store
 def test_slots_are_those_of_a_concurrency_of_the_name(store):
     slots = AsyncConcurrency(2, store=store, name="slots")

@@ -103,7 +103,13 @@ def test_routes_of_fastapi_are_listed_with_all_their_limits_and_unprotected_ones
 
 def test_the_table_shows_stores_policies_and_functions_and_no_password(shop):
     text = printed("routes", "shop:app", "--app-dir", shop)
-    assert text.startswith("Store: redis://localhost:6379/0, key prefix shop, identifiers by_address")
+    first, second = text.splitlines()[:2]
+    assert first.startswith(
+        "Store of RateLimit 1: redis://localhost:6379/0, key prefix shop, identifiers by_"
+    )
+    assert second.startswith("Store of RateLimit 2: memory://, identifiers by_")
+    assert text.count(" store redis://localhost:6379/0") == 6
+    assert text.count(" store memory://") == 1
     assert "secret" not in text
     assert "shop--route--shop.search--1 " in text
     assert "cost shop.<lambda>()" in text
@@ -139,6 +145,7 @@ def test_patterns_are_listed_where_there_are_no_routes_to_find(shop):
             "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (a Flask",
         ),
         ("shop", 2, "name the app as module:app, such as main:app, not 'shop'"),
+        ("shop:make", 2, "'shop:make' is a function, not an app: if it returns the app, add --factory"),
         ("shop:missing", 2, "the module 'shop' has no 'missing'"),
         ("shops:app", 2, "cannot import 'shops': ModuleNotFoundError: No module named 'shops'"),
         ("shop:order", 1, "nothing limits this app"),

@@ -102,13 +102,16 @@ def test_check_shows_each_policy_once_and_what_only_a_request_tells_without_numb
 
 
 def test_check_hints_at_how_identifiers_are_written(run):
-    assert "ip:ADDRESS" in run(SHOP, "check", "192.0.2.1").err
+    assert "write ip:192.0.2.1, as addresses are" in run(SHOP, "check", "192.0.2.1").err
+    assert "write ip:2001:db8::/64, as addresses are" in run(SHOP, "check", "2001:db8::1").err
+    assert "write user:ann for a user, as addresses are" in run(SHOP, "check", "ann").err
+    assert "Hint: addresses are counted as ip:ADDRESS and users as user:ID" in run(SHOP, "check", "a:b").err
     assert "ip:2001:db8::/64" in run(SHOP, "check", "ip:2001:db8::1").err
     assert "memory://" in run(SHOP, "check", "192.0.2.1").err
     for identifier in ("ip:192.0.2.1", "ip:2001:db8::/64", "user:42", "anonymous"):
         said = run(SHOP, "check", identifier).err
         assert "counted as" not in said
-        assert "counts addresses" not in said
+        assert "addresses are" not in said
 
 
 KEYS = f"""{IMPORTS}
