@@ -72,7 +72,7 @@ class ShownEffects:
 
         In one it may have to be, because limits that count in blocks count some events for longer.
         """
-        times, costs, period_us = self._events.times, self._events.costs, 2 * seconds * 1_000_000
+        times, costs, period_us = self._events._times, self._events._costs, 2 * seconds * 1_000_000
         present = [(column.codes, column.codes >= 0) for column in self._events._columns]
         return max(peak_of_any(codes[has], times[has], costs[has], period_us) for codes, has in present)
 
@@ -220,9 +220,11 @@ def live_sample(events: Events, most: int = _MOST) -> Events:
     Half of the room is for those who send most. If even one of them sends more than there is room for, it is
     the first events of these.
     """
-    chosen = events if len(events) <= most else events[_of_some(events._columns[0], most)][:most]
+    chosen = events
+    if len(events) > most:
+        chosen = events._part(np.flatnonzero(_of_some(events._columns[0], most))[:most])
     columns = [_compact(column) for column in chosen._columns]
-    return Events._of(chosen.times, columns, chosen.costs, chosen._labels)
+    return Events._of(chosen._times, columns, chosen._costs, chosen._labels)
 
 
 def sample_text(events: Events, sample: Events) -> str:

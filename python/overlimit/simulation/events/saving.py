@@ -174,8 +174,8 @@ def _batches(arrow: Any, events: Events, columns: dict[str, Column], schema: Any
         dictionaries[name] = labels.cast(schema.field(name).type.value_type)
     for start in range(0, len(events), _ROWS):
         part = slice(start, start + _ROWS)
-        arrays = {"time": arrow.array(events.times[part]).cast(schema.field("time").type)}
-        arrays["cost"] = arrow.array(np.ascontiguousarray(events.costs[part]))
+        arrays = {"time": arrow.array(events._times[part]).cast(schema.field("time").type)}
+        arrays["cost"] = arrow.array(np.ascontiguousarray(events._costs[part]))
         for name, column in columns.items():
             codes = column.codes[part]
             indices = arrow.array(codes, mask=codes < 0)

@@ -83,7 +83,7 @@ class Trial:
 
     def _effect(self, allowed: Bools) -> Effect:
         refused = self._refused_of_each(allowed)
-        times, costs = self.events.times[allowed], self.events.costs[allowed]
+        times, costs = self.events._times[allowed], self.events._costs[allowed]
         return Effect(
             _share(int(refused.sum()), len(allowed)),
             self._share_of_identifiers(refused),
