@@ -20,8 +20,8 @@ from overlimit.simulation.figures.style import (
     axes_for,
     colours_of,
     few_to_many,
+    identifiers_beside,
     name_text,
-    names_beside,
     numbers_on,
     text_colour,
     times_on,
@@ -229,7 +229,7 @@ def plot_heatmap(
         ax.set_yticks([])
         ax.text(0.5, 0.5, "nothing was refused", transform=ax.transAxes, ha="center")
         return ax
-    texts = names_beside(ax, names, _labels_of(replay.events))
+    texts = identifiers_beside(ax, names, _labels_of(replay.events))
     ax.set_yticks(range(len(names)), texts, fontsize=_font_size(ax, len(names)))
     shown = np.ma.masked_equal(_refused(replay, names, bounds), 0)
     rows = np.arange(len(names) + 1) - 0.5
