@@ -515,6 +515,11 @@ def test_small_shares_are_seen_and_nothing_of_which_there_is_none_is_named():
         )
         assert seen.all(axis=2).sum() > 20
     assert legend(replay(events, "9/minute").plot()) == ["passed", "sent"]
+    # In a map the smallest share has a colour, and nothing at all has none.
+    grid = {"rate": [3, 9], "burst": [0, 1]}
+    ax = sweep(events, lambda rate, burst: f"{rate + burst}/minute", grid).plot()
+    assert ax.collections[0].get_array().mask.tolist() == [[False, True], [True, True]]
+    assert [text.get_text() for text in ax.texts] == ["0.033%", "0.00%", "0.00%", "0.00%"]
 
 
 def test_a_timeline_of_many_labels_shows_those_that_are_refused_most():
