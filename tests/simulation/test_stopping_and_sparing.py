@@ -107,7 +107,7 @@ def test_whom_one_wants_to_stop_is_not_among_those_to_be_spared(busy):
     assert right.stopped["crawler"] == pytest.approx(refused_of(busy, per_minute(right.value), ["crawler"]))
     assert 0.3 < right.stopped["crawler"] < 0.9
     assert right.message.endswith(
-        f"{right.value} refuses {percent(right.stopped['crawler'])} of what crawler sends"
+        f"{right.value} would refuse {percent(right.stopped['crawler'])} of what crawler sends"
     )
     assert right.to_pandas().loc[right.value, "refused_events[crawler]"] == right.stopped["crawler"]
     assert "refused: crawler" in right._repr_html_()
