@@ -223,7 +223,8 @@ def live_sample(events: Events, most: int = _MOST) -> Events:
     chosen = events
     if len(events) > most:
         chosen = events._part(np.flatnonzero(_of_some(events._columns[0], most))[:most])
-    columns = [_compact(column) for column in chosen._columns]
+    # Without identifiers that no event has, which a replay would keep records for.
+    columns = [column.compact() for column in chosen._columns]
     return Events._of(chosen._times, columns, chosen._costs, chosen._labels)
 
 
@@ -250,11 +251,3 @@ def _of_some(column: Column, most: int) -> np.ndarray[tuple[int], np.dtype[np.bo
     chosen = np.zeros(len(counts) + 1, bool)
     chosen[busiest[:busy]] = chosen[others[fitting]] = True
     return chosen[column.codes]
-
-
-def _compact(column: Column) -> Column:
-    """Leave out labels that no event has, which a replay would keep records for."""
-    present = np.flatnonzero(column.counts())
-    numbers = np.full(len(column.labels) + 1, -1, np.int32)
-    numbers[present] = np.arange(len(present), dtype=np.int32)
-    return column._replace(codes=numbers[column.codes], labels=column.labels[present])

@@ -41,8 +41,8 @@ def save(events: Events, path: str | os.PathLike[str]) -> None:
     """Write events to a file, which is there once it is whole."""
     arrow = required("pyarrow", _PURPOSE)
     parquet = required("pyarrow.parquet", _PURPOSE)
-    columns = {column.title: _compact(column) for column in events._columns}
-    labels = {} if events._labels is None else {"label": _compact(events._labels)}
+    columns = {column.title: column.compact() for column in events._columns}
+    labels = {} if events._labels is None else {"label": events._labels.compact()}
     fields = {"time": arrow.timestamp("us", "UTC")} | _fields(arrow, columns)
     fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
     schema = arrow.schema(fields, metadata={_KEY: _told(events)})
@@ -138,13 +138,6 @@ def _told_by(path: Path) -> dict[str, Any] | None:
     if told is not None and told["version"] != _VERSION:
         raise ValueError(f"{path} was saved by another version of overlimit: read its log again")
     return told
-
-
-def _compact(column: Column) -> Column:
-    """Return a column whose labels are those that occur."""
-    counts = np.append(column.counts() > 0, False)
-    numbers = np.where(counts, np.cumsum(counts) - 1, -1).astype(np.int32)
-    return column._replace(codes=numbers[column.codes], labels=column.labels[counts[:-1]])
 
 
 def _fields(arrow: Any, columns: dict[str, Column]) -> dict[str, Any]:
