@@ -71,7 +71,8 @@ assert best.loc[(2, 10), "refused_events[scanner]"] > 0.9
 """,
     "tune-from-a-log-suggest": """
 assert suggestion.value == 6
-assert suggestion.message.endswith("and 1 event of crawlers, people and warehouse")
+assert suggestion.message.endswith("% of what scanner sends")
+assert suggestion.stopped["scanner"] > 0.9
 """,
     "tune-from-a-log-choose": """
 assert answers.refused == answers.by_label().loc["scanner", "refused"] > 600

@@ -34,13 +34,17 @@ def shown(value, name=None):
 
 
 def modelled(rows):
-    """Return the events that rows give, in the order of their times, and the row of each."""
+    """Return the events that rows give."""
     events = []
-    for row, (second, ip, user, cost, label) in enumerate(rows):
+    for second, ip, user, cost, label in rows:
         identifiers = tuple(each for each in (shown(ip, "ip"), shown(user, "user")) if each is not None)
         if identifiers:
-            events.append((row, Event(float(second), identifiers, cost, label)))
-    return sorted(events, key=lambda each: each[1].time)
+            events.append(Event(float(second), identifiers, cost, label))
+    return events
+
+
+def sorted_by_time(events):
+    return sorted(events, key=lambda event: event.time)
 
 
 def built(rows, **options):
@@ -52,13 +56,13 @@ def built(rows, **options):
 @given(ROWS)
 def test_events_are_what_the_model_says(rows):
     events, model = built(rows), modelled(rows)
-    assert list(events) == [event for _, event in model]
-    assert events.order.tolist() == [row for row, _ in model]
+    assert list(events) == [events[k] for k in range(len(model))] == model
+    assert [model[k] for k in events.order] == sorted_by_time(model)
     assert events.skipped == len(rows) - len(model)
     assert len(events) == len(model)
-    assert events.times.tolist() == [round(event.time * 1e6) for _, event in model]
-    assert events.costs.tolist() == [event.cost for _, event in model]
-    assert events.labels.tolist() == [event.label for _, event in model]
+    assert events.times.tolist() == [round(event.time * 1e6) for event in model]
+    assert events.costs.tolist() == [event.cost for event in model]
+    assert events.labels.tolist() == [event.label for event in model]
     assert events.times.dtype == events.costs.dtype == np.int64
     assert_each_identifier_is_held_once(events)
 
@@ -72,13 +76,13 @@ def assert_each_identifier_is_held_once(events):
 
 @given(ROWS, st.slices(30), SECONDS, SECONDS)
 def test_parts_of_events(rows, part, start, end):
-    events, model = built(rows), [event for _, event in modelled(rows)]
+    events, model = built(rows), modelled(rows)
     if part.step is not None and part.step < 0:
         with pytest.raises(ValueError, match="must not go back"):
             events[part]
     else:
         assert list(events[part]) == model[part]
-        assert events[part].order.tolist() == events.order[part].tolist()
+        assert [model[part][k] for k in events[part].order] == sorted_by_time(model[part])
     assert list(events.between(start, end)) == [event for event in model if start <= event.time < end]
     assert list(events.between(end=end)) == [event for event in model if event.time < end]
     assert list(events.between(start)) == [event for event in model if start <= event.time]
@@ -89,9 +93,7 @@ def test_parts_of_events(rows, part, start, end):
 @given(st.lists(ROWS, min_size=1, max_size=4))
 def test_concatenated_events_are_those_of_all_parts(parts):
     events = Events.concat([built(rows) for rows in parts])
-    given_events = [event for rows in parts for _, event in modelled(rows)]
-    assert list(events) == sorted(given_events, key=lambda event: event.time)
-    assert [given_events[k] for k in events.order] == list(events)
+    assert list(events) == sorted_by_time(event for rows in parts for event in sorted_by_time(modelled(rows)))
     assert events.skipped == sum(built(rows).skipped for rows in parts)
     assert_each_identifier_is_held_once(events)
 
@@ -123,11 +125,11 @@ def test_samples_with_other_seeds_differ_and_those_of_the_next_day_do_not():
 
 def test_identifiers_as_decisions_show_them():
     one = Events([2, 1], ["a", 5])
-    assert one.identifiers.tolist() == ["5", "a"]
+    assert one.identifiers.tolist() == ["a", "5"]
     several = Events([2, 1], {"ip": ["a", None], "user": ["", 1.0]})
     assert {name: column.tolist() for name, column in several.identifiers.items()} == {
-        "ip": [None, "ip:a"],
-        "user": ["user:1", None],
+        "ip": ["ip:a", None],
+        "user": [None, "user:1"],
     }
 
 
@@ -186,13 +188,13 @@ def test_as_a_table():
     table = Events([2.5, 1], {"ip": ["a", "b"], "user": [7, None]}, 3, labels=["x", "y"]).to_pandas()
     assert table.columns.tolist() == ["time", "ip", "user", "cost", "label"]
     assert table["time"].tolist() == [
-        pd.Timestamp(1, unit="s", tz="UTC"),
         pd.Timestamp(2.5, unit="s", tz="UTC"),
+        pd.Timestamp(1, unit="s", tz="UTC"),
     ]
-    assert table["ip"].tolist() == ["ip:b", "ip:a"]
-    assert table["user"].isna().tolist() == [True, False]
+    assert table["ip"].tolist() == ["ip:a", "ip:b"]
+    assert table["user"].isna().tolist() == [False, True]
     assert table["cost"].tolist() == [3, 3]
-    assert table["label"].tolist() == ["y", "x"]
+    assert table["label"].tolist() == ["x", "y"]
     assert Events([1], ["a"]).to_pandas().columns.tolist() == ["time", "identifier", "cost"]
 
 
@@ -207,7 +209,7 @@ def test_columns_of_events_give_the_same_events():
         pickle.loads(pickle.dumps(events)),
     ):
         assert again == events
-    assert events.identifiers["user"].tolist() == [b"user:\xff", "user:7", "user:ip:a"]
+    assert events.identifiers["user"].tolist() == ["user:7", b"user:\xff", "user:ip:a"]
     assert Events([1, 2], {"ip": ["a", "ip:a"]})._columns[0].labels.tolist() == ["ip:a"]
     unnamed = Events([1, 2], ["a", "b"])
     assert Events(unnamed.times, unnamed.identifiers, unit="us") == unnamed

@@ -126,7 +126,7 @@ def test_what_is_missing(column):
         labels(column)
     events = Events(range(len(column)), column, missing="skip")
     assert events.identifiers.tolist() == ["a", "b"]
-    assert events.order.tolist() == [0, len(column) - 1]
+    assert events.times.tolist() == [0, (len(column) - 1) * 1_000_000]
     assert events.skipped == len(column) - 2
     both = Events(range(len(column)), {"ip": column, "user": range(len(column))})
     assert both.identifiers["ip"].tolist() == ["ip:a", *[None] * (len(column) - 2), "ip:b"]
@@ -235,7 +235,7 @@ def test_as_many_identifiers_as_a_call_takes():
     [[1, 2], (1, 2), np.array([1, 2], np.uint8), np.array([1, 2], ">i4"), pd.Series([1, 2], dtype="Int64")],
 )
 def test_costs(cost):
-    assert Events([2, 1], ["a", "b"], cost).costs.tolist() == [2, 1]
+    assert Events([2, 1], ["a", "b"], cost).costs.tolist() == [1, 2]
     assert Events([2, 1], ["a", "b"], np.int64(3)).costs.tolist() == [3, 3]
     assert Events([1], ["a"], 0).costs.tolist() == [0]
 

@@ -53,7 +53,7 @@ def test_a_combined_log(log):
         ("ip:2001:db8:1:2::/64",),
         ("ip:203.0.113.7",),
     ]
-    assert events.order.tolist() == [1, 2, 3, 0]
+    assert events.order.tolist() == [0, 1, 2, 3]
     assert events.costs.tolist() == [1] * 4
     assert (events.bad_lines.count, events.skipped) == (0, 0)
     assert len(read_log(path, ipv6_prefix=128)._columns[0].labels) == 4

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from overlimit import InvalidLimit, Penalty, SlidingLog
+from overlimit import InvalidLimit, Limiter, ManualClock, MemoryStore, Penalty, SlidingLog
 from overlimit.simulation import Events, replay
 
 COLUMNS = ("allowed", "status", "remaining", "retry_after", "reset_after", "delay", "limit", "identifier")
@@ -31,6 +31,33 @@ def test_an_event_that_is_too_large_for_a_call_is_named_before_anything_is_repla
     columns["a"][1] = None
     with pytest.raises(ValueError, match=r"row 0 names 10 identifiers, .* at most 6"):
         replay(Events([5, 4], columns), SlidingLog(10_000, 60))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_and_columns_of_events_pair_in_whatever_order_they_were_given(seed):
+    random_ = random.Random(seed)
+    rows = [(random_.randrange(100), random_.choice("abc"), random_.choice("xy")) for _ in range(200)]
+    times, ips, labels = map(list, zip(*rows, strict=True))
+    events = Events(times, {"ip": ips}).with_labels(labels)
+    clock = ManualClock(0)
+    limiter = Limiter("7/minute", clock=clock, store=MemoryStore())
+    refused = np.zeros(len(rows), bool)
+    for row in sorted(range(len(rows)), key=times.__getitem__):
+        clock.set(times[row])
+        refused[row] = not limiter.hit(ips[row])
+    assert 50 < refused.sum() < 180
+    answers = replay(events, "7/minute")
+    assert (~answers.allowed).tolist() == refused.tolist()
+    expected = [(times[row], f"ip:{ips[row]}", labels[row]) for row in np.flatnonzero(refused)]
+    columns = events.times // 1_000_000, events["ip"], events.labels
+    assert list(zip(*(column[~answers.allowed].tolist() for column in columns), strict=True)) == expected
+    assert [(each.time, *each.identifiers, each.label) for each in events[~answers.allowed]] == expected
+    table = answers.to_pandas()
+    assert table[["ip", "label"]].to_numpy().tolist() == [[f"ip:{ip}", label] for _, ip, label in rows]
+    assert table["allowed"].tolist() == answers.allowed.tolist()
+    late = events[50:]
+    found = replay(late, "7/minute").to_pandas()
+    assert found["ip"].tolist() == late["ip"].tolist() == events["ip"][50:].tolist()
 
 
 def test_tables_say_what_each_limit_identifier_and_minute_got():

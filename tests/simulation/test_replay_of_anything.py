@@ -53,15 +53,6 @@ def any_events(random_, policy):
     ), [costs[row] for row in rows]
 
 
-def in_order_given(events):
-    """Return the identifiers of each column as the columns were given."""
-    found = events.identifiers
-    columns = []
-    for values in found.values() if isinstance(found, dict) else [found]:
-        columns.append(dict(zip(events.order.tolist(), values.tolist(), strict=True)))
-    return columns
-
-
 def fields_of(answers, limits, columns, row):
     """Return what the columns say of an event, as a Decision says it."""
     return {
@@ -83,8 +74,10 @@ def assert_equal_answers(policy, penalty, seed):
     clock = ManualClock()
     limiter = Limiter(policy, penalty=penalty, clock=clock, store=MemoryStore(), name="replayed")
     oracle = Oracle(tuple(policy), "replayed", penalty=penalty)
-    columns = in_order_given(events)
-    for row, event, time_us in zip(events.order.tolist(), events, events.times.tolist(), strict=True):
+    found = events.identifiers
+    columns = list(found.values()) if isinstance(found, dict) else [found]
+    for row in events.order.tolist():
+        event, time_us = events[row], events.times[row].item()
         said = fields_of(answers, limiter.limits, columns, row)
         clock.set(time_us / 1e6)
         by_limiter = answer_of(limiter.hit(*event.identifiers, cost=costs[row]))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlimit import TokenBucket
+from overlimit._messages.texts import percent
 from overlimit.simulation import Events, replay, suggest, sweep, traffic
 
 RATES, BURSTS = [2, 5, 10], [1, 4, 9]
@@ -42,13 +43,13 @@ def of_names(events, names):
 
 def refused_of(events, policy, names):
     """Return the share of the events of identifiers or labels that a policy refuses."""
-    return 1 - replay(events, policy).allowed[events.order][of_names(events, names)].mean()
+    return 1 - replay(events, policy).allowed[of_names(events, names)].mean()
 
 
 @pytest.fixture(scope="module")
 def refusals(busy):
     """What each limit from 1 to 60 refuses."""
-    return [~replay(busy, per_minute(n)).allowed[busy.order] for n in range(1, 61)]
+    return [~replay(busy, per_minute(n)).allowed for n in range(1, 61)]
 
 
 @pytest.mark.parametrize("spare", ["office", ["198.51.100.20", "people"], "people", ()])
@@ -62,6 +63,56 @@ def test_a_suggestion_is_the_smallest_that_refuses_few_and_nothing_of_the_spared
         assert found.spare == tuple(names)
 
 
+@pytest.mark.parametrize(
+    ("asked", "counted", "whose"),
+    [
+        ({"stop": "crawler"}, ["office", "people"], "other than those of crawler"),
+        ({"among": "people", "stop": ["crawler", "198.51.100.20"]}, ["people"], "of people"),
+        ({"among": ["people", "198.51.100.20"]}, ["people", "198.51.100.20"], "of people and 198.51.100.20"),
+        ({"among": "mask"}, ["office"], "chosen by among="),
+        ({}, ["office", "people", "crawler"], "of all labels"),
+    ],
+)
+def test_a_share_is_of_those_whom_it_is_asked_of(busy, refusals, asked, counted, whose):
+    which = of_names(busy, counted)
+    if asked.get("among") == "mask":
+        asked = {"among": which}
+    names = busy.identifiers.astype(str)
+    for share in (0, 0.02, 0.1, 0.3):
+        for of in ("events", "identifiers"):
+            found = suggest(busy, per_minute, (1, 60), share, of, **asked)
+            shares = [
+                refused[which].mean()
+                if of == "events"
+                else len({*names[refused & which]}) / len({*names[which]})
+                for refused in refusals
+            ]
+            suffices = [refused <= share for refused in shares]
+            assert found.value == (suffices.index(True) + 1 if True in suffices else None)
+            assert found.share == pytest.approx(shares[(found.value or 60) - 1])
+            assert f"% of the {of} {whose}" in found.message
+            stop = [asked["stop"]] if isinstance(asked.get("stop"), str) else asked.get("stop", [])
+            expected = {
+                name: refusals[(found.value or 60) - 1][of_names(busy, [name])].mean() for name in stop
+            }
+            assert found.stopped == pytest.approx(expected)
+
+
+def test_whom_one_wants_to_stop_is_not_among_those_to_be_spared(busy):
+    naive, right = suggest(busy, per_minute, (1, 200)), suggest(busy, per_minute, (1, 200), stop="crawler")
+    assert naive.value == 1 + max(n for n in range(1, 200) if replay(busy, per_minute(n)).refused)
+    others = busy[busy.labels != "crawler"]
+    assert right.value == 1 + max(n for n in range(1, 200) if replay(others, per_minute(n)).refused)
+    assert right.value < naive.value
+    assert right.stopped["crawler"] == pytest.approx(refused_of(busy, per_minute(right.value), ["crawler"]))
+    assert 0.3 < right.stopped["crawler"] < 0.9
+    assert right.message.endswith(
+        f"{right.value} would refuse {percent(right.stopped['crawler'])} of what crawler sends"
+    )
+    assert right.to_pandas().loc[right.value, "refused_events[crawler]"] == right.stopped["crawler"]
+    assert "refused: crawler" in right._repr_html_()
+
+
 def test_a_suggestion_says_what_else_would_be_refused_of_the_spared(busy):
     found = suggest(busy, per_minute, (1, 100), 1, spare="office")
     table = found.to_pandas()
@@ -70,7 +121,7 @@ def test_a_suggestion_says_what_else_would_be_refused_of_the_spared(busy):
     )
     assert table.loc[found.value - 1, "refused_spared"] == smaller > 0
     assert table.loc[found.value, "refused_spared"] == 0
-    assert "at most 100% of the identifiers, and nothing of office: " in found.message
+    assert "at most 100% of the identifiers of all labels, and nothing of office: " in found.message
     assert re.search(
         rf"; {found.value - 1} would refuse [0-9.]+%, and {smaller} events? of office$", found.message
     )
@@ -157,6 +208,19 @@ def test_equal_ones_are_all_kept(pairs):
             "spare: 'zz', 'qq' are no identifiers or labels of these events$",
         ),
         (lambda e, s: suggest(e, per_minute, (1, 9), spare=1.5), TypeError, "spare must name"),
+        (lambda e, s: suggest(e, per_minute, (1, 9), stop="robot"), ValueError, "stop: 'robot' is no"),
+        (lambda e, s: suggest(e, per_minute, (1, 9), among=["robot"]), ValueError, "among: 'robot' is no"),
+        (lambda e, s: suggest(e, per_minute, (1, 9), among=None), TypeError, "among must name"),
+        (
+            lambda e, s: suggest(e, per_minute, (1, 9), stop=["crawler", "office", "people"]),
+            ValueError,
+            "among must leave somebody",
+        ),
+        (
+            lambda e, s: suggest(e, per_minute, (1, 9), among=e.labels[1:] == "x"),
+            ValueError,
+            "among has .* rows",
+        ),
         (
             lambda e, s: s.best(stop="robot", spare="office"),
             ValueError,
@@ -175,7 +239,7 @@ def test_equal_ones_are_all_kept(pairs):
         (lambda e, s: sweep(e, bucket, {"rate": 5}), TypeError, "grid must be the values to try"),
         (lambda e, s: sweep(e, bucket, {1: [5]}), TypeError, "grid must name its values by texts"),
     ],
-    ids=range(12),
+    ids=range(17),
 )
 def test_wrong_names_and_grids_say_what_to_write(busy, ask, error, message):
     swept = sweep(busy[:50], bucket, {"rate": [1], "burst": [1]})

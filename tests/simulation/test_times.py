@@ -32,7 +32,7 @@ def test_floats_are_read_as_a_manual_clock_reads_them(seconds):
             micros([seconds])
     else:
         assert micros([seconds]) == micros(np.array([seconds])) == [expected]
-        assert micros([seconds, 1]) == sorted([expected, 1_000_000])
+        assert micros([seconds, 1]) == [expected, 1_000_000]
 
 
 @given(st.integers(0, END * 1000 - 501))
@@ -196,7 +196,7 @@ def test_precision_of_large_integers_is_kept():
 def test_columns_that_cannot_be_written_or_have_gaps_between_their_values():
     frozen = np.array([3.0, 9.0, 1.0, 9.0])
     frozen.flags.writeable = False
-    assert micros(frozen[::2]) == [1_000_000, 3_000_000]
+    assert micros(frozen[::2]) == [3_000_000, 1_000_000]
     times = np.array([1, 2])
     events = Events(times, ["a", "b"], unit="us")
     times[:] = 7

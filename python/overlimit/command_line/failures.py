@@ -26,9 +26,9 @@ class WrongUsage(click.ClickException):
 _WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError)
 
 _FIRST = re.compile(
-    r"^(columns|cost|delimiter|every|format|ipv6_prefix|labels?|levels|limits|spare|time_format|timezone"
+    r"^(among|columns|cost|delimiter|every|format|ipv6_prefix|labels?|levels|limits|spare|stop|time_format|timezone"
     r"|trusted_proxies|unit|where)"
-    r"(?= must|=|(?<=spare): |(?<=labels): )=?"
+    r"(?= must|=|(?<=among): |(?<=labels): |(?<=spare): |(?<=stop): )=?"
 )
 _ONLY_IN_PYTHON = re.compile(r", which have no labels: .*")
 _AS_ARGUMENT = re.compile(r"\b(unit|format|timezone)='([\w/]+)'")

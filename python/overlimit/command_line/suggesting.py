@@ -12,6 +12,7 @@ from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.logs import Log, reads_log
 from overlimit.command_line.output import (
+    as_text,
     bars,
     chosen_format,
     print_csv,
@@ -44,6 +45,7 @@ Examples:
   overlimit suggest access.log --limits "{}/hour; 10/second" --between 10 5000 --refuse-at-most 0.01
   overlimit suggest access.log --limits "{}/minute" --between 10 1000 --spare ip:198.51.100.20
   overlimit suggest access.log --limits "{}/minute" --between 10 1000 --labels user --spare ann
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000 --stop ip:198.51.100.77
 """
 
 
@@ -71,6 +73,18 @@ Examples:
 )
 @click.option("--of", type=click.Choice(["identifiers", "events"]), default="identifiers", show_default=True)
 @click.option(
+    "--among",
+    multiple=True,
+    metavar="NAME",
+    help="An identifier or a label whose share it is; by default all but those of --stop. May be repeated.",
+)
+@click.option(
+    "--stop",
+    multiple=True,
+    metavar="NAME",
+    help="An identifier or a label of which the answer says how much is refused. May be repeated.",
+)
+@click.option(
     "--spare",
     multiple=True,
     metavar="NAME",
@@ -85,6 +99,8 @@ def suggest(
     between: tuple[int, int],
     refuse_at_most: float,
     of: Any,
+    among: tuple[str, ...],
+    stop: tuple[str, ...],
     spare: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
@@ -107,6 +123,8 @@ def suggest(
                 between,
                 refuse_at_most,
                 of,
+                among=among,
+                stop=stop,
                 spare=spare,
                 progress=progress,
             )
@@ -118,7 +136,7 @@ def suggest(
     elif found.value is not None:
         click.echo(f"{_with(made, found.value)}\n{found.message}\n")
         text = partial(percent, bound=refuse_at_most)
-        print_table(tried, {"refused_events": text, "refused_identifiers": text})
+        print_table(tried, {name: text for name in tried.columns if name != "refused_spared"})
     if found.value is None:
         raise NothingFound(_naming_options(found.message))
 
@@ -146,6 +164,7 @@ def _described(found: Suggestion, made: str, tried: pd.DataFrame) -> dict[str, A
         "value": found.value,
         "limits": None if found.value is None else _with(made, found.value),
         "share": found.share,
+        "stopped": {as_text(name): share for name, share in found.stopped.items()},
         "next_smaller": found.next_smaller,
         "message": found.message,
         "tried": records(tried),

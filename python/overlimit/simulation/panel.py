@@ -72,7 +72,7 @@ class ShownEffects:
 
         In one it may have to be, because limits that count in blocks count some events for longer.
         """
-        times, costs, period_us = self._events.times, self._events.costs, 2 * seconds * 1_000_000
+        times, costs, period_us = self._events._times, self._events._costs, 2 * seconds * 1_000_000
         present = [(column.codes, column.codes >= 0) for column in self._events._columns]
         return max(peak_of_any(codes[has], times[has], costs[has], period_us) for codes, has in present)
 
@@ -220,9 +220,12 @@ def live_sample(events: Events, most: int = _MOST) -> Events:
     Half of the room is for those who send most. If even one of them sends more than there is room for, it is
     the first events of these.
     """
-    chosen = events if len(events) <= most else events[_of_some(events._columns[0], most)][:most]
-    columns = [_compact(column) for column in chosen._columns]
-    return Events._of(chosen.times, columns, chosen.costs, chosen._labels)
+    chosen = events
+    if len(events) > most:
+        chosen = events._part(np.flatnonzero(_of_some(events._columns[0], most))[:most])
+    # Without identifiers that no event has, which a replay would keep records for.
+    columns = [column.compact() for column in chosen._columns]
+    return Events._of(chosen._times, columns, chosen._costs, chosen._labels)
 
 
 def sample_text(events: Events, sample: Events) -> str:
@@ -248,11 +251,3 @@ def _of_some(column: Column, most: int) -> np.ndarray[tuple[int], np.dtype[np.bo
     chosen = np.zeros(len(counts) + 1, bool)
     chosen[busiest[:busy]] = chosen[others[fitting]] = True
     return chosen[column.codes]
-
-
-def _compact(column: Column) -> Column:
-    """Leave out labels that no event has, which a replay would keep records for."""
-    present = np.flatnonzero(column.counts())
-    numbers = np.full(len(column.labels) + 1, -1, np.int32)
-    numbers[present] = np.arange(len(present), dtype=np.int32)
-    return column._replace(codes=numbers[column.codes], labels=column.labels[present])

@@ -21,7 +21,6 @@ from overlimit.simulation.tables import (
     by_time,
     frame_of,
     most_refused,
-    places_of,
     summary,
 )
 
@@ -75,7 +74,7 @@ _SECONDS_PER_STEP = 0.05
 
 
 class Replay:
-    """What limits would have answered to events: columns of one row per event, in the order given.
+    """What limits would have answered to events: columns with a row for each, in the order of the events.
 
     Attributes
     ----------
@@ -205,7 +204,7 @@ class Replay:
         return plot_timeline(self, every, timezone=timezone, title=title, ax=ax)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the events in the order given, with the answers beside them.
+        """Return the events with the answers beside them.
 
         ``status`` and ``limit`` are texts, and the identifier that binds is ``binding_identifier``. Raises
         ImportError without pandas.
@@ -332,7 +331,7 @@ def core_replay(events: Events, limiter: Limiter) -> _core.Replay:
         rows = np.flatnonzero(too_large)
         first = rows[events.order[rows].argmin()]
         raise ValueError(
-            f"row {int(events.order[first])} names {counts[first]} identifiers, and a call under "
+            f"row {events.order[first]} names {counts[first]} identifiers, and a call under "
             f"these limits names at most {most}: use fewer columns, a coarser precision or smaller logs"
         )
     return core
@@ -348,8 +347,8 @@ def run(
 ) -> None:
     """Replay all events, in steps that are short enough for Ctrl-C between them."""
     codes = [np.ascontiguousarray(column.codes) for column in events._columns]
-    times, costs = np.ascontiguousarray(events.times), _costs_of(events)
-    places = None if events._order is None or not in_order_given else places_of(events)
+    times, costs = np.ascontiguousarray(events._times), _costs_of(events)
+    places = events._order if in_order_given else None
     writable = {
         name: column.view(np.uint8) if name == "allowed" else column for name, column in answers.items()
     }
@@ -360,8 +359,8 @@ def run(
 
 def _costs_of(events: Events) -> npt.NDArray[np.int64] | None:
     """Return a column of costs; None: each costs 1, so that none need be made and read."""
-    is_constant = not events.costs.strides[0]
-    return None if is_constant and np.all(events.costs[:1] == 1) else np.ascontiguousarray(events.costs)
+    is_constant = not events._costs.strides[0]
+    return None if is_constant and np.all(events._costs[:1] == 1) else np.ascontiguousarray(events._costs)
 
 
 def _steps(count: int) -> Iterator[tuple[int, int]]:

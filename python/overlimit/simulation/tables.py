@@ -171,28 +171,16 @@ def lock_outs(codes: Codes, times: Ints, allowed: Bools, retry_after: Floats) ->
 Tally = tuple[int, int, int, int, float]
 
 
-def places_of(events: Events) -> npt.NDArray[np.int64]:
-    """Return which row each event, in the order of times, has among all in the order given."""
-    places = np.empty(len(events), np.int64)
-    places[np.argsort(events.order, kind="stable")] = np.arange(len(events))
-    return places
-
-
-def allowed_in_order(replay: Replay) -> npt.NDArray[np.bool_]:
+def passed_in_time(replay: Replay) -> npt.NDArray[np.bool_]:
     """Return whether each event passed, in the order of times."""
-    return _in_order(replay, replay.allowed)
-
-
-def _in_order(replay: Replay, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a column of answers in the order of times."""
-    return answers if replay.events._order is None else answers[places_of(replay.events)]
+    return replay.events._in_time(replay.allowed)
 
 
 def frame_of(replay: Replay, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
-    """Return the events in the order given, with the answers beside them."""
+    """Return the events with the answers beside them."""
     pandas = required("pandas", "Replay.to_pandas")
-    in_order_given = np.argsort(places_of(replay.events))
-    frame: pd.DataFrame = replay.events.to_pandas().iloc[in_order_given].reset_index(drop=True)
+    events = replay.events
+    frame: pd.DataFrame = events.to_pandas()
     columns: dict[str, Any] = dict(answers)
     if "status" in columns:
         columns["status"] = pandas.Categorical.from_codes(columns["status"], replay.STATUSES)
@@ -200,7 +188,7 @@ def frame_of(replay: Replay, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFra
         limits = [f"{k}: {limit}" for k, limit in enumerate(replay.limits)]
         columns["limit"] = pandas.Categorical.from_codes(columns["limit"], limits)
     if "identifier" in columns:
-        every = np.stack([column.values() for column in replay.events._columns])[:, in_order_given]
+        every = np.stack([events._as_given(column.values()) for column in events._columns])
         columns["binding_identifier"] = label_index(every[columns.pop("identifier"), np.arange(len(frame))])
     return frame.assign(**columns)
 
@@ -257,13 +245,13 @@ def by_label(replay: Replay) -> pd.DataFrame:
 def _counted(replay: Replay, codes: Codes, groups: Codes, count: int) -> pd.DataFrame:
     """Return what each of so many groups of events sent; ``codes`` tell whose lock-outs there are."""
     pandas = required("pandas", "a table of a replay")
-    allowed = _in_order(replay, replay.allowed)
+    allowed = passed_in_time(replay)
     sent, passed = (
         np.bincount(groups[which], minlength=count) for which in (codes >= 0, (codes >= 0) & allowed)
     )
     longest = np.zeros(count)
-    retry_after = _in_order(replay, replay._retry_after())
-    locked = interruptible(lock_outs, codes, replay.events.times, allowed, retry_after)
+    retry_after = replay.events._in_time(replay._retry_after())
+    locked = interruptible(lock_outs, codes, replay.events._times, allowed, retry_after)
     np.maximum.at(longest, groups[locked.first], locked.seconds)
     columns = {"sent": sent, "passed": passed, "refused": sent - passed, "longest_lock_out": longest}
     frame: pd.DataFrame = pandas.DataFrame(columns)
@@ -289,7 +277,7 @@ def by_every_identifier(replay: Replay, top: int | None) -> pd.DataFrame:
 def most_refused(replay: Replay, top: int = 5) -> list[tuple[str | bytes, int, int, int]]:
     """Return the identifiers that were refused most: each with what it sent, what passed and what did not."""
     codes, labels = codes_of(replay.events, None)
-    refused = np.bincount(codes[~allowed_in_order(replay)], minlength=len(labels))
+    refused = np.bincount(codes[~passed_in_time(replay)], minlength=len(labels))
     sent = np.bincount(codes, minlength=len(labels))
     ordered = np.lexsort((-sent, -refused))[:top]
     return [
@@ -323,9 +311,9 @@ def by_time(replay: Replay, every: Every, timezone: str) -> pd.DataFrame:
 
 def in_periods(replay: Replay, every: Every, timezone: str) -> tuple[Ints, Ints, Ints]:
     """Return where periods begin and the last one ends, how many events each has, and how many passed."""
-    times = replay.events.times
+    times = replay.events._times
     bounds = period_bounds(times, every, timezone)
-    passed = times[allowed_in_order(replay)]
+    passed = times[passed_in_time(replay)]
     return bounds, counts_between(bounds, times), counts_between(bounds, passed)
 
 
@@ -339,11 +327,11 @@ def refused_of_labels(replay: Replay) -> dict[str | bytes, Ints]:
     labels = labels_of_events(replay.events)
     if labels is None:
         return {}
-    refused = np.flatnonzero(~allowed_in_order(replay))
+    refused = np.flatnonzero(~passed_in_time(replay))
     refused = refused[np.argsort(labels.codes[refused], kind="stable")]
     numbers = np.flatnonzero(np.append(labels.counts(), np.any(labels.codes < 0)))
     names = np.append(labels.labels, [""])[numbers].tolist()
-    times, codes = replay.events.times[refused], labels.codes[refused]
+    times, codes = replay.events._times[refused], labels.codes[refused]
     first_labelled = int(np.searchsorted(codes, 0))
     parts = np.split(times[first_labelled:], np.searchsorted(codes[first_labelled:], numbers[1:]))
     found = dict(zip(names, parts, strict=True))

@@ -92,6 +92,7 @@ STORE = {
     "prefix": "t",
     "hash_tag": "none",
     "hash_identifiers": False,
+    "takes_hashes": False,
     "timeout_us": 1000,
     "max_stale_us": 0,
     "lease_in": None,

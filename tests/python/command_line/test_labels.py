@@ -33,6 +33,19 @@ def test_labels_are_given_by_hand():
     assert refused_by[0] == 0 < refused_by[1]
 
 
+def test_a_share_is_of_those_whom_one_does_not_want_to_stop():
+    command = ["suggest", LOG, "--limits", "{}/minute", "--between", "1", "100", *SHOP]
+    assert json_of(*command)["value"] == 48  # the scanner is among those to be spared
+    for asked in (["--stop", "scanner"], ["--among", "warehouse", "--among", "shop", "--stop", "scanner"]):
+        found = json_of(*command, *asked, "--label", "ip:192.0.2.13=shop")
+        assert found["value"] == 7
+        assert found["stopped"] == {"scanner": pytest.approx(559 / 720)}
+    lines = printed(*command, "--stop", "scanner").splitlines()
+    assert lines[1].endswith("; 7 would refuse 77.64% of what scanner sends")
+    assert ["7", "0.00%", "0.00%", "77.64%"] in [line.split() for line in lines]
+    assert "--stop: 'robot' is no identifier or label" in refused(2, *command, "--stop", "robot")
+
+
 def test_labels_come_from_a_column_and_are_saved(tmp_path):
     log, saved = tmp_path / "a.csv", str(tmp_path / "a.parquet")
     log.write_text("time,ip,who\n1,a,office\n2,b,\n3,c=1,bot\n", encoding="utf-8")

@@ -436,7 +436,8 @@ def test_names_are_shown_as_they_are_as_far_as_they_can_be(hostile):
     [
         ("$^{$", 6, r"\$^{\$"),
         ("sliding window counter", 6, "sliding window counter"),
-        ("sliding window counter", 4, "sliding … counter"),
+        ("sliding window counter", 4, "sliding window\ncounter"),
+        ("x" * 99, 2, "xxxxxxxxx\nxxxx…xxxx\nxxxxxxxxx"),
         ("today's limit of the gateway (v2)", 6, "today's limit of the gateway (v2)"),
     ],
 )
@@ -444,6 +445,17 @@ def test_a_policy_name_is_shown_as_it_is_and_cut_only_where_there_is_no_room(mix
     ax = new_axes(width)
     compare(mixed, {name: "1/minute"}).plot(ax=ax)
     assert [text.get_text() for text in ax.get_yticklabels()] == [shown]
+
+
+def test_policies_whose_names_differ_in_the_middle_are_told_apart_in_narrow_figures(mixed):
+    names = [f"policy number {k} of the team" for k in range(8)]
+    ax = new_axes(4)
+    compare(mixed, dict.fromkeys(names, "1/minute")).plot(ax=ax)
+    ax.get_figure().draw_without_rendering()
+    texts = ax.get_yticklabels()
+    assert [text.get_text().replace("\n", " ") for text in texts] == names
+    assert_apart(texts)
+    assert min(text.get_window_extent().x0 for text in texts) >= 0
 
 
 def labelled(count):
@@ -503,6 +515,11 @@ def test_small_shares_are_seen_and_nothing_of_which_there_is_none_is_named():
         )
         assert seen.all(axis=2).sum() > 20
     assert legend(replay(events, "9/minute").plot()) == ["passed", "sent"]
+    # In a map the smallest share has a colour, and nothing at all has none.
+    grid = {"rate": [3, 9], "burst": [0, 1]}
+    ax = sweep(events, lambda rate, burst: f"{rate + burst}/minute", grid).plot()
+    assert ax.collections[0].get_array().mask.tolist() == [[False, True], [True, True]]
+    assert [text.get_text() for text in ax.texts] == ["0.033%", "0.00%", "0.00%", "0.00%"]
 
 
 def test_a_timeline_of_many_labels_shows_those_that_are_refused_most():

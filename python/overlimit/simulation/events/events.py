@@ -61,13 +61,14 @@ class Event(NamedTuple):
 
 
 class Events:
-    """Events in the order of their times, each with its identifiers and its cost. Immutable.
+    """Events, each with its time, its identifiers and its cost, in the order given. Immutable.
 
     Parameters
     ----------
     times
         One instant for each event: seconds since the Unix epoch, ``datetime64``, datetimes, pandas or pyarrow
-        timestamps. Naive ones are UTC. They need not be in order.
+        timestamps. Naive ones are UTC. They need not be in order: like the rows of a table, events and all
+        answers about them stay in the order given.
     identifiers
         A column of identifiers, or a dict (or DataFrame) of columns by name. In the column ``ip`` the value
         ``203.0.113.7`` is the identifier ``ip:203.0.113.7``. Values are texts, bytes and whole numbers; None,
@@ -104,6 +105,7 @@ class Events:
     _costs: Costs
     _labels: Column | None
     _order: npt.NDArray[np.int64] | None
+    """Which of those given each event in time is; None: they were given in this order."""
     _skipped: int
     _bad_lines: BadLines
 
@@ -139,14 +141,18 @@ class Events:
         costs: Costs,
         labels: Column | None = None,
         *,
+        order: npt.NDArray[np.int64] | None = None,
         skipped: int = 0,
         bad_lines: BadLines | None = None,
     ) -> Events:
-        """Build events of columns that are valid, each event with an identifier."""
+        """Build events of columns that are valid, each event with an identifier.
+
+        They are sorted by time, and stay so unless there is an ``order``.
+        """
         events = cls.__new__(cls)
         events._set(times, columns, costs, labels)
-        events._skipped, events._bad_lines = skipped, bad_lines or BadLines()
         events._sort()
+        events._order, events._skipped, events._bad_lines = order, skipped, bad_lines or BadLines()
         return events
 
     def _set(self, times: Micros, columns: Sequence[Column], costs: Costs, labels: Column | None) -> None:
@@ -154,31 +160,34 @@ class Events:
         self._order, self._skipped, self._bad_lines = None, 0, BadLines()
 
     def _set_part(self, whole: Events, which: slice | npt.NDArray[Any]) -> None:
-        """Become some of the events of another, which may be this one."""
-        order = np.arange(len(whole._times))[which] if whole._order is None else whole._order[which]
+        """Become some of the events of another, which may be this one: ``which`` of those in time."""
+        order = None if whole._order is None else _places(whole._order[which], len(whole._times))
         constant = not whole._costs.strides[0]
         self._times = whole._times[which]
         self._columns = tuple(column.take(which) for column in whole._columns)
-        self._costs = np.broadcast_to(whole._costs[:1].sum(), len(order)) if constant else whole._costs[which]
+        one_cost = whole._costs[:1].sum()
+        self._costs = np.broadcast_to(one_cost, len(self._times)) if constant else whole._costs[which]
         self._labels = None if whole._labels is None else whole._labels.take(which)
         self._order, self._skipped, self._bad_lines = order, whole._skipped, whole._bad_lines
 
     def _sort(self) -> None:
-        """Put the events in the order of their times, those of the same time in the order given."""
+        """Keep the events in the order of their times, those of the same time in the order given."""
         if np.any(self._times[1:] < self._times[:-1]):
-            self._set_part(self, np.argsort(self._times, kind="stable"))
+            order = np.argsort(self._times, kind="stable")
+            self._set_part(self, order)
+            self._order = order
         for column in (self._times, self._costs):
             column.flags.writeable = False
 
     @property
     def times(self) -> Micros:
-        """When each event happened, in microseconds since the Unix epoch; never falling."""
-        return self._times
+        """When each event happened, in microseconds since the Unix epoch."""
+        return self._as_given(self._times)
 
     @property
     def costs(self) -> Costs:
         """What each event costs."""
-        return self._costs
+        return self._as_given(self._costs)
 
     @property
     def identifiers(self) -> npt.NDArray[np.object_] | Any:
@@ -187,18 +196,34 @@ class Events:
         None where an event has none in that column.
         """
         if self._columns[0].name is None:
-            return self._columns[0].values()
-        return {column.title: column.values() for column in self._columns}
+            return self._as_given(self._columns[0].values())
+        return {column.title: self._as_given(column.values()) for column in self._columns}
 
     @property
     def labels(self) -> npt.NDArray[np.object_] | None:
         """What each event was labelled; None without labels."""
-        return None if self._labels is None else self._labels.values()
+        return None if self._labels is None else self._as_given(self._labels.values())
 
     @property
     def order(self) -> npt.NDArray[np.int64]:
-        """The given row of each event: ``order[k]`` is where the k-th event in time stood in the columns."""
+        """Where the k-th event in time is: ``events.times[events.order]`` never falls.
+
+        Events of the same time are in the order given.
+        """
         return np.arange(len(self)) if self._order is None else self._order
+
+    def _as_given(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a column that is in the order of times in the order given."""
+        if self._order is None or not column.strides[0]:
+            return column
+        given = np.empty_like(column)
+        given[self._order] = column
+        given.flags.writeable = column.flags.writeable
+        return given
+
+    def _in_time(self, given: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a column that is in the order given in the order of times."""
+        return given if self._order is None else given[self._order]
 
     @property
     def skipped(self) -> int:
@@ -231,7 +256,7 @@ class Events:
         return columns | labels | {"time": self._times, "cost": self._costs}
 
     def __iter__(self) -> Iterator[Event]:
-        return (self[k] for k in range(len(self)))
+        return map(self._event, self._as_given(np.arange(len(self))).tolist())
 
     @overload
     def __getitem__(self, which: int | np.integer[Any]) -> Event: ...
@@ -242,22 +267,24 @@ class Events:
     def __getitem__(
         self, which: int | np.integer[Any] | slice | npt.NDArray[np.bool_] | str
     ) -> Event | Events | npt.NDArray[np.object_]:
-        """Return the k-th event in time; of a slice or of an array of bools those events; of a name a column.
+        """Return the k-th event; of a slice or of an array of bools those events; of a name a column.
 
-        ``events["ip"]`` are the identifiers of that column, None where an event has none. All of it is in
-        the order of times: a column of a replay, which is in the order given, is beside it as
-        ``replay.allowed[events.order]``, as in ``events[~replay.allowed[events.order]]``. Raises IndexError
-        beyond the last, ValueError for a slice that goes back, for an array of another length and for a
-        column that there is not, TypeError for anything else.
+        ``events["ip"]`` are the identifiers of that column, None where an event has none. A column of a
+        replay is in the same order: ``events[~replay.allowed]`` are the events that were refused, and
+        ``events["ip"][~replay.allowed]`` whose they are. Raises IndexError beyond the last, ValueError for a
+        slice that goes back, for an array of another length and for a column that there is not, TypeError
+        for anything else.
         """
         if isinstance(which, str):
-            return self._column(which).values()
+            return self._as_given(self._column(which).values())
+        if isinstance(which, SupportsIndex) and not isinstance(which, (bool, np.bool_, np.ndarray)):
+            return self._event(self._number_in_time(operator.index(which)))
         if isinstance(which, slice):
             if which.step is not None and operator.index(which.step) < 0:
-                raise ValueError("events are in the order of their times, so a slice must not go back")
-            return self._part(which)
-        if isinstance(which, SupportsIndex) and not isinstance(which, (bool, np.bool_, np.ndarray)):
-            return self._event(operator.index(which))
+                raise ValueError("parts of events stay in the order given, so a slice must not go back")
+            chosen = np.zeros(len(self), bool)
+            chosen[which] = True
+            return self._part(which if self._order is None else np.flatnonzero(self._in_time(chosen)))
         mask = np.asarray(which)
         if mask.dtype != np.bool_ or not mask.ndim:
             raise TypeError(
@@ -266,11 +293,15 @@ class Events:
             )
         if mask.shape != self._times.shape:
             raise ValueError(f"an array of {len(self)} bools is needed, not of the shape {mask.shape}")
-        return self._part(np.flatnonzero(mask))
+        return self._part(np.flatnonzero(self._in_time(mask)))
 
-    def _event(self, k: int) -> Event:
+    def _number_in_time(self, k: int) -> int:
         if not -len(self) <= k < len(self):
             raise IndexError(f"there are {len(self)} events, so there is none of the number {k}")
+        return k if self._order is None else int(np.flatnonzero(self._order == k % len(self))[0])
+
+    def _event(self, k: int) -> Event:
+        """Return the k-th event in time."""
         found = (column.labels[column.codes[k]] for column in self._columns if column.codes[k] >= 0)
         label = None if self._labels is None or self._labels.codes[k] < 0 else self._labels
         shown_label = None if label is None else label.labels[label.codes[k]]
@@ -305,7 +336,7 @@ class Events:
         zone = zone_named(timezone)
         first = 0 if start is None else int(np.searchsorted(self._times, instant_of(start, zone)))
         last = len(self) if end is None else int(np.searchsorted(self._times, instant_of(end, zone)))
-        return self[first : max(first, last)]
+        return self._part(slice(first, max(first, last)))
 
     def sample(self, fraction: float, *, by: str | None = None, seed: int = 0) -> Events:
         """Return all events of some of the identifiers, so that the rate of each stays true.
@@ -333,7 +364,7 @@ class Events:
         ranks = {k: _rank(column.labels[k], seed) for k in present.tolist()}
         chosen = np.zeros(len(column.labels) + 1, bool)
         chosen[sorted(ranks, key=ranks.__getitem__)[:wanted]] = True
-        return self[chosen[column.codes]]
+        return self._part(np.flatnonzero(chosen[column.codes]))
 
     def with_labels(self, labels: object, other: str | bytes | None = "") -> Events:
         """Return the same events with other labels, by which answers are told apart.
@@ -342,9 +373,9 @@ class Events:
         ----------
         labels
             A dict of labels by identifier, such as ``{"ip:198.51.100.20": "office"}``; a function that
-            returns the label of an identifier, and is called once for each distinct one; or a column, in the
-            order of times. An event with several identifiers has the label of its first column that has one.
-            None, NaN, NA and empty texts are no label.
+            returns the label of an identifier, and is called once for each distinct one; or a column with
+            a row for each event. An event with several identifiers has the label of its first column that has
+            one. None, NaN, NA and empty texts are no label.
         other
             The label of the rest, by default the empty one, which tables and figures do not tell apart.
 
@@ -361,11 +392,9 @@ class Events:
         UserWarning
             Some identifiers of a dict have no events. It names the first five.
         """
-        column = labelled(self._columns, labels, other)
+        column = labelled(self._columns, labels, other, self._in_time)
         parts = self._times, self._columns, self._costs, column
-        found = Events._of(*parts, skipped=self._skipped, bad_lines=self._bad_lines)
-        found._order = self._order
-        return found
+        return Events._of(*parts, order=self._order, skipped=self._skipped, bad_lines=self._bad_lines)
 
     def _column(self, name: str | None) -> Column:
         """Return a column by its name; None: the first."""
@@ -378,10 +407,9 @@ class Events:
 
     @staticmethod
     def concat(parts: Sequence[Events]) -> Events:
-        """Return the events of several as one; those of the same time in the order of the parts.
+        """Return the events of several as one, in the order of times; labels are kept if any part has some.
 
-        ``order`` then counts through the parts as they are, one after the other. Labels are kept if any part
-        has some.
+        Those of the same time are in the order of the parts.
 
         Raises
         ------
@@ -409,8 +437,8 @@ class Events:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the events to a file of Parquet, from which `load` and `read_log` get them again.
 
-        Other programs read a table from it, as `to_pandas` returns. The file has everything but `order`:
-        also what was skipped and the lines that could not be read.
+        Other programs read a table from it, as `to_pandas` returns, in the order of times. The file has
+        everything but the order given: also what was skipped and the lines that could not be read.
 
         Raises
         ------
@@ -443,7 +471,7 @@ class Events:
         return self[:count].to_pandas()
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the events as a table, in the order of their times.
+        """Return the events as a table, with a row for each.
 
         Its columns are ``time`` (UTC), the columns of identifiers (``identifier`` if it has no name; as
         decisions show them), ``cost``, and ``label`` if there are labels. Raises ModuleNotFoundError
@@ -452,11 +480,13 @@ class Events:
         pandas = required("pandas", "Events.to_pandas")
         columns = {"time": pandas.DatetimeIndex(self.times.view("datetime64[us]")).tz_localize("UTC")}
         for column in self._columns:
-            columns[column.title] = pandas.Categorical.from_codes(column.codes, label_index(column.labels))
+            columns[column.title] = pandas.Categorical.from_codes(
+                self._as_given(column.codes), label_index(column.labels)
+            )
         columns["cost"] = self.costs
         if self._labels is not None:
             labels = label_index(self._labels.labels)
-            columns["label"] = pandas.Categorical.from_codes(self._labels.codes, labels)
+            columns["label"] = pandas.Categorical.from_codes(self._as_given(self._labels.codes), labels)
         frame: pd.DataFrame = pandas.DataFrame(columns)
         return frame
 
@@ -486,6 +516,16 @@ class Events:
         skipped, bad = self._skipped, self._bad_lines.count
         told = [f"{skipped:,} skipped"] if skipped else []
         return told + ([f"{bad:,} bad line{'s' * (bad != 1)}"] if bad else [])
+
+
+def _places(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64] | None:
+    """Return the place of each of some of so many rows among these; None if they rise."""
+    if not np.any(rows[1:] < rows[:-1]):
+        return None
+    kept = np.zeros(count, np.int64)
+    kept[rows] = 1
+    places: npt.NDArray[np.int64] = np.cumsum(kept)[rows] - 1
+    return places
 
 
 def _busiest(column: Column) -> tuple[str, int, str]:

@@ -52,6 +52,13 @@ class Column(NamedTuple):
         """Return how many events have each label."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.labels))
 
+    def compact(self) -> Column:
+        """Return the column without labels that no event has."""
+        present = np.flatnonzero(self.counts())
+        numbers = np.full(len(self.labels) + 1, -1, np.int32)
+        numbers[present] = np.arange(len(present), dtype=np.int32)
+        return self._replace(codes=numbers[self.codes], labels=self.labels[present])
+
 
 def concatenated(columns: Sequence[Column]) -> Column:
     """Return columns of one name as one, one after the other; equal labels become the same."""

@@ -75,7 +75,7 @@ def _is_likely(seconds: float) -> bool:
 
 def span_of(times: Micros, zone: tzinfo = timezone.utc) -> tuple[datetime, datetime]:
     """Return the first and the last of times, to the second, in a time zone."""
-    first, last = (_EPOCH + timedelta(seconds=int(times[k]) // 1_000_000) for k in (0, -1))
+    first, last = (_EPOCH + timedelta(seconds=int(time) // 1_000_000) for time in (times.min(), times.max()))
     return first.astimezone(zone), last.astimezone(zone)
 
 

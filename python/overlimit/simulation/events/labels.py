@@ -19,12 +19,15 @@ _UNLABELLED = -1
 _SHOWN = 5
 
 
-def labelled(columns: Sequence[Column], labels: object, other: object) -> Column:
+def labelled(
+    columns: Sequence[Column], labels: object, other: object, in_time: Callable[[Codes], Codes]
+) -> Column:
     """Return the labels of events: a column of them, or those that a dict or a function has for identifiers.
 
     A function is asked about each distinct identifier once. An event has the label of its first column that
-    has one. Those without get ``other``, and none if that is None. Raises TypeError for what cannot be a
-    label, ValueError for a column of another length or a dict with an identifier that is held in other words.
+    has one. Those without get ``other``, and none if that is None. ``in_time`` puts a column that was given
+    in the order of times. Raises TypeError for what cannot be a label, ValueError for a column of another
+    length or a dict with an identifier that is held in other words.
     """
     numbers: dict[Label, int] = {}
     if isinstance(labels, Mapping):
@@ -35,7 +38,7 @@ def labelled(columns: Sequence[Column], labels: object, other: object) -> Column
         codes = _codes_by(columns, _asked(labels), numbers)
     else:
         given = label_column(labels, len(columns[0].codes))
-        codes, numbers = given.codes, {label: k for k, label in enumerate(given.labels.tolist())}
+        codes, numbers = in_time(given.codes), {label: k for k, label in enumerate(given.labels.tolist())}
     if (rest := "" if other == "" else _checked(other)) is not None:
         number = numbers.setdefault(rest, len(numbers))
         codes = np.where(codes == _UNLABELLED, np.int32(number), codes)

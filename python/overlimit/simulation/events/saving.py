@@ -41,8 +41,8 @@ def save(events: Events, path: str | os.PathLike[str]) -> None:
     """Write events to a file, which is there once it is whole."""
     arrow = required("pyarrow", _PURPOSE)
     parquet = required("pyarrow.parquet", _PURPOSE)
-    columns = {column.title: _compact(column) for column in events._columns}
-    labels = {} if events._labels is None else {"label": _compact(events._labels)}
+    columns = {column.title: column.compact() for column in events._columns}
+    labels = {} if events._labels is None else {"label": events._labels.compact()}
     fields = {"time": arrow.timestamp("us", "UTC")} | _fields(arrow, columns)
     fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
     schema = arrow.schema(fields, metadata={_KEY: _told(events)})
@@ -140,13 +140,6 @@ def _told_by(path: Path) -> dict[str, Any] | None:
     return told
 
 
-def _compact(column: Column) -> Column:
-    """Return a column whose labels are those that occur."""
-    counts = np.append(column.counts() > 0, False)
-    numbers = np.where(counts, np.cumsum(counts) - 1, -1).astype(np.int32)
-    return column._replace(codes=numbers[column.codes], labels=column.labels[counts[:-1]])
-
-
 def _fields(arrow: Any, columns: dict[str, Column]) -> dict[str, Any]:
     return {name: arrow.dictionary(arrow.int32(), _type(arrow, each)) for name, each in columns.items()}
 
@@ -174,8 +167,8 @@ def _batches(arrow: Any, events: Events, columns: dict[str, Column], schema: Any
         dictionaries[name] = labels.cast(schema.field(name).type.value_type)
     for start in range(0, len(events), _ROWS):
         part = slice(start, start + _ROWS)
-        arrays = {"time": arrow.array(events.times[part]).cast(schema.field("time").type)}
-        arrays["cost"] = arrow.array(np.ascontiguousarray(events.costs[part]))
+        arrays = {"time": arrow.array(events._times[part]).cast(schema.field("time").type)}
+        arrays["cost"] = arrow.array(np.ascontiguousarray(events._costs[part]))
         for name, column in columns.items():
             codes = column.codes[part]
             indices = arrow.array(codes, mask=codes < 0)

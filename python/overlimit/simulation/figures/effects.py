@@ -16,8 +16,8 @@ from overlimit.simulation.figures.style import (
     axes_for,
     colours_of,
     name_text,
-    names_beside,
     numbers_on,
+    policies_beside,
     shares_on,
     text_colour,
 )
@@ -55,7 +55,7 @@ def plot_comparison(comparison: Comparison, *, title: str | None = None, ax: Axe
         ax.vlines(0 * seen, seen - 0.46 * height, seen + 0.46 * height, color=colour, lw=_MARK, zorder=3)
         if size >= _LEAST_SIZE:
             ax.bar_label(bars, list(map(percent, values)), padding=2, fontsize=size)
-    ax.set_yticks(range(len(comparison.effects)), names_beside(ax, comparison.effects))
+    ax.set_yticks(range(len(comparison.effects)), policies_beside(ax, comparison.effects), linespacing=1)
     ax.invert_yaxis()
     most = max(max(values) for *_, values in shares)
     ax.set_xlim(0, 1.2 * max(0.01, most))  # room for the texts behind the bars

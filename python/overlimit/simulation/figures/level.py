@@ -125,8 +125,7 @@ def _of_identifier(events: Events, identifier: str | bytes) -> Events:
     for column in events._columns:
         found = np.flatnonzero(column.labels == identifier)
         if len(found) and np.any(which := column.codes == found[0]):
-            own: Events = events[which]
-            return own
+            return events._part(np.flatnonzero(which))
     labels = [str(label) for column in events._columns for label in column.labels.tolist()]
     like = nearest(str(identifier), labels)
     instead = f"; did you mean {like!r}?" if like else ""
@@ -161,15 +160,15 @@ class _Looked(NamedTuple):
 
 def _with_looks(events: Events) -> _Looked:
     """Return events with looks before and after each, or each that a figure can show, and in between."""
-    first, last = int(events.times[0]), int(events.times[-1])
+    first, last = int(events._times[0]), int(events._times[-1])
     between = np.linspace(first, last, _INSTANTS).astype(np.int64)
-    times = np.concatenate([between, events.times])
+    times = np.concatenate([between, events._times])
     order = np.argsort(times, kind="stable")
     seen = order[_shown(times[order])]
     both = seen[seen >= _INSTANTS]
     whole = np.concatenate([times, times[seen], times[both]])
     costs = np.concatenate(
-        [np.zeros(_INSTANTS, np.int64), events.costs, np.zeros(len(seen) + len(both), np.int64)]
+        [np.zeros(_INSTANTS, np.int64), events._costs, np.zeros(len(seen) + len(both), np.int64)]
     )
     # Of each step there is a look, what it is itself, and another look, in this order.
     place = np.empty(len(times), np.int64)

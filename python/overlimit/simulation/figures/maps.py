@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from overlimit._messages.texts import number_text, percent, short_repr
-from overlimit.simulation.figures.style import few_to_many, name_text, shares_on, width_of
+from overlimit.simulation.figures.style import few_to_many, name_text, shares_on, text_colour, width_of
 from overlimit.simulation.questions.effects import labels_of
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ def shares_of(sweep: Sweep, label: str | bytes | None) -> dict[Any, float]:
 
 
 def draw_map(ax: Axes, sweep: Sweep, found: Mapping[Any, float], name: str) -> None:
-    """Draw the share that each pair of values refuses: a colour and, if it fits, a text."""
+    """Draw the share that each pair of values refuses: a colour unless it is 0 and, if it fits, a text."""
     across, up = (_ordered([value[k] for value in sweep.effects]) for k in (0, 1))
     shares = np.array([[found[x, y] for x in across] for y in up])
     edges = (np.arange(len(values) + 1) - 0.5 for values in (across, up))
-    mesh = ax.pcolormesh(*edges, shares, cmap=few_to_many(), vmin=0, vmax=shares.max() or 1)
+    mesh = ax.pcolormesh(
+        *edges, np.ma.masked_equal(shares, 0), cmap=few_to_many(), vmin=0, vmax=shares.max() or 1
+    )
     _mark(ax.xaxis, across, width_of(ax) / _PIXELS_OF_A_SHARE)
     _mark(ax.yaxis, up, ax.get_window_extent().height / _PIXELS_OF_A_LINE)
     ax.set_ylabel(name_text(sweep.names[1]))
@@ -76,5 +78,6 @@ def _write_shares(ax: Axes, mesh: Any, shares: Any) -> None:
     colours = mesh.to_rgba(shares)
     brightness = colours[..., :3] @ (0.299, 0.587, 0.114)
     for (row, column), share in np.ndenumerate(shares):
-        colour = "black" if brightness[row, column] > 0.5 else "white"
+        on_colour = "black" if brightness[row, column] > 0.5 else "white"
+        colour = on_colour if share else text_colour()
         ax.text(column, row, percent(share), ha="center", va="center", fontsize="x-small", color=colour)

@@ -20,8 +20,8 @@ from overlimit.simulation.figures.style import (
     axes_for,
     colours_of,
     few_to_many,
+    identifiers_beside,
     name_text,
-    names_beside,
     numbers_on,
     text_colour,
     times_on,
@@ -30,12 +30,12 @@ from overlimit.simulation.figures.style import (
 from overlimit.simulation.replaying import check_replay, policy_text
 from overlimit.simulation.tables import (
     Ints,
-    allowed_in_order,
     codes_of,
     counts_between,
     in_periods,
     labels_of_events,
     most_refused,
+    passed_in_time,
     period_bounds,
     refused_of_labels,
 )
@@ -156,7 +156,7 @@ def _colours_of_most(of_labels: Mapping[str | bytes, Ints]) -> dict[str | bytes,
 
 def width_for(events: Events, most: int) -> float:
     """Return the shortest round number of seconds of which at most so many cover the events."""
-    seconds = (int(events.times[-1]) - int(events.times[0])) / 1e6 if len(events) else 0.0
+    seconds = (int(events._times[-1]) - int(events._times[0])) / 1e6 if len(events) else 0.0
     days = -(-seconds // (_DAY * (most - 1)))
     # Stretches begin at round times, so there may be one more.
     return next((width for width in _WIDTHS if seconds <= width * (most - 1)), _DAY * days)
@@ -219,7 +219,7 @@ def plot_heatmap(
     names = [name for name, *_ in most_refused(replay, top)]
     ax = axes_for(ax, "plot_heatmap", max(_LEAST_HEIGHT, 1 + _ROW_HEIGHT * len(names)))
     width = width_for(replay.events, _MOST_COLUMNS)
-    bounds = period_bounds(replay.events.times, width, timezone)
+    bounds = period_bounds(replay.events._times, width, timezone)
     edges = bounds.view("datetime64[us]")
     times_on(ax, timezone)
     name_above(ax, title, policy_text(replay.limits, replay.penalty))
@@ -229,7 +229,7 @@ def plot_heatmap(
         ax.set_yticks([])
         ax.text(0.5, 0.5, "nothing was refused", transform=ax.transAxes, ha="center")
         return ax
-    texts = names_beside(ax, names, _labels_of(replay.events))
+    texts = identifiers_beside(ax, names, _labels_of(replay.events))
     ax.set_yticks(range(len(names)), texts, fontsize=_font_size(ax, len(names)))
     shown = np.ma.masked_equal(_refused(replay, names, bounds), 0)
     rows = np.arange(len(names) + 1) - 0.5
@@ -264,8 +264,8 @@ def _refused(replay: Replay, names: Sequence[object], bounds: npt.NDArray[np.int
     codes, labels = codes_of(replay.events, None)
     rows = {name: row for row, name in enumerate(names)}
     row_of = np.array([*(rows.get(label, -1) for label in labels.tolist()), -1])[codes]
-    which = ~allowed_in_order(replay) & (row_of >= 0)
-    places = np.searchsorted(bounds, replay.events.times[which], side="right") - 1
+    which = ~passed_in_time(replay) & (row_of >= 0)
+    places = np.searchsorted(bounds, replay.events._times[which], side="right") - 1
     counts = np.zeros((len(names), len(bounds) - 1), np.int64)
     np.add.at(counts, (row_of[which], places), 1)
     return counts

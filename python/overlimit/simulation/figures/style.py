@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Collection, Iterable, Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,6 +47,8 @@ _NAMES_SHARE: Final = 0.4
 _WIDE_SHARE: Final = 0.5
 _WIDE: Final = 400
 PIXELS_OF_A_CHARACTER: Final = 7
+_PIXELS_OF_A_LINE: Final = 15
+_MOST_LINES: Final = 3
 LEAST_LENGTH: Final = 9
 _LEAST_LABEL: Final = 5
 
@@ -77,25 +80,43 @@ def name_text(name: object, most: int = NAME_LENGTH) -> str:
 
     The middle is left out, because both ends of names such as addresses and paths tell them apart.
     """
-    text = drawable(printable(name))
-    if len(text) > most:
-        tail = (most - 1) // 2
-        text = f"{text[: most - 1 - tail]}\u2026{text[-tail:]}"
-    return text.replace("$", r"\$")  # which would begin a formula
+    return _cut(drawable(printable(name)), most).replace("$", r"\$")  # which would begin a formula
 
 
-def names_beside(ax: Axes, names: Iterable[object], labels: Mapping[Any, object] | None = None) -> list[str]:
-    """Return the texts of rows, which leave most of the width to them, or half of it if there is much.
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 2
+    return f"{text[: most - 1 - tail]}\u2026{text[-tail:]}"
 
-    With labels, those are behind the names in brackets.
-    """
+
+def policies_beside(ax: Axes, names: Collection[object]) -> list[str]:
+    """Return the names of rows, which leave them half of the width, in up to three lines if there is room."""
     width = width_of(ax)
-    share = _WIDE_SHARE if labels is None and width >= _WIDE else _NAMES_SHARE
-    length = int(share * width / PIXELS_OF_A_CHARACTER)
+    share = _WIDE_SHARE if width >= _WIDE else _NAMES_SHARE
+    length = max(LEAST_LENGTH, int(share * width / PIXELS_OF_A_CHARACTER))
+    height = width * ax.bbox.height / ax.bbox.width
+    lines = min(_MOST_LINES, max(1, int(height / len(names) / _PIXELS_OF_A_LINE)))
+    return [_in_lines(drawable(printable(name)), length, lines) for name in names]
+
+
+def _in_lines(text: str, length: int, most: int) -> str:
+    """Return a text in lines, at most so many; what has no room is left out of its middle."""
+    lines = [text]
+    for kept in range(length * most, length - 1, -1):
+        lines = textwrap.wrap(_cut(text, kept), length)
+        if len(lines) <= most:
+            break
+    return "\n".join(lines).replace("$", r"\$")
+
+
+def identifiers_beside(ax: Axes, names: Iterable[object], labels: Mapping[Any, object]) -> list[str]:
+    """Return the texts of rows, which leave most of the width to them, with labels behind in brackets."""
+    length = int(_NAMES_SHARE * width_of(ax) / PIXELS_OF_A_CHARACTER)
     of_label = max(_LEAST_LABEL, length - LEAST_LENGTH - len(" ()"))
     texts = []
     for name in names:
-        label = (labels or {}).get(name)
+        label = labels.get(name)
         behind = f" ({name_text(label, of_label)})" if label else ""
         texts.append(name_text(name, max(LEAST_LENGTH, length - len(behind))) + behind)
     return texts

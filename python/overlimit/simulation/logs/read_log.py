@@ -183,7 +183,7 @@ def _read(files: Sequence[Path], parsers: Sequence[Format], options: Options, pr
                 gatherer.add(batch)
     events = gatherer.events()
     _warn_of_unit(events, options.reading.unit)
-    if gatherer.only_days and (events.times[1:] == events.times[:-1]).any():
+    if gatherer.only_days and (events._times[1:] == events._times[:-1]).any():
         warn_caller(
             f"the column {options.time[0]!r} holds days without times, so all events of a day are at its "
             "midnight: time=('date', 'time') joins two columns"
@@ -211,9 +211,9 @@ def _check(options: Options) -> None:
 
 def _warn_of_unit(events: Events, unit: str | None) -> None:
     """Warn of times that a coarser unit would put into this century, and this one puts far before it."""
-    meant = coarser_unit(events.times, checked_unit(unit))
+    meant = coarser_unit(events._times, checked_unit(unit))
     if meant is not None:
-        first, last = span_of(events.times)
+        first, last = span_of(events._times)
         warn_caller(
             f"with unit={unit!r} this log is from {first:%Y-%m-%d} to {last:%Y-%m-%d}: "
             f"did you mean unit={meant!r}?"

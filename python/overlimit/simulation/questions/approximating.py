@@ -174,4 +174,4 @@ def _worst_overshoot(events: Events, passed: Bools, exact: Sequence[Limit]) -> i
 def _most_of_any(events: Events, passed: Bools, column: int, period_us: int) -> int:
     codes = events._columns[column].codes
     counted = passed & (codes >= 0)
-    return peak_of_any(codes[counted], events.times[counted], events.costs[counted], period_us)
+    return peak_of_any(codes[counted], events._times[counted], events._costs[counted], period_us)

@@ -58,14 +58,15 @@ def labels_of(effects: Mapping[Any, Effect]) -> list[str | bytes]:
 
 
 class Trial:
-    """Asks policies, one after the other, about the same events."""
+    """Asks policies, one after the other, about the same events; ``among`` are those that shares are of."""
 
-    def __init__(self, events: Events, advance: Advance = unseen) -> None:
+    def __init__(self, events: Events, advance: Advance = unseen, among: Bools | None = None) -> None:
         check_question(events)
         self.events = events
+        self._among = np.ones(len(events), bool) if among is None else among
         self._advance = advance
         self._codes, self._names = interruptible(codes_of, events, None)
-        self._sent = interruptible(np.bincount, self._codes, minlength=len(self._names))
+        self._sent = interruptible(np.bincount, self._codes[self._among], minlength=len(self._names))
         self._identifiers = int(np.count_nonzero(self._sent))
 
     def allowed(self, policy: PolicyLike | Limiter) -> Bools:
@@ -79,13 +80,13 @@ class Trial:
     def shares(self, allowed: Bools) -> tuple[float, float]:
         """Return the share of events, and that of identifiers, that are refused when these events pass."""
         refused = interruptible(self._refused_of_each, allowed)
-        return _share(int(refused.sum()), len(allowed)), self._share_of_identifiers(refused)
+        return self._share_of_events(refused), self._share_of_identifiers(refused)
 
     def _effect(self, allowed: Bools) -> Effect:
         refused = self._refused_of_each(allowed)
-        times, costs = self.events.times[allowed], self.events.costs[allowed]
+        times, costs = self.events._times[allowed], self.events._costs[allowed]
         return Effect(
-            _share(int(refused.sum()), len(allowed)),
+            self._share_of_events(refused),
             self._share_of_identifiers(refused),
             self._worst_hit(refused),
             peak(times, costs, 1_000_000),
@@ -94,7 +95,10 @@ class Trial:
         )
 
     def _refused_of_each(self, allowed: Bools) -> npt.NDArray[np.int64]:
-        return np.bincount(self._codes[~allowed], minlength=len(self._names))
+        return np.bincount(self._codes[self._among & ~allowed], minlength=len(self._names))
+
+    def _share_of_events(self, refused: npt.NDArray[np.int64]) -> float:
+        return _share(int(refused.sum()), int(self._sent.sum()))
 
     def _share_of_identifiers(self, refused: npt.NDArray[np.int64]) -> float:
         return _share(int(np.count_nonzero(refused)), self._identifiers)

@@ -1,4 +1,4 @@
-"""Whom a question is about: identifiers and labels, by their names."""
+"""Whom a question is about: identifiers and labels by their names, or events by an array of bools."""
 
 from __future__ import annotations
 
@@ -50,6 +50,16 @@ def events_of(events: Events, names: Sequence[Label], argument: str) -> Bools:
     if missing:
         raise ValueError(f"{argument}: {_what_is_wrong(list(missing), columns, events._labels)}")
     return found
+
+
+def mask_of(events: Events, chosen: object, argument: str) -> Bools | None:
+    """Return which events an array of bools chooses, in the order of times; None for anything else."""
+    given = np.asarray(chosen if hasattr(chosen, "__array__") else None)
+    if given.dtype != np.bool_ or given.ndim != 1:
+        return None
+    if len(given) != len(events):
+        raise ValueError(f"{argument} has {len(given):,} rows, and there are {len(events):,} events")
+    return events._in_time(given)
 
 
 def _what_is_wrong(unknown: Sequence[Label], columns: Sequence[Column], labels: Column | None) -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from overlimit._display.notebooks import html_table
-from overlimit._messages.texts import percent, short_repr
+from overlimit._messages.texts import percent, printable, short_repr
 from overlimit._options import whole_number
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.optional import required
 from overlimit.simulation.progress import progress_bar
-from overlimit.simulation.questions.effects import Trial
-from overlimit.simulation.questions.naming import checked_names, events_of, names_text
+from overlimit.simulation.questions.effects import Bools, Trial
+from overlimit.simulation.questions.naming import checked_names, events_of, mask_of, names_text
 from overlimit.simulation.replaying import PolicyLike, check_question
+from overlimit.simulation.tables import labels_of_events
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +32,17 @@ class _Tried(NamedTuple):
     refused_identifiers: float
     refused_spared: int
     """How many events were refused of which none may be."""
+    stopped: dict[Label, float]
+    """Which share of the events was refused of each of those who are to be stopped."""
+
+
+class _Asked(NamedTuple):
+    between: tuple[int, int]
+    refuse_at_most: float
+    of: Of
+    whose: str
+    """Whose share it is, as a part of a sentence."""
+    spare: tuple[Label, ...]
 
 
 class Suggestion:
@@ -47,30 +60,27 @@ class Suggestion:
         What was asked for: the share at most, of ``"identifiers"`` or ``"events"``.
     spare : tuple of str or bytes
         Identifiers and labels of which nothing may be refused.
+    stopped : dict of str or bytes to float
+        Which share of the events its policy refuses of each of those to be stopped, from 0 to 1.
     between : tuple of int
         Among which values it was looked for.
     """
 
-    def __init__(
-        self,
-        between: tuple[int, int],
-        refuse_at_most: float,
-        of: Of,
-        spare: tuple[Label, ...],
-        tried: dict[int, _Tried],
-    ) -> None:
-        self.between, self.refuse_at_most, self.of, self.spare = between, refuse_at_most, of, spare
+    def __init__(self, asked: _Asked, tried: dict[int, _Tried]) -> None:
+        self.between, self.refuse_at_most, self.of, self._whose, self.spare = asked
         self._tried = dict(sorted(tried.items()))
-        shares = {value: _share_of(tried, of) for value, tried in self._tried.items()}
-        enough = [value for value, tried in self._tried.items() if _suffices(tried, refuse_at_most, of)]
-        self.value = min(enough) if between[1] in enough else None
-        self.share = shares[between[1] if self.value is None else self.value]
+        shares = {value: _share_of(tried, self.of) for value, tried in self._tried.items()}
+        enough = [k for k, tried in self._tried.items() if _suffices(tried, self.refuse_at_most, self.of)]
+        high = self.between[1]
+        self.value = min(enough) if high in enough else None
+        answer = high if self.value is None else self.value
+        self.share, self.stopped = shares[answer], self._tried[answer].stopped
         self.next_smaller = None if self.value is None else shares.get(self.value - 1)
 
     @property
     def message(self) -> str:
         """All of this in a sentence."""
-        target = f"at most {100 * self.refuse_at_most:.6g}% of the {self.of}"
+        target = f"at most {100 * self.refuse_at_most:.6g}% of the {self.of}{self._whose}"
         if self.spare:
             target += f", and nothing of {names_text(self.spare)}"
         low, high = self.between
@@ -78,9 +88,14 @@ class Suggestion:
             none = f"no value from {low} to {high} refuses {target}: even {high} refuses {self._text(high)}"
             return f"{none}; {self._what_to_change()}"
         found = f"{self.value} is the smallest value that refuses {target}: {self._text(self.value)}"
-        if self.next_smaller is None:
-            return f"{found}; nothing below {low} was tried"
-        return f"{found}; {self.value - 1} would refuse {self._text(self.value - 1)}"
+        smaller = f"nothing below {low} was tried"
+        if self.next_smaller is not None:
+            smaller = f"{self.value - 1} would refuse {self._text(self.value - 1)}"
+        return "; ".join([found, smaller, *self._stops()])
+
+    def _stops(self) -> list[str]:
+        shares = [f"{percent(share)} of what {printable(name)} sends" for name, share in self.stopped.items()]
+        return [f"{self.value} would refuse {' and '.join(shares)}"] if shares else []
 
     def _text(self, value: int) -> str:
         """Return what a value refuses: a share, and how many events of those who are to be spared."""
@@ -101,25 +116,32 @@ class Suggestion:
     def to_pandas(self) -> pd.DataFrame:
         """Return a row per value that was tried, in their order.
 
-        Its columns are the shares ``refused_events`` and ``refused_identifiers``, and, with ``spare``,
-        ``refused_spared``: how many events were refused of those who are to be spared. Raises ImportError
-        without pandas.
+        Its columns are the shares ``refused_events`` and ``refused_identifiers`` of those whose share it is;
+        with ``spare`` ``refused_spared``: how many events were refused of those who are to be spared; and
+        ``refused_events[name]`` for each of those who are to be stopped. Raises ImportError without pandas.
         """
         pandas = required("pandas", "Suggestion.to_pandas")
         index = pandas.Index(list(self._tried), name="value")
-        frame: pd.DataFrame = pandas.DataFrame(list(self._tried.values()), index=index)
-        return frame if self.spare else frame.drop(columns="refused_spared")
+        columns = ["refused_events", "refused_identifiers", *["refused_spared"] * bool(self.spare)]
+        columns += [f"refused_events[{printable(name)}]" for name in self.stopped]
+        frame: pd.DataFrame = pandas.DataFrame(list(map(self._row, self._tried.values())), index, columns)
+        return frame
+
+    def _row(self, tried: _Tried) -> list[Any]:
+        spared = [tried.refused_spared] * bool(self.spare)
+        return [tried.refused_events, tried.refused_identifiers, *spared, *tried.stopped.values()]
+
+    def _cell(self, figure: float) -> object:
+        return percent(figure, self.refuse_at_most) if isinstance(figure, float) else figure
 
     def __repr__(self) -> str:
         return f"<Suggestion: {self.message}>"
 
     def _repr_html_(self) -> str:
-        rows = [
-            (value, *(percent(share, self.refuse_at_most) for share in shares), *[spared] * bool(self.spare))
-            for value, (*shares, spared) in self._tried.items()
-        ]
+        rows = [[value, *map(self._cell, self._row(tried))] for value, tried in self._tried.items()]
         head = ["value tried", "refused events", "refused identifiers"]
         head += [f"events of {names_text(self.spare)}"] if self.spare else []
+        head += [f"refused: {printable(name)}" for name in self.stopped]
         return html_table("Suggestion", self.message, head, rows)
 
 
@@ -130,6 +152,8 @@ def suggest(
     refuse_at_most: float = 0.001,
     of: Of = "identifiers",
     *,
+    among: Label | Iterable[Label] | npt.NDArray[np.bool_] = (),
+    stop: Label | Iterable[Label] = (),
     spare: Label | Iterable[Label] = (),
     progress: bool | None = None,
 ) -> Suggestion:
@@ -151,6 +175,11 @@ def suggest(
     of
         Whether it is a share of ``"identifiers"`` (those of which any event is refused; an event counts for
         the first identifier that it has) or of ``"events"``.
+    among
+        Whose share it is: identifiers and labels, such as ``"people"``, or an array of bools that says which
+        events count. By default it is the share of all but those in ``stop``.
+    stop
+        Identifiers and labels, such as ``"crawler"``, of which the answer says how much it refuses.
     spare
         Identifiers and labels, such as ``"office"``, of which nothing may be refused, whatever
         ``refuse_at_most`` allows.
@@ -162,8 +191,8 @@ def suggest(
     InvalidLimit, TypeError
         As ``Limiter`` does, for wrong limits.
     ValueError
-        There are no events, an argument is out of range, an event is too large for one call, or no event has
-        one of the names to be spared.
+        There are no events, an argument is out of range, an event is too large for one call, no event has
+        one of the names, or nobody is left whose share it could be.
     """
     if not callable(make):
         raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {short_repr(make)}')
@@ -172,19 +201,38 @@ def suggest(
     check_question(events)
     spared = checked_names(spare, "spare")
     to_spare = events_of(events, spared, "spare")
+    to_stop = {name: events_of(events, [name], "stop") for name in checked_names(stop, "stop")}
+    counted, whose = _among(events, among, to_stop)
     tried: dict[int, _Tried] = {}
     rounds = 1 + (high - low).bit_length()
     with progress_bar(rounds * len(events), shown=progress) as bar:
-        trial = Trial(events, bar)
+        trial = Trial(events, bar, counted)
 
         def suffices(value: int) -> bool:
-            allowed = trial.allowed(make(value))
-            refused_spared = int(np.count_nonzero(to_spare & ~allowed))
-            tried[value] = _Tried(*trial.shares(allowed), refused_spared)
+            refused = ~trial.allowed(make(value))
+            refused_spared = int(np.count_nonzero(to_spare & refused))
+            stopped = {name: float(refused[which].mean()) for name, which in to_stop.items()}
+            tried[value] = _Tried(*trial.shares(~refused), refused_spared, stopped)
             return _suffices(tried[value], refuse_at_most, of)
 
         _halve(low, high, suffices)
-    return Suggestion((low, high), refuse_at_most, of, spared, tried)
+    return Suggestion(_Asked((low, high), refuse_at_most, of, whose, spared), tried)
+
+
+def _among(events: Events, among: object, to_stop: Mapping[Label, Bools]) -> tuple[Bools | None, str]:
+    """Return of which events a share is (None: of all), and whose it is as a part of a sentence."""
+    if (mask := mask_of(events, among, "among")) is not None:
+        counted, whose = mask, " chosen by among="
+    elif names := checked_names(among, "among"):
+        counted, whose = events_of(events, names, "among"), f" of {names_text(names)}"
+    elif to_stop:
+        counted = ~np.any(list(to_stop.values()), axis=0)
+        whose = f" other than those of {names_text(list(to_stop))}"
+    else:
+        return None, "" if labels_of_events(events) is None else " of all labels"
+    if not counted.any():
+        raise ValueError("among must leave somebody whose share may be refused: it is the share of no event")
+    return counted, whose
 
 
 def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:
