@@ -201,7 +201,10 @@ class RateLimit(BaseRateLimit):
 
     _endpoints_are = "they have the names of their functions, as 'main.read_items'"
 
-    _keeping_request = "it is at hand in a path function, in its stream, and in a BackgroundTask"
+    _keeping_request = (
+        "it is at hand in a path function, in its stream, and in a BackgroundTask. Elsewhere, as in a "
+        "middleware around that of RateLimit, await overlimit.asgi.asettle(request.scope, used), or arefund"
+    )
     _check_thread = staticmethod(check_thread)
 
     def _is_in_request(self) -> bool:
