@@ -24,7 +24,6 @@ from overlimit.fastapi.route_limits import (
     SharedRouteKeywords,
     route_options,
     taken_functions,
-    waiting,
 )
 from overlimit.http.asgi.conversations import current
 from overlimit.http.asgi.requests import kept_in
@@ -115,7 +114,6 @@ class RateLimit(BaseRateLimit):
             raise TypeError(f"init_app takes the FastAPI app, as in init_app(app), not {type(app).__name__}")
         AppState.of(app).register(self._handle, self._settings.replaced(clock=clock))
         self._handle.switch_new_apps()
-        waiting.discard(self._handle)
 
     @documents(OPTIONS)
     @checks_arguments(hint=_ONE_TEXT)
