@@ -205,10 +205,8 @@ def _limited(target: Any, place: Place) -> LimitedRoute:
     dependant = getattr(target, "dependant", None)
     is_new = not isinstance(target.app, _LimitedApp)
     route = _LimitedApp.of(target).at(place, partial(LimitedRoute.of, target))
-    if is_new and not route.decides_first:
+    if is_new and dependant is not None:
         _limit_call(dependant, isinstance(target, WebSocketRoute))
-    elif is_new and dependant is not None:  # of a path function that is a generator
-        _note_generator_of(dependant)
     overrides = getattr(route.overridden_by, "dependency_overrides", None) or {}
     route.dependencies = tuple(_dependencies_of(dependant, overrides))
     return route
@@ -298,17 +296,6 @@ async def _read_then_answer(
     await app(request.scope, receive, send)
 
 
-def _note_generator_of(dependant: Any) -> None:
-    """Have the conversation note the generator that a path function is."""
-    call = dependant.call
-
-    @wraps(call)
-    def call_then_note(**values: Any) -> Any:
-        return _noted(call(**values))
-
-    dependant.call = call_then_note
-
-
 def _noted(stream: Any) -> Any:
     """Return a stream, which ends with the response that is made of it."""
     conversation = current.get()
@@ -329,6 +316,9 @@ def _with_stream(answer: Any) -> Any:
 def _limit_call(dependant: Any, is_websocket: bool) -> None:
     """Decide between the validation and the call of a path function, which is given its connection."""
     call = dependant.call
+    if _is_generator(call):  # and is decided before
+        dependant.call = wraps(call)(lambda **values: _noted(call(**values)))
+        return
     field = "websocket_param_name" if is_websocket else "request_param_name"
     given: str | None = getattr(dependant, field)
     name = given or _CONNECTION

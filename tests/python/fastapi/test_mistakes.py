@@ -96,7 +96,9 @@ def test_a_route_with_a_limit_of_the_ratelimit_of_a_mounted_app_fails_instead_of
     app.mount("/api", inner)
     client = TestClient(app)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match=r"RateLimit that this app does not have, but .* \('api'\): call"):
+        with pytest.raises(
+            RuntimeError, match=r"RateLimit that this app does not have, but .* \('api'\): call"
+        ):
             client.get("/outer")
     assert [client.get("/api/").status_code for _ in range(2)] == [200, 429]
     assert [client.get("/free").status_code for _ in range(2)] == [200, 200]

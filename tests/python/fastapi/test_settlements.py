@@ -97,7 +97,7 @@ def waits_at_its_end(limiter, goes_on):
 
 
 async def leave_stream(site, how):
-    """Ask for ``/``, and have the client leave it: while a part is made or sent, or by an error of sending."""
+    """Ask for ``/``, and have the client leave while a part is made or sent, or by an error of sending."""
     left = asyncio.Event()
 
     async def receive():

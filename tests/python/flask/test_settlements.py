@@ -107,7 +107,7 @@ def test_what_is_called_when_a_response_is_closed_settles_it_in_a_copy_of_its_co
 
     site.app.add_url_rule("/", "index", view)
     refused = site.open("/?uncopied=1")
-    with pytest.raises(RuntimeError, match="call_on_close calls in flask.copy_current_request_context"):
+    with pytest.raises(RuntimeError, match=r"call_on_close calls in flask\.copy_current_request_context"):
         refused.close()
     for left in (80, 50):
         with site.open("/") as response:

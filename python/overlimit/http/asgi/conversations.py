@@ -27,7 +27,7 @@ class BaseConversation:
     `new_ledger`, and has it answer by `note`.
     """
 
-    __slots__ = ("_answering", "_send", "ledger", "leave", "plan", "prefix", "request", "sends", "state")
+    __slots__ = ("_answering", "_send", "leave", "ledger", "plan", "prefix", "request", "sends", "state")
 
     def __init__(self, state: Any, send: Send) -> None:
         """Begin with nothing to decide; ``state`` is what the adapter knows of the app."""
