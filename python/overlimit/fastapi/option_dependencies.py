@@ -27,12 +27,13 @@ from overlimit.http.callables import (
     may_be_given,
     taking_request,
 )
+from overlimit.http.identifying.identifiers import MAKES_ONE
 
 _MARKERS = (params.Depends, params.Param, params.Body)
 """What says that FastAPI finds the value of a parameter, and where."""
 
-_CONNECTIONS = re.compile(r"(Request|WebSocket|Connection|\bAny|\bobject)\b")
-"""What texts of annotations name that a request may be given for, where nobody can read them."""
+_CONNECTIONS = re.compile(r"(?i)(request|websocket|connection|\bany|\bobject)\b")
+"""The names of parameters, and in annotations that nobody can read, that are for a request."""
 
 _CONNECTION = "connection_of_overlimit"
 
@@ -47,7 +48,8 @@ def taking_dependencies(given: Any, own: int | None = 0) -> Any:
     """
     if isinstance(given, (list, tuple)) and own is not None:
         return type(given)(taking_dependencies(member, own) for member in given)
-    if own is None or not callable(given) or isinstance(given, StandsForFunctions):
+    is_ours = isinstance(given, StandsForFunctions) or hasattr(given, MAKES_ONE)
+    if own is None or not callable(given) or is_ours:
         return given
     parameters = _parameters_of(given)
     supplied = [each for each in parameters if _is_supplied(given, each)]

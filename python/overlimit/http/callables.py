@@ -123,13 +123,13 @@ def _parameters_of(function: Callable[..., object]) -> Collection[inspect.Parame
 def may_be_given(parameter: inspect.Parameter, kind: type, named: re.Pattern[str]) -> bool:
     """Return whether a parameter may be for objects of this kind, as far as it says.
 
-    ``named`` finds the names of such kinds in annotations that are texts, where nobody can read them.
+    ``named`` finds what such parameters are called, and such kinds in annotations that nobody can read.
     """
     annotation = parameter.annotation
     if parameter.kind is parameter.KEYWORD_ONLY:
         return True  # and is not given anything
     if annotation is parameter.empty:
-        return parameter.default in (None, parameter.empty)
+        return parameter.default in (None, parameter.empty) or bool(named.search(parameter.name))
     unread = getattr(annotation, "__forward_arg__", annotation)
     return bool(named.search(unread)) if isinstance(unread, str) else _includes(annotation, kind)
 
