@@ -140,6 +140,24 @@ def test_a_client_that_leaves_its_stream_has_used_what_came_until_then(site, of,
     assert site.items("/left") == {"tokens": 60}
 
 
+def test_a_stream_of_a_route_of_starlette_is_settled_by_its_scope(site):
+    tokens = site.limiter.shared_limit("100/day", "tokens", cost=10)
+
+    async def view(request):
+        async def parts():
+            try:
+                yield "begun"
+            finally:
+                await asettle(request.scope, 30)
+
+        return StreamingResponse(parts())
+
+    site.app.add_route("/", tokens(view))
+    site.app.get("/left")(tokens(lambda: "ok"))
+    site.run(leave_stream(site, "while it is sent"))
+    assert site.items("/left") == {"tokens": 60}
+
+
 @pytest.mark.parametrize("refunded", [False, True])
 def test_a_middleware_around_settles_it_by_its_scope(site, limited, refunded):
     site.app.get("/")(limited(lambda: "ok"))
