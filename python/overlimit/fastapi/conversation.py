@@ -56,8 +56,8 @@ class Conversation(BaseConversation):
 
     def note_stream(self, stream: Any) -> None:
         """Note what the response is made of, which `leave` ends as it is run: awaited, or in a thread."""
-        if getattr(stream, "ag_code", None) is iterate_in_threadpool.__code__:
-            stream = stream.ag_frame.f_locals["iterator"]
+        if getattr(stream, "ag_code", None) is iterate_in_threadpool.__code__ and stream.ag_frame is not None:
+            stream = stream.ag_frame.f_locals.get("iterator", stream)
         self.leave = partial(_leave, stream)
 
     def note_values(self, values: Mapping[str, object]) -> None:

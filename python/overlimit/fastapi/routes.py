@@ -13,6 +13,7 @@ from fastapi.dependencies.utils import get_dependant
 from starlette.applications import Starlette
 from starlette.endpoints import HTTPEndpoint
 from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
@@ -306,7 +307,7 @@ def _noted(stream: Any) -> Any:
 
 def _with_stream(answer: Any) -> Any:
     """Return what a path function returned, whose stream is noted if it is a response that has one."""
-    if hasattr(answer, "body_iterator"):
+    if isinstance(answer, Response) and hasattr(answer, "body_iterator"):
         _noted(answer.body_iterator)
     return answer
 

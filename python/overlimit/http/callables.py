@@ -129,7 +129,8 @@ def may_be_given(parameter: inspect.Parameter, kind: type, named: re.Pattern[str
     if parameter.kind is parameter.KEYWORD_ONLY:
         return True  # and is not given anything
     if annotation is parameter.empty:
-        return parameter.default in (None, parameter.empty) or bool(named.search(parameter.name))
+        says_nothing = parameter.default is None or parameter.default is parameter.empty
+        return says_nothing or bool(named.search(parameter.name))
     unread = getattr(annotation, "__forward_arg__", annotation)
     return bool(named.search(unread)) if isinstance(unread, str) else _includes(annotation, kind)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import suppress
 
 import pytest
@@ -116,6 +117,8 @@ async def leave_stream(site, how):
     request = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
     with suppress(OSError):
         await site.asked({**address, **request}, receive, send)
+    gc.collect()
+    await asyncio.sleep(0)  # and begin to close the streams that are collected
     await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
 
 
@@ -138,6 +141,24 @@ def test_a_client_that_leaves_its_stream_has_used_what_came_until_then(site, of,
     site.app.get("/left")(tokens(lambda: "ok"))
     site.run(leave_stream(site, how))
     assert site.items("/left") == {"tokens": 60}
+
+
+def test_what_a_stream_raises_at_its_end_is_an_error_of_its_request_alone(site, limited):
+    @site.app.get("/")
+    @limited
+    async def view():
+        async def parts():
+            try:
+                yield "begun"
+            finally:
+                await site.limiter.asettle(-1)
+
+        return StreamingResponse(parts())
+
+    with pytest.raises(ValueError, match="used must be a whole number from 0"):
+        site.run(leave_stream(site, "as sending says"))
+    with pytest.raises(RuntimeError, match="needs a request"):
+        site.limiter.settle(5)
 
 
 def test_a_stream_of_a_route_of_starlette_is_settled_by_its_scope(site):

@@ -61,7 +61,7 @@ class BaseConversation:
         """Let go of the request, whose scope and ways lead back here; a task may still settle it."""
         if self.ledger is not None:
             del self.ledger.identifiers.request
-        self.request = self._answering = None
+        self.request = self._answering = self.leave = None
         self.sends = self._send
 
     def begin(self, plan: RoutePlan, request: AsgiRequest, send: Send) -> None:
@@ -114,10 +114,12 @@ class ConversationMiddleware:
             await conversation.fail()
             raise
         finally:
-            # Whoever was sending a stream may have left it at its yield. It is ended here, where it is the
-            # stream of this request, and not wherever it is collected.
-            if conversation.leave is not None:
-                await conversation.leave()
-            current.set(before)
-            scope.pop(CONVERSATION, None)
-            conversation.end()
+            try:
+                # Whoever was sending a stream may have left it at its yield. It is ended here, where it is
+                # the stream of this request, and not wherever it is collected.
+                if conversation.leave is not None:
+                    await conversation.leave()
+            finally:
+                current.set(before)
+                scope.pop(CONVERSATION, None)
+                conversation.end()
