@@ -23,7 +23,7 @@ from overlimit.http.asgi.settling import arefund, asettle, refund, settle
 from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.settling import DECISION, keep
+from overlimit.http.deciding.settling import DECISION, keep_admitted
 from overlimit.http.deciding.steps import run_async
 from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
@@ -156,7 +156,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         if ledger.refusal is not None:
             await refuse(ledger.refusal, request, receive, answering)
             return
-        keep(ledger, scope)
+        keep_admitted(ledger, scope)
         try:
             await self._app(scope, receive, answering)
         except RateLimitExceeded as error:

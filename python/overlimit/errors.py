@@ -58,7 +58,7 @@ class RateLimitExceeded(OverlimitError):
     def __init__(self, decision: Decision) -> None:
         """Refuse because of a decision; raise TypeError for anything else than a Decision."""
         _check_decision(type(self).__name__, decision)
-        super().__init__(_explained(decision.retry_after))
+        super().__init__(_explained(decision))
         self.decision = decision
 
     def __reduce__(self) -> tuple[type[RateLimitExceeded], tuple[Decision]]:
@@ -73,7 +73,11 @@ def _check_decision(owner: str, given: Any) -> None:
         )
 
 
-def _explained(retry_after: float) -> str:
+def _explained(decision: Decision) -> str:
+    retry_after = decision.retry_after
+    if decision.limit is not None and decision.limit._are_slots:
+        at_the_latest = f"at the latest in {retry_after:g} seconds"
+        return f"all slots are taken ({decision.limit}): one is free once it is given back, {at_the_latest}"
     if math.isinf(retry_after):
         return "rate limit exceeded: this call can never succeed, as it costs more than a limit allows"
     return f"rate limit exceeded: try again in {retry_after:g} seconds"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -308,10 +308,6 @@ class Limiter(_core.Limiter, metaclass=HintingType):
         settled = super().settle(decision, cost)
         waiting.wake_after_refund(self.store, decision)
         return settled
-
-    def _refund_part(self, decision: Decision, places: Container[int], /) -> None:
-        super()._refund_part(decision, places)
-        waiting.wake_after_refund(self.store, decision)
 
     def reset(self, *identifiers: str | bytes) -> None:
         """Forget everything of these identifiers in this policy, locks and levels too.

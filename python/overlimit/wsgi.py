@@ -16,7 +16,7 @@ from overlimit.http.deciding import settling
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.settling import DECISION, keep
+from overlimit.http.deciding.settling import DECISION, keep_admitted
 from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -149,7 +149,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         start = _Start(start_response, ledger.fields())
         if ledger.refusal is not None:
             return _answer(ledger.refusal, environ, start)
-        keep(ledger, environ)
+        keep_admitted(ledger, environ)
         return self._call_app(request, environ, start, ledger)
 
     def _call_app(

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from overlimit import errors
 from overlimit.fastapi.conversation import Conversation
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal
-from overlimit.fastapi.route_limits import waiting
+from overlimit.fastapi.route_limits import decorating
 from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.asgi.conversations import ConversationMiddleware, current
@@ -146,12 +146,12 @@ _build = FastAPI.build_middleware_stack
 
 
 def _set_up_then_build(app: FastAPI) -> ASGIApp:
-    """Set up an app that starts while a RateLimit waits for one, since its routes may have limits of that.
+    """Set up an app that starts while there are limits on functions, which may be those of its routes.
 
     A decorator leaves a function as it is, so an app without a RateLimit would never notice one. A mounted
     app that starts during a request is limited with the app it is mounted in.
     """
-    if waiting and current.get() is None:
+    if decorating and current.get() is None:
         AppState.of(app)
     return _build(app)
 

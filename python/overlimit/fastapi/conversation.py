@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
-from anyio import from_thread
+from anyio import CancelScope, from_thread
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketState
@@ -51,6 +53,12 @@ class Conversation(BaseConversation):
     """What the middleware of an app and its routes know of one request."""
 
     __slots__ = ()
+
+    def note_stream(self, stream: Any) -> None:
+        """Note what the response is made of, which `leave` ends as it is run: awaited, or in a thread."""
+        if getattr(stream, "ag_code", None) is iterate_in_threadpool.__code__ and stream.ag_frame is not None:
+            stream = stream.ag_frame.f_locals.get("iterator", stream)
+        self.leave = partial(_leave, stream)
 
     def note_values(self, values: Mapping[str, object]) -> None:
         """Note what the path function is given for the parameters of the path."""
@@ -122,6 +130,15 @@ class Conversation(BaseConversation):
             error = RateLimitExceeded(refusal.decision, message, refusal.violated())
         error.retry_after_name = refusal.retry_after_name
         raise error
+
+
+async def _leave(stream: Any) -> None:
+    """End a generator, if it is one, whatever has ended its request."""
+    with CancelScope(shield=True):
+        if hasattr(stream, "aclose"):
+            await stream.aclose()
+        elif hasattr(stream, "close"):
+            await run_in_threadpool(stream.close)
 
 
 def _handshake_of(websocket: WebSocket) -> Receive:

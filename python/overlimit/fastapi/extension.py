@@ -24,7 +24,6 @@ from overlimit.fastapi.route_limits import (
     SharedRouteKeywords,
     route_options,
     taken_functions,
-    waiting,
 )
 from overlimit.http.asgi.conversations import current
 from overlimit.http.asgi.requests import kept_in
@@ -115,7 +114,6 @@ class RateLimit(BaseRateLimit):
             raise TypeError(f"init_app takes the FastAPI app, as in init_app(app), not {type(app).__name__}")
         AppState.of(app).register(self._handle, self._settings.replaced(clock=clock))
         self._handle.switch_new_apps()
-        waiting.discard(self._handle)
 
     @documents(OPTIONS)
     @checks_arguments(hint=_ONE_TEXT)
@@ -201,7 +199,10 @@ class RateLimit(BaseRateLimit):
 
     _endpoints_are = "they have the names of their functions, as 'main.read_items'"
 
-    _keeping_request = "it is at hand in a path function, in its stream, and in a BackgroundTask"
+    _keeping_request = (
+        "it is at hand in a path function, in its stream, and in a BackgroundTask. Elsewhere, as in a "
+        "middleware around that of RateLimit, await overlimit.asgi.asettle(request.scope, used), or arefund"
+    )
     _check_thread = staticmethod(check_thread)
 
     def _is_in_request(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -23,11 +24,16 @@ from overlimit.http.callables import (
     SuppliedFunction,
     function_name,
     is_coroutine_function,
+    may_be_given,
     taking_request,
 )
+from overlimit.http.identifying.identifiers import MAKES_ONE
 
 _MARKERS = (params.Depends, params.Param, params.Body)
 """What says that FastAPI finds the value of a parameter, and where."""
+
+_CONNECTIONS = re.compile(r"(?i)(request|websocket|connection|\bany|\bobject)\b")
+"""The names of parameters, and in annotations that nobody can read, that are for a request."""
 
 _CONNECTION = "connection_of_overlimit"
 
@@ -42,13 +48,16 @@ def taking_dependencies(given: Any, own: int | None = 0) -> Any:
     """
     if isinstance(given, (list, tuple)) and own is not None:
         return type(given)(taking_dependencies(member, own) for member in given)
-    if own is None or not callable(given) or isinstance(given, StandsForFunctions):
+    is_ours = isinstance(given, StandsForFunctions) or hasattr(given, MAKES_ONE)
+    if own is None or not callable(given) or is_ours:
         return given
     parameters = _parameters_of(given)
     supplied = [each for each in parameters if _is_supplied(given, each)]
+    others = [each for each in parameters if each not in supplied and each.kind is not each.VAR_POSITIONAL]
+    for each in others[own : own + 1]:
+        _check_is_for_request(given, each)
     if not supplied:
         return taking_request(given, own, kept_in)
-    others = [each for each in parameters if each not in supplied and each.kind is not each.VAR_POSITIONAL]
     if any(each.kind is each.POSITIONAL_ONLY for each in others):
         raise TypeError(f"{function_name(given)} depends on others, so leave out the / of its parameters")
     names = tuple(each.name for each in others if each.kind is each.POSITIONAL_OR_KEYWORD)
@@ -76,6 +85,17 @@ def _is_supplied(function: object, parameter: inspect.Parameter) -> bool:
         )
     told = (parameter.default, *getattr(parameter.annotation, "__metadata__", ()))
     return any(isinstance(each, _MARKERS) for each in told)
+
+
+def _check_is_for_request(function: object, parameter: inspect.Parameter) -> None:
+    """Raise TypeError if the parameter that would be given the request is plainly for something else."""
+    if not may_be_given(parameter, HTTPConnection, _CONNECTIONS):
+        name = parameter.name
+        raise TypeError(
+            f"{function_name(function)} would be given the request as its parameter {name!r}, which is for "
+            f"something else by its annotation or default: write {name}: Annotated[..., Query()], Header() "
+            "or Depends(...) for what FastAPI is to find, or request: Request"
+        )
 
 
 def _called_with(others: Sequence[inspect.Parameter], own: int) -> inspect.Signature:

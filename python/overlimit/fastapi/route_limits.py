@@ -124,8 +124,8 @@ def route_options(
     return limit_options(limits, taken, OPTIONS, read=read, arguments=1, is_shared=is_shared)
 
 
-waiting: WeakSet[RateLimitHandle] = WeakSet()
-"""The RateLimits that have limits on functions, which no request would meet, but no app yet."""
+decorating: WeakSet[RateLimitHandle] = WeakSet()
+"""The RateLimits that have limits on functions, which an app without a RateLimit would never notice."""
 
 
 class LimitDecorator:
@@ -140,8 +140,7 @@ class LimitDecorator:
         """Leave the limits on a function, which stays as it is."""
         _check_target(target)
         self._handle.idle.pop(self, None)
-        if not self._handle.was_registered:
-            waiting.add(self._handle)
+        decorating.add(self._handle)
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
         leave_on(target, AppliedLimit(self._options, self._handle))
         self._handle.decorated.append(target)

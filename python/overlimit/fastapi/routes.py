@@ -13,13 +13,14 @@ from fastapi.dependencies.utils import get_dependant
 from starlette.applications import Starlette
 from starlette.endpoints import HTTPEndpoint
 from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 from overlimit.fastapi.conversation import Conversation, StarletteRequest
 from overlimit.fastapi.option_dependencies import ResolvedFirst, Supply, depend_on
-from overlimit.http.asgi.conversations import CONVERSATION
+from overlimit.http.asgi.conversations import CONVERSATION, current
 from overlimit.http.asgi.requests import ASGIApp, Receive, Replay, Scope, Send, read_json
 from overlimit.http.callables import is_coroutine_function
 from overlimit.http.deciding.plans import RoutePlan
@@ -205,7 +206,7 @@ def _limited(target: Any, place: Place) -> LimitedRoute:
     dependant = getattr(target, "dependant", None)
     is_new = not isinstance(target.app, _LimitedApp)
     route = _LimitedApp.of(target).at(place, partial(LimitedRoute.of, target))
-    if is_new and not route.decides_first:
+    if is_new and dependant is not None:
         _limit_call(dependant, isinstance(target, WebSocketRoute))
     overrides = getattr(route.overridden_by, "dependency_overrides", None) or {}
     route.dependencies = tuple(_dependencies_of(dependant, overrides))
@@ -296,11 +297,29 @@ async def _read_then_answer(
     await app(request.scope, receive, send)
 
 
+def _noted(stream: Any) -> Any:
+    """Return a stream, which ends with the response that is made of it."""
+    conversation = current.get()
+    if conversation is not None:
+        conversation.note_stream(stream)
+    return stream
+
+
+def _with_stream(answer: Any) -> Any:
+    """Return what a path function returned, whose stream is noted if it is a response that has one."""
+    if isinstance(answer, Response) and hasattr(answer, "body_iterator"):
+        _noted(answer.body_iterator)
+    return answer
+
+
 # The path function stays what it is: FastAPI calls what is put before it with the same values, and as it
 # would call the function itself, on the event loop or in a thread.
 def _limit_call(dependant: Any, is_websocket: bool) -> None:
     """Decide between the validation and the call of a path function, which is given its connection."""
     call = dependant.call
+    if _is_generator(call):  # and is decided before
+        dependant.call = wraps(call)(lambda **values: _noted(call(**values)))
+        return
     field = "websocket_param_name" if is_websocket else "request_param_name"
     given: str | None = getattr(dependant, field)
     name = given or _CONNECTION
@@ -330,13 +349,13 @@ def _limit_call(dependant: Any, is_websocket: bool) -> None:
             response = await conversation.decide(connection)
             if response is not None:
                 return response
-        return await call(**values)
+        return _with_stream(await call(**values))
 
     @wraps(call)
     def decide_then_call(**values: Any) -> Any:
         connection, conversation = undecided(values)
         response = None if conversation is None else conversation.decide_in_thread(connection)
-        return call(**values) if response is None else response
+        return _with_stream(call(**values)) if response is None else response
 
     if is_websocket:
         dependant.call = admit_then_await

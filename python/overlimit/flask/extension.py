@@ -135,7 +135,7 @@ class RateLimit(BaseRateLimit):
 
     _endpoints_are = "those of a blueprint are 'blueprint.view'"
     _keeping_request = (
-        "wrap a generator in flask.stream_with_context(...), and what a thread runs in "
+        "wrap a generator in flask.stream_with_context(...), and what a thread or call_on_close calls in "
         "flask.copy_current_request_context(...)"
     )
 

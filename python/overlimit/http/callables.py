@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
@@ -116,6 +118,34 @@ def _parameters_of(function: Callable[..., object]) -> Collection[inspect.Parame
         return inspect.signature(function).parameters.values()
     except ValueError:  # a built-in function without a signature
         return ()
+
+
+def may_be_given(parameter: inspect.Parameter, kind: type, named: re.Pattern[str]) -> bool:
+    """Return whether a parameter may be for objects of this kind, as far as it says.
+
+    ``named`` finds what such parameters are called, and such kinds in annotations that nobody can read.
+    """
+    annotation = parameter.annotation
+    if parameter.kind is parameter.KEYWORD_ONLY:
+        return True  # and is not given anything
+    if annotation is parameter.empty:
+        says_nothing = parameter.default is None or parameter.default is parameter.empty
+        return says_nothing or bool(named.search(parameter.name))
+    unread = getattr(annotation, "__forward_arg__", annotation)
+    return bool(named.search(unread)) if isinstance(unread, str) else _includes(annotation, kind)
+
+
+def _includes(annotation: Any, kind: type) -> bool:
+    """Return whether objects of this kind, or of one of its own kinds, may be of an annotated type."""
+    of = get_origin(annotation)
+    if of in (Annotated, Union, UnionType):
+        members = get_args(annotation)
+        return any(_includes(each, kind) for each in (members[:1] if of is Annotated else members))
+    wanted = annotation if of is None else of
+    if wanted is Any or not isinstance(wanted, type):
+        return wanted not in (None, Literal)
+    is_protocol = getattr(wanted, "_is_protocol", False)
+    return is_protocol or issubclass(wanted, kind) or issubclass(kind, wanted)
 
 
 def as_cost(function: object, returned: object) -> int:

@@ -108,6 +108,9 @@ class Limit(Value):
     optional_terms: ClassVar[frozenset[str]] = frozenset()
     """The optional fields of ``Terms`` that this algorithm understands."""
 
+    _are_slots: ClassVar[bool] = False
+    """Whether what it grants is held and given back, so that it is no rate."""
+
     _core_limit: CoreLimit
     _count: str | None
     _name: str | None

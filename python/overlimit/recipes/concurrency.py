@@ -134,6 +134,20 @@ class _Entering:
         self._entered.pop()._leave_quietly()
 
 
+class Slots(SlidingLog):
+    """So many at once: a sliding log of charges that are given back, in ``per`` seconds at the latest."""
+
+    __slots__ = ()
+
+    _are_slots = True
+
+    def _description(self) -> str:
+        return f"{self.limit}-at-once"
+
+    def _phrase(self) -> str:
+        return f"{self.limit} at once"
+
+
 class Concurrency(Initialised):
     """At most ``limit`` at once for each key, in all processes that share the store.
 
@@ -171,7 +185,7 @@ class Concurrency(Initialised):
         micros(longest, "longest")
         if count(limit, "limit", _MOST_SLOTS) == 0:
             raise InvalidLimit("limit must be at least 1, since nobody can enter where it is 0")
-        self._log = SlidingLog(limit, longest)
+        self._log = Slots(limit, longest)
         self._limiter = Limiter(self._log, name=name, store=store, clock=clock)
 
     @hints_at_arguments(OF_ACQUIRE)

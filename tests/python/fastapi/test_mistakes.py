@@ -82,6 +82,29 @@ def test_routes_with_limits_of_a_ratelimit_without_an_app_fail_instead_of_being_
     assert [each.get("/free").status_code for each in (client, TestClient(other))] == [200, 200]
 
 
+@pytest.mark.parametrize("has_one_of_its_own", [False, True])
+def test_a_route_with_a_limit_of_the_ratelimit_of_a_mounted_app_fails_instead_of_being_unlimited(
+    caplog, has_one_of_its_own
+):
+    app, inner = FastAPI(title="shop"), FastAPI(title="api")
+    limiter = RateLimit(inner, algorithm="fixed_window")
+    if has_one_of_its_own:
+        RateLimit(app)
+    inner.get("/")(limiter.limit("1/minute")(lambda: "inner"))
+    app.get("/outer")(limiter.limit("1/minute")(lambda: "outer"))
+    app.get("/free")(lambda: "free")
+    app.mount("/api", inner)
+    client = TestClient(app)
+    for _ in range(2):
+        with pytest.raises(
+            RuntimeError, match=r"RateLimit that this app does not have, but .* \('api'\): call"
+        ):
+            client.get("/outer")
+    assert [client.get("/api/").status_code for _ in range(2)] == [200, 429]
+    assert [client.get("/free").status_code for _ in range(2)] == [200, 200]
+    assert "if it is called by another app, add the RateLimit to that one, too" in caplog.text
+
+
 def test_apps_of_a_ratelimit_that_gets_them_later_are_limited_also_those_that_are_mounted():
     limiter = RateLimit(algorithm="fixed_window")
     waiting = RateLimit()

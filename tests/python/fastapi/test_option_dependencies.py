@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import pytest
 from fastapi import BackgroundTasks, Body, Depends, FastAPI, Header, HTTPException, Request, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
-from starlette.responses import JSONResponse
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, Response
 
 from overlimit.asgi import RateLimitMiddleware
 from overlimit.fastapi import RateLimit
@@ -277,6 +278,87 @@ def test_an_annotation_that_cannot_be_read_is_an_error(site):
 
     with pytest.raises(TypeError, match=r"write a default in its place, as in plan=Depends\(\.\.\.\)"):
         site.limiter.limit(limits_of)
+
+
+def of_local_alias():
+    Local = Annotated[str, Depends(plan_of)]  # of which FastAPI cannot know
+
+    async def limits_of(plan: Local) -> str:
+        return {"paid": "3/minute"}.get(plan, "1/minute")
+
+    return limits_of
+
+
+def internal(internal: bool = False) -> bool:
+    return bool(internal)
+
+
+def pages(pages: int = 1) -> int:
+    return pages
+
+
+def of_response(given: Response) -> str:
+    return "1/minute"
+
+
+def of_one_of(given: str | None = None) -> str:
+    return given or "1/minute"
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter"),
+    [
+        (of_local_alias(), "plan"),
+        (internal, "internal"),
+        (pages, "pages"),
+        (of_response, "given"),
+        (of_one_of, "given"),
+        (lambda plan="free": plan, "plan"),
+    ],
+)
+@pytest.mark.parametrize("option", ["limits", "cost", "identifiers", "exempt_when", "request_filter"])
+def test_what_is_plainly_no_request_is_not_given_one(site, function, parameter, option):
+    expected = rf"the request as its parameter '{parameter}'.* write {parameter}: Annotated\[\.\.\., Query"
+    give = {
+        "limits": site.limiter.limit,
+        "request_filter": site.limiter.request_filter,
+    }.get(option, lambda given: site.limiter.limit("1/minute", **{option: given}))
+    with pytest.raises(TypeError, match=expected):
+        give(function)
+
+
+def of_connection(connection: HTTPConnection) -> str:
+    return type(connection).__name__
+
+
+def of_any(given: Any = None) -> str:
+    return type(given).__name__
+
+
+def of_request_or_handshake(given: Request | WebSocket | None = None) -> str:
+    return type(given).__name__
+
+
+def of_what_a_type_checker_knows(request: MyRequest) -> str:  # noqa: F821
+    return type(request).__name__
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        of_connection,
+        of_any,
+        of_request_or_handshake,
+        of_what_a_type_checker_knows,
+        lambda given: type(given).__name__,
+        lambda given=None: type(given).__name__,
+    ],
+)
+def test_what_may_be_the_request_is_given_it(site, function):
+    site.app.get("/")(site.limiter.limit("1/minute", identifiers=function)(lambda: "ok"))
+    assert site.statuses("/", 2) == [200, 429]
+    site.limiter.reset("Request")
+    assert site.statuses("/", 2) == [200, 429]
 
 
 @pytest.mark.parametrize("option", ["limits", "cost", "identifiers", "exempt"])

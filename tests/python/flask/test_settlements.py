@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import pytest
-from flask import Flask, request
+from flask import Flask, copy_current_request_context, request
 
 from overlimit import Penalty, RedisStore
 from overlimit.flask import RateLimit
@@ -92,6 +93,25 @@ def test_outside_of_a_request_it_says_how_to_keep_one(make_site):
         response.get_data()
     with pytest.raises(RuntimeError, match=r"refund\(\) needs a request"):
         site.limiter.refund()
+
+
+def test_what_is_called_when_a_response_is_closed_settles_it_in_a_copy_of_its_context(make_site):
+    site = make_site()
+
+    @site.limiter.limit("100/day", cost=10, name="tokens")
+    def view():
+        response = site.app.response_class("ok")
+        settle = partial(site.limiter.settle, USED)
+        response.call_on_close(settle if request.args else copy_current_request_context(settle))
+        return response
+
+    site.app.add_url_rule("/", "index", view)
+    refused = site.open("/?uncopied=1")
+    with pytest.raises(RuntimeError, match=r"call_on_close calls in flask\.copy_current_request_context"):
+        refused.close()
+    for left in (80, 50):
+        with site.open("/") as response:
+            assert f'"tokens";r={left};' in response.headers["RateLimit"]
 
 
 @pytest.mark.parametrize(

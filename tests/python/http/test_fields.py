@@ -40,6 +40,18 @@ def test_a_policy_shows_quota_and_window():
     assert policy_field([Item("a", 10, 1.0), Item("b", 5, 0.25)]) == '"a";q=10;w=1, "b";q=5;w=1'
 
 
+def test_how_many_at_once_has_a_unit_which_is_no_name():
+    slots = [("RateLimit-Policy", policy_field([Item("a", 2, None), Item("concurrent-requests", 3, None)]))]
+    unit = 'qu="concurrent-requests"'
+    assert slots[0][1] == f'"a";q=2;{unit}, "concurrent-requests";q=3;{unit}'
+    assert beside(slots, [("RateLimit-Policy", f'"b";q=1;{unit}, "a";q=4;w=1')]) == [
+        (
+            "RateLimit-Policy",
+            f'"b";q=1;{unit}, "a";q=4;w=1, "a-2";q=2;{unit}, "concurrent-requests";q=3;{unit}',
+        )
+    ]
+
+
 def test_a_name_is_quoted():
     assert Item('a"b\\c', 1, 1.0).key == r'"a\"b\\c"'
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from overlimit import ManualClock, MemoryStore
 from overlimit.http.asgi.requests import AsgiRequest
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.steps import run, run_async
 from overlimit.http.middleware import LimitsByPath
+from overlimit.waiting import wait_queues
+from servers.patience import PATIENCE, eventually
 
 FIELDS = {
     "draft": {"ratelimit-policy", "ratelimit"},
@@ -54,6 +58,22 @@ def test_an_answer_like_one_that_was_refunded_is_shown():
     assert refunded.decision == shown.decision
     assert refunded != shown
     assert dict(ledger.fields())["RateLimit"].count("r=") == 2
+
+
+@pytest.mark.parametrize("make", [run, lambda steps: asyncio.run(run_async(steps))], ids=["now", "later"])
+@pytest.mark.parametrize("give_back", [RequestLedger.refunding, lambda ledger: ledger.refunding_uncounted(0)])
+def test_what_is_given_back_wakes_who_waits_for_it(give_back, make):
+    ledger = ledger_of("draft", cost=2, deduct_when=lambda response, scope: False)
+    ledger.decide()
+    (rule,) = ledger.answers[0].call.rules
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(rule.limiter.acquire, *ledger.identifiers[rule.identify], timeout=None)
+        eventually(lambda: wait_queues().by_family)
+        make(give_back(ledger))
+        try:
+            assert waiting.result(PATIENCE).remaining == 1
+        finally:
+            rule.limiter.reset_all()  # which wakes it in any case
 
 
 @pytest.mark.parametrize("cost", [1, 3])

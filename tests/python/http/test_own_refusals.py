@@ -8,6 +8,7 @@ import pytest
 
 from every_adapter import ADAPTERS, serving
 from overlimit import Limiter, ManualClock, RateLimitExceeded
+from overlimit.recipes import Concurrency
 
 SEARCH = '"search";q=1;w=60'
 
@@ -89,6 +90,31 @@ def test_names_that_are_taken_and_limits_without_one(serve):
         other = f"{taken[1:-1]}-2"
         assert json.loads(refusal.text)["violated-policies"] == [other]
         assert items(refusal.headers["RateLimit"]) == {taken: "r=5;t=60", f'"{other}"': "r=0;t=60"}
+
+
+def test_of_slots_that_are_taken_it_is_no_rate(serve):
+    slots = Concurrency(1, longest=100, clock=ManualClock())
+    taken = [slots.enter("somebody")]
+
+    def view():
+        with slots.slot("somebody"):
+            return "ok"
+
+    serving_it, path = serve(view)
+    with serving_it as site:
+        refusal = site.ask(path=path)
+        told = json.loads(refusal.text)
+        assert (refusal.status, told["violated-policies"]) == (429, ["1-at-once"])
+        assert told["detail"] == (
+            "Too many at once (at most 1): the next one is admitted once one of these is over, at the latest "
+            "in 100 seconds."
+        )
+        policies = items(refusal.headers["RateLimit-Policy"])
+        assert policies.pop('"1-at-once"') == 'q=1;qu="concurrent-requests"'
+        assert list(policies.values()) == ["q=9;w=60"]
+        assert items(refusal.headers["RateLimit"])['"1-at-once"'] == "r=0;t=100"
+        taken.pop().leave()
+        assert site.ask(path=path).status == 200
 
 
 def test_of_a_store_that_fails_it_is_a_503(serve):

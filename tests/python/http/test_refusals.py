@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
+from overlimit import FixedWindow, Limiter, ManualClock
 from overlimit.http.answering.refusals import (
     MEDIA_TYPES,
     accepted_media_type,
@@ -78,15 +79,17 @@ def test_other_media_types_are_an_error():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
+    ("seconds", "cost", "text"),
     [
-        (1, "Too many requests: the next one is admitted in 1 second."),
-        (2, "Too many requests: the next one is admitted in 2 seconds."),
-        (None, "The rate limit here never admits this request."),
+        (1, 1, "Too many requests: the next one is admitted in 1 second."),
+        (2, 1, "Too many requests: the next one is admitted in 2 seconds."),
+        (2, 9, "The rate limit here never admits this request."),
     ],
 )
-def test_a_refusal_is_explained_in_a_sentence(seconds, text):
-    assert explained(seconds) == text
+def test_a_refusal_is_explained_in_a_sentence(seconds, cost, text):
+    limiter = Limiter(FixedWindow(1, seconds), clock=ManualClock())
+    limiter.hit("a")
+    assert explained(limiter.hit("a", cost=cost)) == text
 
 
 NAMES = (

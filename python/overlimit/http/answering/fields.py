@@ -25,7 +25,8 @@ POLICY = "RateLimit-Policy"
 RATE = "RateLimit"
 RETRY_AFTER = "Retry-After"
 
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_STRING = r'"((?:[^"\\]|\\.)*)"'
+_NAME = re.compile(rf"(?:=\s*{_STRING})|{_STRING}")  # the second, as the first is of a parameter
 _WHOLE = re.compile(r"[0-9]{1,15}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MOST_NAMES = 256
@@ -43,11 +44,14 @@ class HeaderNames(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One limit in the header: its name there, its quota and its window in seconds."""
+    """One limit in the header: its name there, its quota and its window in seconds.
+
+    Without a window the quota is how many there may be at once.
+    """
 
     name: str
     quota: int
-    window: float
+    window: float | None
 
     @property
     def key(self) -> str:
@@ -58,9 +62,11 @@ class Item(NamedTuple):
 
 def policy_field(items: Iterable[Item]) -> str:
     """Format the value of ``RateLimit-Policy``."""
-    return ", ".join(
-        f"{item.key};q={min(item.quota, LARGEST_INTEGER)};w={math.ceil(item.window)}" for item in items
-    )
+    return ", ".join(f"{item.key};q={min(item.quota, LARGEST_INTEGER)};{_span(item)}" for item in items)
+
+
+def _span(item: Item) -> str:
+    return 'qu="concurrent-requests"' if item.window is None else f"w={math.ceil(item.window)}"
 
 
 def retry_after_seconds(decision: Decision) -> int | None:
@@ -144,7 +150,7 @@ def beside(ours: Iterable[tuple[str, str]], theirs: Iterable[tuple[str, str]]) -
     names = dict(zip(own, distinct((*taken, *own))[len(taken) :], strict=True))
     fields = []
     for name, value in lists.items():
-        renamed = _QUOTED.sub(lambda found: f'"{names[found[1]]}"', value)
+        renamed = _NAME.sub(lambda found: found[0] if found[2] is None else f'"{names[found[2]]}"', value)
         fields.append((name, ", ".join(filter(None, (before.get(name.lower()), renamed)))))
     return fields + _stricter([field for field in ours if field[0] not in lists], given)
 
@@ -164,7 +170,7 @@ def _joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def names_in(lists: Iterable[str]) -> tuple[str, ...]:
     """Return the names of all items in such lists, each once."""
-    return tuple(dict.fromkeys(name for text in lists for name in _QUOTED.findall(text)))
+    return tuple(dict.fromkeys(name for text in lists for _, name in _NAME.findall(text) if name))
 
 
 def _stricter(ours: list[tuple[str, str]], given: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from overlimit.http.answering.fields import (
     distinct,
     policy_field,
 )
+from overlimit.limits import Limit
 
 
 class OwnDecision:
@@ -41,9 +42,13 @@ class OwnDecision:
 
     def fields(self) -> list[tuple[str, str]]:
         """Return ``RateLimit-Policy`` and ``RateLimit``; none if no store made the decision."""
-        items = [Item(name, rows[0].limit.quota, rows[0].limit.window) for name, rows in self._rows.items()]
+        items = [_item(name, rows[0].limit) for name, rows in self._rows.items()]
         states = [f"{item.key};{_state(rows)}" for item, rows in zip(items, self._rows.values(), strict=True)]
         return [(POLICY, policy_field(items)), (RATE, ", ".join(states))] if items else []
+
+
+def _item(name: str, limit: Limit) -> Item:
+    return Item(name, limit.quota, None if limit._are_slots else limit.window)
 
 
 def _name(row: Detail, *, alone: bool) -> str:

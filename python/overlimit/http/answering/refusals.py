@@ -119,7 +119,7 @@ def quota_exceeded(detail: str, violated_policies: Iterable[str] = ()) -> Proble
 
 def limit_exceeded(decision: Decision, message: str | None, violated_policies: Iterable[str]) -> Problem:
     """Return the body of a 429 with this message, or else with a sentence on what the decision means."""
-    return quota_exceeded(message or explained(retry_after_seconds(decision)), violated_policies)
+    return quota_exceeded(message or explained(decision), violated_policies)
 
 
 def raised_refusal(decision: Decision, message: str | None, violated_policies: Iterable[str]) -> Problem:
@@ -135,11 +135,17 @@ def store_failed(detail: str = "The rate limit cannot be checked right now.") ->
     return Problem(status=status, title=status.phrase, detail=detail)
 
 
-def explained(retry_after: int | None) -> str:
-    """Say in a sentence what a refusal means; ``retry_after`` in seconds, None when waiting cannot help."""
-    if retry_after is None:
+def explained(decision: Decision) -> str:
+    """Say in a sentence what a refusal means."""
+    seconds = retry_after_seconds(decision)
+    if seconds is None:
         return "The rate limit here never admits this request."
-    return f"Too many requests: the next one is admitted in {retry_after} second{'s' * (retry_after != 1)}."
+    until = f"in {seconds} second{'s' * (seconds != 1)}"
+    if decision.limit is not None and decision.limit._are_slots:
+        most = decision.limit.quota
+        these = f"Too many at once (at most {most})"
+        return f"{these}: the next one is admitted once one of these is over, at the latest {until}."
+    return f"Too many requests: the next one is admitted {until}."
 
 
 def accepted_media_type(accept: str | None) -> str:

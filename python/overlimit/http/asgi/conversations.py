@@ -11,7 +11,7 @@ from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive,
 from overlimit.http.asgi.responses import Answering
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
-from overlimit.http.deciding.settling import DECISION
+from overlimit.http.deciding.settling import DECISION, keep
 
 CONVERSATION = "overlimit.conversation"
 """The key under which a scope has its conversation."""
@@ -27,7 +27,7 @@ class BaseConversation:
     `new_ledger`, and has it answer by `note`.
     """
 
-    __slots__ = ("_answering", "_send", "ledger", "plan", "prefix", "request", "sends", "state")
+    __slots__ = ("_answering", "_send", "leave", "ledger", "plan", "prefix", "request", "sends", "state")
 
     def __init__(self, state: Any, send: Send) -> None:
         """Begin with nothing to decide; ``state`` is what the adapter knows of the app."""
@@ -41,10 +41,16 @@ class BaseConversation:
         self.request: AsgiRequest | None = None
         self.prefix = ""
         """The paths and hosts of the mounts that it has passed on its way to a route."""
+        self.leave: Callable[[], Awaitable[None]] | None = None
+        """Ends the stream of the response, which its client may have left; None: there is none."""
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send to the client, once it was decided with the header fields."""
         return self._send(message) if self._answering is None else self._answering(message)
+
+    def note_stream(self, stream: Any) -> None:
+        """Note what the response is made of, which is to be ended with it."""
+        raise NotImplementedError
 
     async def fail(self) -> None:
         """Refund a request that an exception ends, if a 500 does not count."""
@@ -55,7 +61,7 @@ class BaseConversation:
         """Let go of the request, whose scope and ways lead back here; a task may still settle it."""
         if self.ledger is not None:
             del self.ledger.identifiers.request
-        self.request = self._answering = None
+        self.request = self._answering = self.leave = None
         self.sends = self._send
 
     def begin(self, plan: RoutePlan, request: AsgiRequest, send: Send) -> None:
@@ -79,6 +85,7 @@ class BaseConversation:
         self.ledger = ledger
         self._answering = Answering(self._send, ledger)
         self.request.scope[DECISION] = ledger.latest
+        keep(ledger, self.request.scope)
 
 
 Begin: TypeAlias = Callable[[Send], BaseConversation]
@@ -107,6 +114,12 @@ class ConversationMiddleware:
             await conversation.fail()
             raise
         finally:
-            current.set(before)
-            scope.pop(CONVERSATION, None)
-            conversation.end()
+            try:
+                # Whoever was sending a stream may have left it at its yield. It is ended here, where it is
+                # the stream of this request, and not wherever it is collected.
+                if conversation.leave is not None:
+                    await conversation.leave()
+            finally:
+                current.set(before)
+                scope.pop(CONVERSATION, None)
+                conversation.end()

@@ -208,7 +208,7 @@ class StoreAnswer:
     def refunding(self) -> Steps[None]:
         """Refund everything; raises StoreError if the store failed and ``on_error`` says so."""
         try:
-            yield self.call.refund(self.decision)
+            yield from self.call.refund(self.decision)
         except StoreError as error:
             self.plan.log_or_raise(error)
 
@@ -231,7 +231,7 @@ class StoreAnswer:
         charges, raised = self.call.uncounted(response, self._identifiers)
         if charges:
             try:
-                yield self.call.refund_part(self.decision, charges)
+                yield from self.call.refund_part(self.decision, charges)
             except StoreError as error:
                 self.plan.log_or_raise(error)
         if raised is not None:

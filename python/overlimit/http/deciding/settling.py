@@ -54,11 +54,16 @@ async def _to_the_end(steps: Steps[None]) -> None:
 
 
 def keep(ledger: RequestLedger, within: MutableMapping[str, Any]) -> None:
-    """Keep what was decided, for `ledgers_in`; the request, which leads back there, only if it is needed."""
+    """Keep what was decided, for `ledgers_in`."""
     before = within.get(_LEDGER)
-    if before is not None:
+    if before is not None and before is not ledger:
         ledger.before = before
     within[_LEDGER] = ledger
+
+
+def keep_admitted(ledger: RequestLedger, within: MutableMapping[str, Any]) -> None:
+    """Keep what was decided, but the request, which leads back there, only if it is needed."""
+    keep(ledger, within)
     if not ledger.may_refund:
         del ledger.identifiers.request
 

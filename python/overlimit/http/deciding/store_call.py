@@ -134,10 +134,11 @@ class StoreCall:
             fields += raw(legacy_fields(decision, self.legacy_names))
         return fields
 
-    def refund(self, decision: Decision) -> Call:
-        """Return the call that refunds what it charged."""
-        limiter = self.refunding
-        return Call(partial(limiter.refund, decision), partial(limiter._refund_later, decision))
+    def refund(self, decision: Decision) -> Steps[None]:
+        """Refund what it charged."""
+        refund = partial(_core.Limiter.refund, self.refunding, decision)
+        yield Call(refund, partial(self.refunding._refund_later, decision))
+        self._wake_waiters(decision)
 
     def settling(self, decision: Decision, used: int) -> Steps[None]:
         """Make what it charged under limits that have a cost what was used.
@@ -148,6 +149,10 @@ class StoreCall:
         about = self._settled, decision, used
         yield Call(partial(_core._settle_more, *about), partial(_core._settle_more_later, *about))
         yield Call(partial(_core._settle_rest, *about), partial(_core._settle_rest_later, *about))
+        self._wake_waiters(decision)
+
+    def _wake_waiters(self, decision: Decision) -> None:
+        """Let those that wait in this process ask for what was given back."""
         wake_after_refund(self.refunding.store, decision)
 
     @property
@@ -155,13 +160,12 @@ class StoreCall:
         """Whether there is a limit that has a cost."""
         return bool(self._settled)
 
-    def refund_part(self, decision: Decision, charges: list[int]) -> Call:
-        """Return the call that refunds some of its charges."""
+    def refund_part(self, decision: Decision, charges: list[int]) -> Steps[None]:
+        """Refund some of its charges."""
         limiter = self.refunding
-        return Call(
-            partial(limiter._refund_part, decision, charges),
-            partial(limiter._refund_part_later, decision, charges),
-        )
+        about = decision, charges
+        yield Call(partial(limiter._refund_part, *about), partial(limiter._refund_part_later, *about))
+        self._wake_waiters(decision)
 
     def names_of(self, rule: ResolvedRule) -> list[str]:
         """Return the names that header fields give to the limits of one of its rules."""

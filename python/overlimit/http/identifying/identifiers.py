@@ -223,17 +223,17 @@ def _as_bytes(identifier: str | bytes) -> bytes:
     return identifier if isinstance(identifier, bytes) else identifier.encode("utf-8", "surrogatepass")
 
 
-_MAKES_ONE = "makes_an_identifier"
+MAKES_ONE = "makes_an_identifier"
 
 
 def makes_an_identifier(function: F) -> F:
     """Mark a function that is called in the program, as ``by_header("X-Key")``, and not for each request."""
-    vars(function)[_MAKES_ONE] = True
+    vars(function)[MAKES_ONE] = True
     return function
 
 
 def _check_was_called(name: str, given: object) -> None:
-    if getattr(given, _MAKES_ONE, False):
+    if getattr(given, MAKES_ONE, False):
         called = getattr(given, "__name__", "")
         raise TypeError(f"{name} must not be {called} itself: write {called}('...'), with a name")
 

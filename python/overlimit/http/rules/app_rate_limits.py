@@ -191,9 +191,10 @@ class AppRateLimits:
             return next(iter(self._all_registered()), None) or self._make_implicit()
         rate_limit = self._registered.get(applied.handle)
         if rate_limit is None:
+            others = ", ".join(sorted(repr(each._app_name) for each in applied.handle.apps))
             raise RuntimeError(
-                f"a function of {self._app_name!r} is limited by a RateLimit that this app does not have: "
-                f"{self._how_to_register}"
+                f"a function of {self._app_name!r} is limited by a RateLimit that this app does not have"
+                f"{others and f', but another one ({others})'}: {self._how_to_register}"
             )
         return rate_limit
 

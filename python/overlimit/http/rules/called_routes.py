@@ -143,8 +143,9 @@ def warn_of_lost(
             if is_lost and function not in warned_of:
                 warned_of.append(function)
                 _log.warning(
-                    "the limit on %s holds for no request: no route of %r calls it. Put the decorator on "
-                    "a path function or on what one depends on, and nothing that hides it in between",
+                    "the limit on %s holds for no request: no route of %r, which has its RateLimit, calls "
+                    "it. Put the decorator on a path function or on what one depends on, and nothing that "
+                    "hides it in between; if it is called by another app, add the RateLimit to that one, too",
                     function_name(function),
                     app_name,
                 )
