@@ -159,6 +159,10 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
     positional = {
         "MemoryStore.__deepcopy__": [{}],
         "SharedMemoryStore._key": ["core", "user:42"],
+        "SharedMemoryStore._key_at": ["0" * 24],
+        "SharedMemoryStore._lock_at": ["0" * 24, 1000],
+        "SharedMemoryStore._reset_at": ["0" * 24],
+        "SharedMemoryStore._unlock_at": ["0" * 24],
         "SharedMemoryStore._keys": [0, 2**40, 10],
         "SharedMemoryStore._policy_digest": ["core"],
         "CallsOfLoop.begin": [_pending_call(world)],
