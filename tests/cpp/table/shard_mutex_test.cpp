@@ -116,7 +116,6 @@ TEST_F(SharedShardMutex, ComesToThoseWhoComeBackAndToThoseWhoWait) {
       mutex_.unlock();
     }
   });
-  int returns = 0;
   for (int i = 0; i < kTurns;) {
     try {
       lock(come_back());
@@ -124,7 +123,6 @@ TEST_F(SharedShardMutex, ComesToThoseWhoComeBackAndToThoseWhoWait) {
       ++i;
       mutex_.unlock();
     } catch (const WouldWait&) {
-      ++returns;
       std::this_thread::yield();
     }
   }
