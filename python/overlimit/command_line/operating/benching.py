@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from overlimit import Limiter, RedisStore, _core
+from overlimit import Limiter, RedisStore, _core, bounds
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
@@ -85,6 +85,8 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
     click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}")
     if isinstance(limiter.store, RedisStore) and limiter.store._longest_stale > 0:
         click.echo(_OF_LEASES.format(**stats, unasked=stats["leased"] + stats["refusals"]))
+        if reason := bounds(limiter).reason:
+            click.echo(f"Nothing is leased: {reason}.")
     click.echo()
     print_rows(
         ("latency", "microseconds"), ((name, f"{value * 1e6:,.1f}") for name, value in percentiles.items())
