@@ -23,7 +23,7 @@ _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _AT_ONCE = 16
 _COUNTED = ("asked", "leased", "refusals", "held", "returned", "lapsed")
 _OF_LEASES = (
-    "{asked:,} commands. {unasked:,} decisions took none: {leased:,} from leases, {refusals:,} known "
+    "{asked:,} commands. {unasked:,} decisions took none: {leased:,} from leases, {refusals:,} cached "
     "refusals. Units of leases: {held:,} held, {returned:,} given back, {lapsed:,} lost."
 )
 _EXAMPLES = """
