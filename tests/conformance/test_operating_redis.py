@@ -1,4 +1,4 @@
-"""What docs/guides/operations.md has operators do to a server: its commands are run as the page shows them."""
+"""What docs/guides/operations.md has operators do to a server: its commands are run as shown."""
 
 from __future__ import annotations
 

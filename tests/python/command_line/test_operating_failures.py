@@ -159,6 +159,10 @@ def wrong_usage():
         yield ["lock", NOBODY, "--policy", "p", "x", seconds], "SECONDS"
     for name in ("check", "show", "reset", "unlock"):
         yield [name, NOBODY, *ABOUT[name][:-1], ""], "must not be empty"
+
+
+def wrong_usage_besides():
+    """Yield those of the commands that ask no server."""
     for name, rest in OF_LOGS.items():
         yield [name, LOG, *rest, "--nope"], "--nope"
         yield [name, *rest], "LOG"
@@ -180,7 +184,7 @@ def wrong_usage():
 
 
 def test_wrong_arguments_are_told_in_a_sentence():
-    for arguments, named in wrong_usage():
+    for arguments, named in (*wrong_usage(), *wrong_usage_besides()):
         done = run(*arguments)
         assert (done.returncode, done.stdout) == (2, ""), (arguments, done)
         assert "Traceback" not in done.stderr, arguments
