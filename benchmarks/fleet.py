@@ -2,8 +2,9 @@
 
 ``simulate`` has hosts of workers meet calls at random and says what they ask of the server, how long calls
 take, and what is admitted, beside the same fleet without leases and cached refusals. It is a model of
-discrete events, in which the records of the server are those of the package itself. ``calibrate`` has one, two and
-four real processes make the calls of the model on a redis-server of its own, and fails where they differ.
+discrete events, in which the records of the server are those of the package itself. ``calibrate`` has one,
+two and four real processes make the calls of the model on a redis-server of its own, and fails where they
+differ.
 """
 
 from __future__ import annotations

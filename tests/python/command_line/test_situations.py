@@ -10,7 +10,7 @@ from overlimit import SharedMemoryStore
 from servers.patience import PATIENCE, eventually
 
 from .test_commands import run
-from .test_operating import limiter_at
+from .test_operating import limiter_at, told
 from .test_operating_failures import foreign
 
 COMMANDS = {
@@ -36,9 +36,9 @@ def check(url: str, codes: dict[str, int], says: str, to_do: str, *, left: objec
         if codes[name] == 2:
             assert re.search(r"^(unreachable|broken): .+\n\Z", done.stderr, re.MULTILINE), done.stderr
         if codes[name]:
-            told = done.stderr or done.stdout
-            assert re.search(says, told), (name, told)
-            assert re.search(to_do, told, re.IGNORECASE), (name, told)
+            text = done.stderr or done.stdout
+            assert re.search(says, text), (name, text)
+            assert re.search(to_do, text, re.IGNORECASE), (name, text)
     assert left() == before
 
 
@@ -127,6 +127,10 @@ def test_a_cluster_with_a_dead_node_and_a_node_of_it_by_itself(start_cluster):
     check(at(owner), FINE | {"doctor": 2}, "node of a", of_others, left=keys_of(owner))
     check(at(other), FINE | {"doctor": 2, "show": 2}, "node of", of_others, left=keys_of(other))
     assert "keys of other nodes are not seen: begin the URL" in run("top", at(other)).stdout
+    answer = told(0, "reset", at(other), "--policy", "login", "--all")
+    assert answer["was_kept"] is None
+    assert "Everybody on this node begins anew in login. The server is a node of a" in answer["message"]
+    assert told(0, "top", at(owner), "--policy", "login")["is_complete"] is False
     down.kill()
     eventually(lambda: owner.state() == "ok" and owner.known_slots() > 0)
     to_do = "Check that the server is running|bring it back"

@@ -85,7 +85,7 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
     click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}")
     if isinstance(limiter.store, RedisStore) and limiter.store._longest_stale > 0:
         click.echo(_OF_LEASES.format(**stats, unasked=stats["leased"] + stats["refusals"]))
-        if reason := bounds(limiter).reason:
+        if limiter.store._longest_lease > 0 and (reason := bounds(limiter).reason):
             click.echo(f"Nothing is leased: {reason}.")
     click.echo()
     print_rows(

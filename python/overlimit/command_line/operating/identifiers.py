@@ -11,14 +11,14 @@ from overlimit import _core
 from overlimit._messages.texts import printable
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store, status_of
-from overlimit.command_line.operating.keeping import holds_lock, keeps
+from overlimit.command_line.operating.keeping import holds_lock, is_part_of_cluster, keeps
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import print_rows, span
 from overlimit.command_line.operating.targets import Target
 from overlimit.command_line.operating.values import Value
-from overlimit.command_line.operating.walking import Walk
+from overlimit.command_line.operating.walking import PART, Walk
 from overlimit.command_line.operating.whom import Identifier, PolicyName
 from overlimit.command_line.output import print_json
 from overlimit.errors import StoreError, StoreUnavailable
@@ -150,6 +150,8 @@ def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as
     else:
         whom = "Everybody" if identifier is None else printable(identifier)
         sentence = f"{whom} begins anew in {policy}."
+    if identifier is None and is_part_of_cluster(place):
+        sentence = f"Everybody on this node begins anew in {policy}. {PART}"
     _done(place, sentence, as_json, was_kept=was_kept)
     if place.shared_memory is None and not place.redis._shown["remember"] and not as_json:
         click.echo(_MAY_COME_BACK)

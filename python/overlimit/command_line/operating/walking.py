@@ -26,10 +26,11 @@ _PAUSE = 0.00025
 _MOST_BYTES = 1 << 20
 _BUCKETS_A_STEP = 64
 _FIRST_BUCKET = 2**62
-_PART = (
+PART = (
     "The server is a node of a cluster, and keys of other nodes are not seen: begin the URL with "
     "redis+cluster://, or rediss+cluster:// with TLS."
 )
+"""What is said where the URL names a node of a cluster as a server by itself."""
 _HASHED = (
     "Shared memory keeps no identifiers, only hashes of them, which show, lock, unlock and reset take, too; "
     "`overlimit show URL --policy P ID` prints the hash of an identifier."
@@ -86,12 +87,17 @@ class Walk:
         self.unreached[name] = self.ever_unreached[name] = error
 
     @property
+    def saw_all(self) -> bool:
+        """Whether it came to every key."""
+        return self.is_complete and not self.ever_unreached and not self._is_part
+
+    @property
     def summary(self) -> str:
         """How far it came, in a sentence or a few."""
         told = f"{counted(self.looked_at, 'key')} {be(self.looked_at)} looked at"
         told += "." if self.is_complete else ", which is not all: --keys raises the bound."
         if self._is_part:
-            told += f" {_PART}"
+            told += f" {PART}"
         if self.foreign:
             told += f" {self.foreign:,} of them {be(self.foreign, 'is', 'are')} not overlimit's."
         if self.forgotten:
@@ -103,7 +109,7 @@ class Walk:
         return {
             "status": "unreachable" if self.ever_unreached else "ok",
             "looked_at": self.looked_at,
-            "is_complete": self.is_complete and not self.ever_unreached and not self._is_part,
+            "is_complete": self.saw_all,
             "foreign": self.foreign,
             "forgotten": self.forgotten,
             "unreachable": sorted(self.ever_unreached),
