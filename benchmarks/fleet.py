@@ -1,9 +1,10 @@
 """Simulate a fleet that limits on one server, and hold the model against real processes: benchmarks/fleet.py.
 
 ``simulate`` has hosts of workers meet calls at random and says what they ask of the server, how long calls
-take, and what is admitted, beside the same fleet without leases and known refusals. It is a model of discrete
-events, in which the records of the server are those of the package itself. ``calibrate`` has one, two and
-four real processes make the calls of the model on a redis-server of its own, and fails where they differ.
+take, and what is admitted, beside the same fleet without leases and cached refusals. It is a model of
+discrete events, in which the records of the server are those of the package itself. ``calibrate`` has one,
+two and four real processes make the calls of the model on a redis-server of its own, and fails where they
+differ.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ def simulate(given: argparse.Namespace) -> dict[str, Any]:
 
 SIMULATED = """\
 Simulate a fleet and its server, twice: "strict", so that each call asks the server, and "leasing", with
-leases and known refusals as the options say. Not modelled: counts that come back (`remember`: after a
+leases and cached refusals as the options say. Not modelled: counts that come back (`remember`: after a
 failover both fleets go on with what the replica has), and timeouts of a server that cannot keep up.
 """
 
@@ -235,7 +236,7 @@ ROWS = (
         "made from a lease, without asking",
         lambda one, _: f"{one.sources.get('lease', 0):,}",
     ),
-    Row("refusals without asking", "known refusals", lambda one, _: f"{one.sources.get('refusal', 0):,}"),
+    Row("refusals without asking", "cached refusals", lambda one, _: f"{one.sources.get('refusal', 0):,}"),
     Row("failed calls", "nobody answered, in a failover", lambda one, _: f"{one.sources.get('failed', 0):,}"),
     Row("units held, on average", "leased, and not spent yet", lambda one, _: number(one.held)),
     Row("units returned", "leased, and given back unspent", lambda one, _: f"{one.returned:,}"),

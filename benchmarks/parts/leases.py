@@ -1,4 +1,4 @@
-"""Leases and known refusals: what a decision here takes, and how many commands are sent for a thousand.
+"""Leases and cached refusals: what a decision here takes, and how many commands are sent for a thousand.
 
 Each process makes 2,000 calls a second, a few at a time, on one key.
 """

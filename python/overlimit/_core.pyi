@@ -433,7 +433,7 @@ class Limiter:
         decisions were made in this process instead; ``crowded`` how many used counts that identifiers share
         because a memory store had no room left.
 
-        Of leases and known refusals: ``leased`` and ``refusals`` count decisions for which no server was
+        Of leases and cached refusals: ``leased`` and ``refusals`` count decisions for which no server was
         asked (``refusals`` only such refusals); ``asked`` the commands sent for all others, with those that
         give back leases or restore counts; ``held`` is how many units are leased here and not spent,
         ``returned`` how many were given back unspent, and ``lapsed`` how many were lost unspent, as with a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ def load_app(name: str, folder: str, *, is_factory: bool) -> object:
     module, _, attribute = name.partition(":")
     if not (module and attribute):
         raise WrongUsage(f"name the app as module:app, such as main:app, not {name!r}")
-    sys.path.insert(0, folder)
+    sys.path.insert(0, os.path.abspath(folder))
     try:
         imported = importlib.import_module(module)
     except Exception as error:

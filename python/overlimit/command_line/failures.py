@@ -28,7 +28,7 @@ _WRONG = (OverlimitError, ValueError, TypeError, SyntaxError, re.error, OSError)
 _FIRST = re.compile(
     r"^(among|columns|cost|delimiter|every|format|ipv6_prefix|labels?|levels|limits|spare|stop|time_format|timezone"
     r"|trusted_proxies|unit|where)"
-    r"(?= must|=|(?<=among): |(?<=labels): |(?<=spare): |(?<=stop): )=?"
+    r"(?= must|=|(?<=among): |(?<=labels): |(?<=spare): |(?<=stop): |(?<=proxies): )=?"
 )
 _ONLY_IN_PYTHON = re.compile(r", which have no labels: .*")
 _AS_ARGUMENT = re.compile(r"\b(unit|format|timezone)='([\w/]+)'")
@@ -55,7 +55,8 @@ def reported() -> Iterator[None]:
 def as_written(problem: object) -> str:
     """Return what an error or a warning says, with arguments as they are written on the command line."""
     if isinstance(problem, OSError) and problem.strerror:
-        return f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
+        has_name = problem.filename is not None
+        return f"{problem.filename or repr('')}: {problem.strerror}" if has_name else problem.strerror
     text = _ONLY_IN_PYTHON.sub("", str(problem).replace("missing='skip'", "--skip-missing"))
     text = text.replace("time=('date', 'time')", "--time date --time time")
     named = _AS_ARGUMENT.sub(r"--\1 \2", _FIRST.sub(_option, text))

@@ -153,6 +153,8 @@ class Log:
     def events(self) -> Events:
         """Read the log, and report what of it cannot be read."""
         given = self._options
+        if "" in {*given["log"], given["columns"]}:
+            raise click.UsageError("a log and --columns must not be empty")
         if given["pattern"] and given["format"]:
             raise click.UsageError("--pattern and --format exclude each other")
         form: Any = given["pattern"] or given["format"]

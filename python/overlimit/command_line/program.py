@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from overlimit.command_line import completing  # noqa: F401  which tells click how bash completes
 from overlimit.command_line.comparing import compare
 from overlimit.command_line.failures import WrongUsage, as_written
 from overlimit.command_line.operating import COMMANDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -45,7 +46,9 @@ def _every(context: click.Context, option: click.Parameter, text: str) -> Every:
     with reported():
         from overlimit.simulation.tables import checked_every
 
-        every: Any = text if text.isalpha() else float(text)
+        every: Any = text
+        with contextlib.suppress(ValueError):
+            every = float(text)
         checked_every(every)
     return every  # type: ignore[no-any-return]
 

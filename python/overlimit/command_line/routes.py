@@ -16,7 +16,12 @@ Examples:
 @click.command(epilog=_EXAMPLES, short_help="List the limits of all routes of an app.")
 @click.argument("app", metavar="MODULE:APP")
 @click.option(
-    "--app-dir", default=".", show_default=True, metavar="DIR", help="Where the module is looked for."
+    "--app-dir",
+    default=".",
+    type=click.Path(exists=True, file_okay=False),
+    show_default=True,
+    metavar="DIR",
+    help="Where the module is looked for.",
 )
 @click.option("--factory", is_flag=True, help="APP is a function that returns the app.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

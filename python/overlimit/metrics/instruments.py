@@ -39,9 +39,11 @@ def observe(meter: Meter, max_policies: int) -> None:
 
 
 def _name_of(metric: Metric) -> str:
-    """Return the name with dots for what it is about, and without the unit."""
-    rest = metric.name.removeprefix("overlimit_").removesuffix("_seconds").removesuffix("_total")
-    return f"overlimit.{rest.replace('store_', 'store.')}"
+    """Return the name with dots, without the unit, and with ``store`` in that of whatever is of a store."""
+    rest = metric.name.removeprefix("overlimit_").removesuffix("_seconds")
+    return (
+        f"overlimit.store.{rest.removeprefix('store_')}" if "store" in metric.labels else f"overlimit.{rest}"
+    )
 
 
 def _callback(

@@ -171,6 +171,10 @@ def _name_of(given: object) -> str:
         raise ValueError(f"name_or_path must be an absolute path, or a name as a str, not {given!r}")
     if "\0" in name:
         raise ValueError(f"name_or_path must not have NUL characters, and {name!r} has")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"name_or_path must be text that UTF-8 can encode, not {name!r}") from None
     return name
 
 

@@ -204,7 +204,7 @@ def url(named: Any, start_redis: Any) -> str:
 
 def test_every_symptom_is_rehearsed():
     tests = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert len(SYMPTOMS) == 10
+    assert len(SYMPTOMS) == 11
     assert set(SYMPTOMS) <= tests
     assert PAGE.count("```") == 2 * PAGE.count("```text")
 
@@ -263,6 +263,18 @@ def test_redis_is_full(symptom, named, start, start_redis):
     symptom.ask()
     symptom.get_out()
     assert worker.hits(5, WHO)[3:] == ["ok", "over"]  # one was charged by the way out
+
+
+def test_redis_fills_up(symptom, named, start, start_redis):
+    server = symptom.servers["cache.example"] = start_redis()
+    worker = start(named(f"{server.tcp_url()}?timeout={PATIENCE}"))
+    server.ask("SET", "session", "of another program")
+    for number in range(300):
+        assert worker.hit(f"key:{number}") == "ok"
+    assert symptom.shows(worker.metrics())
+    symptom.ask()
+    symptom.get_out()
+    assert server.ask("KEYS", "*") == [b"session"]
 
 
 def test_the_master_is_gone(symptom, named, start, start_redis):

@@ -61,7 +61,7 @@ class TestBench:
     def test_says_so(self, url):
         said = printed("bench", url, "--seconds", "0.1", "--identifiers", "1", "--limits", "10/hour")
         counts = re.search(
-            r"^([\d,]+) commands\. ([\d,]+) decisions took none: ([\d,]+) from leases, ([\d,]+) known ref",
+            r"^([\d,]+) commands\. ([\d,]+) decisions took none: ([\d,]+) from leases, ([\d,]+) cached ref",
             said,
             re.M,
         )

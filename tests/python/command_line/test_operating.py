@@ -539,17 +539,46 @@ def test_help_of_every_command_has_an_example():
         assert "Example" in text or command.name == "shm"
 
 
-def test_shells_complete_commands_and_urls():
-    program = "from overlimit.command_line import main; main()"
-    environment = {
-        "_OVERLIMIT_COMPLETE": "zsh_complete",
-        "COMP_WORDS": "overlimit top redis:",
-        "COMP_CWORD": "2",
-    }
+COMPLETED = """
+eval "$(_OVERLIMIT_COMPLETE=bash_source overlimit)"
+complete_words() {
+    COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+    _overlimit_completion overlimit
+    echo "${COMPREPLY[*]}"
+}
+complete_words overlimit top env :
+complete_words overlimit top env : STORE_URL --policy ""
+complete_words overlimit top unix : //"$STORE_PATH?prefix" = "$STORE_PREFIX" --policy log
+complete_words overlimit show env : STORE_URL --policy = a
+"""
+
+
+def test_bash_completes_words_that_it_takes_apart(redis_server, redis_url, prefix):
+    for name in ("login", "logout", "api"):
+        limiter_at(redis_url, name=name).hit("a")
+    names = {"STORE_URL": redis_url, "STORE_PATH": str(redis_server.socket_path), "STORE_PREFIX": prefix}
+    scripts = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+        ["bash", "-c", COMPLETED],
+        env={"PATH": scripts, **names},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert "redis://localhost:6379/0" in done.stdout.replace("\\", "")
+    assert done.stdout.splitlines() == [
+        "STORE_URL",
+        "api login logout",
+        "login logout",
+        "api",
+    ]
+
+
+def test_commands_print_no_warnings_of_programs(redis_url):
+    program = "from overlimit.command_line import main; main()"
+    check = ["check", f"{redis_url}&lease=0.5", "--policy", "login", "--limits", "3/minute", "a"]
+    done = subprocess.run([sys.executable, "-c", program, *check], capture_output=True, text=True, check=True)
+    assert "Nothing is leased: a limit grants less than" in done.stdout
+    assert done.stderr == ""
 
 
 def test_redis_is_named_where_it_is_missing():

@@ -34,6 +34,11 @@ def test_what_the_other_nodes_of_a_cluster_have_is_shown_while_one_is_down(start
     down = cluster.masters[0]
     on_others = {name for name in names if cluster.owner_of(cluster.slot_of(f"ol1:login:{name}")) is not down}
     assert 0 < len(on_others) < 30
+    tagged = {
+        policy: cluster.owner_of(cluster.slot_of(f"{{ol1:{policy}}}:a")) is down
+        for policy in ("login", "api", "upload", "mail")
+    }
+    assert set(tagged.values()) == {True, False}
     down.kill()
     lost = f"127.0.0.1:{down.port}"
     eventually(lambda: all(node.state() == "ok" for node in cluster.masters[1:]))
@@ -56,9 +61,24 @@ def test_what_the_other_nodes_of_a_cluster_have_is_shown_while_one_is_down(start
     assert [row["identifiers"] for row in sample["policies"]] == [len(on_others)]
     assert sample["calls"] >= 0
     assert run("watch", url, "--every", "0.1", "--count", "1").stderr.startswith(f"unreachable: {lost}\n")
+    reset = ["reset", url, "--policy", "login", "--all"]
+    message = f"everybody begins anew in login, except those whose counts are at {lost} ("
+    assert told(2, *reset)["message"].startswith(message)
+    assert [row["identifier"] for row in told(2, "top", url)["top"]] == []
+    limiter.hit(min(on_others))
+    assert run(*reset).stderr.startswith(f"unreachable: {message}")
+    assert [row["identifier"] for row in told(2, "top", url)["top"]] == []
+    for policy, is_lost in tagged.items():  # all of a policy is on one node
+        if not is_lost:
+            limiter_at(f"{url}&hash_tag=policy", name=policy).hit("a")
+        answer = told(2 * is_lost, "reset", f"{url}&hash_tag=policy", "--policy", policy, "--all")
+        assert answer["message"].startswith(
+            "not everybody" if is_lost else f"Everybody begins anew in {policy}"
+        )
     for node in cluster.masters[1:]:
         node.kill()
     assert told(2, "top", url)["status"] == "unreachable"
+    assert told(2, *reset)["message"].startswith("not everybody begins anew in login: cannot connect to")
 
 
 def test_a_cluster_that_serves_no_slot_says_which_node_is_down(start_cluster):
@@ -73,8 +93,9 @@ def test_a_cluster_that_serves_no_slot_says_which_node_is_down(start_cluster):
     ]
     cluster.masters[0].kill()
     eventually(lambda: all(node.state() == "fail" for node in cluster.masters[1:]))
-    for command in (["top"], ["show", "--policy", "login", name]):
-        done = run(command[0], url, *command[1:])
+    quick = f"{cluster.url()}?timeout=0.5"
+    for command in (["top"], ["show", "--policy", "login", name], ["reset", "--policy", "login", "--all"]):
+        done = run(command[0], quick, *command[1:])
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("unreachable: ")
         assert f"127.0.0.1:{cluster.masters[0].port}" in done.stderr

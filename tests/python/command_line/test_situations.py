@@ -1,8 +1,7 @@
-"""Commands for operators where something is wrong: each says what in a line, and leaves nothing behind."""
+"""Commands for operators where something is wrong: each says in a line what, and what to do."""
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
@@ -11,7 +10,8 @@ from overlimit import SharedMemoryStore
 from servers.patience import PATIENCE, eventually
 
 from .test_commands import run
-from .test_operating import limiter_at
+from .test_operating import limiter_at, told
+from .test_operating_failures import foreign
 
 COMMANDS = {
     "doctor": ["doctor"],
@@ -24,19 +24,21 @@ FINE = dict.fromkeys(COMMANDS, 0)
 BROKEN = dict.fromkeys(COMMANDS, 2)
 
 
-def check(url: str, codes: dict[str, int], says: str, *, left: object = lambda: None) -> None:
-    """Run all commands; those that end with 2 must say so in one line with these words."""
+def check(url: str, codes: dict[str, int], says: str, to_do: str, *, left: object = lambda: None) -> None:
+    """Run all commands; those that do not end with 0 must say in a line what is so and what to do."""
     before = left()
     for name, (command, *words) in COMMANDS.items():
         done = run(command, url, *words)
         assert done.returncode == codes[name], (name, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         assert "secret" not in done.stdout + done.stderr
+        assert bool(done.stderr) == (codes[name] == 2)
         if codes[name] == 2:
-            assert re.match("(unreachable|broken): ", done.stderr), done.stderr
-            assert re.search(says, done.stderr), (name, done.stderr)
-        elif codes[name] == 1 and says:
-            assert re.search(says, done.stdout), (name, done.stdout)
+            assert re.search(r"^(unreachable|broken): .+\n\Z", done.stderr, re.MULTILINE), done.stderr
+        if codes[name]:
+            text = done.stderr or done.stdout
+            assert re.search(says, text), (name, text)
+            assert re.search(to_do, text, re.IGNORECASE), (name, text)
     assert left() == before
 
 
@@ -49,21 +51,52 @@ def at(server, user: str = "") -> str:
 
 
 def test_nobody():
-    check("redis://:secret@127.0.0.1:1/0", BROKEN, "cannot connect|Connection refused")
+    check("redis://:secret@127.0.0.1:1/0", BROKEN, "Connection refused", "check that the server is running")
+
+
+def test_a_foreign_server():
+    with foreign(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        url = f"redis://:secret@127.0.0.1:{port}/0?timeout={PATIENCE}"
+        check(url, BROKEN, "not a Redis reply", "check the server and the network")
 
 
 def test_a_wrong_password(start_redis):
-    check(at(start_redis(password="right"), ":secret@"), BROKEN, "WRONGPASS|invalid username-password")
+    url = at(start_redis(password="right"), ":secret@")
+    check(url, BROKEN, "WRONGPASS", "check user and password in the URL")
+
+
+def refused_to(server) -> set[str]:
+    """Return what ACL LOG says that users may not do."""
+    return {
+        dict(zip(entry[::2], entry[1::2], strict=True))[b"object"].decode()
+        for entry in server.ask("ACL", "LOG")
+    }
 
 
 def test_few_rights(start_redis):
     server = start_redis()
     limiter_at(at(server)).hit("ada")
     server.ask("ACL", "SETUSER", "few", "on", ">secret", "~ol1:*", "+get", "+select", "+ping")
-    codes = BROKEN | {"show": 2}
-    check(
-        at(server, "few:secret@"), codes, "NOPERM|may not run|permissions|no permission", left=keys_of(server)
-    )
+    check(at(server, "few:secret@"), BROKEN, "NOPERM", "grant the user.*Permissions", left=keys_of(server))
+    server.ask("ACL", "LOG", "RESET")
+    for command in ("top", "show", "locked"):
+        assert (
+            "run the 'time' command" in run(command, at(server, "few:secret@"), *COMMANDS[command][1:]).stderr
+        )
+    assert refused_to(server) <= {"time", "getrange"}
+
+
+def test_the_rights_that_are_documented(start_redis):
+    server = start_redis()
+    limiter_at(at(server)).hit("ada")
+    rules = "~ol1:* +evalsha +eval +get +set +setrange +getrange +time +del +scan +unlink +select +ping"
+    server.ask("ACL", "SETUSER", "limiter", "on", ">secret", *rules.split())
+    url = at(server, "limiter:secret@")
+    check(url, FINE | {"doctor": 1}, "may not run|cannot be asked", "as a user who may", left=keys_of(server))
+    assert refused_to(server) == {"info", "memory|usage"}
+    server.ask("ACL", "LOG", "RESET")
+    run("watch", url, "--every", "0.1", "--count", "3")
+    assert [entry[1] for entry in server.ask("ACL", "LOG")] == [1]
 
 
 def test_a_read_only_replica(start_redis):
@@ -72,20 +105,16 @@ def test_a_read_only_replica(start_redis):
     replica = start_redis(replica_of=master)
     eventually(lambda: replica.ask("KEYS", "*") == [b"ol1:login:ada"])
     url = at(replica).replace(f"timeout={PATIENCE}", "timeout=0.5")
-    check(url, FINE | {"doctor": 2}, "READONLY", left=keys_of(replica))
+    check(url, FINE | {"doctor": 2}, "READONLY", "connect to the master", left=keys_of(replica))
 
 
-def test_a_server_that_evicts(start_redis):
+def test_a_server_that_evicts_and_a_full_one(start_redis):
     server = start_redis(options={"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"})
     limiter_at(at(server)).hit("ada")
-    check(at(server), FINE | {"doctor": 1}, "maxmemory-policy is allkeys-lru", left=keys_of(server))
-
-
-def test_a_full_server(start_redis):
-    server = start_redis()
-    limiter_at(at(server)).hit("ada")
-    server.ask("CONFIG", "SET", "maxmemory", "1")
-    check(at(server), FINE | {"doctor": 2}, "OOM", left=keys_of(server))
+    evicts = "maxmemory-policy is allkeys-lru"
+    check(at(server), FINE | {"doctor": 1}, evicts, "set maxmemory-policy to", left=keys_of(server))
+    server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
+    check(at(server), FINE | {"doctor": 2}, "OOM", "raise maxmemory", left=keys_of(server))
 
 
 def test_a_cluster_with_a_dead_node_and_a_node_of_it_by_itself(start_cluster):
@@ -93,17 +122,36 @@ def test_a_cluster_with_a_dead_node_and_a_node_of_it_by_itself(start_cluster):
     url = f"{cluster.url()}?timeout={PATIENCE}"
     limiter_at(url).hit("ada")
     owner = cluster.owner_of(cluster.slot_of("ol1:login:ada"))
-    down = next(each for each in cluster.masters if each is not owner)
-    check(at(owner), FINE | {"doctor": 2}, r"redis\+cluster://", left=keys_of(owner))
+    down, other = (each for each in cluster.masters if each is not owner)
+    of_others = r"begin (the URL|the store's URL) with redis\+cluster://"
+    check(at(owner), FINE | {"doctor": 2}, "node of a", of_others, left=keys_of(owner))
+    check(at(other), FINE | {"doctor": 2, "show": 2}, "node of", of_others, left=keys_of(other))
+    assert "keys of other nodes are not seen: begin the URL" in run("top", at(other)).stdout
+    answer = told(0, "reset", at(other), "--policy", "login", "--all")
+    assert answer["was_kept"] is None
+    assert "Everybody on this node begins anew in login. The server is a node of a" in answer["message"]
+    assert told(0, "top", at(owner), "--policy", "login")["is_complete"] is False
     down.kill()
     eventually(lambda: owner.state() == "ok" and owner.known_slots() > 0)
-    check(url, BROKEN | {"show": 0}, str(down.port), left=keys_of(owner))
+    to_do = "Check that the server is running|bring it back"
+    check(url, BROKEN | {"show": 0}, f"{down.port}.*Connection refused", to_do, left=keys_of(owner))
     done = run("doctor", url)
-    healthy = [each for each in cluster.masters if each is not down]
-    assert all(f"127.0.0.1:{each.port}: It is a master" in done.stdout for each in healthy)
+    assert all(f"127.0.0.1:{each.port}: It is a master" in done.stdout for each in (owner, other))
+    assert f"127.0.0.1:{down.port}: " in done.stdout
 
 
-@pytest.mark.parametrize("what", ["empty", "foreign", "newer"])
+def test_sentinels_with_a_password(start_sentinels):
+    sentinels = start_sentinels(replicas=0, password="secret-of-master", sentinel_password="secret-too")
+    url = f"{sentinels.url}?timeout={PATIENCE}"
+    limiter_at(f"{url}&sentinel_password=secret-too").hit("ada")
+    left = keys_of(sentinels.master)
+    check(f"{url}&sentinel_password=secret-too", FINE, "", "", left=left)
+    for wrong in ("", "&sentinel_password=secret"):
+        to_do = "sentinel_username and sentinel_password"
+        check(f"{url}{wrong}", BROKEN, "NOAUTH|WRONGPASS", to_do, left=left)
+
+
+@pytest.mark.parametrize("what", ["absent", "empty", "foreign", "newer"])
 def test_a_file_of_shared_memory(shared_memory, tmp_path, what):
     path = tmp_path / "limits"
     if what == "newer":
@@ -111,8 +159,17 @@ def test_a_file_of_shared_memory(shared_memory, tmp_path, what):
         with path.open("r+b") as file:
             file.seek(8)
             file.write(b"\x63")
-    else:
+    elif what != "absent":
         path.write_bytes(b"" if what == "empty" else b"mine" * 100_000)
         path.chmod(0o600)
-    says = "has version 99" if what == "newer" else "is not one of overlimit's"
-    check(f"shm://{path}", BROKEN, says, left=lambda: (os.listdir(tmp_path), path.read_bytes()))
+    says, to_do = {
+        "absent": ("there is no shared memory", "overlimit shm list"),
+        "newer": ("has version 99", "use `overlimit shm remove`"),
+    }.get(what, ("is not one of overlimit's", "give the store another name"))
+    check(
+        f"shm://{path}",
+        BROKEN,
+        says,
+        to_do,
+        left=lambda: [(each.name, each.read_bytes()) for each in tmp_path.iterdir()],
+    )

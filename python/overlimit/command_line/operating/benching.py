@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from overlimit import Limiter, RedisStore, _core
+from overlimit import Limiter, RedisStore, _core, bounds
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
@@ -23,7 +23,7 @@ _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _AT_ONCE = 16
 _COUNTED = ("asked", "leased", "refusals", "held", "returned", "lapsed")
 _OF_LEASES = (
-    "{asked:,} commands. {unasked:,} decisions took none: {leased:,} from leases, {refusals:,} known "
+    "{asked:,} commands. {unasked:,} decisions took none: {leased:,} from leases, {refusals:,} cached "
     "refusals. Units of leases: {held:,} held, {returned:,} given back, {lapsed:,} lost."
 )
 _EXAMPLES = """
@@ -85,6 +85,8 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
     click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}")
     if isinstance(limiter.store, RedisStore) and limiter.store._longest_stale > 0:
         click.echo(_OF_LEASES.format(**stats, unasked=stats["leased"] + stats["refusals"]))
+        if limiter.store._longest_lease > 0 and (reason := bounds(limiter).reason):
+            click.echo(f"Nothing is leased: {reason}.")
     click.echo()
     print_rows(
         ("latency", "microseconds"), ((name, f"{value * 1e6:,.1f}") for name, value in percentiles.items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import IO, Any, ParamSpec
@@ -11,12 +13,18 @@ import click
 from overlimit.command_line.failures import WrongUsage, as_written
 from overlimit.command_line.operating.places import Place, without_secrets
 from overlimit.command_line.output import print_json
-from overlimit.errors import InvalidLimit, StoreError, StoreTimeout, StoreUnavailable
+from overlimit.errors import InvalidLimit, StoreConfigError, StoreError, StoreTimeout, StoreUnavailable
 
 P = ParamSpec("P")
 
+_log = logging.getLogger("overlimit")
+_SILENT = logging.NullHandler()
+"""What keeps warnings for programs, which name objects of Python, from the standard error of a command."""
+
 FINE, REFUSED = 0, 1
 _ANSWERED = ' answered "'
+_OF_PROGRAMS = re.compile(r"; calls fail at once until a probe is answered, the next one in [0-9.]+ s")
+_GRANT = "grant the user of the URL what the page Operating overlimit lists under Permissions"
 _IS_NO_REDIS = "it sent something that is not a Redis reply"
 
 
@@ -40,6 +48,7 @@ def asks_store(run: Callable[P, int]) -> Callable[P, int]:
     @click.option("--json", "as_json", is_flag=True, help="Print one object of JSON.")
     @wraps(run)
     def asking(*args: P.args, **options: P.kwargs) -> int:
+        _log.addHandler(_SILENT)
         try:
             return run(*args, **options)
         except Exception as caught:
@@ -59,6 +68,8 @@ def _explained(error: Exception, place: object) -> Exception:
     """Return what the store says where redis-py failed, since it says why and what to do."""
     if status_of(error) is None or isinstance(error, StoreError) or not isinstance(place, Place):
         return error
+    if type(error).__name__ == "NoPermissionError":  # a ping would ask for other permissions
+        return StoreConfigError(f'{place.store.endpoint}{_ANSWERED}NOPERM {error}"; {_GRANT}')
     try:
         place.store.ping()
     except StoreError as explained:
@@ -90,6 +101,7 @@ def has_answered(error: Exception) -> bool:
 def message_of(error: Exception) -> str:
     """Return what an error says, in one line and without secrets, with commands instead of methods."""
     line = " ".join(str(error).split()).replace("call unlink() on the store", "use `overlimit shm remove`")
+    line = _OF_PROGRAMS.sub("", line)
     return without_secrets(line) or type(error).__name__
 
 

@@ -10,18 +10,18 @@ import click
 from overlimit import _core
 from overlimit._messages.texts import printable
 from overlimit.command_line.finite import FiniteRange
-from overlimit.command_line.operating.endings import FINE, REFUSED, NoAnswer, asks_store, status_of
-from overlimit.command_line.operating.keeping import holds_lock, keeps
+from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store, status_of
+from overlimit.command_line.operating.keeping import holds_lock, is_part_of_cluster, keeps
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import print_rows, span
 from overlimit.command_line.operating.targets import Target
 from overlimit.command_line.operating.values import Value
-from overlimit.command_line.operating.walking import Walk
+from overlimit.command_line.operating.walking import PART, Walk
 from overlimit.command_line.operating.whom import Identifier, PolicyName
 from overlimit.command_line.output import print_json
-from overlimit.errors import StoreError
+from overlimit.errors import StoreError, StoreUnavailable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -150,6 +150,8 @@ def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as
     else:
         whom = "Everybody" if identifier is None else printable(identifier)
         sentence = f"{whom} begins anew in {policy}."
+    if identifier is None and is_part_of_cluster(place):
+        sentence = f"Everybody on this node begins anew in {policy}. {PART}"
     _done(place, sentence, as_json, was_kept=was_kept)
     if place.shared_memory is None and not place.redis._shown["remember"] and not as_json:
         click.echo(_MAY_COME_BACK)
@@ -157,22 +159,30 @@ def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as
 
 
 def _reset_all(place: Place, policy: str) -> None:
-    """Forget everybody; where a node is down, all that the others have, and raise NoAnswer that says so."""
+    """Forget everybody; where a node of a cluster is down, all that the others have."""
     try:
         _core._reset(place.store, policy, None)
     except StoreError as error:
         if place.shared_memory is not None or status_of(error) != "unreachable":
             raise
-        walk = Walk(place, policy, _ALL)
+        _reset_one_by_one(place, policy, error)
+
+
+def _reset_one_by_one(place: Place, policy: str, error: StoreError) -> None:
+    """Forget whoever is found after an error; raise StoreUnavailable that says who is not forgotten."""
+    walk = Walk(place, policy, _ALL)
+    try:
         for found in walk:
             Target(place, policy, found.identifier if found.counted_as is None else found.counted_as).reset()
-        if not walk.ever_unreached:
+    except Exception as again:
+        if status_of(again) is None:
             raise
-        raise NoAnswer(
-            "unreachable",
+        raise StoreUnavailable(f"not everybody begins anew in {policy}: {error}") from None
+    if walk.ever_unreached:
+        raise StoreUnavailable(
             f"everybody begins anew in {policy}, except those whose counts are at {walk.unreached_shown}: "
-            "reset again once that answers",
-        ) from None
+            "reset again once that answers"
+        )
 
 
 class Seconds(FiniteRange):

@@ -26,6 +26,7 @@ _OF_PROCESS = (
     "memory:// is the memory of one process, into which no other can look: ask a store that processes share, "
     "such as shm://myapp or redis://localhost:6379/0"
 )
+_MAKE = "the first call of a limiter makes it; `overlimit shm list` shows which there are"
 _IN_SHARED_MEMORY = re.compile(r"overlimit-(?P<user>[0-9]+)-(?P<name>.+)-v(?P<version>[0-9]+)")
 _DIRECTORY = Path("/dev/shm")
 _SCHEMES = ("shm://", "redis", "unix://", "valkey")
@@ -52,6 +53,11 @@ class Place:
         """The store, if it is not."""
         assert isinstance(self.store, RedisStore)
         return self.store
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the URL says that it is a cluster."""
+        return "+cluster" in self.url.partition("://")[0]
 
     @property
     def prefix(self) -> str:
@@ -90,7 +96,7 @@ class Place:
         hint = f"; another user has {', '.join(others)}" if others else ""
         leases = lease_file(store._arguments[0])
         hint += f"; {leases} has leases, of which only overlimit shm knows" if leases else ""
-        raise StoreConfigError(f"there is no shared memory {store.path}{hint}")
+        raise StoreConfigError(f"there is no shared memory {store.path}{hint}: {_MAKE}")
 
 
 class _StoreByHashes(RedisStore):
@@ -125,7 +131,7 @@ class StoreUrl(_UrlType):
     def _from_environment(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         name = value.removeprefix("env:")
         if name not in os.environ:
-            self.fail(f"there is no environment variable {name}", param, ctx)
+            self.fail(f"there is no environment variable {name!r}", param, ctx)
         return os.environ[name]
 
     def shell_complete(

@@ -42,6 +42,12 @@ class Server:
             pool.release(connection)
         return shown
 
+    @property
+    def is_node_of_cluster(self) -> bool:
+        """Whether it is one, as HELLO says, which every user may ask."""
+        told = self.ask("HELLO")
+        return told[told.index(b"mode") + 1] == b"cluster" if b"mode" in told else False
+
     def now(self) -> int:
         """Return the server's time in microseconds."""
         seconds, microseconds = map(int, self.ask("TIME"))
@@ -68,10 +74,11 @@ def masters_of(place: Place) -> Iterator[list[Master]]:
 def server_of(place: Place, key: bytes) -> Iterator[Server]:
     """Connect to the server on which a key is, and to no other."""
     with masters_of(place) as masters:
-        yield _with_key(masters, key).connected()
+        yield master_with(masters, key).connected()
 
 
-def _with_key(masters: list[Master], key: bytes) -> Master:
+def master_with(masters: list[Master], key: bytes) -> Master:
+    """Return the one of a cluster that serves a key; raise StoreUnavailable if none does."""
     if len(masters) == 1 and not masters[0].slots:
         return masters[0]
     from redis.crc import key_slot

@@ -19,6 +19,7 @@ from overlimit.stores import SharedMemoryStore
 
 _ANY_LIMIT = "100/second"  # of so much that a store which leases does not warn
 """A lock and a reset concern all limits of an identifier, whichever the limiter has."""
+_BY_CLUSTER = "begin the URL with redis+cluster://, or rediss+cluster:// with TLS"
 _HASH_OF_REDIS = re.compile("#[0-9a-f]{64}")
 _HASH_OF_SHARED_MEMORY = re.compile("#[0-9a-f]{24}")
 
@@ -120,6 +121,8 @@ class Target:
             (held,) = values_of(server, [key])
             name = key.decode("utf-8", "backslashreplace")
             value = decoded(held) if isinstance(held, bytes) else None
+            if type(held).__name__ == "MovedError":
+                raise StoreConfigError(f"another node of the cluster has the key {name}: {_BY_CLUSTER}")
             if value is None and held is not None:
                 raise StoreConfigError(
                     f"the key {name} holds what overlimit has not written; a hit replaces it"

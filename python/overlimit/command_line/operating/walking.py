@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from overlimit.command_line.operating.endings import FINE, NoAnswer, message_of, status_of
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
-from overlimit.command_line.operating.servers import Server, masters_of
+from overlimit.command_line.operating.servers import Master, Server, master_with, masters_of
 from overlimit.command_line.operating.tables import be, counted
 from overlimit.command_line.operating.values import Record, Value, decoded
 from overlimit.stores import SharedMemoryStore
@@ -26,6 +26,11 @@ _PAUSE = 0.00025
 _MOST_BYTES = 1 << 20
 _BUCKETS_A_STEP = 64
 _FIRST_BUCKET = 2**62
+PART = (
+    "The server is a node of a cluster, and keys of other nodes are not seen: begin the URL with "
+    "redis+cluster://, or rediss+cluster:// with TLS."
+)
+"""What is said where the URL names a node of a cluster as a server by itself."""
 _HASHED = (
     "Shared memory keeps no identifiers, only hashes of them, which show, lock, unlock and reset take, too; "
     "`overlimit show URL --policy P ID` prints the hash of an identifier."
@@ -65,6 +70,7 @@ class Walk:
         self.foreign = 0
         self.forgotten = 0
         self.is_complete = True
+        self._is_part = False
         self.unreached: dict[str, Exception] = {}
         self.ever_unreached: dict[str, Exception] = {}
         self._steps_left = 0
@@ -81,10 +87,17 @@ class Walk:
         self.unreached[name] = self.ever_unreached[name] = error
 
     @property
+    def saw_all(self) -> bool:
+        """Whether it came to every key."""
+        return self.is_complete and not self.ever_unreached and not self._is_part
+
+    @property
     def summary(self) -> str:
         """How far it came, in a sentence or a few."""
         told = f"{counted(self.looked_at, 'key')} {be(self.looked_at)} looked at"
         told += "." if self.is_complete else ", which is not all: --keys raises the bound."
+        if self._is_part:
+            told += f" {PART}"
         if self.foreign:
             told += f" {self.foreign:,} of them {be(self.foreign, 'is', 'are')} not overlimit's."
         if self.forgotten:
@@ -96,7 +109,7 @@ class Walk:
         return {
             "status": "unreachable" if self.ever_unreached else "ok",
             "looked_at": self.looked_at,
-            "is_complete": self.is_complete and not self.ever_unreached,
+            "is_complete": self.saw_all,
             "foreign": self.foreign,
             "forgotten": self.forgotten,
             "unreachable": sorted(self.ever_unreached),
@@ -107,18 +120,23 @@ class Walk:
         """Return the exit code, or raise NoAnswer if a server was not reached, after all else is printed."""
         if not self.ever_unreached:
             return FINE
-        raise NoAnswer("unreachable", f"what is kept there is missing: {self.unreached_shown}")
+        raise NoAnswer(
+            "unreachable",
+            f"what is kept there is missing: {self.unreached_shown}; "
+            "bring it back, or have a replica take its place",
+        )
 
     @property
     def unreached_shown(self) -> str:
         """The servers that were not reached, each with the reason."""
         return "; ".join(
-            f"{name} ({message_of(error)})" for name, error in sorted(self.ever_unreached.items())
+            f"{name} ({message_of(error).rstrip('.')})" for name, error in sorted(self.ever_unreached.items())
         )
 
     def _in_redis(self) -> Iterator[Found]:
         names = KeyNames(self._place)
-        with masters_of(self._place) as masters:
+        with masters_of(self._place) as all_masters:
+            masters = self._asked_of(all_masters, names)
             self._steps_left = 2 * self._most // _KEYS_A_STEP + len(masters)
             for master in masters:
                 try:
@@ -131,8 +149,16 @@ class Walk:
                         raise
         self.ever_unreached |= self.unreached
 
+    def _asked_of(self, masters: list[Master], names: KeyNames) -> list[Master]:
+        """Return those that may have keys: one, if all keys that are looked for share a hash tag."""
+        tag = self._place.hash_tag
+        if tag == "none" or (tag == "policy" and self._policy is None):
+            return masters
+        return [master_with(masters, names.key(self._policy or "any", "any"))]
+
     def _at(self, server: Server, names: KeyNames) -> Iterator[Found]:
         now = server.now()
+        self._is_part = not self._place.is_cluster and server.is_node_of_cluster
         for key, value in self._values(server, names.pattern(self._policy)):
             name = names.read(key)
             read = decoded(value) if isinstance(value, bytes) else None

@@ -100,10 +100,10 @@ def watch(place: Place, policy: str | None, every: float, count: int | None, key
 
 def _samples(place: Place, walk: Walk, every: float, count: int | None) -> Iterator[Sample]:
     before, counted, began = {each.name: each for each in walk}, _server_counts(place), time.monotonic()
-    lost = set(walk.unreached)
+    lost, may_count = set(walk.unreached), counted is not None
     while count is None or count > 0:
         time.sleep(every)
-        (after, counts), now = _looked(place, walk), time.monotonic()
+        (after, counts), now = _looked(place, walk, may_count=may_count), time.monotonic()
         calls, writes = _difference(counted, counts)
         when = datetime.now(timezone.utc).isoformat(timespec="seconds")
         unreached = sorted(lost.union(walk.unreached))
@@ -112,10 +112,15 @@ def _samples(place: Place, walk: Walk, every: float, count: int | None) -> Itera
         count = None if count is None else count - 1
 
 
-def _looked(place: Place, walk: Walk) -> tuple[dict[tuple[str, str], Found], Counts | None]:
-    """Look at all states, as far as anybody answers: an outage is watched to its end."""
+def _looked(
+    place: Place, walk: Walk, *, may_count: bool
+) -> tuple[dict[tuple[str, str], Found], Counts | None]:
+    """Look at all states, as far as anybody answers: an outage is watched to its end.
+
+    What this user may not ask is not asked again, or ACL LOG would fill.
+    """
     try:
-        return {each.name: each for each in walk}, _server_counts(place)
+        return {each.name: each for each in walk}, _server_counts(place) if may_count else None
     except Exception as error:
         if status_of(error) is None:
             raise

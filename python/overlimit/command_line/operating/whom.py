@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from overlimit import _core
-from overlimit.command_line.operating.places import Place
+from overlimit.command_line.operating.places import StoreUrl
 from overlimit.command_line.operating.walking import Walk
 
 if TYPE_CHECKING:
@@ -38,11 +38,10 @@ class PolicyName(_Text):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the policies of the store that the line names, as far as a short look finds them."""
-        place = ctx.params.get("place")
-        if not isinstance(place, Place):
-            return []
         found: set[str] = set()
         with contextlib.suppress(Exception):  # whatever is wrong, the command itself says it better
+            # An option without its value, as it is typed, keeps click from telling arguments apart.
+            place = ctx.params.get("place") or StoreUrl().convert(ctx.args[0], None, ctx)
             found.update(each.policy for each in Walk(place, most=_KEYS_FOR_COMPLETION))
         return [CompletionItem(each) for each in sorted(found) if each.startswith(incomplete)]
 

@@ -73,6 +73,8 @@ def _series(pandas: Any, column: Any) -> Any:
 
 def _evaluated(frame: pd.DataFrame, where: str) -> Any:
     names = required("pandas", "where=").errors.UndefinedVariableError
+    if not where.strip():
+        raise ValueError(f"where must be a condition such as 'status != 404', not {where!r}")
     try:
         return frame.eval(where)
     except names as error:
@@ -81,6 +83,8 @@ def _evaluated(frame: pd.DataFrame, where: str) -> Any:
         ) from None
     except SyntaxError as error:
         raise ValueError(f"where={where!r} is no condition: {error.msg}") from None
+    except UnicodeEncodeError:
+        raise ValueError(f"where={where!r} is no condition: UTF-8 cannot encode it") from None
     except TypeError as error:
         hint = ""
         if "datetime64" in str(error):

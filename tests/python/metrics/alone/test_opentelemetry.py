@@ -52,7 +52,7 @@ def test_decisions_and_latencies_are_observed(reader, policy, redis_store):
     assert values(metrics["overlimit.store.latency.bucket"], store=store, le="+Inf")[0] >= 3
     assert values(metrics["overlimit.store.latency.sum"], store=store)[0] > 0
     assert metrics["overlimit.store.latency.sum"].unit == "s"
-    assert values(metrics["overlimit.breaker_state"], store=store, state="closed") == [1]
+    assert values(metrics["overlimit.store.breaker_state"], store=store, state="closed") == [1]
 
 
 def test_every_metric_has_an_instrument(reader, policy, shared_memory_store):
@@ -71,7 +71,7 @@ def test_every_metric_has_an_instrument(reader, policy, shared_memory_store):
         "overlimit.wait.sum",
         "overlimit.store.keys",
     } <= names
-    assert {"overlimit.store.errors", "overlimit.store.bytes"} <= names
+    assert {"overlimit.store.errors", "overlimit.store.bytes", "overlimit.store.restored_keys"} <= names
     assert {"overlimit.leased_units", "overlimit.returned_units", "overlimit.lapsed_units"} <= names
     assert idle.stats()["held"] == 0
     assert len(METRICS) == 19

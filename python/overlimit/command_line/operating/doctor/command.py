@@ -29,6 +29,7 @@ from overlimit.stores.redis_url import RedisUrl
 _PINGS = 100
 _ADVISES = "; "
 """What the errors of a store have between what went wrong and what to do."""
+_REPLACE = "Bring it back, or have a replica take its place."
 _LOOK_UP = "Look the error up in the table of failures, on the page Operating overlimit."
 _EXAMPLES = """
 \b
@@ -148,7 +149,7 @@ class _Examination:
             if kind_of(error) != "unreachable" or not master.slots:
                 raise
             self._lost += 1
-            yield _failing(error)
+            yield Finding("broken", "reach", f"{message_of(error).rstrip('.')}.", _REPLACE)
         else:
             yield from found
 

@@ -194,7 +194,7 @@ def certificate(shown: Mapping[str, Any], now: float) -> Iterator[Finding]:
 
 def undeclared_cluster(seen: Seen, place: Place) -> Iterator[Finding]:
     """Look whether it is a node of a cluster, and the URL says that it is a server by itself."""
-    if seen.info.get("cluster_enabled") == "1" and "+cluster" not in place.url.partition("://")[0]:
+    if seen.info.get("cluster_enabled") == "1" and not place.is_cluster:
         yield Finding(
             "broken",
             "cluster",
@@ -368,7 +368,7 @@ def clients(seen: Seen) -> Iterator[Finding]:
 
 def cluster(server: Server, place: Place) -> Iterator[Finding]:
     """Look whether all slots are served, and what may be in one call."""
-    if "+cluster" not in place.url.partition("://")[0]:
+    if not place.is_cluster:
         return
     answer = _asked(server, "CLUSTER", "INFO")
     if isinstance(answer, Exception):
