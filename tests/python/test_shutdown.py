@@ -210,10 +210,10 @@ def test_every_store_can_be_closed_and_goes_on(prefix):
 
 def test_every_adapter_shows_its_store_and_closes_it(redis_server, prefix):
     store = RedisStore(redis_server.unix_url(), prefix=prefix, timeout=PATIENCE, lease=10)
-    flask, others = Flask("site"), [Flask("one"), Flask("two")]
+    flask, fastapi, others = Flask("site"), FastAPI(), [Flask("one"), Flask("two")]
     adapters = [
         overlimit.flask.RateLimit(flask, store=store),
-        overlimit.fastapi.RateLimit(FastAPI(), store=store),
+        overlimit.fastapi.RateLimit(fastapi, store=store),
         overlimit.wsgi.RateLimitMiddleware(flask, limits="1/minute", store=store),
         RateLimitMiddleware(FastAPI(), limits="1/minute", store=store),
     ]

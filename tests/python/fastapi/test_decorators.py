@@ -21,6 +21,7 @@ from overlimit.fastapi import (
     by_json,
     by_path_parameter,
 )
+from overlimit.http.rules.applied_limits import applied_limits_above
 
 
 def test_neither_kind_of_path_function_asks_for_a_request(site):
@@ -517,6 +518,7 @@ def test_methods_and_objects_as_path_functions(make_site):
 def test_what_is_wrong_is_an_error_where_it_is_written(make, error, message):
     with pytest.raises(error, match=message):
         make(RateLimit())
+    assert not applied_limits_above(len), "what cannot be limited has no limit left on it"
 
 
 @pytest.mark.parametrize(

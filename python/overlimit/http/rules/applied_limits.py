@@ -66,13 +66,13 @@ def add_applied_limit(
 
 def leave_on(target: Callable[..., Any], applied: AppliedLimit) -> None:
     """Leave limits on a function that stays as it is; raise TypeError if it keeps no attributes."""
-    limits = add_applied_limit(target, applied, during_request=False)
     try:
-        setattr(target, APPLIED_LIMITS, limits)
+        setattr(target, APPLIED_LIMITS, (*applied_limits_of(target), applied))
     except (AttributeError, TypeError):
         raise TypeError(
             f"a limit cannot stay on {function_name(target)}: put it on a function that is defined by def"
         ) from None
+    add_applied_limit(target, applied, during_request=False)
 
 
 def applied_limits_above(function: Callable[..., Any]) -> AppliedLimits:
