@@ -15,31 +15,18 @@
 #include <string>
 #include <string_view>
 
+#include "overlimit/redis_keys.hpp"
 #include "overlimit/redis_location.hpp"
 #include "overlimit/store.hpp"
 
 namespace overlimit {
-
-/// What the keys of one call have in common in their names, for a Redis Cluster to keep them in one slot. Of
-/// a call in several slots each decides its part (docs/semantics.md: calls across slots).
-enum class HashTag : std::uint8_t {
-  none,    ///< nothing: one identifier of one policy is in one slot
-  policy,  ///< the policy: calls of one policy are
-  prefix,  ///< all: any call is, and one node has all the keys
-};
 
 /// Thread-safe, and usable in a forked child at once. Connects at the first call. Time is the server's unless
 /// a call brings its own. The script decides and writes; the rows are worked out here from its reply, by the
 /// functions that serve the memory store (lua/README.md).
 class RedisStore final : public Store {
  public:
-  /// How keys are named (lua/README.md).
-  struct Keys {
-    std::string prefix = "ol";  ///< [A-Za-z0-9_.-]{1,64}
-    HashTag hash_tag = HashTag::none;
-    bool hash_identifiers = false;  ///< not only those too long for a key
-    bool takes_hashes = false;      ///< whoever calls names identifiers by what is kept of them, the SHA-256
-  };
+  using Keys = redis::KeyNaming;
 
   /// Where the processes of a host lease as one: a name for a file in /dev/shm, or an absolute path.
   struct LeaseIn {

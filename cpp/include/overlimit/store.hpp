@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "overlimit/breaker_state.hpp"
 #include "overlimit/call.hpp"
 #include "overlimit/errors.hpp"
 
@@ -107,9 +108,6 @@ struct LeaseCounts {
   std::uint64_t returned = 0;  ///< and has given back
   std::uint64_t lapsed = 0;    ///< and has lost
 };
-
-/// open: calls fail at once, except for one probe at a time; half_open: a probe is under way.
-enum class BreakerState : std::uint8_t { closed, open, half_open };
 
 /// Given as Interrupted to a store that waits seldom: a call that would have to wait throws WouldWait
 /// instead, before it has done anything.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "redis/answer.hpp"
-#include "redis/first_error.hpp"
 #include "redis/knowledge/key_name.hpp"
 #include "redis/leased_parts.hpp"
 #include "redis/many_calls.hpp"
+#include "redis/transport/first_error.hpp"
+#include "redis/wire/answer.hpp"
 
 namespace overlimit::redis {
 namespace {

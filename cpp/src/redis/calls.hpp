@@ -10,16 +10,16 @@
 
 #include "overlimit/redis_store.hpp"
 #include "overlimit/store.hpp"
-#include "redis/keys.hpp"
 #include "redis/knowledge/known_refusals.hpp"
 #include "redis/knowledge/leasing_calls.hpp"
 #include "redis/knowledge/remembering.hpp"
 #include "redis/lease_give_backs.hpp"
 #include "redis/question.hpp"
-#include "redis/script.hpp"
-#include "redis/script_call.hpp"
 #include "redis/servers.hpp"
 #include "redis/split_call.hpp"
+#include "redis/wire/keys.hpp"
+#include "redis/wire/script.hpp"
+#include "redis/wire/script_call.hpp"
 
 namespace overlimit::redis {
 
@@ -122,7 +122,7 @@ class Calls {
   void give_back_across(const Call& call, std::span<const Slot> slots, std::span<const Receipt> receipts,
                         Present* present, const Interrupted& interrupted);
 
-  const RedisStore::Keys keys_;
+  const KeyNaming keys_;
   Servers servers_;
   KnownRefusals known_;
   LeasingCalls leasing_;

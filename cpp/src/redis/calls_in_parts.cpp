@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <deque>
 
-#include "redis/answer.hpp"
 #include "redis/calls.hpp"
-#include "redis/first_error.hpp"
 #include "redis/many_calls.hpp"
+#include "redis/transport/first_error.hpp"
+#include "redis/wire/answer.hpp"
 
 namespace overlimit::redis {
 

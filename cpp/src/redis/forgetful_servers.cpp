@@ -5,7 +5,7 @@
 #include <map>
 
 #include "redis/calls.hpp"
-#include "redis/first_error.hpp"
+#include "redis/transport/first_error.hpp"
 
 namespace overlimit::redis {
 namespace {

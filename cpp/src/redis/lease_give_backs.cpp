@@ -2,13 +2,15 @@
 
 namespace overlimit::redis {
 
-GiveBacks::GiveBacks(Leases* leases, std::vector<LeaseReturn> returns, const RedisStore::Keys& keys,
+GiveBacks::GiveBacks(Leases* leases, std::vector<LeaseReturn> returns, const KeyNaming& keys,
                      const Scripts& scripts, std::atomic<bool>& is_script_known, Remembering& remembering,
                      Servers& servers)
     : leases_(leases), returns_(std::move(returns)), is_script_known_(is_script_known) {
   for (const auto& [lease, units] : returns_) {
     const bool tells = remembering.is_on();
-    scripts_.push_back(give_back_call(lease->subject(), units, lease->receipts(), tells, keys, scripts));
+    const LeaseSubject& of = lease->subject();
+    scripts_.push_back(
+        refund_call({of.policy, of.identifier, of.packed}, units, lease->receipts(), tells, keys, scripts));
     if (!tells) continue;
     hearings_.emplace_back(remembering, servers, scripts_.back().keys);
     scripts_.back().births = hearings_.back().births();

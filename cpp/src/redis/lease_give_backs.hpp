@@ -12,17 +12,16 @@
 #include "redis/knowledge/leases.hpp"
 #include "redis/knowledge/remembering.hpp"
 #include "redis/protocol/reply.hpp"
-#include "redis/script_call.hpp"
 #include "redis/servers.hpp"
+#include "redis/wire/script_call.hpp"
 
 namespace overlimit::redis {
 
 class GiveBacks {
  public:
   /// The commands take the units, which come back in none of them.
-  GiveBacks(Leases* leases, std::vector<LeaseReturn> returns, const RedisStore::Keys& keys,
-            const Scripts& scripts, std::atomic<bool>& is_script_known, Remembering& remembering,
-            Servers& servers);
+  GiveBacks(Leases* leases, std::vector<LeaseReturn> returns, const KeyNaming& keys, const Scripts& scripts,
+            std::atomic<bool>& is_script_known, Remembering& remembering, Servers& servers);
 
   [[nodiscard]] bool empty() const { return scripts_.empty(); }
   [[nodiscard]] std::size_t size() const { return scripts_.size(); }

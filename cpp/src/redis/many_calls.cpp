@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "redis/answer.hpp"
 #include "redis/protocol/failures.hpp"
+#include "redis/wire/answer.hpp"
 
 namespace overlimit::redis {
 namespace {

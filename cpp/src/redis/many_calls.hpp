@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "redis/calls.hpp"
-#include "redis/first_error.hpp"
+#include "redis/transport/first_error.hpp"
 
 namespace overlimit::redis {
 

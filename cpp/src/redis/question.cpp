@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "redis/answer.hpp"
 #include "redis/calls.hpp"
+#include "redis/wire/answer.hpp"
 
 namespace overlimit::redis {
 

@@ -9,7 +9,7 @@
 #include "redis/knowledge/remembering.hpp"
 #include "redis/lease_give_backs.hpp"
 #include "redis/protocol/reply.hpp"
-#include "redis/script_call.hpp"
+#include "redis/wire/script_call.hpp"
 
 namespace overlimit::redis {
 

@@ -1,7 +1,7 @@
 #include "overlimit/redis_store.hpp"
 
 #include "redis/calls.hpp"
-#include "redis/keys.hpp"
+#include "redis/wire/keys.hpp"
 #include "shared_memory/shared_file.hpp"
 
 namespace overlimit {

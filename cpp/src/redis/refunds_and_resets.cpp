@@ -1,14 +1,14 @@
 // What Calls does besides deciding: refunds, locks, resets.
-#include "redis/answer.hpp"
 #include "redis/calls.hpp"
-#include "redis/keys.hpp"
+#include "redis/wire/answer.hpp"
+#include "redis/wire/keys.hpp"
 
 namespace overlimit::redis {
 namespace {
 
 using protocol::Reply;
 
-std::vector<std::string> keys_of(const RedisStore::Keys& keys, const PolicyIdentity& policy,
+std::vector<std::string> keys_of(const KeyNaming& keys, const PolicyIdentity& policy,
                                  std::span<const std::string_view> identifiers) {
   std::vector<std::string> all;
   for (const std::string_view each : identifiers) all.push_back(key_of(keys, policy.name(), each));

@@ -15,12 +15,15 @@
 #include "overlimit/store.hpp"
 #include "redis/protocol/cluster_slots.hpp"
 #include "redis/protocol/reply.hpp"
-#include "redis/script_call.hpp"
+#include "redis/transport/first_error.hpp"
 #include "redis/transport/per_process.hpp"
 #include "redis/transport/topology.hpp"
 #include "redis/transport/waiting.hpp"
+#include "redis/wire/script_call.hpp"
 
 namespace overlimit::redis {
+
+using transport::FirstError;
 
 /// The error that says how long the timeout is.
 [[nodiscard]] StoreTimeout naming(Duration timeout, const StoreTimeout& error);

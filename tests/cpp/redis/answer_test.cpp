@@ -1,4 +1,4 @@
-#include "redis/answer.hpp"
+#include "redis/wire/answer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "redis/keys.hpp"
+#include "redis/wire/keys.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,9 +11,9 @@
 #include "../limits.hpp"
 #include "live_redis.hpp"
 #include "overlimit/pair.hpp"
-#include "redis/answer.hpp"
-#include "redis/script_call.hpp"
-#include "redis/value.hpp"
+#include "redis/wire/answer.hpp"
+#include "redis/wire/script_call.hpp"
+#include "redis/wire/value.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -211,7 +211,7 @@ class LeaseScript : public ::testing::Test {
 
   static constexpr const char* kKey = "ol1:p:a";
   LiveRedis live;
-  const RedisStore::Keys keys{"ol"};
+  const KeyNaming keys{"ol"};
   const Scripts scripts;
   const CompiledPolicy policies[3]{
       {"p", {bucket_of(60, 100, 3)}}, {"p", {bucket_of(40, 30, 1)}}, {"p", {bucket_of(90, 700, 20)}}};

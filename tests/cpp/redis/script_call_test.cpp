@@ -1,4 +1,4 @@
-#include "redis/script_call.hpp"
+#include "redis/wire/script_call.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "redis/script.hpp"
+#include "redis/wire/script.hpp"
 
 #include <gtest/gtest.h>
 

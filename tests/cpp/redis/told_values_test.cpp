@@ -1,4 +1,4 @@
-#include "redis/told_values.hpp"
+#include "redis/wire/told_values.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "redis/value.hpp"
+#include "redis/wire/value.hpp"
 
 #include <gtest/gtest.h>
 

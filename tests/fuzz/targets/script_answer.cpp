@@ -6,10 +6,10 @@
 #include "overlimit/decision.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/pair.hpp"
-#include "redis/answer.hpp"
 #include "redis/knowledge/remembered_values.hpp"
 #include "redis/packing.hpp"
-#include "redis/told_values.hpp"
+#include "redis/wire/answer.hpp"
+#include "redis/wire/told_values.hpp"
 #include "target.hpp"
 
 namespace overlimit::fuzz {

@@ -1,6 +1,6 @@
 // The value of a key in Redis: read as by the plainest reader, and never admitting more than its limits
 // grant.
-#include "redis/value.hpp"
+#include "redis/wire/value.hpp"
 
 #include <algorithm>
 #include <array>

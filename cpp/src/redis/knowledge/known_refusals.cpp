@@ -4,8 +4,8 @@
 #include <array>
 
 #include "overlimit/uninitialised_array.hpp"
-#include "redis/found_call.hpp"
-#include "redis/keys.hpp"
+#include "redis/wire/call_on_values.hpp"
+#include "redis/wire/keys.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -68,7 +68,7 @@ class CallAt {
   Instant time_;
   DatedCall dated_;
   const Keys& keys_;
-  FoundCall found_;
+  CallOnValues found_;
   bool locks_ = may_lock();
 };
 

@@ -11,9 +11,9 @@
 #include "overlimit/call.hpp"
 #include "overlimit/redis_location.hpp"
 #include "overlimit/redis_store.hpp"
-#include "redis/answer.hpp"
 #include "redis/knowledge/known_values.hpp"
 #include "redis/transport/per_process.hpp"
+#include "redis/wire/answer.hpp"
 
 namespace overlimit::redis {
 
@@ -21,7 +21,7 @@ namespace overlimit::redis {
 class KnownRefusals {
  public:
   struct Options {
-    RedisStore::Keys keys;
+    KeyNaming keys;
     Duration max_stale;  ///< how long what was told is believed; 0: not at all
     Duration timeout;    ///< of who asks anew
   };

@@ -11,7 +11,7 @@ bool KnownValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Dura
   return next <= now.micros() && next_of_all.compare_exchange_strong(next, (now + turn).micros());
 }
 
-std::shared_ptr<KnownValues> KnownValues::of(const Location& location, const RedisStore::Keys& keys) {
+std::shared_ptr<KnownValues> KnownValues::of(const Location& location, const KeyNaming& keys) {
   return of_place<KnownValues>(location, keys);
 }
 

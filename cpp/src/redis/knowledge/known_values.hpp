@@ -16,7 +16,7 @@
 #include "redis/knowledge/place.hpp"
 #include "redis/knowledge/server_reading.hpp"
 #include "redis/knowledge/values_in_use.hpp"
-#include "redis/value.hpp"
+#include "redis/wire/value.hpp"
 
 namespace overlimit::redis {
 
@@ -52,7 +52,7 @@ class KnownValues : NonCopyable {
   static constexpr std::size_t kMostBytes = 4 << 20;
 
   /// Those of this process that stores share which keep the same keys in the same place.
-  static std::shared_ptr<KnownValues> of(const Location& location, const RedisStore::Keys& keys);
+  static std::shared_ptr<KnownValues> of(const Location& location, const KeyNaming& keys);
 
   /// Whether anybody wants to know; otherwise nobody need tell.
   [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }

@@ -53,7 +53,7 @@ struct Leases::Held : NonCopyable {
   std::optional<HostLeases::Hold> bucket_hold;
 };
 
-std::shared_ptr<Leases> Leases::of(const Location& location, const RedisStore::Keys& keys) {
+std::shared_ptr<Leases> Leases::of(const Location& location, const KeyNaming& keys) {
   return of_place<Leases>(location, keys);
 }
 

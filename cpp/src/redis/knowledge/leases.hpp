@@ -34,7 +34,7 @@ class Leases : NonCopyable {
     std::uint64_t turn = 0;     ///< of the processes of a host
   };
 
-  static std::shared_ptr<Leases> of(const Location& location, const RedisStore::Keys& keys);
+  static std::shared_ptr<Leases> of(const Location& location, const KeyNaming& keys);
 
   [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }
   void want() {

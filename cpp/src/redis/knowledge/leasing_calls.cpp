@@ -45,7 +45,7 @@ std::vector<LeasedRow> rows_of_lease(const Charge& charge, Instant shown, const 
 }
 
 void name_file(Leases& leases, const RedisStore::LeaseIn& file, const Location& location,
-               const RedisStore::Keys& keys) {
+               const KeyNaming& keys) {
   if (leases.file().name(file, location, text_of(place_name(location, keys))) || !file.warn) return;
   file.warn("lease_in='shm://" + file.name_or_path +
             "' is ignored: another store of this process has named another file for the same keys");

@@ -23,7 +23,7 @@ Duration longest_lease(const CompiledPolicy& policy);
 class LeasingCalls {
  public:
   struct Options {
-    RedisStore::Keys keys;
+    KeyNaming keys;
     Duration longest;
     Duration timeout;  ///< of a command
     std::optional<RedisStore::LeaseIn> lease_in;

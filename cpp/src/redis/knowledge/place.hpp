@@ -20,7 +20,7 @@ inline std::atomic<bool> anybody_wants_to_know{false};
 /// Whoever it is asked as.
 using PlaceName = std::tuple<std::string, int, std::string, HashTag, bool>;
 
-inline PlaceName place_name(const Location& location, const RedisStore::Keys& keys) {
+inline PlaceName place_name(const Location& location, const KeyNaming& keys) {
   int database = 0;
   if (const auto* endpoint = std::get_if<Endpoint>(&location)) database = endpoint->database;
   if (const auto* sentinels = std::get_if<SentinelLocation>(&location)) database = sentinels->server.database;
@@ -37,7 +37,7 @@ inline std::string text_of(const PlaceName& name) {
 
 /// That of this process which is known in a place, as long as somebody uses it.
 template <class Known>
-std::shared_ptr<Known> of_place(const Location& location, const RedisStore::Keys& keys) {
+std::shared_ptr<Known> of_place(const Location& location, const KeyNaming& keys) {
   using Places = transport::Registry<PlaceName, Known>;
   static constinit transport::ProcessSlot<Places> places;
   return places.get([] { return std::make_unique<Places>(); }).of(place_name(location, keys), [] {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "overlimit/call.hpp"
-#include "redis/value.hpp"
+#include "redis/wire/value.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -52,8 +52,7 @@ Instant last_expiry(std::string_view value) {
   return at == value.size() ? last : Instant{};
 }
 
-std::shared_ptr<RememberedValues> RememberedValues::of(const Location& location,
-                                                       const RedisStore::Keys& keys) {
+std::shared_ptr<RememberedValues> RememberedValues::of(const Location& location, const KeyNaming& keys) {
   return of_place<RememberedValues>(location, keys);
 }
 

@@ -72,7 +72,7 @@ class RememberedValues : NonCopyable {
   using Pointer = std::shared_ptr<const RememberedValue>;
 
   /// Those of this process that stores share which keep the same keys in the same place.
-  static std::shared_ptr<RememberedValues> of(const Location& location, const RedisStore::Keys& keys);
+  static std::shared_ptr<RememberedValues> of(const Location& location, const KeyNaming& keys);
 
   /// Whether any store of this process remembers; otherwise nobody need tell.
   [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }

@@ -7,7 +7,7 @@
 #include "redis/transport/connector.hpp"
 
 namespace overlimit::redis {
-Remembering::Remembering(const Location& location, const RedisStore::Keys& keys, Duration longest)
+Remembering::Remembering(const Location& location, const KeyNaming& keys, Duration longest)
     : longest_(longest), values_([this, location, keys] {
         auto values = RememberedValues::of(location, keys);
         if (is_on()) values->want();

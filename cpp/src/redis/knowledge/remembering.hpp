@@ -11,15 +11,15 @@
 #include "overlimit/redis_store.hpp"
 #include "redis/knowledge/remembered_values.hpp"
 #include "redis/servers.hpp"
-#include "redis/told_values.hpp"
 #include "redis/transport/per_process.hpp"
+#include "redis/wire/told_values.hpp"
 
 namespace overlimit::redis {
 
 /// Of one store. Thread-safe.
 class Remembering {
  public:
-  Remembering(const Location& location, const RedisStore::Keys& keys, Duration longest);
+  Remembering(const Location& location, const KeyNaming& keys, Duration longest);
 
   [[nodiscard]] bool is_on() const { return longest_ > Duration{}; }
   [[nodiscard]] Duration longest() const { return longest_; }

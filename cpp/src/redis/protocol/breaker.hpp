@@ -6,7 +6,7 @@
 #include <optional>
 #include <random>
 
-#include "overlimit/store.hpp"
+#include "overlimit/breaker_state.hpp"
 #include "redis/protocol/failures.hpp"
 
 namespace overlimit::redis::protocol {

@@ -4,9 +4,9 @@
 #include <ranges>
 
 #include "overlimit/forks.hpp"
-#include "redis/first_error.hpp"
 #include "redis/protocol/addresses.hpp"
 #include "redis/protocol/failures.hpp"
+#include "redis/transport/first_error.hpp"
 #include "redis/transport/node.hpp"
 #include "redis/transport/topology.hpp"
 

@@ -1,24 +1,24 @@
-#include "redis/keys.hpp"
+#include "redis/wire/keys.hpp"
 
 #include <algorithm>
 
-#include "redis/digests.hpp"
+#include "redis/wire/digests.hpp"
 
 namespace overlimit::redis {
 namespace {
 
-bool is_hashed(const RedisStore::Keys& keys, std::string_view identifier) {
+bool is_hashed(const KeyNaming& keys, std::string_view identifier) {
   return keys.hash_identifiers || keys.takes_hashes || identifier.size() > kMaxPlainIdentifier;
 }
 
 /// Without the separator in front of the identifier.
-std::size_t size_of_start(const RedisStore::Keys& keys, std::string_view policy) {
+std::size_t size_of_start(const KeyNaming& keys, std::string_view policy) {
   return keys.prefix.size() + policy.size() + (keys.hash_tag == HashTag::none ? 2 : 4);
 }
 
 char* write(std::string_view text, char* to) { return std::copy(text.begin(), text.end(), to); }
 
-char* write_start(const RedisStore::Keys& keys, std::string_view policy, char* to) {
+char* write_start(const KeyNaming& keys, std::string_view policy, char* to) {
   if (keys.hash_tag != HashTag::none) *to++ = '{';
   to = write(keys.prefix, to);
   *to++ = kFormatVersion;
@@ -29,12 +29,12 @@ char* write_start(const RedisStore::Keys& keys, std::string_view policy, char* t
   return to;
 }
 
-std::size_t size_of_key(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier) {
+std::size_t size_of_key(const KeyNaming& keys, std::string_view policy, std::string_view identifier) {
   return size_of_start(keys, policy) + 1 +
          (is_hashed(keys, identifier) && !keys.takes_hashes ? kDigitsOfSha256 : identifier.size());
 }
 
-void write_key(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier, char* to) {
+void write_key(const KeyNaming& keys, std::string_view policy, std::string_view identifier, char* to) {
   to = write_start(keys, policy, to);
   *to++ = is_hashed(keys, identifier) ? '#' : ':';
   if (keys.takes_hashes) {
@@ -48,25 +48,25 @@ void write_key(const RedisStore::Keys& keys, std::string_view policy, std::strin
 
 }  // namespace
 
-std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier) {
+std::string key_of(const KeyNaming& keys, std::string_view policy, std::string_view identifier) {
   std::string key(size_of_key(keys, policy, identifier), '\0');
   write_key(keys, policy, identifier, key.data());
   return key;
 }
 
-KeyText::KeyText(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier)
+KeyText::KeyText(const KeyNaming& keys, std::string_view policy, std::string_view identifier)
     : size_(size_of_key(keys, policy, identifier)) {
   if (size_ > room_.size()) long_.resize(size_);
   write_key(keys, policy, identifier, long_.empty() ? room_.data() : long_.data());
 }
 
-std::array<std::string, 2> starts_of(const RedisStore::Keys& keys, std::string_view policy) {
+std::array<std::string, 2> starts_of(const KeyNaming& keys, std::string_view policy) {
   std::string start(size_of_start(keys, policy), '\0');
   write_start(keys, policy, start.data());
   return {start + ":", start + "#"};
 }
 
-std::array<std::string, 2> patterns_of(const RedisStore::Keys& keys, std::string_view policy) {
+std::array<std::string, 2> patterns_of(const KeyNaming& keys, std::string_view policy) {
   const auto [plain, hashed] = starts_of(keys, policy);
   return {plain + "*", hashed + "*"};
 }

@@ -1,10 +1,10 @@
-#include "redis/answer.hpp"
+#include "redis/wire/answer.hpp"
 
 #include <cstring>
 
 #include "overlimit/pair.hpp"
-#include "redis/found_call.hpp"
-#include "redis/script_call.hpp"
+#include "redis/wire/call_on_values.hpp"
+#include "redis/wire/script_call.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -113,7 +113,7 @@ Answer read_found(const Call& call, std::string_view answer, const Rows& rows) {
   read.found.emplace_back(parts.rest());
   std::vector<FoundKey> keys;
   for (const Value& value : read.found) keys.push_back({&value, read.now});
-  const FoundCall found(call, keys);
+  const CallOnValues found(call, keys);
   // The script and the engine have reached the same settlement, or one of them is wrong.
   if (found.writes() != read.is_written) not_ours();
   found.show(creations, rows);

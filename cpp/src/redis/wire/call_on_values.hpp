@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "overlimit/pair.hpp"
-#include "redis/value.hpp"
+#include "redis/wire/value.hpp"
 
 namespace overlimit::redis {
 
@@ -17,11 +17,11 @@ struct FoundKey {
   Instant now;
 };
 
-class FoundCall {
+class CallOnValues {
  public:
   /// A key per charge. Borrows all.
-  FoundCall(const Call& call, std::span<const FoundKey> keys,
-            std::pmr::memory_resource* memory = std::pmr::get_default_resource());
+  CallOnValues(const Call& call, std::span<const FoundKey> keys,
+               std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
   [[nodiscard]] bool passes() const { return settlement_.passes; }
   [[nodiscard]] bool are_all_locked() const;

@@ -1,9 +1,8 @@
-#include "redis/script_call.hpp"
+#include "redis/wire/script_call.hpp"
 
 #include "overlimit/pair.hpp"
-#include "overlimit/redis_scripts.hpp"
-#include "redis/keys.hpp"
 #include "redis/protocol/command.hpp"
+#include "redis/wire/keys.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -86,7 +85,7 @@ bool ever_fits(const Charge& charge) {
 constexpr std::size_t kUsualArguments = 256;
 
 // What every script begins with: its keys and the clock.
-ScriptCall begun(const Script& script, const Call& call, const RedisStore::Keys& keys) {
+ScriptCall begun(const Script& script, const Call& call, const KeyNaming& keys) {
   ScriptCall encoded{.script = &script, .keys = {}, .arguments = {}, .second = {}};
   encoded.keys.reserve(call.charges.size());
   encoded.arguments.reserve(kUsualArguments);
@@ -106,8 +105,7 @@ void append_charges(std::string& bytes, const Call& call) {
   for (const auto& [policy, place] : places) bytes += policy->packed();
 }
 
-ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts,
-                           Tells tells) {
+ScriptCall decision_of_one(const Call& call, const KeyNaming& keys, const Scripts& scripts, Tells tells) {
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.decide_one, call, keys);
   append_int64(encoded.arguments, slack_ms(call, tells));
@@ -118,8 +116,7 @@ ScriptCall decision_of_one(const Call& call, const RedisStore::Keys& keys, const
   return encoded;
 }
 
-ScriptCall decision_of_several(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts,
-                               Tells tells) {
+ScriptCall decision_of_several(const Call& call, const KeyNaming& keys, const Scripts& scripts, Tells tells) {
   ScriptCall encoded = begun(scripts.decide_several, call, keys);
   append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
@@ -137,14 +134,14 @@ bool may_charge(const Call& call) {
   return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
 }
 
-ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts, Tells tells) {
+ScriptCall script_call(const Call& call, const KeyNaming& keys, const Scripts& scripts, Tells tells) {
   if (!may_charge(call)) return begun(scripts.read, call, keys);
   const bool is_one = call.charges.size() == 1 && call.charges[0].role == Role::enforce;
   return is_one ? decision_of_one(call, keys, scripts, tells)
                 : decision_of_several(call, keys, scripts, tells);
 }
 
-ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisStore::Keys& keys,
+ScriptCall lease_call(const Call& call, Cost extra, Duration life, const KeyNaming& keys,
                       const Scripts& scripts, Tells tells) {
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.lease, call, keys);
@@ -159,7 +156,7 @@ ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisSt
 }
 
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
-                       const RedisStore::Keys& keys, const Scripts& scripts, Of of) {
+                       const KeyNaming& keys, const Scripts& scripts, Of of) {
   ScriptCall encoded = begun(scripts.refund, call, keys);
   append_byte(encoded.arguments, (shows_present ? 1 : 0) + (of == Of::keys_as_charged ? 2 : 0));
   append_charges(encoded.arguments, call);
@@ -171,31 +168,31 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool
   return encoded;
 }
 
-ScriptCall give_back_call(const LeaseSubject& subject, Cost units, std::span<const Receipt> receipts,
-                          bool shows_present, const RedisStore::Keys& keys, const Scripts& scripts) {
+ScriptCall refund_call(const ChargedKey& key, Cost units, std::span<const Receipt> receipts,
+                       bool shows_present, const KeyNaming& keys, const Scripts& scripts) {
   ScriptCall encoded{.script = &scripts.refund,
-                     .keys = {key_of(keys, subject.policy, subject.identifier)},
+                     .keys = {key_of(keys, key.policy, key.identifier)},
                      .arguments = {},
                      .second = {}};
   append_int64(encoded.arguments, kServerClock.micros());
   append_byte(encoded.arguments, shows_present ? 1 : 0);
   append_charge(encoded.arguments, 1 + encoded.arguments.size() + kChargeBytes, receipts.size(), units,
                 Role::enforce);
-  encoded.arguments += subject.packed;
+  encoded.arguments += key.packed;
   append_receipts(encoded.second, receipts);
   return encoded;
 }
 
-ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
-                     const Scripts& scripts, Tells tells) {
+ScriptCall lock_call(const Call& call, Duration duration, const KeyNaming& keys, const Scripts& scripts,
+                     Tells tells) {
   ScriptCall encoded = begun(scripts.lock, call, keys);
   append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, duration.micros());
   return encoded;
 }
 
-ScriptCall restore_call(const Charge& charge, Instant told, std::string_view value,
-                        const RedisStore::Keys& keys, const Scripts& scripts) {
+ScriptCall restore_call(const Charge& charge, Instant told, std::string_view value, const KeyNaming& keys,
+                        const Scripts& scripts) {
   ScriptCall encoded = begun(scripts.restore, {.charges = {&charge, 1}}, keys);
   append_int64(encoded.arguments, kServerSlackMs);
   append_byte(encoded.arguments, charge.policy->size());
@@ -211,41 +208,6 @@ ScriptCall reset_call(std::vector<std::string> keys, const Scripts& scripts) {
   append_byte(encoded.arguments, 0);
   encoded.keys = std::move(keys);
   return encoded;
-}
-
-namespace {
-
-ScriptCall call_for(ScriptUse use, Call call, const RedisStore::Keys& keys, const Scripts& scripts) {
-  switch (use) {
-    case ScriptUse::read:
-      call.mode = Mode::peek;
-      return script_call(call, keys, scripts);
-    case ScriptUse::refund:
-      return refund_call(call, std::vector<Receipt>(pairs_of(call.charges)), false, keys, scripts);
-    case ScriptUse::lock:
-      return lock_call(call, {}, keys, scripts);
-    case ScriptUse::lease:
-      return lease_call(call, 0, {}, keys, scripts);
-    case ScriptUse::restore:
-      return restore_call(call.charges.front(), {}, {}, keys, scripts);
-    case ScriptUse::decide:
-      break;
-  }
-  return script_call(call, keys, scripts);
-}
-
-}  // namespace
-
-ScriptListing script_listing(ScriptUse use, const CompiledPolicy& policy,
-                             std::span<const std::string_view> identifiers, const RedisStore::Keys& keys) {
-  const Scripts scripts;
-  std::vector<Charge> charges;
-  for (const std::string_view identifier : identifiers) charges.push_back({&policy, identifier});
-  const DatedCall call(Call{charges}, system_now());
-  const ScriptCall made = call_for(use, *call, keys, scripts);
-  ScriptListing listing{made.script->text(), made.script->sha1(), made.keys, {made.arguments}};
-  if (!made.second.empty()) listing.arguments.push_back(made.second);
-  return listing;
 }
 
 }  // namespace overlimit::redis

@@ -5,10 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "overlimit/redis_store.hpp"
+#include "overlimit/redis_keys.hpp"
 #include "overlimit/store.hpp"
-#include "redis/knowledge/lease.hpp"
-#include "redis/script.hpp"
+#include "redis/wire/script.hpp"
 
 namespace overlimit::redis {
 
@@ -33,11 +32,11 @@ bool may_charge(const Call& call);
 /// Whether the reply to a charge tells what is charged, or the whole value of its key, which is longer.
 enum class Tells : bool { charge, value };
 
-ScriptCall script_call(const Call& call, const RedisStore::Keys& keys, const Scripts& scripts,
+ScriptCall script_call(const Call& call, const KeyNaming& keys, const Scripts& scripts,
                        Tells tells = Tells::charge);
 
 /// Decides a call of one enforced charge, and charges up to `extra` units more for a lease of this life.
-ScriptCall lease_call(const Call& call, Cost extra, Duration life, const RedisStore::Keys& keys,
+ScriptCall lease_call(const Call& call, Cost extra, Duration life, const KeyNaming& keys,
                       const Scripts& scripts, Tells tells = Tells::charge);
 
 /// Whether what was charged on a key that was lost is given back, too, once that key is restored.
@@ -45,18 +44,25 @@ enum class Of : bool { keys_as_charged, restored_keys };
 
 /// Gives back the charges of a call; these are their receipts.
 ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
-                       const RedisStore::Keys& keys, const Scripts& scripts, Of of = Of::restored_keys);
+                       const KeyNaming& keys, const Scripts& scripts, Of of = Of::restored_keys);
 
-/// The same for units of a lease.
-ScriptCall give_back_call(const LeaseSubject& subject, Cost units, std::span<const Receipt> receipts,
-                          bool shows_present, const RedisStore::Keys& keys, const Scripts& scripts);
+/// A key, and the limits that units were charged under, as scripts read them.
+struct ChargedKey {
+  std::string_view policy;
+  std::string_view identifier;
+  std::string_view packed;
+};
 
-ScriptCall lock_call(const Call& call, Duration duration, const RedisStore::Keys& keys,
-                     const Scripts& scripts, Tells tells = Tells::charge);
+/// The same for so many units of one key.
+ScriptCall refund_call(const ChargedKey& key, Cost units, std::span<const Receipt> receipts,
+                       bool shows_present, const KeyNaming& keys, const Scripts& scripts);
+
+ScriptCall lock_call(const Call& call, Duration duration, const KeyNaming& keys, const Scripts& scripts,
+                     Tells tells = Tells::charge);
 
 /// Merges into the key of a charge what was told of it at this instant.
-ScriptCall restore_call(const Charge& charge, Instant told, std::string_view value,
-                        const RedisStore::Keys& keys, const Scripts& scripts);
+ScriptCall restore_call(const Charge& charge, Instant told, std::string_view value, const KeyNaming& keys,
+                        const Scripts& scripts);
 
 /// Resets keys so that what was told of them before does not come back.
 ScriptCall reset_call(std::vector<std::string> keys, const Scripts& scripts);

@@ -7,7 +7,7 @@
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"
 
-namespace overlimit::redis {
+namespace overlimit::redis::transport {
 
 /// The first error of the parts of a call, which says that something may have been charged if any of them
 /// does.
@@ -64,4 +64,4 @@ class FirstError {
   std::uint64_t generation_ = fork_generation();
 };
 
-}  // namespace overlimit::redis
+}  // namespace overlimit::redis::transport

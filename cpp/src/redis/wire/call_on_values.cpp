@@ -1,8 +1,8 @@
-#include "redis/found_call.hpp"
+#include "redis/wire/call_on_values.hpp"
 
 #include <algorithm>
 
-#include "redis/script_call.hpp"
+#include "redis/wire/script_call.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -15,18 +15,19 @@ std::optional<Lock> lock_in(const FoundKey& key) {
 
 }  // namespace
 
-FoundCall::FoundCall(const Call& call, std::span<const FoundKey> keys, std::pmr::memory_resource* memory)
+CallOnValues::CallOnValues(const Call& call, std::span<const FoundKey> keys,
+                           std::pmr::memory_resource* memory)
     : call_(call), keys_(keys), pairs_(memory), locks_(memory), verdicts_(memory) {
   examine_all();
   settlement_ = settle(call_, [&](std::size_t k) { return verdicts_[k]; });
 }
 
-bool FoundCall::are_all_locked() const {
+bool CallOnValues::are_all_locked() const {
   return std::ranges::all_of(verdicts_, [](Status each) { return each == Status::locked; });
 }
 
 // What they tell a caller to wait is exact.
-bool FoundCall::still_refuses(std::span<const FoundKey> later) const {
+bool CallOnValues::still_refuses(std::span<const FoundKey> later) const {
   std::size_t row = 0;
   for (std::size_t k = 0; k < call_.charges.size(); ++k) {
     const Charge& charge = call_.charges[k];
@@ -39,7 +40,7 @@ bool FoundCall::still_refuses(std::span<const FoundKey> later) const {
   return false;
 }
 
-bool FoundCall::writes() const {
+bool CallOnValues::writes() const {
   if (!may_charge(call_)) return false;
   for (std::size_t k = 0; k < call_.charges.size(); ++k) {
     if (charges(k) || set_lock(k)) return true;
@@ -47,7 +48,7 @@ bool FoundCall::writes() const {
   return false;
 }
 
-void FoundCall::show(std::span<const Instant> creations, const Rows& rows) const {
+void CallOnValues::show(std::span<const Instant> creations, const Rows& rows) const {
   std::size_t row = 0;
   for (std::size_t k = 0; k < call_.charges.size(); ++k) {
     const bool is_charged = charges(k);
@@ -63,7 +64,7 @@ void FoundCall::show(std::span<const Instant> creations, const Rows& rows) const
   }
 }
 
-void FoundCall::show_refused(const Rows& rows) const {
+void CallOnValues::show_refused(const Rows& rows) const {
   std::size_t row = 0;
   for (std::size_t k = 0; k < call_.charges.size(); ++k) {
     for (const CompiledLimit& each : call_.charges[k].policy->limits()) {
@@ -73,17 +74,17 @@ void FoundCall::show_refused(const Rows& rows) const {
   }
 }
 
-bool FoundCall::charges(std::size_t k) const {
+bool CallOnValues::charges(std::size_t k) const {
   const Charge& charge = call_.charges[k];
   return cost_of(charge) > 0 && settlement_.charges(charge.role, verdicts_[k]);
 }
 
-std::optional<Lock> FoundCall::set_lock(std::size_t k) const {
+std::optional<Lock> CallOnValues::set_lock(std::size_t k) const {
   return lock_after_refusal(settlement_, call_.charges[k], verdicts_[k], locks_[k], keys_[k].now);
 }
 
-void FoundCall::fill_as_charged(const CompiledLimit& each, std::size_t k, Instant created_at,
-                                const Rows& rows, std::size_t row) const {
+void CallOnValues::fill_as_charged(const CompiledLimit& each, std::size_t k, Instant created_at,
+                                   const Rows& rows, std::size_t row) const {
   const Charge& charge = call_.charges[k];
   const std::optional<FoundRecord> found = keys_[k].value->find(each.tag);
   const FoundRecord* const record = found ? &*found : nullptr;
@@ -97,7 +98,7 @@ void FoundCall::fill_as_charged(const CompiledLimit& each, std::size_t k, Instan
                   keys_[k].now, rows, row);
 }
 
-void FoundCall::examine_all() {
+void CallOnValues::examine_all() {
   pairs_.reserve(pairs_of(call_.charges));
   locks_.reserve(call_.charges.size());
   verdicts_.reserve(call_.charges.size());

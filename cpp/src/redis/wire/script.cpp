@@ -1,10 +1,10 @@
-#include "redis/script.hpp"
+#include "redis/wire/script.hpp"
 
 #include <stdexcept>
 
 #include "lua_fragments.hpp"
 #include "overlimit/algorithms/registry.hpp"
-#include "redis/digests.hpp"
+#include "redis/wire/digests.hpp"
 
 namespace overlimit::redis {
 namespace {

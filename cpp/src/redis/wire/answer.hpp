@@ -7,7 +7,7 @@
 #include "overlimit/call.hpp"
 #include "overlimit/store.hpp"
 #include "redis/protocol/reply.hpp"
-#include "redis/value.hpp"
+#include "redis/wire/value.hpp"
 
 namespace overlimit::redis {
 

@@ -1,4 +1,4 @@
-#include "redis/digests.hpp"
+#include "redis/wire/digests.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
-#include "redis/told_values.hpp"
+#include "redis/wire/told_values.hpp"
 
 #include <cstring>
 #include <span>
 
 #include "overlimit/call.hpp"
-#include "redis/value.hpp"
+#include "redis/wire/value.hpp"
 
 namespace overlimit::redis {
 namespace {

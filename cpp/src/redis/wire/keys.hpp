@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "overlimit/non_copyable.hpp"
-#include "overlimit/redis_store.hpp"
+#include "overlimit/redis_keys.hpp"
 
 namespace overlimit::redis {
 
@@ -17,12 +17,12 @@ inline constexpr std::size_t kMaxPlainIdentifier = 256;
 /// `ol1:policy:identifier`, with a hash tag `{ol1:policy}:identifier` or `{ol1}:policy:identifier`. An
 /// identifier over kMaxPlainIdentifier bytes, or any if all are to be hashed, is `ol1:policy#` and its
 /// SHA-256 in 64 lowercase hex digits. Prefix and policy cannot hold ':' or '#', so no two pairs share a key.
-std::string key_of(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier);
+std::string key_of(const KeyNaming& keys, std::string_view policy, std::string_view identifier);
 
 /// The same on the stack, unless it is long.
 class KeyText : NonCopyable {
  public:
-  KeyText(const RedisStore::Keys& keys, std::string_view policy, std::string_view identifier);
+  KeyText(const KeyNaming& keys, std::string_view policy, std::string_view identifier);
   operator std::string_view() const { return {long_.empty() ? room_.data() : long_.data(), size_}; }
 
  private:
@@ -32,9 +32,9 @@ class KeyText : NonCopyable {
 };
 
 /// What all keys of a policy and no others begin with, not hashed and hashed.
-std::array<std::string, 2> starts_of(const RedisStore::Keys& keys, std::string_view policy);
+std::array<std::string, 2> starts_of(const KeyNaming& keys, std::string_view policy);
 
 /// The patterns that match all keys of a policy and no others, hashed or not.
-std::array<std::string, 2> patterns_of(const RedisStore::Keys& keys, std::string_view policy);
+std::array<std::string, 2> patterns_of(const KeyNaming& keys, std::string_view policy);
 
 }  // namespace overlimit::redis
