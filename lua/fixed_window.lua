@@ -10,7 +10,7 @@ end
 local instant = start and start > now and start or now
 if not start or instant >= finish then
   if kind == 2 then
-    if instant < low or instant >= high then return 'O' .. pack('<i8', now) end
+    if instant < low or instant >= high then return '\0' .. pack('<i8', now) end
     start, finish = instant < middle and low or middle, instant < middle and middle or high
   else
     start = kind == 1 and instant - instant % period or instant

@@ -5,5 +5,5 @@
 --         now
 -- gives   nothing
 if births and births ~= string.sub(found, 1, HEAD) then
-  return 'N' .. pack('<i8', now) .. (length < HEAD and pack('<i8', 0) or string.sub(found, 1, HEAD))
+  return '\4' .. pack('<i8', now) .. (length < HEAD and pack('<i8', 0) or string.sub(found, 1, HEAD))
 end

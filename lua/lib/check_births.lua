@@ -3,7 +3,7 @@
 --         now
 -- gives   nothing
 if births then
-  local answer, UNBORN, are_others = 'N' .. pack('<i8', now), pack('<i8', 0), false
+  local answer, UNBORN, are_others = '\4' .. pack('<i8', now), pack('<i8', 0), false
   for k = 1, #KEYS do
     local birth, remembered = redis.pcall('GETRANGE', KEYS[k], '0', '7'), string.sub(births, HEAD * k - 7, HEAD * k)
     if type(birth) ~= 'string' or #birth < HEAD then birth = UNBORN end

@@ -4,7 +4,7 @@
 -- gives   nothing
 if locking then
   call('SET', key, locking, 'PX', locking_ttl)
-  if whole then return 'w' .. pack('<i8c8I4', now, locking, #found) .. found .. locking end
-  return 'W' .. pack('<i8', now) .. string.sub(locking, 1, HEAD) .. found
+  if whole then return '\42' .. pack('<i8c8I4', now, locking, #found) .. found .. locking end
+  return '\10' .. pack('<i8', now) .. string.sub(locking, 1, HEAD) .. found
 end
-return 'F' .. pack('<i8', now) .. found
+return '\8' .. pack('<i8', now) .. found

@@ -2,13 +2,14 @@
 -- KEYS[1]
 -- ARGV[1]   now, slack_ms, patience, cost; how many limits; the policy. A negative slack_ms asks for the whole value
 -- ARGV[2]   when the key was created that the caller remembers; or nothing
--- returns   'N', now, when the key was created (0: there is none): it is another one, and nothing was done
---           'C', now, when the key was created, the records of the policy's limits without their cells: it was charged
---           'c', now, the key's value as charged, in place of 'C' if it was asked for and has at most 4096 bytes
---           'O', now: a calendar does not reach now, and nothing was written
---           'F', now, the key's value as found: nothing was written
---           'W', now, when the key was created, its value as found: it was locked
---           'w', now, when the key was created, the size of its value as found, that value, its value as locked
+-- returns   flags, now; then, by the flags,
+--           other keys: when the key was created (0: there is none): it is another one, and nothing was done
+--           charged: when the key was created, and the records of the policy's limits without their cells
+--           charged, values: the key's value as charged, if it was asked for and has at most 4096 bytes
+--           no flag: a calendar does not reach now, and nothing was written
+--           found: the key's value as found: nothing was written
+--           written, found: when the key was created, its value as found: it was locked
+--           written, found, values: the same, and its value as locked, if it was asked for
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, cost, limit_count, part = unpack('<i8i8i8i8B', args)
 --[[ prelude ]]
@@ -20,7 +21,7 @@ local births = ARGV[2]
 --[[ charge ]]
 if admits and not locked then
   --[[ write_records ]]
-  if whole and #records <= 4096 then return 'c' .. pack('<i8', now) .. records end
-  return 'C' .. pack('<i8', now) .. charged
+  if whole and #records <= 4096 then return '\48' .. pack('<i8', now) .. records end
+  return '\16' .. pack('<i8', now) .. charged
 end
 --[[ refuse ]]

@@ -4,16 +4,16 @@
 -- ARGV[1]   now, slack_ms, patience; per charge where its policy begins, how many limits it has, the cost and the role;
 --           the policies
 -- ARGV[2]   per charge when the key was created that the caller remembers, or 0; or nothing
--- returns   'N', now, per charge when its key was created, or 0: one is another one, and nothing was done
---           'C', now; per charge when its key was created, and the records of its policy's limits without their cells: every
+-- returns   flags, now; then, by the flags,
+--           other keys: per charge when its key was created, or 0: one is another one, and nothing was done
+--           charged: per charge when its key was created, and the records of its policy's limits without their cells: every
 --           charge was written
---           'O', now: a calendar does not reach now, and nothing was written
---           'F', now; per key its value as found, and before each but the last its size: nothing was written
---           'W', now, per key when it was created, or 0 if the charge does not pass; the values as for 'F': something was
---           written, or locked
---           'c', 'w' as 'C' and 'W' if whole values were asked for: in place of the records of 'C', and behind 'W', of
---           whose values the last has its size before it, too, per key its value as it is now, and before each but the
---           last its size
+--           no flag: a calendar does not reach now, and nothing was written
+--           found: per key its value as found: nothing was written
+--           written, found: per key when it was created, or 0 if the charge does not pass; the values as found: something
+--           was written, or locked
+--           values: in place of the records of `charged`, and behind the values of `found`, per key its value as it is now,
+--           if whole values were asked for and something was written
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, next_charge = unpack('<i8i8i8', args)
 --[[ prelude ]]
@@ -24,7 +24,7 @@ local ENFORCE, SHADOW, ON_REFUSAL, ALWAYS = 0, 1, 2, 3
 local OK, OVER, LOCKED = 0, 1, 2
 local enforced, refusals = OK, OK -- the worst status of the enforced charges, and of the on_refusal ones
 local values, writes, ttls, parts_of, on_refusal, locks = {false, false}, {false, false}
-local reply, complete = 'C' .. pack('<i8', now), true
+local reply, complete = '\16' .. pack('<i8', now), true
 
 for k = 1, #KEYS do
   local key, part, limit_count, cost, role = KEYS[k]
@@ -75,13 +75,13 @@ for k = 1, #KEYS do
 end
 if passes and complete and not on_refusal then
   if not whole then return reply end
-  reply = 'c' .. pack('<i8', now)
+  reply = '\48' .. pack('<i8', now)
   for k = 1, #KEYS do reply = reply .. (k < #KEYS and pack('<I4', #writes[k]) or '') .. writes[k] end
   return reply
 end
 
 whole = whole and written
-local answer = (whole and 'w' or written and 'W' or 'F') .. pack('<i8', now)
+local answer = (whole and '\42' or written and '\10' or '\8') .. pack('<i8', now)
 for k = 1, written and #KEYS or 0 do
   answer = answer .. (writes[k] and string.sub(writes[k], 1, HEAD) or pack('<i8', 0))
 end

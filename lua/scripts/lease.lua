@@ -4,9 +4,7 @@
 -- ARGV[1]   now, slack_ms, patience, cost, how many extra units are wanted, life; how many limits; the policy
 -- A negative slack_ms asks for the whole value.
 -- ARGV[2]   as decide_one
--- returns   'L', now, how many extra units were charged; then what 'C' has after now
---           'l', now, how many extra units were charged, the key's value as charged, in place of 'L' as 'c' is of 'C'
---           'N', 'O', 'F', 'W', 'w' as decide_one
+-- returns   as decide_one; what was charged with the flag `granted`, and after now how many extra units were
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, own_patience, own_cost, wanted, longest, limit_count, part = unpack('<i8i8i8i8i8i8B', args)
 --[[ prelude ]]
@@ -27,8 +25,8 @@ while true do -- all that is wanted; if that does not fit, the call alone; then 
     extra = passes_alone and wanted or 0
   elseif extra > 0 or wanted == 0 then
     --[[ write_records ]]
-    if whole and #records <= 4096 then return 'l' .. pack('<i8i8', now, extra) .. records end
-    return 'L' .. pack('<i8i8', now, extra) .. charged
+    if whole and #records <= 4096 then return '\49' .. pack('<i8i8', now, extra) .. records end
+    return '\17' .. pack('<i8i8', now, extra) .. charged
   else
     passes_alone, extra = true, wanted
   end

@@ -2,14 +2,14 @@
 -- KEYS      one per identifier
 -- ARGV[1]   now, slack_ms (negative: answer), duration (0: lift the lock, if there is one)
 -- ARGV[2]   as decide_several
--- returns   nothing; 'N' as decide_several; or, if asked to answer, as `read`, what the keys hold then
+-- returns   nothing; other keys as decide_several; or, if asked to answer, as `read`, what the keys hold then
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, duration = unpack('<i8i8i8', args)
 --[[ prelude ]]
 --[[ whole_or_not ]]
 local births = ARGV[2]
 --[[ check_births ]]
-local answer = 'F' .. pack('<i8', now)
+local answer = '\8' .. pack('<i8', now)
 for k = 1, #KEYS do
   local key = KEYS[k]
   --[[ get_value ]]

@@ -4,7 +4,7 @@
 --           policies
 -- ARGV[2]   per charge when its key was created, and per limit the state right after the charge
 -- ARGV[3]   as ARGV[2] of decide_several
--- returns   nothing; 'N' as decide_several; or, if asked to answer, as `read`, what the keys hold then
+-- returns   nothing; other keys as decide_several; or, if asked to answer, as `read`, what the keys hold then
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, options, next_charge = unpack('<i8B', args)
 --[[ prelude ]]
@@ -52,7 +52,7 @@ end
 
 -- Each gives nothing back of a count that has saturated, since it can no longer be told what that is made of.
 --[[ refunds ]]
-local receipt, answer = 1, 'F' .. pack('<i8', now)
+local receipt, answer = 1, '\8' .. pack('<i8', now)
 for k = 1, #KEYS do
   local key, part, limit_count, cost, role = KEYS[k]
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)

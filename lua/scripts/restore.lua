@@ -3,7 +3,7 @@
 -- KEYS      one per identifier
 -- ARGV[1]   now, slack_ms; how many limits; the policy
 -- ARGV[..]  per key when its value was told, and that value; none: the keys are reset
--- returns   as `read`, what the keys hold then; 'R' in place of 'F' if anything of what was told was missing there
+-- returns   as `read`, what the keys hold then; with the flag `restored` if anything of what was told was missing there
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, limit_count, part = unpack('<i8i8B', args)
 --[[ prelude ]]
@@ -201,7 +201,7 @@ local function merged_value(value, told)
   return pack('<I4I4', born % 2^32, floor(born / 2^32) + mark * 2^21) .. table.concat(parts), latest
 end
 
-local kind, answer = 'F', pack('<i8', now)
+local flags, answer = '\8', pack('<i8', now)
 for k = 1, #KEYS do
   local key, told_at, told = KEYS[k], 0
   --[[ get_value ]]
@@ -215,11 +215,11 @@ for k = 1, #KEYS do
     if told and told_at >= now - MEMORY and not precedes_reset(value, told_at, told) then
       local merged, latest = merged_value(value, told)
       if merged ~= found and #merged <= 2^23 and latest > now then
-        value, kind = merged, 'R'
+        value, flags = merged, '\72'
         call('SET', key, value, 'PX', math.ceil((latest - now) / 1000) + slack_ms)
       end
     end
   end
   answer = answer .. (k < #KEYS and pack('<I4', #value) or '') .. value
 end
-return kind .. answer
+return flags .. answer

@@ -12,7 +12,9 @@ from overlimit.redis_scripts import Script, script_for
 
 SLACK_MS = 3_600_000
 NO_PATIENCE_NEEDED = 2**63 - 1
-LEASED = "<cqqq"
+# The flags of a reply.
+GRANTED, WRITTEN, FOUND, CHARGED, RESTORED = 1, 2, 8, 16, 64
+LEASED = "<Bqqq"
 RECORD = "<8sIqqqq"
 
 
@@ -54,10 +56,10 @@ class Leasing:
     def lease(self, now: int, cost: int, extra: int, life: int) -> Leased | None:
         """Return what was charged; None if the call was refused."""
         reply = self.ask(now, cost, extra, life)
-        if reply[:1] in {b"F", b"W"}:
+        if reply[0] & FOUND:
             return None
-        kind, at, granted, _ = unpack_from(LEASED, reply)
-        assert (kind, at) == (b"L", now)
+        flags, at, granted, _ = unpack_from(LEASED, reply)
+        assert (flags, at) == (GRANTED + CHARGED, now)
         place = calcsize(LEASED)
         records = [unpack_from(RECORD, reply, at) for at in range(place, len(reply), calcsize(RECORD))]
         return Leased(

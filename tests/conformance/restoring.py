@@ -8,7 +8,7 @@ from typing import Any
 from overlimit.limits import Limit
 from overlimit.redis_scripts import Script, script_for
 
-from .leasing import SLACK_MS
+from .leasing import FOUND, RESTORED, SLACK_MS
 
 
 class Restoring:
@@ -37,6 +37,6 @@ class Restoring:
         arguments = head + self.script.arguments[0][len(head) :]
         sha1 = self.client.script_load(self.script.text)
         reply: bytes = self.client.evalsha(sha1, 1, key, arguments, *told)
-        assert reply[:1] in (b"F", b"R")
+        assert reply[0] in (FOUND, FOUND + RESTORED)
         assert reply[1:9] == pack("<q", now)
         return reply[9:]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from overlimit import LeakyBucket, Limiter, Penalty, SlidingLog, SlidingWindow, TokenBucket
 
 from .answers import answer_of, expected_of
-from .leasing import Leased, Leasing
+from .leasing import FOUND, GRANTED, WRITTEN, Leased, Leasing
 from .oracle import OracleDecision
 from .strategies import START_US, durations_of, examples, limits, moves, rates, renumbered, short_period
 from .test_differential import Together
@@ -100,7 +100,7 @@ class TestTheScript:
         policy = leasing(TokenBucket(1, per=1, burst=2))
         assert policy.lease(START_US, 2, 1, 1000).extra == 0
         before = client.get(policy.key)
-        assert policy.ask(START_US, 1, 1000, 1000) == b"F" + START_US.to_bytes(8, "little") + before
+        assert policy.ask(START_US, 1, 1000, 1000) == bytes([FOUND]) + START_US.to_bytes(8, "little") + before
         assert client.get(policy.key) == before
 
 
@@ -263,8 +263,8 @@ def unpacked(cells: bytes) -> list[int]:
     return [int.from_bytes(cells[at : at + 8], "little", signed=True) for at in places]
 
 
-def told(reply: bytes) -> tuple[bytes, bytes, bytes]:
+def told(reply: bytes) -> tuple[int, bytes, bytes]:
     """What a reply says, but for the times of creation, which are the server's."""
-    kind, now = reply[:1].replace(b"L", b"C"), reply[1:9]
-    before_records = {b"C": 8, b"L": 16, b"F": 8, b"W": 16}[reply[:1]]
-    return kind, now, reply[9 + before_records :]
+    flags, now = reply[0], reply[1:9]
+    before_records = 16 if flags & (GRANTED | WRITTEN) else 8
+    return flags & ~GRANTED, now, reply[9 + before_records :]

@@ -157,18 +157,23 @@ Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, 
     std::optional<Question> question;
     if (anybody_wants_to_know.load(std::memory_order_relaxed))
       question.emplace(*this, dated, doubted < kMostDoubts);
-    Reply reply = question ? ask(*question, basis, wait) : ask_plainly(*dated, basis, wait);
-    if (const std::optional<Instant> elsewhere = out_of_bounds(reply)) {
+    std::optional<ScriptReply> plain;
+    if (question) {
+      question->take(ask(*question, basis, wait));
+    } else {
+      plain.emplace(ask_plainly(*dated, basis, wait), (*dated).charges.size());
+    }
+    if (const ScriptReply& reply = question ? question->reply() : *plain; reply.is_out_of_bounds()) {
       if (was_elsewhere) {
         throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
                           false);
       }
       was_elsewhere = true;
-      dated.move_to(*elsewhere);
+      dated.move_to(reply.now());
       continue;
     }
-    if (!question) return read_answer(dated, reply, rows).now;
-    if (!question->doubts(std::move(reply))) return question->read(rows, false);
+    if (!question) return read_answer(dated, *plain, rows).now;
+    if (!question->doubts()) return question->read(rows, false);
     ++doubted;
     if (const std::optional<ScriptCall> refund = question->taking_back(rows))
       take_back_doubted({&*refund, 1}, basis, wait);

@@ -111,10 +111,10 @@ class Calls {
   void follow_give_backs(const Wait& wait);
   [[nodiscard]] bool may_be_lost(const LeaseReturn& units);
   std::vector<protocol::Reply> run_all(std::span<const ScriptCall> scripts, const Wait& wait);
-  protocol::Reply run_remembering(const Call& call, const ScriptCall& script,
-                                  std::span<const Receipt> receipts, const Interrupted& interrupted);
-  protocol::Reply run_remembering(const Call& call, ScriptCall script, std::span<const Receipt> receipts,
-                                  const Wait& wait);
+  void run_remembering(const Call& call, const ScriptCall& script, std::span<const Receipt> receipts,
+                       std::optional<ScriptReply>& reply, const Interrupted& interrupted);
+  void run_remembering(const Call& call, ScriptCall script, std::span<const Receipt> receipts,
+                       std::optional<ScriptReply>& reply, const Wait& wait);
   void reset_remembered(const std::vector<std::string>& keys, const Interrupted& interrupted);
   bool put_back(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted);
   void give_back_in_slot(const Call& call, std::span<const Receipt> receipts, Present* present,

@@ -132,7 +132,8 @@ void Calls::follow(const Call& part, std::span<const Receipt> receipts, const Wa
   const ScriptCall refund = refund_call(part, receipts, remembering_.remembers(part), keys_, scripts_);
   const Changing changing(known_, refund.keys);
   try {
-    (void)run_remembering(part, refund, receipts, wait);
+    std::optional<ScriptReply> reply;
+    run_remembering(part, refund, receipts, reply, wait);
   } catch (const StoreError&) {
   }
 }
@@ -179,19 +180,20 @@ void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std:
   for (std::size_t i = 0; i < replies.size(); ++i) {
     if (!replies[i]) continue;
     try {
-      ToldReply told = told_in(
+      std::optional<ScriptReply> told(
+          std::in_place,
           is_final(*replies[i]) ? servers_.checked(*std::move(replies[i])) : servers_.run(refunds[i], wait),
-          std::vector<std::size_t>(given.parts()[i].charges.size()));
+          refunds[i].keys.size());
       is_any_given = true;
-      const Belief belief = remembers ? hearings[i].hear(told) : Belief::sound;
-      if (told.is_of_others || belief == Belief::lost) {
+      const Belief belief = remembers ? hearings[i].hear(*told) : Belief::sound;
+      if (told->has(ReplyFlags::kOtherKeys) || belief == Belief::lost) {
         const CallPart& lost = given.parts()[i];
-        told.reply = run_remembering(given.call_of(lost), refunds[i], lost.rows.receipts(), wait);
+        run_remembering(given.call_of(lost), refunds[i], lost.rows.receipts(), told, wait);
       }
       if (!shown) continue;
       const CallPart& part = shown->parts()[i];
       DatedCall dated(shown->call_of(part));
-      present->time = max(present->time, read_answer(dated, told.reply, part.rows).now);
+      present->time = max(present->time, read_answer(dated, *told, part.rows).now);
     } catch (...) {
       failure.note();
     }

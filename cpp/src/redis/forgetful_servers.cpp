@@ -20,10 +20,11 @@ struct Restoration {
 };
 
 // Whether any of the charges with these receipts was made on a key as it is told now.
-bool is_charged_there(const Call& call, std::span<const Receipt> receipts, const ToldReply& told) {
+bool is_charged_there(const Call& call, std::span<const Receipt> receipts, const ScriptReply& told) {
   std::size_t row = 0;
-  for (std::size_t k = 0; k < told.keys.size() && row < receipts.size(); ++k) {
-    if (are_of_one_key(receipts[row].created_at.micros(), told.keys[k].created_at)) return true;
+  const std::vector<ScriptReply::Key> keys = told.keys();
+  for (std::size_t k = 0; k < keys.size() && row < receipts.size(); ++k) {
+    if (are_of_one_key(receipts[row].created_at.micros(), keys[k].created_at)) return true;
     row += call.charges[k].policy->size();
   }
   return false;
@@ -66,7 +67,7 @@ void Calls::restore(std::span<const Call* const> calls, Basis& basis, const Wait
   basis.commands += std::uint32_t(all.size());
   std::vector<Reply> replies = run_all(scripts, wait);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].hearing.keep_restored(told_in(std::move(replies[i]), {1}), all[i].known)) ++basis.restored;
+    if (all[i].hearing.keep_restored(ScriptReply(std::move(replies[i]), 1), all[i].known)) ++basis.restored;
   }
 }
 
@@ -109,36 +110,30 @@ void Calls::take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis,
   failure.raise_if_any();
 }
 
-Reply Calls::run_remembering(const Call& call, const ScriptCall& script, std::span<const Receipt> receipts,
-                             const Interrupted& interrupted) {
-  Reply reply;
+void Calls::run_remembering(const Call& call, const ScriptCall& script, std::span<const Receipt> receipts,
+                            std::optional<ScriptReply>& reply, const Interrupted& interrupted) {
   naming_timeout(servers_.timeout(), [&] {
-    reply = run_remembering(call, script, receipts, Wait{servers_.deadline(), interrupted});
+    run_remembering(call, script, receipts, reply, Wait{servers_.deadline(), interrupted});
   });
-  return reply;
 }
 
 // A script that answers what the keys hold then. It is run again if its server had forgotten them, or has
 // since, unless it has given something back on a key in doubt: that was charged after.
-Reply Calls::run_remembering(const Call& call, ScriptCall script, std::span<const Receipt> receipts,
-                             const Wait& wait) {
-  if (!remembering_.remembers(call)) return servers_.run(script, wait);
-  std::vector<std::size_t> limits;
-  for (const Charge& charge : call.charges) limits.push_back(charge.policy->size());
+void Calls::run_remembering(const Call& call, ScriptCall script, std::span<const Receipt> receipts,
+                            std::optional<ScriptReply>& reply, const Wait& wait) {
+  const auto run = [&] { reply.emplace(servers_.run(script, wait), script.keys.size()); };
+  if (!remembering_.remembers(call)) return run();
   for (int doubted = 0;; ++doubted) {
     Basis basis;
     restore(call, basis, wait);
     Hearing hearing(remembering_, servers_, script.keys);
     script.births = doubted < kMostDoubts ? hearing.births() : std::string();
-    ToldReply told = told_in(servers_.run(script, wait), limits);
-    if (doubted == kMostDoubts) {
-      hearing.keep(told);
-      return std::move(told.reply);
-    }
-    const Belief belief = hearing.hear(told);
-    if (told.is_of_others) continue;
-    if (belief == Belief::sound) return std::move(told.reply);
-    if (belief == Belief::doubtful && is_charged_there(call, receipts, told)) return std::move(told.reply);
+    run();
+    if (doubted == kMostDoubts) return hearing.keep(*reply);
+    const Belief belief = hearing.hear(*reply);
+    if (reply->has(ReplyFlags::kOtherKeys)) continue;
+    if (belief == Belief::sound) return;
+    if (belief == Belief::doubtful && is_charged_there(call, receipts, *reply)) return;
   }
 }
 
@@ -148,8 +143,8 @@ void Calls::reset_remembered(const std::vector<std::string>& keys, const Interru
   for (const std::string& key : keys) parts[servers_.slot_of(key)].push_back(key);
   for (auto& [slot, part] : parts) {
     Hearing hearing(remembering_, servers_, part);
-    const std::vector<std::size_t> limits(part.size());
-    hearing.keep_reset(told_in(servers_.run(reset_call(std::move(part), scripts_), interrupted), limits));
+    const std::size_t count = part.size();
+    hearing.keep_reset(ScriptReply(servers_.run(reset_call(std::move(part), scripts_), interrupted), count));
   }
 }
 

@@ -40,8 +40,8 @@ void GiveBacks::read(std::span<std::optional<protocol::Reply>> replies) {
     if (replies[i]) is_script_known_.store(is_answered, std::memory_order_relaxed);
     bool is_given = is_executed;
     if (is_answered && !hearings_.empty()) {
-      const ToldReply told = told_in(*std::move(replies[i]), {returns_[i].lease->terms().rows.size()});
-      is_given = hearings_[i].hear(told) != Belief::lost && !told.is_of_others;
+      const ScriptReply told(*std::move(replies[i]), 1);
+      is_given = hearings_[i].hear(told) != Belief::lost && !told.has(ReplyFlags::kOtherKeys);
     }
     if (!is_given) {
       leases_->give_back(std::move(returns_[i]));

@@ -112,11 +112,12 @@ bool ManyCalls::read(std::size_t i, Reply reply, Question& question, const Wait&
   try {
     was_redirected_[i] = protocol::classify(reply).is_redirection();
     if (!is_final(reply)) reply = run(question, wait);
-    if (out_of_bounds(reply)) {
+    question.take(store_.servers().checked(std::move(reply)));
+    if (question.reply().is_out_of_bounds()) {
       times_[i] = store_.decide(calls_[i], rows_of_call(i), basis(i), wait);
       return false;
     }
-    if (question.doubts(store_.servers().checked(std::move(reply)))) return true;
+    if (question.doubts()) return true;
     times_[i] = question.read(rows_of_call(i), are_ == Are::parts);
   } catch (...) {
     failure.note();

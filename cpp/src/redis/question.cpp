@@ -20,39 +20,33 @@ Question::Question(Calls& store, DatedCall& call, bool may_doubt)
   if (may_doubt && may_charge(*call)) script_.births = hearing_->births();
 }
 
-bool Question::doubts(protocol::Reply reply) {
-  if (!hearing_) {
-    told_.reply = std::move(reply);
-    return false;
-  }
-  std::vector<std::size_t> limits;
-  for (const Charge& charge : (*call_).charges) limits.push_back(charge.policy->size());
-  told_ = told_in(std::move(reply), limits);
+bool Question::doubts() {
+  if (!hearing_) return false;
   if (!may_doubt_) {
-    hearing_->keep(told_);
+    hearing_->keep(*reply_);
     return false;
   }
-  belief_ = hearing_->hear(told_);
+  belief_ = hearing_->hear(*reply_);
   return belief_ != Belief::sound;
 }
 
 std::optional<ScriptCall> Question::taking_back(const Rows& rows) {
-  if (told_.is_of_others || belief_ == Belief::lost) return std::nullopt;
-  const Answer answer = read_answer(call_, told_.reply, rows);
+  if (reply_->has(ReplyFlags::kOtherKeys) || belief_ == Belief::lost) return std::nullopt;
+  const Answer answer = read_answer(call_, *reply_, rows);
   const std::span receipts = rows.receipts().first(pairs_of((*call_).charges));
   const auto is_charged = [](const Receipt& each) { return each.created_at != Instant{}; };
   if (!answer.is_written || std::ranges::none_of(receipts, is_charged)) return std::nullopt;
   std::vector<Charge> charges((*call_).charges.begin(), (*call_).charges.end());
-  charges.front().cost += granted_extra(told_.reply).value_or(0);
+  charges.front().cost += reply_->granted().value_or(0);
   Call charged = *call_;
   charged.charges = charges;
   return store_.refund_of_doubted(charged, receipts);
 }
 
 Instant Question::read(const Rows& rows, bool of_all) {
-  const Answer answer = read_answer(call_, told_.reply, rows);
+  const Answer answer = read_answer(call_, *reply_, rows);
   telling_.tell(*call_, answer, rows, of_all);
-  lease_.answered(*call_, answer.now, granted_extra(told_.reply), rows);
+  lease_.answered(*call_, answer.now, reply_->granted(), rows);
   store_.leasing().show_held(*call_, rows);
   return answer.now;
 }

@@ -10,6 +10,7 @@
 #include "redis/lease_give_backs.hpp"
 #include "redis/protocol/reply.hpp"
 #include "redis/wire/script_call.hpp"
+#include "redis/wire/script_reply.hpp"
 
 namespace overlimit::redis {
 
@@ -27,9 +28,12 @@ class Question {
   [[nodiscard]] const ScriptCall& script() const { return script_; }
   /// Notes that no reply came, although it may have been charged.
   void lost() const { lease_.lost(*call_); }
-  /// Takes the reply. Whether it is not to be believed, as the server may have forgotten what this process
-  /// remembers: then what is to be taken back is, and the call is to be asked for again.
-  bool doubts(protocol::Reply reply);
+  /// Takes the reply, which the next three are about.
+  void take(protocol::Reply reply) { reply_.emplace(std::move(reply), script_.keys.size()); }
+  [[nodiscard]] const ScriptReply& reply() const { return *reply_; }
+  /// Whether the reply is not to be believed, as the server may have forgotten what this process remembers:
+  /// then what is to be taken back is, and the call is to be asked for again.
+  bool doubts();
   /// Gives back what the reply that was taken says was charged; nothing if nothing was, or that is lost. Sets
   /// the rows.
   [[nodiscard]] std::optional<ScriptCall> taking_back(const Rows& rows);
@@ -45,7 +49,7 @@ class Question {
   Telling telling_;
   std::optional<Hearing> hearing_;
   bool may_doubt_;
-  ToldReply told_;
+  std::optional<ScriptReply> reply_;
   Belief belief_ = Belief::sound;
 };
 

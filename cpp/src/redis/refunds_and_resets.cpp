@@ -53,10 +53,11 @@ void Calls::give_back_in_slot(const Call& call, std::span<const Receipt> receipt
   const bool tells = present != nullptr || remembering_.remembers(call);
   const ScriptCall script = refund_call(call, receipts, tells, keys_, scripts_);
   const Changing changing(known_, script.keys);
-  const Reply reply = run_remembering(call, script, receipts, interrupted);
+  std::optional<ScriptReply> reply;
+  run_remembering(call, script, receipts, reply, interrupted);
   if (present == nullptr) return;
   DatedCall peek({.charges = present->charges, .mode = Mode::peek});
-  present->time = read_answer(peek, reply, present->rows).now;
+  present->time = read_answer(peek, *reply, present->rows).now;
 }
 
 void Calls::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
@@ -68,7 +69,8 @@ void Calls::lock(const Call& call, Duration duration, const Interrupted& interru
   const Tells tells = remembering_.remembers(read) ? Tells::value : Tells::charge;
   const ScriptCall script = lock_call(read, duration, keys_, scripts_, tells);
   const Changing changing(known_, script.keys);
-  (void)run_remembering(read, script, {}, interrupted);
+  std::optional<ScriptReply> reply;
+  run_remembering(read, script, {}, reply, interrupted);
 }
 
 void Calls::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,

@@ -102,8 +102,8 @@ class LeaseScript : public ::testing::Test {
     const Charge charge{&policy, "a", cost};
     DatedCall call(Call{std::span(&charge, 1), Mode::consume, At(now)}, At(now));
     Columns columns(1);
-    const Reply reply = run(script_call(*call, keys, scripts));
-    EXPECT_FALSE(granted_extra(reply));
+    const ScriptReply reply(run(script_call(*call, keys, scripts)), 1);
+    EXPECT_FALSE(reply.granted());
     read_answer(call, reply, columns.rows());
     ASSERT_EQ(columns.status[0] == Status::ok, expected.has_value());
     if (expected) expect_written(policy, *expected, columns, cost);
@@ -128,11 +128,11 @@ class LeaseScript : public ::testing::Test {
     const Charge charge{&policy, "a", cost};
     DatedCall call(Call{std::span(&charge, 1), Mode::consume, At(now)}, At(now));
     Columns columns(1);
-    const Reply reply = run(lease_call(*call, wanted, For(life), keys, scripts));
-    ASSERT_EQ(granted_extra(reply).has_value(), expected.has_value());
+    const ScriptReply reply(run(lease_call(*call, wanted, For(life), keys, scripts)), 1);
+    ASSERT_EQ(reply.granted().has_value(), expected.has_value());
     read_answer(call, reply, columns.rows());
     if (!expected) return;
-    EXPECT_EQ(*granted_extra(reply), extra);
+    EXPECT_EQ(*reply.granted(), extra);
     expect_written(policy, *expected, columns, cost + extra);
     leased += extra > 0;
   }

@@ -9,7 +9,6 @@
 #include "redis/knowledge/remembered_values.hpp"
 #include "redis/packing.hpp"
 #include "redis/wire/answer.hpp"
-#include "redis/wire/told_values.hpp"
 #include "target.hpp"
 
 namespace overlimit::fuzz {
@@ -65,16 +64,13 @@ void read_script_answer(std::string_view input) {
   Bytes bytes(input);
   const std::vector<Charge> charges = charges_of(bytes.number_up_to(5));
   const Mode mode = bytes.number_up_to(1) == 0 ? Mode::consume : Mode::peek;
-  std::vector<std::size_t> limits;
-  for (const Charge& charge : charges) limits.push_back(charge.policy->size());
-  const redis::ToldReply told = redis::told_in(Reply::string(std::string(bytes.rest())), limits);
-  const Reply& reply = told.reply;
-  check(told.keys.empty() || told.keys.size() == charges.size(), "every key is told of, or none");
-  for (const redis::ToldValue& key : told.keys)
-    check(redis::last_expiry(key.value.value_or("")) >= 0, "an instant");
   Columns columns(pairs_of(charges));
-  (void)redis::out_of_bounds(reply);
   try {
+    const redis::ScriptReply reply(Reply::string(std::string(bytes.rest())), charges.size());
+    const std::vector<redis::ScriptReply::Key> keys = reply.keys();
+    check(keys.empty() || keys.size() == charges.size(), "every key is told of, or none");
+    for (const redis::ScriptReply::Key& key : keys)
+      check(redis::last_expiry(key.value.value_or("")) >= 0, "an instant");
     DatedCall call({charges, mode}, At(0));
     const Instant now = redis::read_answer(call, reply, columns.rows()).now;
     check(now >= 0 && now < kMaxTime, "an instant that a clock can read");
@@ -90,20 +86,20 @@ std::vector<std::string> script_answers() {
   const CompiledLimit& second = small_plan().limits()[1];
   const std::string window = record_of(first.tag, now + kMinute, packed({now, now + kMinute, 3}));
   const std::string bucket = record_of(second.tag, now + kSecond, packed({400'000, now, 100'000}));
-  const std::string charged = 'C' + packed({now, now}) + window + bucket;
-  const std::string found = 'F' + packed({now}) + value_of(now, {window, bucket});
-  const std::string written = 'W' + packed({now, now}) + value_of(now, {window});
+  const std::string charged = char(16) + packed({now, now}) + window + bucket;
+  const std::string found = char(8) + packed({now}) + value_of(now, {window, bucket});
+  const std::string written = char(2 + 8) + packed({now, now}) + value_of(now, {window});
   const std::string locked =
-      'F' + packed({now}) +
+      char(8) + packed({now}) +
       value_of(now, {record_of(kLockTag, now + kMinute, packed({now, now + kSecond, 2}))});
   return {std::string("\0\0", 2) + charged,
           std::string("\0\0", 2) + found,
           std::string("\0\1", 2) + found,
           std::string("\0\0", 2) + written,
           std::string("\1\0", 2) + locked,
-          std::string("\0\0", 2) + 'O' + packed({now}),
-          std::string("\0\0", 2) + 'c' + packed({now}) + value_of(now, {window, bucket}),
-          std::string("\0\0", 2) + 'w' + packed({now, now}) + std::string("\0\0\0\0", 4) +
+          std::string("\0\0", 2) + char(0) + packed({now}),
+          std::string("\0\0", 2) + char(16 + 32) + packed({now}) + value_of(now, {window, bucket}),
+          std::string("\0\0", 2) + char(2 + 8 + 32) + packed({now, now}) + std::string("\0\0\0\0", 4) +
               value_of(now, {window})};
 }
 

@@ -1,7 +1,6 @@
 #include "redis/knowledge/remembered_values.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -13,9 +12,6 @@ namespace {
 
 /// Of more keys that were lost no reply is under way.
 constexpr std::size_t kMostLost = 32;
-
-constexpr std::size_t kBirth = 8;
-constexpr std::size_t kBeforeRecord = 20;
 
 /// Whether what was told at one boot time is older than something else.
 bool is_older(const RememberedValue& one, const RememberedValue& other) {
@@ -40,16 +36,14 @@ void note_lost(std::vector<LostKey>& lost, const LostKey& key) {
 }  // namespace
 
 Instant last_expiry(std::string_view value) {
+  if (!is_value(value)) return {};
   Instant last{};
-  std::size_t at = kBirth;
-  while (at + kBeforeRecord <= value.size()) {
-    const Instant expires_at(int64_at(value, at + 12));
-    if (expires_at.micros() < kExact) last = max(last, expires_at);
-    std::uint32_t size = 0;
-    std::memcpy(&size, value.data() + at + 8, sizeof size);
-    at += kBeforeRecord + size;
+  std::size_t end = RecordAt::kBegin;
+  while (const std::optional<RecordAt> record = record_at(value, end)) {
+    if (record->expires_at.micros() < kExact) last = max(last, record->expires_at);
+    end = record->end();
   }
-  return at == value.size() ? last : Instant{};
+  return last;
 }
 
 std::shared_ptr<RememberedValues> RememberedValues::of(const Location& location, const KeyNaming& keys) {

@@ -36,45 +36,47 @@ std::string Hearing::births() const {
   return births;
 }
 
-Belief Hearing::hear(const ToldReply& told) {
+Belief Hearing::hear(const ScriptReply& told) {
   std::vector<RememberedValues::Told> all;
-  for (std::size_t k = 0; k < told.keys.size(); ++k) {
-    const bool has_value = told.keys[k].value.has_value();
-    all.push_back({keys_[k], has_value, value_of(k, told), known_[k], told.connection});
+  for (std::size_t k = 0; const ScriptReply::Key& key : told.keys()) {
+    all.push_back({keys_[k], key.value.has_value(), value_of(k, key, told), known_[k], told.connection()});
+    ++k;
   }
-  return remembering_.values().hear(all, told.is_of_others);
+  return remembering_.values().hear(all, told.has(ReplyFlags::kOtherKeys));
 }
 
-void Hearing::keep(const ToldReply& told) {
-  for (std::size_t k = 0; k < told.keys.size(); ++k) {
-    if (told.keys[k].value) {
-      remembering_.values().keep(keys_[k], value_of(k, told));
+void Hearing::keep(const ScriptReply& told) {
+  for (std::size_t k = 0; const ScriptReply::Key& key : told.keys()) {
+    if (key.value) {
+      remembering_.values().keep(keys_[k], value_of(k, key, told));
     } else {
       remembering_.values().forget(keys_[k]);
     }
+    ++k;
   }
 }
 
-bool Hearing::keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored) {
-  if (told.keys.empty() || !told.keys.front().value) return false;
-  remembering_.values().keep_restored(keys_.front(), value_of(0, told), restored);
-  return told.is_restored;
+bool Hearing::keep_restored(const ScriptReply& told, const RememberedValues::Pointer& restored) {
+  const std::vector<ScriptReply::Key> keys = told.keys();
+  if (keys.empty() || !keys.front().value) return false;
+  remembering_.values().keep_restored(keys_.front(), value_of(0, keys.front(), told), restored);
+  return told.has(ReplyFlags::kRestored);
 }
 
-void Hearing::keep_reset(const ToldReply& told) {
-  for (std::size_t k = 0; k < told.keys.size(); ++k) {
-    if (told.keys[k].value) remembering_.values().keep_reset(keys_[k], value_of(k, told));
+void Hearing::keep_reset(const ScriptReply& told) {
+  for (std::size_t k = 0; const ScriptReply::Key& key : told.keys()) {
+    if (key.value) remembering_.values().keep_reset(keys_[k], value_of(k, key, told));
+    ++k;
   }
 }
 
 // It is kept for as long as any of its records can count by a clock that is no faster than ours.
-RememberedValue Hearing::value_of(std::size_t k, const ToldReply& told) {
-  const ToldValue& key = told.keys[k];
-  std::string bytes = key.value.value_or("");
-  const Duration lives = max(Duration{}, last_expiry(bytes) - told.now);
+RememberedValue Hearing::value_of(std::size_t k, const ScriptReply::Key& key, const ScriptReply& told) {
+  std::string bytes(key.value.value_or(""));
+  const Duration lives = max(Duration{}, last_expiry(bytes) - told.now());
   return {.bytes = std::move(bytes),
           .created_at = key.created_at,
-          .told = told.now,
+          .told = told.now(),
           .asked_at = asked_at_,
           .answered_at = boot_time(),
           .forgotten_at = asked_at_ + min(lives, remembering_.longest()),

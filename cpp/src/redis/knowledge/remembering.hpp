@@ -12,7 +12,7 @@
 #include "redis/knowledge/remembered_values.hpp"
 #include "redis/servers.hpp"
 #include "redis/transport/per_process.hpp"
-#include "redis/wire/told_values.hpp"
+#include "redis/wire/script_reply.hpp"
 
 namespace overlimit::redis {
 
@@ -50,17 +50,17 @@ class Hearing {
   [[nodiscard]] std::string births() const;
   /// Whether the reply is to be believed: its server may lack what is remembered of a key, or be another
   /// server or connection, which is noted. What a sound one tells is remembered.
-  Belief hear(const ToldReply& told);
+  Belief hear(const ScriptReply& told);
   /// Remembers what a reply tells that is believed whatever it is.
-  void keep(const ToldReply& told);
+  void keep(const ScriptReply& told);
   /// Remembers what was told after this was restored. Returns whether the server had lost any of it until
   /// then.
-  bool keep_restored(const ToldReply& told, const RememberedValues::Pointer& restored);
+  bool keep_restored(const ScriptReply& told, const RememberedValues::Pointer& restored);
   /// The same after the keys were reset.
-  void keep_reset(const ToldReply& told);
+  void keep_reset(const ScriptReply& told);
 
  private:
-  [[nodiscard]] RememberedValue value_of(std::size_t k, const ToldReply& told);
+  [[nodiscard]] RememberedValue value_of(std::size_t k, const ScriptReply::Key& key, const ScriptReply& told);
 
   Remembering& remembering_;
   Servers& servers_;

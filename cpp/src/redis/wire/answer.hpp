@@ -1,18 +1,14 @@
-// From what a script answered to the rows of the call.
+// From what a script replied to the rows of the call.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "overlimit/call.hpp"
 #include "overlimit/store.hpp"
-#include "redis/protocol/reply.hpp"
+#include "redis/wire/script_reply.hpp"
 #include "redis/wire/value.hpp"
 
 namespace overlimit::redis {
-
-/// Whether nothing was decided because a calendar's bounds don't reach the instant: that instant.
-std::optional<Instant> out_of_bounds(const protocol::Reply& reply);
 
 /// What a script said of a call besides its rows.
 struct Answer {
@@ -21,11 +17,7 @@ struct Answer {
   std::vector<Value> found;  ///< per charge its key's value before that; none if every charge was written
 };
 
-/// How many extra units were charged for a lease, if this answers the script `lease` and the call was
-/// admitted.
-std::optional<Cost> granted_extra(const protocol::Reply& reply);
-
-/// Fills the rows and moves the call to its instant. Throws ScriptError for no answer of ours.
-Answer read_answer(DatedCall& call, const protocol::Reply& reply, const Rows& rows);
+/// Fills the rows and moves the call to its instant. Throws ScriptError for no answer to it.
+Answer read_answer(DatedCall& call, const ScriptReply& reply, const Rows& rows);
 
 }  // namespace overlimit::redis

@@ -5,31 +5,12 @@
 namespace overlimit::redis {
 namespace {
 
-constexpr std::size_t kHead = 8;
-constexpr std::size_t kTagAndHead = 20;
 // The state of a record that cannot hold one.
 constexpr Header kNone{-1, -1, -1};
 
 static_assert(std::endian::native == std::endian::little, "records are read as they lie in memory");
 
-std::uint32_t size_at(std::string_view bytes, std::size_t place) {
-  std::uint32_t size = 0;
-  std::memcpy(&size, bytes.data() + place, sizeof size);
-  return size;
-}
-
-bool is_value(std::string_view bytes) {
-  if (bytes.size() < kHead) return false;
-  std::size_t at = kHead;
-  while (at + kTagAndHead <= bytes.size()) at += kTagAndHead + size_at(bytes, at + 8);
-  return at == bytes.size();
-}
-
 bool is_exact(std::int64_t number) { return number >= 0 && number < kExact; }
-
-Header header_at(std::string_view bytes, std::size_t place) {
-  return {int64_at(bytes, place), int64_at(bytes, place + 8), int64_at(bytes, place + 16)};
-}
 
 std::vector<Cell> cells_in(std::string_view bytes) {
   std::vector<Cell> cells(bytes.size() / sizeof(Cell));
@@ -45,25 +26,45 @@ std::int64_t int64_at(std::string_view bytes, std::size_t place) {
   return number;
 }
 
+std::uint32_t uint32_at(std::string_view bytes, std::size_t place) {
+  std::uint32_t number = 0;
+  std::memcpy(&number, bytes.data() + place, sizeof number);
+  return number;
+}
+
+Header header_at(std::string_view bytes, std::size_t place) {
+  return {int64_at(bytes, place), int64_at(bytes, place + 8), int64_at(bytes, place + 16)};
+}
+
+std::optional<RecordAt> record_at(std::string_view bytes, std::size_t place) {
+  if (place + RecordAt::kHead > bytes.size()) return std::nullopt;
+  return RecordAt{static_cast<Tag>(int64_at(bytes, place)), uint32_at(bytes, place + 8),
+                  Instant(int64_at(bytes, place + 12)), place + RecordAt::kHead};
+}
+
+bool is_value(std::string_view bytes) {
+  std::size_t end = RecordAt::kBegin;
+  while (const std::optional<RecordAt> record = record_at(bytes, end)) end = record->end();
+  return end == bytes.size();
+}
+
 Value::Value(std::string_view bytes) {
   if (!is_value(bytes)) return;
   created_at_ = Instant(int64_at(bytes, 0));
-  for (std::size_t at = kHead; at < bytes.size();) {
-    const std::size_t size = size_at(bytes, at + 8);
-    const std::size_t first = at + kTagAndHead;
-    records_.push_back({static_cast<Tag>(int64_at(bytes, at)), Instant(int64_at(bytes, at + 12)), kNone, {}});
-    if (size >= sizeof(Header) && (size - sizeof(Header)) % sizeof(Cell) == 0) {
-      records_.back().header = header_at(bytes, first);
-      records_.back().cells = cells_in(bytes.substr(first + sizeof(Header), size - sizeof(Header)));
-    }
-    at = first + size;
+  std::size_t end = RecordAt::kBegin;
+  while (const std::optional<RecordAt> record = record_at(bytes, end)) {
+    end = record->end();
+    records_.push_back({record->tag, record->expires_at, kNone, {}});
+    if (record->size < sizeof(Header) || (record->size - sizeof(Header)) % sizeof(Cell) != 0) continue;
+    records_.back().header = header_at(bytes, record->state);
+    records_.back().cells = cells_in(bytes.substr(0, end).substr(record->state + sizeof(Header)));
   }
 }
 
 std::size_t Value::size() const {
-  std::size_t bytes = kHead;
+  std::size_t bytes = RecordAt::kBegin;
   for (const Record& record : records_) {
-    bytes += kTagAndHead + sizeof(Header) + record.cells.size() * sizeof(Cell);
+    bytes += RecordAt::kHead + sizeof(Header) + record.cells.size() * sizeof(Cell);
   }
   return bytes;
 }
