@@ -1,12 +1,11 @@
 #include "redis/calls.hpp"
 
 #include <algorithm>
+#include <deque>
 
+#include "redis/batch.hpp"
 #include "redis/knowledge/key_name.hpp"
 #include "redis/leased_parts.hpp"
-#include "redis/many_calls.hpp"
-#include "redis/transport/first_error.hpp"
-#include "redis/wire/answer.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -15,6 +14,8 @@ using protocol::Reply;
 
 /// How often those who wait for what another caller is told look for it.
 constexpr std::chrono::milliseconds kPauseForNews{1};
+/// How many calls are under way at the same time.
+constexpr std::size_t kInFlight = 64;
 
 bool have_common_key(std::span<const Call> calls, const Call& other) {
   return std::ranges::any_of(calls, [&](const Call& call) {
@@ -81,25 +82,99 @@ GiveBacks Calls::give_backs(GiveBackTo keys) {
   return {leases, std::move(ended), keys_, scripts_, is_refund_known_, remembering_, servers_};
 }
 
-// The refunds arrive in front of it. None of them is sent again; the script is, if it was not executed.
-Reply Calls::ask_after(GiveBacks& before, const ScriptCall& script, const Wait& wait) {
-  if (before.empty()) return servers_.run(script, wait);
-  std::vector<std::string> commands;
-  std::vector<std::optional<Slot>> slots;
-  before.append_to(commands, slots, servers_);
-  commands.push_back(script.evalsha());
-  slots.push_back(servers_.slot_of(script.keys.front()));
-  std::vector<std::optional<Reply>> replies(commands.size());
-  FirstError failure;
+// Until its reply counts. What a reply that does not count says was charged goes back before.
+void Calls::run(Exchange& exchange, const Wait& wait) {
+  Exchange* const one = &exchange;
+  for (int doubted = 0;; ++doubted) {
+    if (remembering_.is_on()) restore({&one, 1}, wait);
+    exchange.prepare(doubted < kMostDoubts);
+    if (exchange.hears(ask(exchange, wait))) return;
+    if (const std::optional<ScriptCall> refund = exchange.undoing())
+      undo({&*refund, 1}, exchange.basis(), wait);
+  }
+}
+
+// What goes back in front of it is not sent again; the script is, if it was not executed.
+Reply Calls::ask(Exchange& exchange, const Wait& wait) {
+  ++exchange.basis().commands;
   try {
-    servers_.topology().call_many(commands, slots, replies, wait);
+    if (!exchange.follows_returns() || !anybody_wants_to_know.load(std::memory_order_relaxed))
+      return servers_.run(exchange.script(), wait);
+    GiveBacks before = give_backs();
+    if (before.empty()) return servers_.run(exchange.script(), wait);
+    exchange.follows(before);
+    exchange.basis().commands += std::uint32_t(before.size());
+    Batch batch(servers_);
+    before.add_to(batch);
+    batch.add(exchange.script(), Batch::By::name);
+    batch.run(wait);
+    before.read(batch);
+    if (!batch.received(before.size())) batch.failure().raise_if_any();
+    return batch.reply(before.size(), wait);
+  } catch (const StoreError& error) {
+    if (error.maybe_charged()) exchange.lost();
+    throw;
+  }
+}
+
+// The same for several, which are under way at the same time. Returns the first failure, after which those
+// that are left are not sent again.
+FirstError Calls::run(std::span<Exchange* const> exchanges, const Wait& wait) {
+  FirstError failure;
+  std::vector<Exchange*> left(exchanges.begin(), exchanges.end());
+  for (int doubted = 0; !left.empty() && !failure; ++doubted)
+    left = ask(left, doubted < kMostDoubts, failure, wait);
+  return failure;
+}
+
+// What was answered counts, whatever happens to the others. Returns those whose replies do not; what these
+// say was charged has gone back then.
+std::vector<Exchange*> Calls::ask(std::span<Exchange* const> exchanges, bool may_doubt, FirstError& failure,
+                                  const Wait& wait) {
+  if (remembering_.is_on()) restore(exchanges, wait);
+  for (Exchange* const each : exchanges) {
+    each->prepare(may_doubt);
+    ++each->basis().commands;
+  }
+  Batch batch(servers_);
+  std::optional<GiveBacks> before;
+  if (exchanges.front()->follows_returns()) {
+    before.emplace(give_backs());
+    for (Exchange* const each : exchanges) each->follows(*before);
+    exchanges.front()->basis().commands += std::uint32_t(before->size());
+    before->add_to(batch);
+  }
+  const std::size_t first = batch.size();
+  for (Exchange* const each : exchanges) batch.add(each->script(), Batch::By::in_order);
+  batch.run(wait);
+  if (before) before->read(batch);
+  failure = batch.failure();
+  std::vector<Exchange*> again;
+  std::vector<ScriptCall> refunds;
+  for (std::size_t k = 0; k < exchanges.size(); ++k) {
+    Exchange& each = *exchanges[k];
+    each.was_redirected = batch.was_redirected(first + k);
+    try {
+      if (!batch.received(first + k)) {
+        if (batch.failure().maybe_charged()) each.lost();
+        continue;
+      }
+      if (each.hears(batch.reply(first + k, wait))) continue;
+      again.push_back(&each);
+      if (std::optional<ScriptCall> refund = each.undoing()) refunds.push_back(*std::move(refund));
+    } catch (const StoreError& error) {
+      if (error.maybe_charged()) each.lost();
+      failure.note();
+    } catch (...) {
+      failure.note();
+    }
+  }
+  try {
+    if (!refunds.empty()) undo(refunds, again.front()->basis(), wait);
   } catch (...) {
     failure.note();
   }
-  before.read(std::span(replies).first(before.size()));
-  if (!replies.back()) failure.raise_if_any();
-  if (!is_final(*replies.back())) return servers_.run(script, wait);
-  return servers_.checked(*std::move(replies.back()));
+  return again;
 }
 
 // Of those who were refused and may not be by now one asks, so that each unit that becomes free costs as many
@@ -147,53 +222,27 @@ std::optional<Instant> Calls::decide_cut(const Call& call, const Rows& rows, Bas
   return time;
 }
 
-// If the server's clock is in another period of a calendar, the call is made once more with its bounds; and
-// if the server has forgotten, once what it has forgotten is back.
 Instant Calls::decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
-  DatedCall dated(call, call.now ? *call.now : system_now());
-  bool was_elsewhere = false;
-  for (int doubted = 0;;) {
-    restore(*dated, basis, wait);
-    std::optional<Question> question;
-    if (anybody_wants_to_know.load(std::memory_order_relaxed))
-      question.emplace(*this, dated, doubted < kMostDoubts);
-    std::optional<ScriptReply> plain;
-    if (question) {
-      question->take(ask(*question, basis, wait));
-    } else {
-      plain.emplace(ask_plainly(*dated, basis, wait), (*dated).charges.size());
-    }
-    if (const ScriptReply& reply = question ? question->reply() : *plain; reply.is_out_of_bounds()) {
-      if (was_elsewhere) {
-        throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
-                          false);
-      }
-      was_elsewhere = true;
-      dated.move_to(reply.now());
-      continue;
-    }
-    if (!question) return read_answer(dated, *plain, rows).now;
-    if (!question->doubts()) return question->read(rows, false);
-    ++doubted;
-    if (const std::optional<ScriptCall> refund = question->taking_back(rows))
-      take_back_doubted({&*refund, 1}, basis, wait);
-  }
+  Instant time{};
+  Deciding deciding(*this, call, rows, time, basis, false);
+  run(deciding, wait);
+  return time;
 }
 
-Reply Calls::ask_plainly(const Call& call, Basis& basis, const Wait& wait) {
-  ++basis.commands;
-  return servers_.run(redis::script_call(call, keys_, scripts_), wait);
-}
-
-Reply Calls::ask(Question& question, Basis& basis, const Wait& wait) {
-  GiveBacks before = give_backs();
-  question.follows(before);
-  basis.commands += std::uint32_t(1 + before.size());
-  try {
-    return ask_after(before, question.script(), wait);
-  } catch (const StoreError& error) {
-    if (error.maybe_charged()) question.lost();
-    throw;
+// Each in one slot. Those that have been decided when it throws have their times.
+void Calls::decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
+                            std::span<Basis> bases, const Wait& wait) {
+  std::size_t row = 0;
+  for (std::size_t first = 0; first < calls.size(); first += kInFlight) {
+    std::deque<Deciding> deciding;
+    std::vector<Exchange*> exchanges;
+    for (std::size_t i = first; i < std::min(calls.size(), first + kInFlight); ++i) {
+      const Rows own = rows_of(rows, row, pairs_of(calls[i].charges));
+      row += own.count;
+      exchanges.push_back(
+          &deciding.emplace_back(*this, with_reading(calls[i]), own, times[i], bases[i], false));
+    }
+    run(exchanges, wait).raise_if_any();
   }
 }
 
@@ -233,38 +282,31 @@ void Calls::decide_many(std::span<const Call> calls, const Rows& rows, std::span
     if (count == 1) {
       times[first] = decide(calls[first], rows_of_calls(first, next), bases[first], wait);
     } else {
-      ManyCalls(*this, ManyCalls::Are::calls, calls.subspan(first, count), rows_of_calls(first, next),
-                times.subspan(first, count), bases.subspan(first, count))
-          .decide(wait);
+      decide_together(calls.subspan(first, count), rows_of_calls(first, next), times.subspan(first, count),
+                      bases.subspan(first, count), wait);
     }
   }
 }
 
 void Calls::give_back_all(const Wait& wait) {
   GiveBacks all = give_backs(GiveBackTo::all_keys);
-  std::vector<std::string> commands;
-  std::vector<std::optional<Slot>> slots;
-  all.append_to(commands, slots, servers_);
-  std::vector<std::optional<Reply>> replies(commands.size());
-  try {
-    if (!all.empty()) servers_.topology().call_many(commands, slots, replies, wait);
-  } catch (const StoreError&) {
-  }
-  all.read(replies);
+  Batch batch(servers_);
+  all.add_to(batch);
+  batch.run(wait);
+  all.read(batch);
 }
 
 // Those that were not executed, as their slots have moved.
 void Calls::follow_give_backs(const Wait& wait) {
   GiveBacks moved = give_backs(GiveBackTo::all_keys);
-  std::vector<std::optional<Reply>> replies;
-  for (const ScriptCall& script : moved.scripts()) {
-    replies.emplace_back();
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    std::optional<Reply> reply;
     try {
-      replies.back() = servers_.run(script, wait);
+      reply = servers_.run(moved.scripts()[i], wait);
     } catch (const StoreError&) {
     }
+    moved.read(i, reply);
   }
-  moved.read(replies);
 }
 
 void Calls::close() {

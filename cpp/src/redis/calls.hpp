@@ -10,11 +10,11 @@
 
 #include "overlimit/redis_store.hpp"
 #include "overlimit/store.hpp"
+#include "redis/exchange.hpp"
 #include "redis/knowledge/known_refusals.hpp"
 #include "redis/knowledge/leasing_calls.hpp"
 #include "redis/knowledge/remembering.hpp"
 #include "redis/lease_give_backs.hpp"
-#include "redis/question.hpp"
 #include "redis/servers.hpp"
 #include "redis/split_call.hpp"
 #include "redis/wire/keys.hpp"
@@ -64,26 +64,19 @@ class Calls {
   [[nodiscard]] KnownRefusals& known() { return known_; }
   [[nodiscard]] LeasingCalls& leasing() { return leasing_; }
   [[nodiscard]] Remembering& remembering() { return remembering_; }
-  [[nodiscard]] ScriptCall script_call(const Call& call, const LeaseRequest& lease) const {
-    const Tells tells = remembering_.remembers(call) ? Tells::value : Tells::charge;
-    if (lease.extra() > 0 && may_charge(call))
-      return lease_call(call, lease.extra(), lease.life(), keys_, scripts_, tells);
+  [[nodiscard]] ScriptCall script_call(const Call& call, Tells tells) const {
     return redis::script_call(call, keys_, scripts_, tells);
   }
-  [[nodiscard]] ScriptCall refund_of_doubted(const Call& call, std::span<const Receipt> receipts) const {
-    return refund_call(call, receipts, false, keys_, scripts_, Of::keys_as_charged);
+  [[nodiscard]] ScriptCall lease_call(const Call& call, Cost extra, Duration life, Tells tells) const {
+    return redis::lease_call(call, extra, life, keys_, scripts_, tells);
   }
-  /// Restores what is remembered of the keys of calls and their servers may have forgotten.
-  void restore(std::span<const Call* const> calls, Basis& basis, const Wait& wait);
-  void restore(const Call& call, Basis& basis, const Wait& wait) {
-    const Call* const one = &call;
-    if (remembering_.is_on()) restore({&one, 1}, basis, wait);
+  [[nodiscard]] ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts,
+                                       bool shows_present, Of of = Of::restored_keys) const {
+    return redis::refund_call(call, receipts, shows_present, keys_, scripts_, of);
   }
-  /// Gives back what was charged by servers that have forgotten.
-  void take_back_doubted(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait);
-  enum class GiveBackTo : bool { keys_not_lost, all_keys };
-  /// Of what has ended by now.
-  [[nodiscard]] GiveBacks give_backs(GiveBackTo keys = GiveBackTo::keys_not_lost);
+  [[nodiscard]] ScriptCall lock_call(const Call& call, Duration duration, Tells tells) const {
+    return redis::lock_call(call, duration, keys_, scripts_, tells);
+  }
   [[nodiscard]] std::string key_of(const Charge& charge) const {
     return redis::key_of(keys_, charge.policy->name(), charge.identifier);
   }
@@ -91,11 +84,17 @@ class Calls {
  private:
   [[nodiscard]] bool are_tagged_alike(std::span<const Charge> charges) const;
   [[nodiscard]] std::vector<Slot> slots_across(std::span<const Charge> charges);
-  protocol::Reply ask_after(GiveBacks& before, const ScriptCall& script, const Wait& wait);
   std::optional<Instant> await_news(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
-  protocol::Reply ask_plainly(const Call& call, Basis& basis, const Wait& wait);
-  protocol::Reply ask(Question& question, Basis& basis, const Wait& wait);
+  void run(Exchange& exchange, const Wait& wait);
+  protocol::Reply ask(Exchange& exchange, const Wait& wait);
+  FirstError run(std::span<Exchange* const> exchanges, const Wait& wait);
+  std::vector<Exchange*> ask(std::span<Exchange* const> exchanges, bool may_doubt, FirstError& failure,
+                             const Wait& wait);
+  enum class GiveBackTo : bool { keys_not_lost, all_keys };
+  [[nodiscard]] GiveBacks give_backs(GiveBackTo keys = GiveBackTo::keys_not_lost);
   Instant decide_in_slot(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
+  void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
+                       std::span<Basis> bases, const Wait& wait);
   Instant decide_across(const Call& call, std::span<const Slot> parts, const Rows& rows, Basis& basis,
                         const Wait& wait);
   [[nodiscard]] std::vector<Slot> parts_of(const Call& call);
@@ -106,21 +105,16 @@ class Calls {
   bool take_back(SplitCall& split, Basis& basis, const Wait& wait);
   void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait);
   Instant decide_rest(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
-  void follow(const Call& part, std::span<const Receipt> receipts, const Wait& wait);
+  void follow(const Call& part, std::span<const Receipt> receipts, Basis& basis, const Wait& wait);
   void give_back_all(const Wait& wait);
   void follow_give_backs(const Wait& wait);
   [[nodiscard]] bool may_be_lost(const LeaseReturn& units);
-  std::vector<protocol::Reply> run_all(std::span<const ScriptCall> scripts, const Wait& wait);
-  void run_remembering(const Call& call, const ScriptCall& script, std::span<const Receipt> receipts,
-                       std::optional<ScriptReply>& reply, const Interrupted& interrupted);
-  void run_remembering(const Call& call, ScriptCall script, std::span<const Receipt> receipts,
-                       std::optional<ScriptReply>& reply, const Wait& wait);
+  void restore(std::span<Exchange* const> exchanges, const Wait& wait);
+  void undo(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait);
   void reset_remembered(const std::vector<std::string>& keys, const Interrupted& interrupted);
   bool put_back(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted);
-  void give_back_in_slot(const Call& call, std::span<const Receipt> receipts, Present* present,
-                         const Interrupted& interrupted);
   void give_back_across(const Call& call, std::span<const Slot> slots, std::span<const Receipt> receipts,
-                        Present* present, const Interrupted& interrupted);
+                        Present* present, const Wait& wait);
 
   const KeyNaming keys_;
   Servers servers_;

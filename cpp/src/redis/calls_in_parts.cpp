@@ -4,9 +4,6 @@
 #include <deque>
 
 #include "redis/calls.hpp"
-#include "redis/many_calls.hpp"
-#include "redis/transport/first_error.hpp"
-#include "redis/wire/answer.hpp"
 
 namespace overlimit::redis {
 
@@ -53,7 +50,7 @@ Instant Calls::decide_across(const Call& call, std::span<const Slot> slots, cons
   SplitCall split(call, slots, [&](const Charge& charge) { return refusals_.has(key_of(charge)); });
   const std::size_t parts = split.parts().size();
   const std::size_t leading = may_charge(call) ? split.leading() : 0;
-  std::vector<Instant> times(parts, kUnasked);
+  std::vector<Instant> times(parts);
   ask(split, 0, leading, times, basis, wait);
   if (leading > 0 && leading < parts && split.admits()) ask(split, leading, parts, times, basis, wait);
   if (!split.admits()) {
@@ -70,19 +67,16 @@ Instant Calls::decide_across(const Call& call, std::span<const Slot> slots, cons
 void Calls::ask(SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times,
                 Basis& basis, const Wait& wait) {
   const std::vector<Call> calls = split.calls(first, charged);
-  const std::span<Instant> own = times.subspan(first);
-  std::ranges::fill(own, kUnasked);
-  ManyCalls many(*this, ManyCalls::Are::parts, calls, split.rows_from(first), own, {&basis, 1});
-  FirstError failure;
-  try {
-    many.decide(wait);
-  } catch (...) {
-    failure.note();
-  }
+  std::deque<Deciding> deciding;
+  std::vector<Exchange*> exchanges;
+  for (std::size_t i = first; i < split.parts().size(); ++i)
+    exchanges.push_back(
+        &deciding.emplace_back(*this, calls[i - first], split.parts()[i].rows, times[i], basis, true));
+  FirstError failure = run(exchanges, wait);
   for (std::size_t i = first; i < charged; ++i) {
     CallPart& part = split.parts()[i];
-    part.is_charged = times[i] != kUnasked && part.admits();
-    part.was_redirected = many.was_redirected(i - first);
+    part.is_charged = deciding[i - first].is_over() && part.admits();
+    part.was_redirected = deciding[i - first].was_redirected;
   }
   if (failure && take_back(split, basis, wait)) failure.set_maybe_charged();
   failure.raise_if_any();
@@ -95,8 +89,7 @@ bool Calls::take_back(SplitCall& split, Basis& basis, const Wait& wait) {
   for (CallPart& part : split.parts()) {
     if (!part.is_charged) continue;
     if (part.was_redirected) {
-      ++basis.commands;
-      follow(split.call_of(part), part.rows.receipts(), wait);
+      follow(split.call_of(part), part.rows.receipts(), basis, wait);
     } else {
       take_back(split.call_of(part), part.rows.receipts(), basis, wait);
     }
@@ -111,9 +104,9 @@ void Calls::take_back(const Call& call, std::span<const Receipt> receipts, Basis
   if (leasing_.put_back(call, receipts)) return;
   const std::vector<Slot> slots = slots_across(call.charges);
   const auto send = [&](const Call& part, std::span<const Receipt> own) {
+    if (remembering_.remembers(part)) return follow(part, own, basis, wait);
     ++basis.commands;
-    if (remembering_.remembers(part)) return follow(part, own, wait);
-    const ScriptCall script = refund_call(part, own, false, keys_, scripts_);
+    const ScriptCall script = refund_call(part, own, false);
     servers_.send(script.eval(), script.keys.front(), wait);
     known_.change_unheard(script.keys);
   };
@@ -128,12 +121,10 @@ void Calls::take_back(const Call& call, std::span<const Receipt> receipts, Basis
 }
 
 // A refund that does not arrive leaves its charge, as one that is sent does.
-void Calls::follow(const Call& part, std::span<const Receipt> receipts, const Wait& wait) {
-  const ScriptCall refund = refund_call(part, receipts, remembering_.remembers(part), keys_, scripts_);
-  const Changing changing(known_, refund.keys);
+void Calls::follow(const Call& part, std::span<const Receipt> receipts, Basis& basis, const Wait& wait) {
   try {
-    std::optional<ScriptReply> reply;
-    run_remembering(part, refund, receipts, reply, wait);
+    Refunding refunding(*this, part, receipts, nullptr, basis);
+    run(refunding, wait);
   } catch (const StoreError&) {
   }
 }
@@ -141,65 +132,28 @@ void Calls::follow(const Call& part, std::span<const Receipt> receipts, const Wa
 // A failure of one slot keeps nothing from the others. What these have given back is not given back again, so
 // the error says that it may have been.
 void Calls::give_back_across(const Call& call, std::span<const Slot> slots, std::span<const Receipt> receipts,
-                             Present* present, const Interrupted& interrupted) {
+                             Present* present, const Wait& wait) {
   const auto in_order = [](const Charge&) { return false; };
   SplitCall given(call, slots, in_order);
   given.set_receipts(receipts);
   std::optional<SplitCall> shown;
   const Call peek{.charges = present == nullptr ? call.charges : present->charges, .mode = Mode::peek};
   if (present != nullptr) shown.emplace(peek, slots, in_order);
-  std::vector<ScriptCall> refunds;
-  std::vector<std::string> commands;
-  std::vector<std::optional<Slot>> where;
-  std::deque<Hearing> hearings;
-  const Wait wait{servers_.deadline(), interrupted};
-  const bool remembers = remembering_.remembers(call);
+  std::vector<Call> calls = given.calls(0, given.parts().size());
+  std::vector<Present> presents(calls.size());
+  std::deque<Refunding> refunding;
+  std::vector<Exchange*> exchanges;
   Basis basis;
-  restore(call, basis, wait);
-  for (const CallPart& part : given.parts()) {
-    const bool tells = shown.has_value() || remembers;
-    refunds.push_back(refund_call(given.call_of(part), part.rows.receipts(), tells, keys_, scripts_));
-    if (remembers) {
-      hearings.emplace_back(remembering_, servers_, refunds.back().keys);
-      refunds.back().births = hearings.back().births();
-    }
-    commands.push_back(refunds.back().evalsha());
-    where.emplace_back(part.slot);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (shown) presents[i] = {shown->parts()[i].charges, shown->parts()[i].rows};
+    exchanges.push_back(&refunding.emplace_back(*this, calls[i], given.parts()[i].rows.receipts(),
+                                                shown ? &presents[i] : nullptr, basis));
   }
-  std::vector<std::string> keys;
-  for (const Charge& charge : call.charges) keys.push_back(key_of(charge));
-  const Changing changing(known_, std::move(keys));
-  std::vector<std::optional<Reply>> replies(commands.size());
-  FirstError failure;
-  try {
-    servers_.topology().call_many(commands, where, replies, wait);
-  } catch (...) {
-    failure.note();
-  }
-  bool is_any_given = false;
-  for (std::size_t i = 0; i < replies.size(); ++i) {
-    if (!replies[i]) continue;
-    try {
-      std::optional<ScriptReply> told(
-          std::in_place,
-          is_final(*replies[i]) ? servers_.checked(*std::move(replies[i])) : servers_.run(refunds[i], wait),
-          refunds[i].keys.size());
-      is_any_given = true;
-      const Belief belief = remembers ? hearings[i].hear(*told) : Belief::sound;
-      if (told->has(ReplyFlags::kOtherKeys) || belief == Belief::lost) {
-        const CallPart& lost = given.parts()[i];
-        run_remembering(given.call_of(lost), refunds[i], lost.rows.receipts(), told, wait);
-      }
-      if (!shown) continue;
-      const CallPart& part = shown->parts()[i];
-      DatedCall dated(shown->call_of(part));
-      present->time = max(present->time, read_answer(dated, *told, part.rows).now);
-    } catch (...) {
-      failure.note();
-    }
-  }
-  if (is_any_given) failure.set_maybe_charged();
+  FirstError failure = run(exchanges, wait);
+  if (std::ranges::any_of(refunding, &Refunding::is_over)) failure.set_maybe_charged();
   failure.raise_if_any();
+  for (const Present& each : presents)
+    if (shown) present->time = max(present->time, each.time);
   if (shown) shown->copy_rows(present->rows);
 }
 

@@ -17,14 +17,10 @@ GiveBacks::GiveBacks(Leases* leases, std::vector<LeaseReturn> returns, const Key
   }
 }
 
-// The first goes with its text, as it is not sent again.
-void GiveBacks::append_to(std::vector<std::string>& commands,
-                          std::vector<std::optional<protocol::Slot>>& slots, Servers& servers) const {
+// Those that the server may lack the script for go with its text, as they are not sent again.
+void GiveBacks::add_to(Batch& batch) const {
   const bool is_known = is_script_known_.load(std::memory_order_relaxed);
-  for (const ScriptCall& script : scripts_) {
-    commands.push_back(is_known ? script.evalsha() : script.eval());
-    slots.push_back(servers.slot_of(script.keys.front()));
-  }
+  for (const ScriptCall& script : scripts_) batch.add(script, is_known ? Batch::By::name : Batch::By::text);
 }
 
 void GiveBacks::precede(Telling& telling) const {
@@ -33,24 +29,22 @@ void GiveBacks::precede(Telling& telling) const {
 
 // What the server has forgotten goes back once a call has brought it back; and what it did not execute, as it
 // has no such script or the slot has moved, with the next command.
-void GiveBacks::read(std::span<std::optional<protocol::Reply>> replies) {
-  for (std::size_t i = 0; i < returns_.size(); ++i) {
-    const bool is_answered = replies[i] && !replies[i]->is_error();
-    const bool is_executed = !replies[i] || is_final(*replies[i]);
-    if (replies[i]) is_script_known_.store(is_answered, std::memory_order_relaxed);
-    bool is_given = is_executed;
-    if (is_answered && !hearings_.empty()) {
-      const ScriptReply told(*std::move(replies[i]), 1);
-      is_given = hearings_[i].hear(told) != Belief::lost && !told.has(ReplyFlags::kOtherKeys);
-    }
-    if (!is_given) {
-      leases_->give_back(std::move(returns_[i]));
-    } else {
-      leases_->count(returns_[i].lease->subject().policy,
-                     is_answered ? RedisStore::Units::returned : RedisStore::Units::lapsed,
-                     returns_[i].units);
-    }
+void GiveBacks::read(Batch& batch) {
+  for (std::size_t i = 0; i < returns_.size(); ++i) read(i, batch.received(i));
+}
+
+void GiveBacks::read(std::size_t i, std::optional<protocol::Reply>& reply) {
+  LeaseReturn& units = returns_[i];
+  const bool is_answered = reply && !reply->is_error();
+  if (reply) is_script_known_.store(is_answered, std::memory_order_relaxed);
+  bool is_given = !reply || is_final(*reply);
+  if (is_answered && !hearings_.empty()) {
+    const ScriptReply told(*std::move(reply), 1);
+    is_given = hearings_[i].hear(told) != Belief::lost && !told.has(ReplyFlags::kOtherKeys);
   }
+  if (!is_given) return leases_->give_back(std::move(units));
+  leases_->count(units.lease->subject().policy,
+                 is_answered ? RedisStore::Units::returned : RedisStore::Units::lapsed, units.units);
 }
 
 }  // namespace overlimit::redis

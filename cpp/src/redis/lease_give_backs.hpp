@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "redis/batch.hpp"
 #include "redis/knowledge/known_refusals.hpp"
 #include "redis/knowledge/leases.hpp"
 #include "redis/knowledge/remembering.hpp"
@@ -26,12 +27,13 @@ class GiveBacks {
   [[nodiscard]] bool empty() const { return scripts_.empty(); }
   [[nodiscard]] std::size_t size() const { return scripts_.size(); }
   [[nodiscard]] const std::vector<ScriptCall>& scripts() const { return scripts_; }
-  void append_to(std::vector<std::string>& commands, std::vector<std::optional<protocol::Slot>>& slots,
-                 Servers& servers) const;
+  /// Makes them the first of a batch.
+  void add_to(Batch& batch) const;
   /// Has what follows know that these keys change before it.
   void precede(Telling& telling) const;
   /// Counts what was given back, by the replies as far as they came.
-  void read(std::span<std::optional<protocol::Reply>> replies);
+  void read(Batch& batch);
+  void read(std::size_t i, std::optional<protocol::Reply>& reply);
 
  private:
   Leases* leases_;

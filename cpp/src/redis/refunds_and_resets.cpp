@@ -44,20 +44,13 @@ void Calls::give_back(const Call& asked, std::span<const Receipt> receipts, Pres
   const Call call = with_reading(asked);
   if (present == nullptr && put_back(call, receipts, interrupted)) return;
   const std::vector<Slot> slots = slots_across(call.charges);
-  if (slots.empty()) return give_back_in_slot(call, receipts, present, interrupted);
-  naming_timeout(servers_.timeout(), [&] { give_back_across(call, slots, receipts, present, interrupted); });
-}
-
-void Calls::give_back_in_slot(const Call& call, std::span<const Receipt> receipts, Present* present,
-                              const Interrupted& interrupted) {
-  const bool tells = present != nullptr || remembering_.remembers(call);
-  const ScriptCall script = refund_call(call, receipts, tells, keys_, scripts_);
-  const Changing changing(known_, script.keys);
-  std::optional<ScriptReply> reply;
-  run_remembering(call, script, receipts, reply, interrupted);
-  if (present == nullptr) return;
-  DatedCall peek({.charges = present->charges, .mode = Mode::peek});
-  present->time = read_answer(peek, *reply, present->rows).now;
+  naming_timeout(servers_.timeout(), [&] {
+    const Wait wait{servers_.deadline(), interrupted};
+    if (!slots.empty()) return give_back_across(call, slots, receipts, present, wait);
+    Basis basis;
+    Refunding refunding(*this, call, receipts, present, basis);
+    run(refunding, wait);
+  });
 }
 
 void Calls::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
@@ -66,11 +59,11 @@ void Calls::lock(const Call& call, Duration duration, const Interrupted& interru
   const EndingLeases ending(leasing_, call.charges.front().policy->name(), std::move(identifiers),
                             EndingLeases::Then::goes_back);
   const Call read = with_reading(call);
-  const Tells tells = remembering_.remembers(read) ? Tells::value : Tells::charge;
-  const ScriptCall script = lock_call(read, duration, keys_, scripts_, tells);
-  const Changing changing(known_, script.keys);
-  std::optional<ScriptReply> reply;
-  run_remembering(read, script, {}, reply, interrupted);
+  naming_timeout(servers_.timeout(), [&] {
+    Basis basis;
+    Locking locking(*this, read, duration, basis);
+    run(locking, {servers_.deadline(), interrupted});
+  });
 }
 
 void Calls::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
