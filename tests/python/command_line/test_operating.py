@@ -553,10 +553,12 @@ complete_words overlimit show env : STORE_URL --policy = a
 """
 
 
-def test_bash_completes_words_that_it_takes_apart(redis_server, redis_url, prefix):
+def test_bash_completes_words_that_it_takes_apart(start_redis, prefix):
+    server = start_redis()  # completion looks at a few thousand keys at most
+    redis_url = f"{server.unix_url()}&prefix={prefix}"
     for name in ("login", "logout", "api"):
         limiter_at(redis_url, name=name).hit("a")
-    names = {"STORE_URL": redis_url, "STORE_PATH": str(redis_server.socket_path), "STORE_PREFIX": prefix}
+    names = {"STORE_URL": redis_url, "STORE_PATH": str(server.socket_path), "STORE_PREFIX": prefix}
     scripts = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", COMPLETED],
