@@ -363,6 +363,16 @@ def test_suggest_prints_the_limit_and_what_was_tried():
     assert ["48", "0.00%", "0.00%"] in [line.split() for line in lines]
 
 
+def test_suggest_says_whose_share_is_shown():
+    command = ["suggest", LOG, "--limits", "{}/minute", "--between", "10", "1000"]
+    others = printed(*command, "--stop", "ip:198.51.100.77")
+    assert "value  refused events of others  refused identifiers of others" in others
+    assert "refused events of ip:198.51.100.77" in printed(*command, "--among", "ip:198.51.100.77")
+    assert " of " not in printed(*command).splitlines()[3]
+    both = ["--stop", "ip:198.51.100.77", "--spare", "ip:198.51.100.77"]
+    assert "stop and spare both name ip:198.51.100.77" in refused(2, *command, *both)
+
+
 def test_suggest_prints_json_and_csv():
     command = ["suggest", LOG, "--limits", "{}/minute", "--between", "10", "1000"]
     found = json_of(*command)
