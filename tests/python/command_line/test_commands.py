@@ -373,6 +373,18 @@ def test_suggest_says_whose_share_is_shown():
     assert "stop and spare both name ip:198.51.100.77" in refused(2, *command, *both)
 
 
+def test_lines_of_nobody_are_told_as_such():
+    mixed = write_log("time,user", "5,ann", "6,", "x,ann")
+    options = ["--format", "csv", "--by", "user"]
+    assert (
+        "2 lines could not be read (--skip-missing leaves out those without"
+        in run("read", mixed, *options).stderr
+    )
+    nobody = run("read", write_log("time,user", "5,ann", "6,", "7,"), *options)
+    assert nobody.stderr.startswith("2 lines have no user (--skip-missing leaves them out):")
+    assert run("read", mixed, *options[:2], "--by", "time").stderr
+
+
 def test_suggest_prints_json_and_csv():
     command = ["suggest", LOG, "--limits", "{}/minute", "--between", "10", "1000"]
     found = json_of(*command)
