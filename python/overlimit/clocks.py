@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from overlimit import _core
+from overlimit._messages.migration_hints import OF_CLOCK, missing
 from overlimit._messages.texts import short_repr
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ class ManualClock(_core.ManualClock):
             "a ManualClock cannot be copied or pickled: it is shared by all who hold it, and a copy would "
             "not move with it; build another one, as ManualClock(clock.now())"
         )
+
+    if not TYPE_CHECKING:  # so that type checkers still report missing attributes
+
+        def __getattr__(self, name: str) -> object:
+            raise missing(self, name, OF_CLOCK)
 
     def _add_wake_up(self, wake_up: AnyWakeUp | OwnTime) -> None:
         self._wake_ups[wake_up] = None

@@ -103,7 +103,10 @@ class Limiter(_core.Limiter, metaclass=HintingType):
 
     @checks_arguments(
         synonyms=OPTIONS_OF_LIMITER,
-        instead={"key": "limiter.hit('user:42'), which takes the identifier of each call"},
+        instead={
+            "key": "limiter.hit('user:42'), which takes the identifier of each call",
+            "burst": "it into the limits, as '20/minute burst 60'",
+        },
         hint="write options by name, as name='login', several limits as one list, and 10 in 60 seconds as "
         "the tuple (60, 10)",
     )

@@ -6,6 +6,7 @@ more.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from overlimit import ManualClock
 
+_DAY = 86_400  # where blocks of sliding windows begin, those of a second as well as those of a day
+
 __all__ = ["overlimit_fresh", "overlimit_python_time", "overlimit_time"]
 
 
@@ -21,12 +24,13 @@ __all__ = ["overlimit_fresh", "overlimit_python_time", "overlimit_time"]
 def overlimit_time() -> Iterator[ManualClock]:
     """Have every limiter without a clock of its own follow this ManualClock during the test.
 
-    It begins now and stands still until the test moves it, as ``overlimit_time.advance(60)``: see
+    It begins at the start of today in UTC, so that waits are the same in each run. It
+    stands still until the test moves it, as ``overlimit_time.advance(60)``: see
     ``overlimit.testing.manual_time``.
     """
     from overlimit.testing import manual_time
 
-    with manual_time() as clock:
+    with manual_time(time.time() // _DAY * _DAY) as clock:
         yield clock
 
 

@@ -51,6 +51,7 @@ from overlimit._messages.migration_hints import (
 )
 from overlimit.aio import AsyncLimiter
 from overlimit.recipes import Counter, wait_time
+from overlimit.simulation import Events
 
 HINTS_OF = {Limiter: OF_LIMITER, AsyncLimiter: OF_ASYNC_LIMITER}
 LIMITS = [FixedWindow, SlidingWindow, SlidingLog, SlidingWindowCounter, TokenBucket, LeakyBucket]
@@ -90,7 +91,17 @@ class TestArguments:
             (lambda: Penalty(1, True, 2, 3), "takes 3 arguments by position"),
             (lambda: MemoryStore(1, 2, 3), "leave the others out"),
             (lambda: RedisStore("redis://", 1), "write the others by name, as timeout=1"),
-            (lambda: FixedWindow(5), "missing 1 required positional argument: 'per'"),
+            (lambda: FixedWindow(5), "FixedWindow() is missing 'per': write FixedWindow(limit, per)"),
+            (lambda: LeakyBucket(10, per=60), "write LeakyBucket(rate, per, capacity=...)"),
+            (lambda: LeakyBucket(10, 60, burst=20), "has no argument 'burst': write capacity="),
+            (lambda: TokenBucket(10, 60, capacity=20), "has no argument 'capacity': write burst="),
+            (lambda: Limiter("20/minute", burst=60), "write it into the limits, as '20/minute burst 60'"),
+            (lambda: AsyncLimiter("20/m", burst=60), "write it into the limits, as '20/minute burst 60'"),
+            (lambda: Events([5]), "Events() is missing 'identifiers': write Events(times, identifiers)"),
+            (lambda: overlimit.flask.RateLimit(None, "5/m"), "write default_limits='100/minute'"),
+            (lambda: overlimit.fastapi.RateLimit(None, "5/m"), "write default_limits='100/minute'"),
+            (lambda: overlimit.flask.rate_limit("5/m", key="ip"), "write identifiers=by_address"),
+            (lambda: overlimit.fastapi.RateLimit().limit("5/m", key="ip"), "write identifiers=by_address"),
             (lambda: Limiter("5/s", name=5), "name='login'"),
             (lambda: Limiter("5/s", penalty=60), "a Penalty such as Penalty(60), or None, not 60"),
             (lambda: Limiter("5/s", on_error=True), "'raise', 'allow', 'deny' or 'local', not True"),
@@ -118,7 +129,7 @@ class TestArguments:
             (lambda: wait_time("x"), "must be a Decision"),
             (lambda: over_limit("memory://", identifiers=5), "a list of them"),
         ],
-        ids=range(34),
+        ids=range(44),
     )
     def test_that_are_wrong_are_a_type_error_that_says_what_to_write(self, call, message):
         assert message in refused(TypeError, call)

@@ -34,6 +34,14 @@ def test_is_moved_by_a_timedelta_forth_and_back():
     assert round(clock.now() * 10**6) == 1709208000123457 + 36500 * 86400 * 10**6
 
 
+def test_methods_of_other_clocks_say_what_to_call():
+    clock = ManualClock(5)
+    for name, instead in (("tick", r"clock\.advance\(60\)"), ("move_to", r"clock\.set\(\.\.\.\)")):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': use {instead}"):
+            getattr(clock, name)
+    assert not hasattr(clock, "other")
+
+
 @pytest.mark.parametrize("move", [ManualClock, lambda naive: ManualClock().set(naive)])
 def test_a_naive_datetime_is_an_error_that_says_what_to_write(move):
     with pytest.raises(ValueError, match=r"tzinfo=timezone\.utc"):

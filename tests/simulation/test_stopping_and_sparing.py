@@ -133,6 +133,21 @@ def test_a_suggestion_says_what_else_would_be_refused_of_the_spared(busy):
     assert none.message.endswith("events of office and people; raise between= or spare fewer")
 
 
+def test_a_text_with_places_for_the_values_is_a_policy_of_them(busy):
+    found = suggest(busy, per_minute, (1, 60), 0.1, "events", stop="crawler")
+    same = suggest(busy, "{}/minute", (1, 60), 0.1, "events", stop="crawler")
+    assert found == same
+    assert hash(found) == hash(same)
+    assert found != suggest(busy, "{}/hour", (1, 60), 0.1, "events", stop="crawler")
+    assert found != suggest(busy, "{}/minute", (1, 60), 0.1, "events")
+    assert list(found.tried) == found.to_pandas().index.tolist()
+    assert found.tried[found.value].refused_events == found.share
+    assert "refused events of others" in found._repr_html_()
+    grid = {"rate": RATES, "burst": BURSTS}
+    texts = sweep(busy, "{rate}/minute burst {burst}", grid)
+    assert texts.effects == sweep(busy, bucket, grid).effects
+
+
 def test_a_sweep_over_two_numbers_has_a_row_for_each_pair(busy):
     swept = sweep(busy, bucket, {"rate": np.array(RATES), "burst": BURSTS})
     table = swept.to_pandas()
@@ -214,7 +229,32 @@ def test_equal_ones_are_all_kept(pairs):
         (
             lambda e, s: suggest(e, per_minute, (1, 9), stop=["crawler", "office", "people"]),
             ValueError,
-            "among must leave somebody",
+            "^stop names everybody",
+        ),
+        (
+            lambda e, s: suggest(e, per_minute, (1, 9), among=e.labels == "x"),
+            ValueError,
+            "among must choose an event",
+        ),
+        (
+            lambda e, s: suggest(e, per_minute, (1, 9), stop=["crawler", "office"], spare="office"),
+            ValueError,
+            "^stop and spare both name office",
+        ),
+        (
+            lambda e, s: suggest(e, per_minute, (1, 9), stop="office", among=["people", "office"]),
+            ValueError,
+            "^stop and among both name office",
+        ),
+        (
+            lambda e, s: suggest(e, per_minute, (1, 9), stop=e.labels == "crawler"),
+            TypeError,
+            r"stop must name .*, and has bools: .* events\.with_labels\(",
+        ),
+        (
+            lambda e, s: suggest(e, "5/minute", (1, 9)),
+            TypeError,
+            r'make must .* a text such as "\{\}/minute"',
         ),
         (
             lambda e, s: suggest(e, per_minute, (1, 9), among=e.labels[1:] == "x"),
@@ -239,7 +279,7 @@ def test_equal_ones_are_all_kept(pairs):
         (lambda e, s: sweep(e, bucket, {"rate": 5}), TypeError, "grid must be the values to try"),
         (lambda e, s: sweep(e, bucket, {1: [5]}), TypeError, "grid must name its values by texts"),
     ],
-    ids=range(17),
+    ids=range(22),
 )
 def test_wrong_names_and_grids_say_what_to_write(busy, ask, error, message):
     swept = sweep(busy[:50], bucket, {"rate": [1], "burst": [1]})

@@ -120,7 +120,7 @@ def test_the_first_row_without_a_time_is_named(bad):
     ],
 )
 def test_numbers_that_are_no_seconds_are_recognised(time, unit, word):
-    with pytest.raises(ValueError, match=f"times look like {word}: unit='{unit}'"):
+    with pytest.raises(ValueError, match=f"^times look like {word}: unit='{unit}'; row 0 is"):
         Events([time], ["a"])
     assert Events([time], ["a"], unit=unit).times.tolist() == [1_772_409_600 * 10**6]
 

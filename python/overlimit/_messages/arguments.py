@@ -21,7 +21,7 @@ _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def checks_arguments(
     *, synonyms: Mapping[str, str] | None = None, instead: Mapping[str, str] | None = None, hint: str = ""
 ) -> Callable[[_F], _F]:
-    """Make the TypeErrors of a constructor or method for unknown and superfluous arguments say what to write.
+    """Make the TypeErrors of a constructor or method for unknown, superfluous and missing arguments say more.
 
     That is for ``synonyms`` the argument's name here, for arguments of ``instead`` what is written there, and
     for too many by position the ``hint``, by default the first of them by its name.
@@ -33,8 +33,10 @@ def checks_arguments(
         def checked(*positional: Any, **named: Any) -> Any:
             try:
                 return function(*positional, **named)
-            except TypeError:
+            except TypeError as error:
                 _explain(function, positional, named, hints, hint)
+                if " missing " in str(error):  # not what an inner decorator says of another name
+                    _refuse_missing(function, positional, named)
                 raise
 
         @functools.wraps(function)
@@ -102,6 +104,22 @@ def _explain(
     given = positional[is_method:]
     if len(given) > len(by_position) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         _refuse_positions(call, given, by_position, names, hint)
+
+
+def _refuse_missing(function: Callable[..., Any], positional: tuple[Any, ...], named: Iterable[str]) -> None:
+    """Raise a TypeError that shows the call, if an argument is missing."""
+    parameters = [*inspect.signature(function).parameters.values()]
+    given = {*(each.name for each in parameters[: len(positional)]), *named}
+    needed = [each for each in parameters if each.default is each.empty and each.kind not in _ANY_NUMBER]
+    missing = next((each.name for each in needed if each.name not in given), None)
+    if missing is not None:
+        call = function.__qualname__.removesuffix(".__init__")
+        written = ", ".join(
+            f"{each.name}=..." if each.kind is each.KEYWORD_ONLY else each.name
+            for each in needed
+            if each.name != "self"
+        )
+        raise TypeError(f"{call}() is missing {missing!r}: write {call}({written})") from None
 
 
 def _refuse_name(call: str, name: str, names: list[str], hints: Mapping[str, str]) -> NoReturn:

@@ -106,6 +106,14 @@ OPTIONS_OF_LIMITER: Mapping[str, str] = MappingProxyType(
 )
 """Options that a ``Limiter`` does not have, and what it calls them."""
 
+OF_CLOCK: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("shift", "sleep", "tick"), "use clock.advance(60), in seconds"),
+        **dict.fromkeys(("move_to", "travel"), "use clock.set(...), with seconds or an aware datetime"),
+    }
+)
+"""Methods that a ``ManualClock`` does not have."""
+
 _FOR_FLASK, _FOR_FASTAPI, _FOR_DJANGO = "overlimit.flask", "overlimit.fastapi", "overlimit.django"
 _FOR_DECORATORS = (_FOR_FLASK, _FOR_FASTAPI, _FOR_DJANGO)
 _FOR_ALL = (*_FOR_DECORATORS, "overlimit.asgi", "overlimit.wsgi")

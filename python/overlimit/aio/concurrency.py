@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("overlimit")
 
 _INSTEAD = "write async with concurrency.slot('user:42')"
+_WAITING = "write async with concurrency.slot('user:42', timeout=5)"
 
 
 class AsyncSlot:
@@ -78,8 +79,8 @@ class AsyncSlot:
     # A type checker shall go on telling that it is not there.
     if not TYPE_CHECKING:
         # Of each pair, Python 3.14 asks for the other one first.
-        __aenter__, __aexit__ = NotHere("__aenter__", _INSTEAD), NotHere("__aexit__", _INSTEAD)
-        __enter__, __exit__ = NotHere("__enter__", _INSTEAD), NotHere("__exit__", _INSTEAD)
+        __aenter__, __aexit__ = NotHere("__aenter__", _WAITING), NotHere("__aexit__", _WAITING)
+        __enter__, __exit__ = NotHere("__enter__", _WAITING), NotHere("__exit__", _WAITING)
 
 
 def _start_leaving(limiter: AsyncLimiter, decision: Decision) -> None:

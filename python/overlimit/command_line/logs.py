@@ -26,6 +26,8 @@ _FORMATS = (
     *("combined", "common", "vhost_combined", "haproxy", "alb", "nginx_error", "apache_error"),
     *("w3c", "json", "csv", "parquet"),
 )
+_OF_NOBODY = "it has no "
+"""How the reason begins of lines that can be read and have none of the columns of --by."""
 _LONGEST_LINE = 200
 _STANDARD_INPUT = "/dev/stdin"
 
@@ -247,8 +249,19 @@ def _report_bad_lines(bad: BadLines) -> None:
         for file, line, text, reason in bad
     ]
     more = [f"  and {bad.count - len(lines):,} more"] if bad.count > len(lines) else []
-    noun = "line" if bad.count == 1 else "lines"
-    click.echo("\n".join([f"{bad.count:,} {noun} could not be read:", *lines, *more]), err=True)
+    click.echo("\n".join([_what_is_bad(bad), *lines, *more]), err=True)
+
+
+def _what_is_bad(bad: BadLines) -> str:
+    """Say what is wrong with the lines, which are fine where they are only nobody's."""
+    number = f"{bad.count:,} {'line' if bad.count == 1 else 'lines'}"
+    of_nobody = [reason for reason in bad.reasons if reason.startswith(_OF_NOBODY)]
+    if not of_nobody:
+        return f"{number} could not be read:"
+    if len(bad.reasons) > 1:
+        return f"{number} could not be read (--skip-missing leaves out those without an identifier):"
+    verb, what = "has" if bad.count == 1 else "have", of_nobody[0].removeprefix(_OF_NOBODY)
+    return f"{number} {verb} no {what} (--skip-missing leaves {'it' if bad.count == 1 else 'them'} out):"
 
 
 def _shortened(text: str) -> str:

@@ -105,7 +105,7 @@ def suggest(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Find the smallest number for a limit that would have refused no more of LOG than a share.
+    """Find the smallest number whose limit would have refused at most a given share of LOG.
 
     The number replaces each {} in the limits. It is found by halving, so larger numbers must refuse less. Of
     several columns, the first that a request has says whose it is.
@@ -135,6 +135,8 @@ def suggest(
         print_csv(tried)
     elif found.value is not None:
         click.echo(f"{_with(made, found.value)}\n{found.message}\n")
+        shares = (f"{name}{found._of_part}" for name in ("refused_events", "refused_identifiers"))
+        tried = tried.set_axis([*shares, *tried.columns[2:]], axis=1)
         text = partial(percent, bound=refuse_at_most)
         print_table(tried, {name: text for name in tried.columns if name != "refused_spared"})
     if found.value is None:

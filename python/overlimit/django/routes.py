@@ -17,7 +17,7 @@ from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import Rule
 
 _METHODS = "GET", "POST", "PUT", "PATCH", "DELETE"
-_ANY = "*"
+_ANY = "ANY"
 """The method of a view that takes all of them alike, as far as limits know."""
 
 

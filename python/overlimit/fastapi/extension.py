@@ -83,6 +83,7 @@ class RateLimit(BaseRateLimit):
     """
 
     @shows_options(_OPTIONS)
+    @checks_arguments(hint=ARGUMENTS["limits"])
     @hides_passwords
     def __init__(self, app: FastAPI | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""

@@ -27,6 +27,7 @@ ARGUMENTS = MappingProxyType(
 
 OF_LIMIT = MappingProxyType(
     {
+        "key": "write identifiers=by_address, or another function",
         "limit_value": "write the limits first: limiter.limit('5/minute')",
         "times": "write the limits first: limiter.dependency('5/minute')",
     }

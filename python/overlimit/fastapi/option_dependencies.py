@@ -92,9 +92,9 @@ def _check_is_for_request(function: object, parameter: inspect.Parameter) -> Non
     if not may_be_given(parameter, HTTPConnection, _CONNECTIONS):
         name = parameter.name
         raise TypeError(
-            f"{function_name(function)} would be given the request as its parameter {name!r}, which is for "
-            f"something else by its annotation or default: write {name}: Annotated[..., Query()], Header() "
-            "or Depends(...) for what FastAPI is to find, or request: Request"
+            f"{function_name(function)}: {name!r} is a plain parameter, which gets the request, and its "
+            f"annotation or default does not fit one: write {name}: Annotated[..., Query()], Header() or "
+            "Depends(...) for what FastAPI is to find, or request: Request"
         )
 
 

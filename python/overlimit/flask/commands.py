@@ -84,7 +84,7 @@ def _about_somebody(run: Callable[[reports.Asked, bool], None]) -> Callable[...,
         given += [("identifier", each) for each in texts] + [("json", each) for each in members]
         if len(given) != 1:
             raise click.UsageError(
-                "name somebody: IDENTIFIER, or one of --address, --user, --header, --cookie, --json"
+                "name somebody: only one of IDENTIFIER, --address, --user, --header, --cookie and --json"
             )
         run(_asked(*given[0]), len(json) > len(members))
 

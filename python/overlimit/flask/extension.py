@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from flask import Blueprint, Flask, has_app_context
 
-from overlimit._messages.arguments import check_options
+from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState, Ledger
@@ -61,6 +61,7 @@ class RateLimit(BaseRateLimit):
     """
 
     @shows_options(RATE_LIMIT_OPTIONS)
+    @checks_arguments(hint=GUESSES["limits"])
     @hides_passwords
     def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""

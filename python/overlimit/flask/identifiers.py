@@ -52,6 +52,8 @@ def get_address() -> str:
 class _ByDefault(ReadsRequest):
     """The same as `get_identifiers`, with the addresses of the RateLimit that uses it."""
 
+    name = by_address_and_user.name
+
     def read(self, request: Request) -> tuple[str, ...]:
         return _identifiers(_addresses_of_app())
 

@@ -89,6 +89,7 @@ OF_EXCEPTION = MappingProxyType({"limit": "write the Decision first, as a Limite
 
 OF_LIMIT = MappingProxyType(
     {
+        "key": "write identifiers=by_address, or another function",
         "key_function": "write key_func=",
         "limit_provider": "write the limits first: limiter.limit('5/minute')",
         "limit_value": "write the limits first: limiter.limit('5/minute')",

@@ -177,7 +177,7 @@ class BaseRateLimit:
         ValueError, TypeError
             ``used`` is no whole number from 0.
         RuntimeError
-            This is no request, or no limit of it has a ``cost``.
+            This is no request, or its view has limits of its own, and none of its limits has a ``cost``.
         StoreError
             The store cannot answer, and ``on_error`` is ``"raise"``.
         """

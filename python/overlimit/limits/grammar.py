@@ -266,6 +266,8 @@ class _Phrases:
             return f"limits must not be an empty string: write at least one, {_EXAMPLE}, or {_ASK_NOBODY}"
         if self._next.word in _NO_LIMIT:
             return f"{self._next.word!r} is not a limit: {_ASK_NOBODY}, or give it a large number"
+        if self._next.word == "burst":
+            return "'burst' belongs to the limit before it: leave out the ';', as in '20/minute burst 60'"
         if self._next.text == "-":
             return "expected a whole number, 0 or more"
         return f"expected a whole number, {_EXAMPLE}"

@@ -49,7 +49,7 @@ class LeakyBucket(Limit):
     algorithm: ClassVar[str] = "leaky_bucket"
     optional_terms: ClassVar[frozenset[str]] = frozenset({"burst"})
 
-    @checks_arguments()
+    @checks_arguments(synonyms={"burst": "capacity"})
     def __init__(self, rate: int, per: Seconds, *, capacity: int, name: str | None = None) -> None:
         drained, period_us, waiting = count(rate, "rate"), micros(per, "per"), count(capacity, "capacity")
         if drained == 0 and waiting:

@@ -82,7 +82,7 @@ class TokenBucket(Limit):
     _rate: Fraction
     _refill: str
 
-    @checks_arguments()
+    @checks_arguments(synonyms={"capacity": "burst"})
     def __init__(
         self,
         rate: Rate,

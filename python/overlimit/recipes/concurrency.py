@@ -95,9 +95,9 @@ class Slot:
 
     # A type checker shall go on telling that it is not there.
     if not TYPE_CHECKING:
-        __enter__ = NotHere("__enter__", "write with concurrency.slot('user:42') as slot:")
+        __enter__ = NotHere("__enter__", "write with concurrency.slot('user:42', timeout=5) as slot:")
         # As of Python 3.14 this one is asked for first.
-        __exit__ = NotHere("__exit__", "write with concurrency.slot('user:42') as slot:")
+        __exit__ = NotHere("__exit__", "write with concurrency.slot('user:42', timeout=5) as slot:")
 
 
 class _Entering:

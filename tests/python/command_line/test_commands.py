@@ -363,6 +363,28 @@ def test_suggest_prints_the_limit_and_what_was_tried():
     assert ["48", "0.00%", "0.00%"] in [line.split() for line in lines]
 
 
+def test_suggest_says_whose_share_is_shown():
+    command = ["suggest", LOG, "--limits", "{}/minute", "--between", "10", "1000"]
+    others = printed(*command, "--stop", "ip:198.51.100.77")
+    assert "value  refused events of others  refused identifiers of others" in others
+    assert "refused events of ip:198.51.100.77" in printed(*command, "--among", "ip:198.51.100.77")
+    assert " of " not in printed(*command).splitlines()[3]
+    both = ["--stop", "ip:198.51.100.77", "--spare", "ip:198.51.100.77"]
+    assert "stop and spare both name ip:198.51.100.77" in refused(2, *command, *both)
+
+
+def test_lines_of_nobody_are_told_as_such(write_log):
+    def told_of(*lines):
+        options = ["--format", "csv", "--by", "user"]
+        return run("read", write_log("time,user", *lines), *options).stderr.partition(":")[0]
+
+    assert told_of("5,ann", "6,", "7,") == "2 lines have no user (--skip-missing leaves them out)"
+    assert told_of("5,ann", "6,") == "1 line has no user (--skip-missing leaves it out)"
+    mixed = "2 lines could not be read (--skip-missing leaves out those without an identifier)"
+    assert told_of("5,ann", "6,", "x,ann") == mixed
+    assert told_of("5,ann", "x,ann") == "1 line could not be read"
+
+
 def test_suggest_prints_json_and_csv():
     command = ["suggest", LOG, "--limits", "{}/minute", "--between", "10", "1000"]
     found = json_of(*command)

@@ -173,7 +173,10 @@ class TestAStoreThatRemembers:
     @pytest.mark.parametrize("options", ["", "&lease=0.5&max_stale=2"])
     def test_is_left_as_it_was_by_bench_and_doctor(self, redis_server, url, prefix, options):
         told(0, "bench", url + options, "--seconds", "0.1", "--identifiers", "40", "--limits", "10000/hour")
-        assert "answered as worked out by hand, and are forgotten." in run("doctor", url + options).stdout
+        assert (
+            "test calls gave the expected answers, and their keys are deleted."
+            in run("doctor", url + options).stdout
+        )
         assert redis_server.ask("KEYS", f"{prefix}*") == []
 
 
@@ -197,7 +200,7 @@ def test_reset_lock_and_unlock_do_what_a_limiter_does(url):
     assert [row["by"] for row in rows] == ["hand", "hand"]
     assert 60 < rows[0]["locked_for"] <= 600
     assert rows[1]["locked_for"] <= 60
-    assert printed("unlock", url, "--policy", "login", "a") == f"a is not locked in login.\n{hint}"
+    assert printed("unlock", url, "--policy", "login", "a") == f"a is no longer locked in login.\n{hint}"
     assert limiter.peek("a", cost=0).remaining == 2
     assert len(told(0, "locked", url)["locked"]) == 1
 
@@ -206,7 +209,7 @@ def test_what_was_not_there_is_told(url):
     for command, sentence in {
         ("reset", "--all"): "Nothing was kept in login.",
         ("reset", "a"): "Nothing was kept of a in login.",
-        ("unlock", "a"): "a was not locked in login.",
+        ("unlock", "a"): "a was not locked in login anyway.",
     }.items():
         words = (command[0], url, "--policy", "login", command[1])
         hint = hint_at(url, _MAY_COME_BACK) if command[0] == "reset" else ""
@@ -224,6 +227,43 @@ def test_what_was_not_there_is_told(url):
     assert told(0, "reset", url, "--policy", "login", "b")["was_kept"] is True
     assert told(0, "reset", url, "--policy", "login", "--all")["was_kept"] is True
     assert told(0, "reset", url, "--policy", "login", "--all")["was_kept"] is False
+
+
+def test_a_misspelt_policy_is_answered_with_those_that_there_are(redis_url):
+    there = "There is something in api, login.\n"
+    for name in ("login", "api"):
+        Limiter("3/minute", name=name, store=redis_url).hit("a")
+    of_logn = redis_url, "--policy", "logn"
+    for command in (["top", *of_logn], ["locked", *of_logn]):
+        assert printed(*command).endswith(f" 0 keys were looked at. {there}".strip(" "))
+    assert run("show", *of_logn, "a").stdout == f"Nothing is kept of a in logn. {there}"
+    assert printed("check", *of_logn, "--limits", "3/minute", "a").endswith(f" in logn. {there}")
+    assert there in printed("reset", *of_logn, "a")
+    assert there in printed("unlock", *of_logn, "a")
+    assert f"Nothing else is kept in logn. {there}" in printed("lock", *of_logn, "a", "60")
+    assert "There is something" not in printed("unlock", redis_url, "--policy", "login", "b")
+    assert "There is something" not in printed("top", redis_url, "--policy", "login")
+
+
+def test_tables_of_nothing_are_left_out(url, shared_memory_url):
+    limiter_at(url).lock("a", 60)
+    shown = printed("show", url, "--policy", "login", "a")
+    assert " made " in shown
+    assert "state" not in shown
+    limiter_at(url).hit("b", cost=2)
+    shown = printed("show", url, "--policy", "login", "b")
+    assert " first charged " in shown
+    assert "2 charged, the last 2 close together" in shown
+    assert not printed("watch", url, "--every", "0.1", "--count", "1").startswith("\n")
+    limiter_at(shared_memory_url).reset_all()
+    assert "hashes" not in printed("locked", shared_memory_url, "--policy", "other")
+
+
+def test_a_check_says_what_would_be_left(url):
+    check = ["check", url, "--policy", "login", "--limits", "3/minute"]
+    assert "left afterwards" in printed(*check, "a")
+    assert "left afterwards" not in printed(*check, "--cost", "0", "a")
+    assert "left afterwards" not in run(*check, "--cost", "5", "a").stdout
 
 
 def test_who_may_not_look_may_reset(redis_server, redis_url, prefix):
@@ -516,8 +556,9 @@ def test_shared_memories_are_listed_looked_at_and_removed(shared_memory_url):
     assert told(0, "shm", "show", shared_memory_url)["keys"] == 1
     assert "--yes" in refused(2, "shm", "remove", shared_memory_url, "--json")
     assert "is removed" in told(0, "shm", "remove", shared_memory_url, "--yes")["message"]
-    assert told(2, "top", shared_memory_url)["status"] == "broken"
-    assert told(2, "check", shared_memory_url, "--name", "a", "--limits", "1/s", "x")["status"] == "broken"
+    assert told(2, "top", shared_memory_url)["status"] == "missing"
+    assert told(2, "check", shared_memory_url, "--name", "a", "--limits", "1/s", "x")["status"] == "missing"
+    assert refused(2, "shm", "show", shared_memory_url).startswith("missing: there is no shared memory")
 
 
 def test_a_shared_memory_is_removed_only_on_a_yes(shared_memory_url, monkeypatch):

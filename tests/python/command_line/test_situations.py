@@ -34,7 +34,7 @@ def check(url: str, codes: dict[str, int], says: str, to_do: str, *, left: objec
         assert "secret" not in done.stdout + done.stderr
         assert bool(done.stderr) == (codes[name] == 2)
         if codes[name] == 2:
-            assert re.search(r"^(unreachable|broken): .+\n\Z", done.stderr, re.MULTILINE), done.stderr
+            assert re.search(r"^(unreachable|broken|missing): .+\n\Z", done.stderr, re.MULTILINE), done.stderr
         if codes[name]:
             text = done.stderr or done.stdout
             assert re.search(says, text), (name, text)

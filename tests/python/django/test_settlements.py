@@ -64,7 +64,10 @@ async def async_view(request):
 
 
 def decorated(view):
-    return lambda **options: rate_limit(options.pop("limits"), key="header:X-User", **options)(view)
+    def made(limits, **options):
+        return view if limits is None else rate_limit(limits, key="header:X-User", **options)(view)
+
+    return made
 
 
 def api(**options):
@@ -132,6 +135,20 @@ def test_a_stream_says_what_it_has_cost_when_it_has_ended(make, kind, happens):
 @EACH
 def test_what_does_not_count_by_the_response_is_not_settled(make, kind):
     a_response_that_does_not_count_is_not_settled(make(kind, deduct_when=counts))
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_shared_code_may_settle_in_a_view_without_limits_of_its_own(make, kind):
+    ask = make(kind, limits=None)
+    assert ask(used=5).status == 200
+    assert ask().left == {50: 48}
+
+
+@pytest.mark.parametrize("kind", ["sync", "drf"])
+def test_a_view_whose_limits_have_no_cost_cannot_be_settled(make, kind):
+    ask = make(kind, cost=None)
+    assert ask(used=5).status == 500
+    assert ask().left == {1000: 998, 50: 48}
 
 
 @EACH

@@ -318,7 +318,7 @@ def of_one_of(given: str | None = None) -> str:
 )
 @pytest.mark.parametrize("option", ["limits", "cost", "identifiers", "exempt_when", "request_filter"])
 def test_what_is_plainly_no_request_is_not_given_one(site, function, parameter, option):
-    expected = rf"the request as its parameter '{parameter}'.* write {parameter}: Annotated\[\.\.\., Query"
+    expected = rf"'{parameter}' is a plain parameter, .* write {parameter}: Annotated\[\.\.\., Query"
     give = {
         "limits": site.limiter.limit,
         "request_filter": site.limiter.request_filter,

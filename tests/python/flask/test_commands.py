@@ -30,7 +30,7 @@ def test_list_tells_everything_said_about_a_limit(run):
         "algorithm": "fixed_window",
         "policy": "shop--route--orders--orders",
         "kind": "route",
-        "identifiers": "overlimit.flask.identifiers.get_identifiers()",
+        "identifiers": "by_address, by_user",
         "methods": None,
         "scope": None,
         "cost": 2,
@@ -185,7 +185,7 @@ def test_whom_a_request_brings_is_checked_and_reset_without_a_hash(run, guarded)
         (["--cookie", "=1"], 2, "--cookie must be NAME=VALUE"),
         (["--header", "X Key=1"], 2, "the name of a header must consist of"),
         (["--address", "nonsense"], 2, "--address must be an IP address, not 'nonsense'"),
-        (["--user", "1", "ip:1"], 2, "name somebody: IDENTIFIER, or one of --address"),
+        (["--user", "1", "ip:1"], 2, "name somebody: only one of IDENTIFIER, --address"),
         (["--json"], 2, "name somebody"),
         ([], 2, "name somebody"),
         ([""], 2, "anonymous"),
@@ -307,7 +307,7 @@ def test_list_shows_who_is_counted_and_on_what_conditions(run):
     assert (limit["deduct_when"], limit["cost"]) == ("shop.failed()", 2)
     assert limit["anonymous"] == "exempt"
     lines = run(OPTIONS, "list").out.splitlines()
-    assert lines[0] == "Store: memory://, identifiers overlimit.flask.identifiers.get_identifiers()"
+    assert lines[0] == "Store: memory://, identifiers by_address, by_user"
     login = next(line for line in lines if "login" in line and "POST" in line)
     assert login.endswith(
         "identifiers shop.by_key(); cost 2; methods POST,PUT; "
@@ -319,7 +319,7 @@ def test_list_shows_who_is_counted_and_on_what_conditions(run):
 def test_list_shows_who_is_counted_in_each_row_when_rate_limits_differ(run):
     app = f"{OPTIONS}\nRateLimit(app, default_limits='7/hour', identifiers=by_key)\n"
     told = [line.partition("identifiers ")[2] for line in run(app, "list").out.splitlines()]
-    theirs, ours = "overlimit.flask.identifiers.get_identifiers()", "shop.by_key()"
+    theirs, ours = "by_address, by_user", "shop.by_key()"
     assert [each.partition(";")[0] for each in told if each] == [
         *(theirs, ours),  # the stores of the two
         *(theirs, ours),  # /free

@@ -6,7 +6,7 @@ import logging
 from functools import partial
 
 import pytest
-from flask import Flask, copy_current_request_context, request
+from flask import Blueprint, Flask, copy_current_request_context, request
 
 from overlimit import Penalty, RedisStore
 from overlimit.flask import RateLimit
@@ -146,6 +146,22 @@ def test_what_no_limit_held_for_stays_as_it_is(make_site):
     site.app.add_url_rule("/unlimited", "unlimited", unlimited)
     assert site.ask("/?free=1", 20) == site.ask("/unlimited", 20) == [200] * 20
     assert site.ask("/", 3) == [200, 200, 429]
+
+
+def test_what_only_defaults_and_a_blueprint_limit_stays_as_it_is(make_site):
+    site = make_site(default_limits="2/day")
+    blueprint = Blueprint("shop", "shop", url_prefix="/shop")
+
+    def view():
+        site.limiter.settle(5)
+        return "ok"
+
+    site.app.add_url_rule("/", "index", view)
+    blueprint.add_url_rule("/", "index", view)
+    site.limiter.limit("3/day")(blueprint)
+    site.app.register_blueprint(blueprint)
+    assert site.ask("/", 3) == [200, 200, 429]
+    assert site.ask("/shop/", 4) == [200, 200, 200, 429]
 
 
 @pytest.mark.parametrize(("on_error", "status"), [("allow", 200), ("raise", 500)])

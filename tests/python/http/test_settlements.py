@@ -78,7 +78,7 @@ def flask_site(options, view_options):
         spend()
         return "ok", int(request.args.get("status", 200))
 
-    app.get("/")(limiter.limit(**view_options)(view))
+    app.get("/")(limited(limiter, view_options)(view))
     return WsgiSite(app)
 
 
@@ -91,7 +91,7 @@ def flask_async_site(options, view_options):
             await getattr(limiter, f"a{name}")(*arguments)
         return "ok", int(request.args.get("status", 200))
 
-    app.get("/")(limiter.limit(**view_options)(view))
+    app.get("/")(limited(limiter, view_options)(view))
     return WsgiSite(app)
 
 
@@ -113,7 +113,7 @@ def fastapi_site(options, view_options):
         await spend(asked.query_params)
         return Response("ok", int(asked.query_params.get("status", 200)))
 
-    app.get("/")(limiter.limit(**view_options)(view))
+    app.get("/")(limited(limiter, view_options)(view))
     return HttpxSite(app)
 
 
@@ -135,8 +135,13 @@ def fastapi_thread_site(options, view_options):
         spend(asked.query_params)
         return Response("ok", int(asked.query_params.get("status", 200)))
 
-    app.get("/")(limiter.limit(**view_options)(view))
+    app.get("/")(limited(limiter, view_options)(view))
     return HttpxSite(app)
+
+
+def limited(limiter, view_options):
+    """Return a decorator by these options, or one that does nothing if they have no limits."""
+    return (lambda view: view) if view_options["value"] is None else limiter.limit(**view_options)
 
 
 def within(middleware, app, options, view_options):
@@ -261,6 +266,15 @@ def test_without_a_cost_nothing_can_be_settled_and_all_be_given_back(make, kind)
     assert ask(used=5).status == 500
     ask(refund="before")
     assert ask().left == {1000: 998, 50: 48}
+
+
+@pytest.mark.parametrize("kind", [each for each in SITES if each.startswith(("flask", "fastapi"))])
+@pytest.mark.parametrize(("cost", "left"), [(None, {50: 48}), (1, {50: 44})])
+def test_shared_code_may_settle_in_a_view_without_limits_of_its_own(make, kind, cost, left):
+    options = {"application_limits": REQUESTS, "application_limits_cost": cost}
+    ask = make(kind, options, value=None)
+    assert ask(used=5).status == 200
+    assert ask().left == left
 
 
 @EACH

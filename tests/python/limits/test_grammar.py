@@ -210,6 +210,7 @@ class TestRefusals:
             ("10/0 s", "0 s", ""),
             ("10/s burst", "", "as in '100/minute burst 20'"),
             ("10/s burst -1", "-1", ""),
+            ("10/s; burst 60", "burst 60", "leave out the ';', as in '20/minute burst 60'"),
             ("10/s burst 5 5", "5", ""),
             ("10/s burst 1 burst 2", "burst 2", ""),
             ("10/s bursts 5", "bursts 5", ""),

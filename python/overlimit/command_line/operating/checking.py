@@ -10,7 +10,7 @@ import click
 from overlimit import Decision, Limiter, RedisStore, bounds
 from overlimit._messages.texts import printable
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
-from overlimit.command_line.operating.keeping import keeps
+from overlimit.command_line.operating.keeping import keeps, policies_instead
 from overlimit.command_line.operating.key_names import from_terminal
 from overlimit.command_line.operating.listing import limits_of
 from overlimit.command_line.operating.places import Place, url_argument
@@ -75,13 +75,15 @@ def check(
         for sentence in _of_bounds(limiter):
             click.echo(f"\n{sentence}")
         if unknown:
-            click.echo(f"\nNothing is kept of {', '.join(map(printable, unknown))} in {policy}.")
+            instead = policies_instead(place, policy)
+            click.echo(f"\nNothing is kept of {', '.join(map(printable, unknown))} in {policy}.{instead}")
     return FINE if decision else REFUSED
 
 
 def _print(decision: Decision, hit: bool) -> None:
     click.echo(_sentence(decision, hit) + "\n")
-    columns = ("identifier", "limit", "allowed", "remaining", "retry after", "unused again after")
+    left = "left afterwards" if decision and decision.cost else "left"
+    columns = ("identifier", "limit", "allowed", left, "retry after", "unused again after")
     print_rows(columns, map(_row, decision.details), texts=2)
 
 

@@ -11,7 +11,7 @@ from typing import IO, Any, ParamSpec
 import click
 
 from overlimit.command_line.failures import WrongUsage, as_written
-from overlimit.command_line.operating.places import Place, without_secrets
+from overlimit.command_line.operating.places import MissingStore, Place, without_secrets
 from overlimit.command_line.output import print_json
 from overlimit.errors import InvalidLimit, StoreConfigError, StoreError, StoreTimeout, StoreUnavailable
 
@@ -29,7 +29,7 @@ _IS_NO_REDIS = "it sent something that is not a Redis reply"
 
 
 class NoAnswer(click.ClickException):
-    """The server is ``"unreachable"``, or it is ``"broken"``: it answers, and cannot be used. Exit code 2."""
+    """The store is ``"unreachable"``, ``"missing"``, or ``"broken"`` if it cannot be used. Exit code 2."""
 
     exit_code = 2
 
@@ -78,7 +78,9 @@ def _explained(error: Exception, place: object) -> Exception:
 
 
 def status_of(error: Exception) -> str | None:
-    """Return ``"unreachable"`` or ``"broken"`` for the error of a store; None: it is of something else."""
+    """Return ``"unreachable"``, ``"missing"`` or ``"broken"`` for the error of a store; None: of another."""
+    if isinstance(error, MissingStore):
+        return "missing"
     if isinstance(error, StoreError):
         # What says it cannot serve now, as when its memory is full, or is no Redis at all, is there.
         is_there = has_answered(error) or _IS_NO_REDIS in str(error)

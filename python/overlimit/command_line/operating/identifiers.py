@@ -11,7 +11,14 @@ from overlimit import _core
 from overlimit._messages.texts import printable
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store, status_of
-from overlimit.command_line.operating.keeping import holds_lock, is_part_of_cluster, keeps
+from overlimit.command_line.operating.keeping import (
+    FEW,
+    holds_lock,
+    is_part_of_cluster,
+    keeps,
+    policies_besides,
+    policies_instead,
+)
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
@@ -28,8 +35,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _policy_option = click.option(
     "--policy", metavar="P", required=True, type=PolicyName(), help="The name of the limiter."
 )
-
-_FEW = 20_000
 
 
 def _about_one(run: F) -> F:
@@ -64,7 +69,8 @@ def show(place: Place, identifier: str, policy: str, limits: tuple[str, ...], as
         if as_json:
             print_json({"status": "unknown", "key": kept.key, "records": [], "lock": None})
         else:
-            click.echo(f"Nothing is kept of {printable(identifier)} in {policy}.")
+            instead = policies_instead(place, policy)
+            click.echo(f"Nothing is kept of {printable(identifier)} in {policy}.{instead}")
         return REFUSED
     read = readings_of(kept.value, known, kept.now)
     if as_json:
@@ -75,11 +81,14 @@ def show(place: Place, identifier: str, policy: str, limits: tuple[str, ...], as
 
 
 def _print(key: str, value: Value, read: list[Reading], now: int) -> None:
-    click.echo(f"{printable(key)}, kept since {span(now - value.created_at)} ago\n")
-    rows = (
+    began = "first charged" if read else "made"
+    click.echo(f"{printable(key)}, {began} {span(now - value.created_at)} ago")
+    rows = [
         (each.name, each.record.tag_shown, span(each.record.expires_at - now), each.words) for each in read
-    )
-    print_rows(("limit", "tag", "expires in", "state"), rows, texts=4)
+    ]
+    if rows:
+        click.echo()
+        print_rows(("limit", "tag", "expires in", "state"), rows, texts=4)
     lock = value.lock(now)
     if lock is None:
         return
@@ -110,8 +119,7 @@ def _told(key: str, value: Value, read: list[Reading], now: int) -> dict[str, An
 
 _ALL = 10_000_000
 _MAY_GO_ON = (
-    "Running processes with lease or max_stale may go on as before for so long: ask by their URL "
-    "to be told how long that is."
+    "Processes whose URL has lease or max_stale notice this later; give that URL here to be told when."
 )
 _MAY_COME_BACK = (
     "Processes with remember may bring counts back: if there are any, reset with ?remember=600 in the URL."
@@ -146,7 +154,7 @@ def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as
         Target(place, policy, identifier).reset()
     if was_kept is False:
         of_whom = "" if identifier is None else f"of {printable(identifier)} "
-        sentence = f"Nothing was kept {of_whom}in {policy}."
+        sentence = f"Nothing was kept {of_whom}in {policy}.{policies_instead(place, policy)}"
     else:
         whom = "Everybody" if identifier is None else printable(identifier)
         sentence = f"{whom} begins anew in {policy}."
@@ -216,10 +224,10 @@ def lock(place: Place, identifier: str, seconds: float, policy: str, as_json: bo
     target = Target(place, policy, identifier)
     place.require()
     # A lock is urgent: it does not wait until all of a large server has been looked at.
-    is_new = keeps(place, policy, identifier) is False and keeps(place, policy, None, _FEW) is False
+    is_new = keeps(place, policy, identifier) is False and keeps(place, policy, None, FEW) is False
     target.lock(seconds)
     sentence = f"{printable(identifier)} is locked in {policy} for {span(seconds * 1e6)}."
-    hint = f" Nothing else is kept in {policy}." if is_new else ""
+    hint = f" Nothing else is kept in {policy}.{policies_besides(place, policy)}" if is_new else ""
     return _done(place, sentence + hint, as_json, policy_is_new=is_new)
 
 
@@ -239,8 +247,12 @@ def unlock(place: Place, identifier: str, policy: str, as_json: bool) -> int:
     place.require()
     was_locked = holds_lock(target)
     target.unlock()
-    verb = "was" if was_locked is False else "is"
-    sentence = f"{printable(identifier)} {verb} not locked in {policy}."
+    if was_locked is False:
+        sentence = (
+            f"{printable(identifier)} was not locked in {policy} anyway.{policies_instead(place, policy)}"
+        )
+    else:
+        sentence = f"{printable(identifier)} is no longer locked in {policy}."
     return _done(place, sentence, as_json, was_locked=was_locked)
 
 

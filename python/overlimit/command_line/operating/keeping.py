@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from overlimit._messages.texts import printable
 from overlimit.command_line.operating.endings import status_of
 from overlimit.command_line.operating.places import Place
 from overlimit.command_line.operating.servers import masters_of
@@ -22,6 +23,31 @@ def keeps(place: Place, policy: str, identifier: str | None, most: int = KEYS) -
         if _matters(error):
             raise
         return None
+
+
+FEW = 20_000
+"""How many keys are looked at where nobody is to wait for it."""
+
+_SHOWN = 10
+
+
+def policies_instead(place: Place, policy: str) -> str:
+    """Say in which policies anything is kept, if nothing is in this one, as under a misspelt name."""
+    return policies_besides(place, policy) if keeps(place, policy, None, FEW) is False else ""
+
+
+def policies_besides(place: Place, policy: str) -> str:
+    """Say in which other policies a short look finds anything; nothing where that is not seen."""
+    if place.shared_memory is not None:  # which knows policies by hashes
+        return ""
+    try:
+        found = sorted({each.policy for each in Walk(place, None, FEW) if each.counts} - {policy})
+    except Exception as error:
+        if _matters(error):
+            raise
+        return ""
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f" There is something in {', '.join(map(printable, found[:_SHOWN]))}{more}." if found else ""
 
 
 def holds_lock(target: Target) -> bool | None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from overlimit.command_line.operating.endings import asks_store
+from overlimit.command_line.operating.keeping import policies_besides
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import amount, print_rows, span
@@ -80,8 +81,13 @@ def top(
         return walk.ended()
     columns = ("policy", "identifier", "charged", "limit", "expires in", "locked for")
     print_rows(columns, (_row(found, read) for _, found, read in hottest), texts=2)
-    click.echo(f"\n{walk.summary}")
+    _print_summary(place, walk, policy)
     return walk.ended()
+
+
+def _print_summary(place: Place, walk: Walk, policy: str | None) -> None:
+    is_unknown = policy is not None and walk.saw_all and walk.looked_at == 0
+    click.echo(f"\n{walk.summary}{policies_besides(place, policy) if policy and is_unknown else ''}")
 
 
 def limits_of(texts: tuple[str, ...]) -> tuple[Limit, ...]:
@@ -173,7 +179,7 @@ def locked(place: Place, policy: str | None, keys: int, as_json: bool) -> int:
         ((key.policy, key.identifier, span(left), _by(lock), lock.level) for left, key, lock in found),
         texts=2,
     )
-    click.echo(f"\n{walk.summary}")
+    _print_summary(place, walk, policy)
     return walk.ended()
 
 

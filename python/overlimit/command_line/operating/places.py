@@ -26,7 +26,10 @@ _OF_PROCESS = (
     "memory:// is the memory of one process, into which no other can look: ask a store that processes share, "
     "such as shm://myapp or redis://localhost:6379/0"
 )
-_MAKE = "the first call of a limiter makes it; `overlimit shm list` shows which there are"
+_MAKE = (
+    "no process has called yet, or only one of another user, or it has another name; `overlimit shm list` "
+    "shows which there are"
+)
 _IN_SHARED_MEMORY = re.compile(r"overlimit-(?P<user>[0-9]+)-(?P<name>.+)-v(?P<version>[0-9]+)")
 _DIRECTORY = Path("/dev/shm")
 _SCHEMES = ("shm://", "redis", "unix://", "valkey")
@@ -96,7 +99,11 @@ class Place:
         hint = f"; another user has {', '.join(others)}" if others else ""
         leases = lease_file(store._arguments[0])
         hint += f"; {leases} has leases, of which only overlimit shm knows" if leases else ""
-        raise StoreConfigError(f"there is no shared memory {store.path}{hint}: {_MAKE}")
+        raise MissingStore(f"there is no shared memory {store.path}{hint}: {_MAKE}")
+
+
+class MissingStore(StoreConfigError):
+    """There is no shared memory of this name: the first call of a limiter makes it."""
 
 
 class _StoreByHashes(RedisStore):

@@ -109,7 +109,7 @@ def _words(record: Record, algorithm: str, now: int) -> str:
         return f"{third:,} charged in this window and {second:,} in the one before, as of the last charge"
     if algorithm == "sliding_log":
         return f"{charged} charged; the last {second:,} {_ago(first, now)}"
-    return f"{charged} charged, {second:,} of it in the newest block"
+    return f"{charged} charged, the last {second:,} close together"
 
 
 def _held(record: Record, now: int) -> str:

@@ -102,7 +102,7 @@ class Walk:
             told += f" {self.foreign:,} of them {be(self.foreign, 'is', 'are')} not overlimit's."
         if self.forgotten:
             told += f" In {self.forgotten:,} of them nothing counts any more, as after a reset."
-        return f"{told} {_HASHED}" if self._place.shared_memory is not None else told
+        return f"{told} {_HASHED}" if self._place.shared_memory is not None and self.looked_at else told
 
     def told(self) -> dict[str, object]:
         """Return the same for JSON, and how it ended."""

@@ -84,8 +84,9 @@ def watch(place: Place, policy: str | None, every: float, count: int | None, key
     place.require()
     walk = Walk(place, policy, keys)
     samples = []
-    for sample in _samples(place, walk, every, count):
+    for number, sample in enumerate(_samples(place, walk, every, count)):
         if not as_json:
+            click.echo("\n" * (number > 0), nl=False)
             _print(sample)
         elif count is None:
             print_json_line(asdict(sample))
@@ -188,7 +189,7 @@ def _calls(told: Mapping[str, str], command: str) -> int:
 
 
 def _print(sample: Sample) -> None:
-    click.echo(f"\n{sample.time}, in {sample.seconds:.1f} s")
+    click.echo(f"{sample.time}, in {sample.seconds:.1f} s")
     if sample.unreachable:
         click.echo(f"unreachable: {', '.join(sample.unreachable)}", err=True)
     if sample.calls is not None:

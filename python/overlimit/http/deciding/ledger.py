@@ -215,14 +215,14 @@ class RequestLedger:
         yield from all_of((*uncounted, *waiting))
 
     @property
-    def was_noted(self) -> bool:
-        """Whether a store was asked."""
-        return bool(self._noted)
-
-    @property
     def has_costs(self) -> bool:
         """Whether a limit that may hold for the request has a cost."""
         return any(plan.has_costs for plan, *_ in self._noted)
+
+    @property
+    def has_own_limits(self) -> bool:
+        """Whether limits may hold for the request that are no defaults."""
+        return any(plan.has_own_limits for plan, *_ in self._noted)
 
     def settling(self, used: int) -> Steps[None]:
         """Make the request cost what was used; what `refund_uncounted` will ask for is settled then."""

@@ -57,6 +57,7 @@ class StorePlan:
         "awaits",
         "fixed_call",
         "has_costs",
+        "has_own_limits",
         "may_block",
         "may_count_user",
         "needs_body",
@@ -73,6 +74,8 @@ class StorePlan:
         every_rule = tuple(rule for own in (*rules.values(), fallback) for rule in own)
         self.has_costs = any(rule.options.cost is not None for rule in every_rule)
         """Whether one of the limits has a cost, which can be settled."""
+        self.has_own_limits = any(rule.counted_as.is_own for rule in every_rule)
+        """Whether one of the limits is there for these requests alone, so that their code should know it."""
         identifies = {rule.identify for rule in every_rule}
         self.needs_body = any(each.reads_body for own in identifies for each in builtins_in(own))
         """Whether identifiers are read from the body; what functions of the app read is not known."""

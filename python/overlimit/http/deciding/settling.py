@@ -25,8 +25,8 @@ def settle(ledgers: Ledgers, used: int) -> None:
     """Make a request cost what it used under the limits that have a ``cost``: once, and never minting.
 
     Those without count requests, and stay as they are. Where ``deduct_when`` waits for the response, so does
-    this. Raises TypeError or ValueError for what is no whole number from 0, RuntimeError if no limit of the
-    request has a ``cost``, and StoreError as ``on_error`` says.
+    this. Raises TypeError or ValueError for what is no whole number from 0, RuntimeError if the request has
+    limits of its own route and none of its limits has a ``cost``, and StoreError as ``on_error`` says.
     """
     run(_settling(ledgers, used))
 
@@ -83,8 +83,8 @@ def _and_before(ledger: RequestLedger | None) -> Iterator[RequestLedger]:
 
 def _settling(ledgers: Ledgers, used: int) -> Steps[None]:
     units = _units(used)
-    decided = [each for each in ledgers if each.was_noted]
-    if decided and not any(each.has_costs for each in decided):
+    decided = [*ledgers]
+    if any(each.has_own_limits for each in decided) and not any(each.has_costs for each in decided):
         raise RuntimeError(
             "nothing can be settled, as no limit of this request has a cost=: give one to the limits that "
             "count what is settled, as in limit('20000/minute', cost=500) with an estimate"

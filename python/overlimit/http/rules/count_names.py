@@ -17,6 +17,7 @@ _GROUP_KINDS = frozenset({"blueprint"})  # what frameworks call their groups of 
 # The first words of all kinds: a prefix that begins with one of them could be taken for a kind.
 _KINDS = _GROUP_KINDS | {"application", "default", "fallback", "global", "meta"}
 _KINDS |= {"middleware", "other", "route", "shared", "with"}
+_OWN_KINDS = frozenset({"middleware", "other", "route", "route-function", "with"})  # what a view can know of
 _LONGEST = 64
 _HASH_DIGITS = 16
 _SEPARATOR = "--"
@@ -53,6 +54,11 @@ class CountName(NamedTuple):
     def instead_of_endpoint(self, counted: str) -> CountName:
         """Return the name of counts of what a function names in place of the endpoint."""
         return self.variant("of")._replace(counted=counted)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is of a limit that is there for this code alone, and no default or that of a group."""
+        return self.kind in _OWN_KINDS
 
     @property
     def slots(self) -> tuple[str, ...]:

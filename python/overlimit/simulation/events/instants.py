@@ -43,9 +43,10 @@ def instants_of(times: object, unit: str | None = None) -> Micros:
         row = int(invalid.argmax())
         value = given.at(row)
         what = "is missing" if is_missing(value) else f"is {short_repr(value)}"
+        hint = unit_hint(value).removeprefix("; ")
         raise ValueError(
-            f"times: row {row} {what}, and must be an instant from 1970-01-01 to below 2**53 - 2**50 us "
-            f"after it, which is in the year 2219{unit_hint(value)}"
+            f"{hint + ';' if hint else 'times:'} row {row} {what}, and must be an instant from 1970-01-01 to "
+            "below 2**53 - 2**50 us after it, which is in the year 2219"
         )
     return micros
 

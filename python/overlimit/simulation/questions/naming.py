@@ -1,8 +1,9 @@
-"""Whom a question is about: identifiers and labels by their names, or events by an array of bools."""
+"""What a question is about: names of identifiers and labels, events by bools, policies by their values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,24 @@ _COMPARED = 10_000
 """Among how many names one is looked for that is like a wrong one."""
 
 
+def making(make: Any) -> Callable[..., Any]:
+    """Return the function that makes a policy of values; a text has {} or their names in their places."""
+    if isinstance(make, str) and "{" in make:
+        return make.format
+    if not callable(make):
+        raise TypeError(
+            'make must be a function such as lambda n: f"{n}/minute", or a text such as "{}/minute", '
+            f"not {short_repr(make)}"
+        )
+    return make  # type: ignore[no-any-return]
+
+
 def checked_names(names: object, argument: str) -> tuple[Label, ...]:
     """Return identifiers and labels, each once; raise TypeError for anything else."""
     given = [names] if isinstance(names, (str, bytes, int)) else names
     rule = f"{argument} must name identifiers or labels, such as 'office'"
+    if getattr(names, "dtype", None) == np.bool_:
+        raise TypeError(f"{rule}, and has bools: label these events, as events.with_labels(...) does")
     if not isinstance(given, Iterable):
         raise TypeError(f"{rule}, not {short_repr(names)}")
     return tuple(dict.fromkeys(_checked(name, rule) for name in given))

@@ -17,17 +17,22 @@ from overlimit.simulation.events.labels import Label
 from overlimit.simulation.optional import required
 from overlimit.simulation.progress import progress_bar
 from overlimit.simulation.questions.effects import Bools, Trial
-from overlimit.simulation.questions.naming import checked_names, events_of, mask_of, names_text
+from overlimit.simulation.questions.naming import checked_names, events_of, making, mask_of, names_text
 from overlimit.simulation.replaying import PolicyLike, check_question
 from overlimit.simulation.tables import labels_of_events
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_OF_ALL = " of all labels"
+_OTHERS = " other than those of"
+
 Of: TypeAlias = Literal["identifiers", "events"]
 
 
-class _Tried(NamedTuple):
+class Tried(NamedTuple):
+    """What the policy of a value refuses."""
+
     refused_events: float
     refused_identifiers: float
     refused_spared: int
@@ -64,17 +69,21 @@ class Suggestion:
         Which share of the events its policy refuses of each of those to be stopped, from 0 to 1.
     between : tuple of int
         Among which values it was looked for.
+    tried : dict of int to tuple
+        What each value that was tried refuses: ``refused_events``, ``refused_identifiers``,
+        ``refused_spared`` and ``stopped``, as in `to_pandas`.
     """
 
-    def __init__(self, asked: _Asked, tried: dict[int, _Tried]) -> None:
+    def __init__(self, asked: _Asked, tried: dict[int, Tried]) -> None:
+        self._asked = asked
         self.between, self.refuse_at_most, self.of, self._whose, self.spare = asked
-        self._tried = dict(sorted(tried.items()))
-        shares = {value: _share_of(tried, self.of) for value, tried in self._tried.items()}
-        enough = [k for k, tried in self._tried.items() if _suffices(tried, self.refuse_at_most, self.of)]
+        self.tried = dict(sorted(tried.items()))
+        shares = {value: _share_of(tried, self.of) for value, tried in self.tried.items()}
+        enough = [k for k, tried in self.tried.items() if _suffices(tried, self.refuse_at_most, self.of)]
         high = self.between[1]
         self.value = min(enough) if high in enough else None
         answer = high if self.value is None else self.value
-        self.share, self.stopped = shares[answer], self._tried[answer].stopped
+        self.share, self.stopped = shares[answer], self.tried[answer].stopped
         self.next_smaller = None if self.value is None else shares.get(self.value - 1)
 
     @property
@@ -93,20 +102,28 @@ class Suggestion:
             smaller = f"{self.value - 1} would refuse {self._text(self.value - 1)}"
         return "; ".join([found, smaller, *self._stops()])
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Suggestion):
+            return NotImplemented
+        return (self._asked, self.tried) == (other._asked, other.tried)
+
+    def __hash__(self) -> int:
+        return hash((self._asked, self.value))
+
     def _stops(self) -> list[str]:
         shares = [f"{percent(share)} of what {printable(name)} sends" for name, share in self.stopped.items()]
         return [f"{self.value} would refuse {' and '.join(shares)}"] if shares else []
 
     def _text(self, value: int) -> str:
         """Return what a value refuses: a share, and how many events of those who are to be spared."""
-        tried = self._tried[value]
+        tried = self.tried[value]
         share, spared = percent(_share_of(tried, self.of), self.refuse_at_most), tried.refused_spared
         if not spared:
             return share
         return f"{share}, and {spared:,} event{'s' * (spared != 1)} of {names_text(self.spare)}"
 
     def _what_to_change(self) -> str:
-        low, high = (self._tried[value] for value in self.between)
+        low, high = (self.tried[value] for value in self.between)
         of_low = _share_of(low, self.of)
         if of_low < self.share or low.refused_spared < high.refused_spared:
             text = self._text(self.between[0])
@@ -121,15 +138,22 @@ class Suggestion:
         ``refused_events[name]`` for each of those who are to be stopped. Raises ImportError without pandas.
         """
         pandas = required("pandas", "Suggestion.to_pandas")
-        index = pandas.Index(list(self._tried), name="value")
+        index = pandas.Index(list(self.tried), name="value")
         columns = ["refused_events", "refused_identifiers", *["refused_spared"] * bool(self.spare)]
         columns += [f"refused_events[{printable(name)}]" for name in self.stopped]
-        frame: pd.DataFrame = pandas.DataFrame(list(map(self._row, self._tried.values())), index, columns)
+        frame: pd.DataFrame = pandas.DataFrame(list(map(self._row, self.tried.values())), index, columns)
         return frame
 
-    def _row(self, tried: _Tried) -> list[Any]:
+    def _row(self, tried: Tried) -> list[Any]:
         spared = [tried.refused_spared] * bool(self.spare)
         return [tried.refused_events, tried.refused_identifiers, *spared, *tried.stopped.values()]
+
+    @property
+    def _of_part(self) -> str:
+        """Whose shares the first two columns are, if they are not those of all."""
+        if self._whose.startswith(_OTHERS):
+            return " of others"
+        return self._whose.removesuffix(_OF_ALL)
 
     def _cell(self, figure: float) -> object:
         return percent(figure, self.refuse_at_most) if isinstance(figure, float) else figure
@@ -138,8 +162,8 @@ class Suggestion:
         return f"<Suggestion: {self.message}>"
 
     def _repr_html_(self) -> str:
-        rows = [[value, *map(self._cell, self._row(tried))] for value, tried in self._tried.items()]
-        head = ["value tried", "refused events", "refused identifiers"]
+        rows = [[value, *map(self._cell, self._row(tried))] for value, tried in self.tried.items()]
+        head = ["value tried", f"refused events{self._of_part}", f"refused identifiers{self._of_part}"]
         head += [f"events of {names_text(self.spare)}"] if self.spare else []
         head += [f"refused: {printable(name)}" for name in self.stopped]
         return html_table("Suggestion", self.message, head, rows)
@@ -147,7 +171,7 @@ class Suggestion:
 
 def suggest(
     events: Events,
-    make: Callable[[int], PolicyLike],
+    make: str | Callable[[int], PolicyLike],
     between: tuple[int, int],
     refuse_at_most: float = 0.001,
     of: Of = "identifiers",
@@ -167,7 +191,7 @@ def suggest(
         What happened.
     make
         Returns the policy of a value, such as ``lambda limit: f"{limit}/minute"``: limits as ``Limiter``
-        takes them, a Limiter, or ``(limits, penalty)``.
+        takes them, a Limiter, or ``(limits, penalty)``. Or a text with {} for the value: ``"{}/minute"``.
     between
         The smallest and the largest value to try.
     refuse_at_most
@@ -192,27 +216,28 @@ def suggest(
         As ``Limiter`` does, for wrong limits.
     ValueError
         There are no events, an argument is out of range, an event is too large for one call, no event has
-        one of the names, or nobody is left whose share it could be.
+        one of the names, ``stop`` names one whom ``among`` or ``spare`` names too, or nobody is left whose
+        share it could be.
     """
-    if not callable(make):
-        raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {short_repr(make)}')
+    policy_of = making(make)
     low, high = _checked_between(between)
     _check_share(refuse_at_most, of)
     check_question(events)
     spared = checked_names(spare, "spare")
     to_spare = events_of(events, spared, "spare")
     to_stop = {name: events_of(events, [name], "stop") for name in checked_names(stop, "stop")}
+    _check_apart(to_stop, spared, "spare")
     counted, whose = _among(events, among, to_stop)
-    tried: dict[int, _Tried] = {}
+    tried: dict[int, Tried] = {}
     rounds = 1 + (high - low).bit_length()
     with progress_bar(rounds * len(events), shown=progress) as bar:
         trial = Trial(events, bar, counted)
 
         def suffices(value: int) -> bool:
-            refused = ~trial.allowed(make(value))
+            refused = ~trial.allowed(policy_of(value))
             refused_spared = int(np.count_nonzero(to_spare & refused))
             stopped = {name: float(refused[which].mean()) for name, which in to_stop.items()}
-            tried[value] = _Tried(*trial.shares(~refused), refused_spared, stopped)
+            tried[value] = Tried(*trial.shares(~refused), refused_spared, stopped)
             return _suffices(tried[value], refuse_at_most, of)
 
         _halve(low, high, suffices)
@@ -224,15 +249,27 @@ def _among(events: Events, among: object, to_stop: Mapping[Label, Bools]) -> tup
     if (mask := mask_of(events, among, "among")) is not None:
         counted, whose = mask, " chosen by among="
     elif names := checked_names(among, "among"):
+        _check_apart(to_stop, names, "among")
         counted, whose = events_of(events, names, "among"), f" of {names_text(names)}"
     elif to_stop:
         counted = ~np.any(list(to_stop.values()), axis=0)
-        whose = f" other than those of {names_text(list(to_stop))}"
+        whose = f"{_OTHERS} {names_text(list(to_stop))}"
+        if not counted.any():
+            raise ValueError(
+                "stop names everybody, so nobody is left whose share may be refused: name fewer, or say in "
+                "among whose share it is"
+            )
     else:
-        return None, "" if labels_of_events(events) is None else " of all labels"
+        return None, "" if labels_of_events(events) is None else _OF_ALL
     if not counted.any():
-        raise ValueError("among must leave somebody whose share may be refused: it is the share of no event")
+        raise ValueError("among must choose an event at least: its share is the one that may be refused")
     return counted, whose
+
+
+def _check_apart(stop: Iterable[Label], names: Iterable[Label], argument: str) -> None:
+    """Raise ValueError if one is to be stopped and named as one who is not."""
+    if both := [*filter(set(names).__contains__, stop)]:
+        raise ValueError(f"stop and {argument} both name {names_text(both)}: leave it out of one of them")
 
 
 def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:
@@ -253,11 +290,11 @@ def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:
             below = middle
 
 
-def _share_of(tried: _Tried, of: Of) -> float:
+def _share_of(tried: Tried, of: Of) -> float:
     return tried.refused_events if of == "events" else tried.refused_identifiers
 
 
-def _suffices(tried: _Tried, refuse_at_most: float, of: Of) -> bool:
+def _suffices(tried: Tried, refuse_at_most: float, of: Of) -> bool:
     return not tried.refused_spared and _share_of(tried, of) <= refuse_at_most
 
 

@@ -14,7 +14,7 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.progress import interruptible, progress_bar
 from overlimit.simulation.questions.effects import Bools, Effect, Effects, Trial, labels_of
-from overlimit.simulation.questions.naming import checked_names, events_of
+from overlimit.simulation.questions.naming import checked_names, events_of, making
 from overlimit.simulation.replaying import PolicyLike, limiter_of, policy_text
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _unbeaten(stopped: Sequence[float], spared: Sequence[float]) -> list[int]:
 
 def sweep(
     events: Events,
-    make: Callable[..., PolicyLike],
+    make: str | Callable[..., PolicyLike],
     grid: Iterable[Any] | Mapping[str, Iterable[Any]],
     *,
     progress: bool | None = None,
@@ -131,7 +131,8 @@ def sweep(
     make
         Returns the policy of a value, such as ``lambda limit: f"{limit}/minute"``: limits as ``Limiter``
         takes them, a Limiter, or ``(limits, penalty)``. It is called with the values of a dict by their
-        names: ``lambda rate, burst: f"{rate}/minute burst {burst}"``.
+        names: ``lambda rate, burst: f"{rate}/minute burst {burst}"``. Or a text with {} or these names:
+        ``"{rate}/minute burst {burst}"``.
     grid
         The values, such as ``range(10, 200, 10)``; one that comes twice counts once. Or a dict of values by
         name, such as ``{"rate": [10, 20, 40], "burst": [5, 50]}``, of which all combinations are tried.
@@ -149,9 +150,7 @@ def sweep(
     -----
     The result takes a byte for eight events and each value.
     """
-    if not callable(make):
-        raise TypeError(f'make must be a function such as lambda n: f"{{n}}/minute", not {short_repr(make)}')
-    names, limiters = _policies(make, grid)
+    names, limiters = _policies(making(make), grid)
     if not limiters:
         raise ValueError(f"grid must not be empty: give one value at least, as in {_EXAMPLE}")
     effects, passed = {}, []

@@ -59,6 +59,7 @@ def doctor(place: Place, ignore_unknown: bool, as_json: bool) -> int:
     examination = _Examination(place)
     findings = list(examination.findings())
     status = status_of(findings, unknown_is_fine=ignore_unknown)
+    first = next((each for each in findings if each.severity == "broken"), None)
     if as_json:
         told = [each.told() for each in findings]
         print_json({"status": status, "reachable": examination.is_reachable, "findings": told})
@@ -66,11 +67,10 @@ def doctor(place: Place, ignore_unknown: bool, as_json: bool) -> int:
         rows = [(each.severity, each.check, each.message) for each in findings]
         print_rows(("severity", "check", "finding"), rows, texts=3)
         for each in findings:
-            if each.severity != "ok" and each.advice:
+            if each.severity != "ok" and each.advice and each is not first:  # which ends the command
                 click.echo(f"\n{each.check}: {each.advice}")
         click.echo(f"\n{place.store.endpoint}: {status}")
-    if status == "broken":
-        first = next(each for each in findings if each.severity == "broken")
+    if first is not None:
         kind = "broken" if examination.is_reachable else "unreachable"
         raise NoAnswer(kind, f"{first.message} {first.advice}".rstrip())
     return REFUSED if status == "warnings" else FINE
@@ -98,7 +98,10 @@ class _Examination:
         except StoreError as error:
             what, _, advice = message_of(error).partition(": ")
             yield Finding(
-                "broken", "reach", f"{what}.", _sentence(advice) or "See the page on shared memory."
+                "broken",
+                "reach",
+                f"{what}.",
+                _sentence(advice) or "`overlimit shm list` shows which there are.",
             )
 
     def _of_redis(self) -> Iterator[Finding]:

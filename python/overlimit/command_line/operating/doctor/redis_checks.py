@@ -298,10 +298,8 @@ def eviction(seen: Seen) -> Iterator[Finding]:
             "Raise maxmemory: once it is full, calls fail or counts are evicted.",
         )
     else:
-        bound = counted(most, "byte") if most else "no maxmemory"
-        yield Finding(
-            "ok", "eviction", f"{used:,} bytes are in use of {bound}; maxmemory-policy is {policy}."
-        )
+        told = f"{used:,} of {most:,} bytes are" if most else f"No maxmemory is set; {used:,} bytes are"
+        yield Finding("ok", "eviction", f"{told} in use; maxmemory-policy is {policy}.")
 
 
 def longest_in(values: list[Value], now: int) -> float:
@@ -342,7 +340,7 @@ def persistence(seen: Seen, remember: float = 0.0, longest: float = 0.0) -> Iter
             "persistence",
             f"It has no append-only file, and keeps counts or locks for another {span(longest * 1e6)}: a "
             "restart loses them, and those quotas begin anew.",
-            "Set appendonly yes with appendfsync everysec, or give the store remember.",
+            "Set appendonly yes with appendfsync everysec, or add ?remember=600 to the URL of the processes.",
         )
     else:
         yield Finding(
