@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <deque>
 
-#include "redis/batch.hpp"
-#include "redis/knowledge/key_name.hpp"
-#include "redis/leased_parts.hpp"
+#include "redis/leases/key_name.hpp"
+#include "redis/leases/leased_parts.hpp"
+#include "redis/plain/batch.hpp"
 
 namespace overlimit::redis {
 namespace {

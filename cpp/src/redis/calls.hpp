@@ -10,13 +10,13 @@
 
 #include "overlimit/redis_store.hpp"
 #include "overlimit/store.hpp"
-#include "redis/exchange.hpp"
-#include "redis/knowledge/known_refusals.hpp"
-#include "redis/knowledge/leasing_calls.hpp"
-#include "redis/knowledge/remembering.hpp"
-#include "redis/lease_give_backs.hpp"
-#include "redis/servers.hpp"
-#include "redis/split_call.hpp"
+#include "redis/cross_slot/split_call.hpp"
+#include "redis/leases/lease_give_backs.hpp"
+#include "redis/leases/leasing_calls.hpp"
+#include "redis/plain/exchange.hpp"
+#include "redis/plain/servers.hpp"
+#include "redis/recovery/recovery.hpp"
+#include "redis/refusals/cached_refusals.hpp"
 #include "redis/wire/keys.hpp"
 #include "redis/wire/script.hpp"
 #include "redis/wire/script_call.hpp"
@@ -61,9 +61,9 @@ class Calls {
   [[nodiscard]] LeaseCounts leased(const PolicyIdentity& policy);
 
   [[nodiscard]] Servers& servers() { return servers_; }
-  [[nodiscard]] KnownRefusals& known() { return known_; }
+  [[nodiscard]] CachedRefusals& known() { return known_; }
   [[nodiscard]] LeasingCalls& leasing() { return leasing_; }
-  [[nodiscard]] Remembering& remembering() { return remembering_; }
+  [[nodiscard]] Recovery& remembering() { return remembering_; }
   [[nodiscard]] ScriptCall script_call(const Call& call, Tells tells) const {
     return redis::script_call(call, keys_, scripts_, tells);
   }
@@ -118,9 +118,9 @@ class Calls {
 
   const KeyNaming keys_;
   Servers servers_;
-  KnownRefusals known_;
+  CachedRefusals known_;
   LeasingCalls leasing_;
-  Remembering remembering_;
+  Recovery remembering_;
   std::atomic<bool> is_refund_known_{false};
   const Scripts scripts_;
   RecentRefusals refusals_;

@@ -15,7 +15,7 @@ using transport::Wait;
 
 /// What brings back what is remembered of a key.
 struct Restoration {
-  RememberedValues::Pointer known;
+  Snapshots::Pointer known;
   ScriptCall script;
   Hearing hearing;
 };

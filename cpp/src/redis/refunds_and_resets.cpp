@@ -75,7 +75,7 @@ void Calls::reset(const PolicyIdentity& policy, std::span<const std::string_view
   const Changing changing(known_, keys);
   if (remembering_.is_on()) return reset_remembered(keys, interrupted);
   const auto forget = [&] {
-    RememberedValues* const values = remembering_.wanted();
+    Snapshots* const values = remembering_.wanted();
     for (std::size_t i = 0; values != nullptr && i < keys.size(); ++i) values->forget(keys[i]);
   };
   forget();
@@ -88,7 +88,7 @@ void Calls::reset_all(const PolicyIdentity& policy, const Interrupted& interrupt
   const EndingLeases ending(leasing_, policy.name(), {}, EndingLeases::Then::is_forgotten);
   const ChangingAll changing(known_);
   const auto remembered = [&] {
-    RememberedValues* const values = remembering_.wanted();
+    Snapshots* const values = remembering_.wanted();
     return values == nullptr ? std::vector<std::string>{} : values->keys_of(starts_of(keys_, policy.name()));
   };
   const std::vector<std::string> before = remembered();
