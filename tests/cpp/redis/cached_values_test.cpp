@@ -111,18 +111,5 @@ TEST(CachedValue, HasOneTurnAtATime) {
   EXPECT_TRUE(known.take_turn(For(150), For(50)));
 }
 
-TEST(CachedValues, BelongToThePlaceWhoeverAsks) {
-  const Endpoint one;
-  Endpoint other;
-  other.username = "somebody else";
-  const auto known = CachedValues::of(one, {});
-  EXPECT_EQ(CachedValues::of(other, {}), known);
-  other.database = 1;
-  EXPECT_NE(CachedValues::of(other, {}), known);
-  EXPECT_NE(CachedValues::of(one, {.prefix = "p"}), known);
-  EXPECT_NE(CachedValues::of(one, {.hash_tag = HashTag::policy}), known);
-  EXPECT_NE(CachedValues::of(one, {.hash_identifiers = true}), known);
-}
-
 }  // namespace
 }  // namespace overlimit::redis

@@ -9,7 +9,7 @@
 
 #include "../limits.hpp"
 #include "../times.hpp"
-#include "redis/leases/leasing_calls.hpp"
+#include "redis/leases/lease_parts.hpp"
 
 namespace overlimit::redis {
 namespace {

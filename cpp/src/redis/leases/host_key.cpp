@@ -1,6 +1,6 @@
 #include "redis/leases/host_key.hpp"
 
-#include "overlimit/redis_store.hpp"
+#include "overlimit/redis_leases.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -13,7 +13,7 @@ constexpr int kOrdinalShift = 32;
 constexpr std::uint64_t kOrdinals = 1 << (kTickShift - kOrdinalShift);
 constexpr std::uint64_t kTicks = 1 << (64 - kTickShift);
 /// No lease lasts longer.
-constexpr Duration kLongest = RedisStore::kMaxLease;
+constexpr Duration kLongest = kMaxLease;
 
 std::uint64_t tick_of(std::uint64_t word) { return word >> kTickShift; }
 std::uint64_t tick_of(Duration ends_at) { return std::uint64_t(ends_at.micros() / kTick) % kTicks; }

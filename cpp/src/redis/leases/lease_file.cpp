@@ -47,7 +47,7 @@ std::string here(const Location& location) {
 
 }  // namespace
 
-bool LeaseFile::name(const RedisStore::LeaseIn& file, const Location& location, std::string place) {
+bool LeaseFile::name(const LeaseIn& file, const Location& location, std::string place) {
   const std::lock_guard lock(naming_);
   if (state_.load() != State::none) return file.name_or_path == file_.name_or_path;
   file_ = file;

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "overlimit/forks.hpp"
+#include "overlimit/redis_leases.hpp"
 #include "overlimit/redis_location.hpp"
-#include "overlimit/redis_store.hpp"
 #include "redis/leases/host_leases.hpp"
 
 namespace overlimit::shared_memory {
@@ -26,7 +26,7 @@ class LeaseFile : NonCopyable {
   ~LeaseFile();
 
   /// Has leases be those of a file, if none was named before. False: another one was.
-  bool name(const RedisStore::LeaseIn& file, const Location& location, std::string place);
+  bool name(const LeaseIn& file, const Location& location, std::string place);
   /// Opens what was named, or creates it, unless it is open. Warns, once, if it cannot be had: then leases
   /// are of this process.
   void open() {
@@ -51,7 +51,7 @@ class LeaseFile : NonCopyable {
   std::atomic<State> state_{State::none};
   std::atomic<shared_memory::Attachment*> attachment_{nullptr};
   ForkSafeMutex naming_;  // guards what follows, which does not change once it is named
-  RedisStore::LeaseIn file_;
+  LeaseIn file_;
   std::optional<Location> location_;
   std::string place_;
 };

@@ -30,12 +30,12 @@ void LeaseReturns::forget(const std::function<bool(const LeaseSubject&)>& is_mea
   std::erase_if(taken_, [&](const LeaseReturn& each) { return is_meant(each.lease->subject()); });
 }
 
-void LeaseReturns::count(std::string_view policy, RedisStore::Units what, Cost units) {
+void LeaseReturns::count(std::string_view policy, Units what, Cost units) {
   const auto count = std::uint64_t(units);
   LeaseCounts& counts = counts_[std::string(policy)];
-  if (what == RedisStore::Units::granted) counts.granted += count;
-  if (what == RedisStore::Units::returned) counts.returned += count;
-  if (what == RedisStore::Units::lapsed) counts.lapsed += count;
+  if (what == Units::granted) counts.granted += count;
+  if (what == Units::returned) counts.returned += count;
+  if (what == Units::lapsed) counts.lapsed += count;
 }
 
 std::vector<LeaseReturn> LeaseReturns::take(Duration now) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "overlimit/non_copyable.hpp"
-#include "overlimit/redis_store.hpp"
+#include "overlimit/redis_leases.hpp"
 #include "overlimit/store.hpp"
 #include "redis/leases/lease.hpp"
 
@@ -41,7 +41,7 @@ class LeaseReturns : NonCopyable {
   /// Takes how many units were spent of the leases of this process alone that have ended, by policy.
   [[nodiscard]] std::vector<std::pair<std::string, Cost>> take_spent() { return std::exchange(spent_, {}); }
   /// Counts units of a policy that were charged early, were given back, or were lost.
-  void count(std::string_view policy, RedisStore::Units what, Cost units);
+  void count(std::string_view policy, Units what, Cost units);
   /// What has become of units of a policy, and what is held of it.
   [[nodiscard]] LeaseCounts counted(const std::string& policy) const;
 

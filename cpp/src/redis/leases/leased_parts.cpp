@@ -2,8 +2,7 @@
 
 namespace overlimit::redis {
 
-LeasedParts::LeasedParts(LeasingCalls& leasing, const Call& call)
-    : leasing_(leasing), call_(call), rest_(call) {
+LeasedParts::LeasedParts(Leasing& leasing, const Call& call) : leasing_(leasing), call_(call), rest_(call) {
   for (const Charge& charge : call.charges) {
     leases_.push_back(leasing.usable(charge));
     left_.push_back(leases_.back() ? leases_.back()->left() : 0);

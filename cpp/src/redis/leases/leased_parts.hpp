@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "overlimit/store.hpp"
-#include "redis/leases/leasing_calls.hpp"
+#include "redis/leases/leasing.hpp"
 
 namespace overlimit::redis {
 
 class LeasedParts {
  public:
   /// Borrows the call.
-  LeasedParts(LeasingCalls& leasing, const Call& call);
+  LeasedParts(Leasing& leasing, const Call& call);
 
   /// Whether all of the call's identifiers are leased here.
   [[nodiscard]] bool are_all() const { return count_ == leases_.size(); }
@@ -34,7 +34,7 @@ class LeasedParts {
   void show(Instant time, const Rows& rows) const;
 
  private:
-  LeasingCalls& leasing_;
+  Leasing& leasing_;
   const Call& call_;
   std::vector<std::shared_ptr<Lease>> leases_;  // per charge; nullptr: not leased here
   std::vector<Cost> left_;                      // per charge

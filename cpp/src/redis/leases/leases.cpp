@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <mutex>
 
+#include "redis/leases/lease_parts.hpp"
+#include "redis/plain/exchange.hpp"
+
 namespace overlimit::redis {
 namespace {
 
@@ -53,8 +56,13 @@ struct Leases::Held : NonCopyable {
   std::optional<HostLeases::Hold> bucket_hold;
 };
 
-std::shared_ptr<Leases> Leases::of(const Location& location, const KeyNaming& keys) {
-  return of_place<Leases>(location, keys);
+// For stores that do not lease.
+std::unique_ptr<Part> Leases::part_of(const Exchange& exchange, Extras& /*extras*/) {
+  return exchange.decides() ? std::make_unique<NotingCharges>(*this, false) : nullptr;
+}
+
+std::unique_ptr<Part> Leases::begin(const Change& change) {
+  return change.kind == Change::Kind::other ? nullptr : std::make_unique<EndingLeases>(*this, change);
 }
 
 // What there is no room for is leased by this process alone.
@@ -150,9 +158,8 @@ Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Du
 // late.
 void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
                       const Asking& asking, bool is_refused, Duration rare_from) {
-  if (terms) count(charge.policy->name(), RedisStore::Units::granted, terms->granted);
-  if (terms && host_of(charge) != nullptr)
-    tell(charge.policy->name(), RedisStore::Units::spent, terms->granted);
+  if (terms) count(charge.policy->name(), Units::granted, terms->granted);
+  if (terms && host_of(charge) != nullptr) tell(charge.policy->name(), Units::spent, terms->granted);
   const std::lock_guard lock(mutex_);
   const bool is_void = asking.endings != endings_.load() || changes_.load() > 0;
   const auto refuse = [&] {
@@ -268,11 +275,11 @@ std::vector<LeaseReturn> Leases::take_ended(Duration now) {
     ended = returns_.take(now);
     spent = returns_.take_spent();
   }
-  for (const auto& [policy, units] : spent) tell(policy, RedisStore::Units::spent, units);
+  for (const auto& [policy, units] : spent) tell(policy, Units::spent, units);
   return ended;
 }
 
-void Leases::count(std::string_view policy, RedisStore::Units what, Cost units) {
+void Leases::count(std::string_view policy, Units what, Cost units) {
   {
     const std::lock_guard lock(mutex_);
     returns_.count(policy, what, units);
@@ -281,9 +288,8 @@ void Leases::count(std::string_view policy, RedisStore::Units what, Cost units) 
 }
 
 // Whoever hears of it may take a lock that comes before that of the leases.
-void Leases::tell(std::string_view policy, RedisStore::Units what, Cost units) {
-  if (const RedisStore::CountUnits count = RedisStore::count_units.load())
-    count(policy, what, std::uint64_t(units));
+void Leases::tell(std::string_view policy, Units what, Cost units) {
+  if (const CountUnits count = count_units.load()) count(policy, what, std::uint64_t(units));
 }
 
 LeaseCounts Leases::counts(const PolicyIdentity& policy) {

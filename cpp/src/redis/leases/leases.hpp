@@ -10,20 +10,19 @@
 #include <vector>
 
 #include "overlimit/forks.hpp"
-#include "overlimit/redis_location.hpp"
-#include "overlimit/redis_store.hpp"
+#include "overlimit/redis_leases.hpp"
 #include "redis/leases/demand.hpp"
 #include "redis/leases/host_leases.hpp"
 #include "redis/leases/key_name.hpp"
 #include "redis/leases/lease.hpp"
 #include "redis/leases/lease_file.hpp"
 #include "redis/leases/lease_returns.hpp"
-#include "redis/plain/place.hpp"
+#include "redis/plain/layer.hpp"
 
 namespace overlimit::redis {
 
 /// The leases that this process has in one place, alone or with others of its host. Thread-safe.
-class Leases : NonCopyable {
+class Leases : public Observer, NonCopyable {
  public:
   static constexpr std::size_t kMostKeys = 4096;
 
@@ -34,13 +33,10 @@ class Leases : NonCopyable {
     std::uint64_t turn = 0;     ///< of the processes of a host
   };
 
-  static std::shared_ptr<Leases> of(const Location& location, const KeyNaming& keys);
+  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Part> begin(const Change& change) override;
+  void add_returns(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& returns) override;
 
-  [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }
-  void want() {
-    are_wanted_.store(true, std::memory_order_relaxed);
-    anybody_wants_to_know.store(true, std::memory_order_relaxed);
-  }
   /// Where the processes of this host lease as one.
   [[nodiscard]] LeaseFile& file() { return file_; }
 
@@ -84,10 +80,13 @@ class Leases : NonCopyable {
   /// Takes what is left of all that have ended.
   [[nodiscard]] std::vector<LeaseReturn> take_ended(Duration now);
   /// Counts what has become of units of a policy.
-  void count(std::string_view policy, RedisStore::Units what, Cost units);
+  void count(std::string_view policy, Units what, Cost units);
   /// Has units of a lease given back that it does not take any more.
   void give_back(LeaseReturn units);
   [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy);
+  /// Whether servers knew the script for refunds when they were asked last.
+  [[nodiscard]] bool knows_refunds() const { return knows_refunds_.load(std::memory_order_relaxed); }
+  void note_knows_refunds(bool knows) { knows_refunds_.store(knows, std::memory_order_relaxed); }
 
  private:
   struct Key {
@@ -99,7 +98,7 @@ class Leases : NonCopyable {
   /// A key that is changed by its holder alone: this process's, or what the file has of it.
   struct Held;
 
-  static void tell(std::string_view policy, RedisStore::Units what, Cost units);
+  static void tell(std::string_view policy, Units what, Cost units);
   [[nodiscard]] HostLeases* host_of(const Charge& charge);
   [[nodiscard]] Key* find_key(const Charge& charge);
   Key* key_for(const Charge& charge, Duration now);
@@ -110,9 +109,9 @@ class Leases : NonCopyable {
   void forget_old(Duration now);
   void give_back_now(std::shared_ptr<Lease> lease);
 
-  std::atomic<bool> are_wanted_{false};
   std::atomic<std::uint32_t> endings_{0};
   std::atomic<std::uint32_t> changes_{0};  // under way
+  std::atomic<bool> knows_refunds_{false};
   LeaseFile file_;
   ForkSafeMutex mutex_;
   MapByKeyName<Key> keys_;  // guarded by mutex_, as all below

@@ -2,47 +2,47 @@
 // them.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
-#include <tuple>
-#include <variant>
 
+#include "overlimit/forks.hpp"
+#include "overlimit/redis_keys.hpp"
 #include "overlimit/redis_location.hpp"
-#include "overlimit/redis_store.hpp"
-#include "redis/transport/per_process.hpp"
+#include "redis/plain/layer.hpp"
 
 namespace overlimit::redis {
 
-/// Whether any store of this process wants to know or leases anything: otherwise nobody need look.
-inline std::atomic<bool> anybody_wants_to_know{false};
+/// Of this process, shared by all its stores of that place. Who observes it does so until it is gone.
+/// Thread-safe.
+class Place : NonCopyable {
+ public:
+  static std::shared_ptr<Place> of(const Location& location, const KeyNaming& keys);
 
-/// Whoever it is asked as.
-using PlaceName = std::tuple<std::string, int, std::string, HashTag, bool>;
+  /// The observer of a kind, or nullptr. Most places have none.
+  [[nodiscard]] Observer* observer(Observer::Keeps what) const {
+    return observers_[std::size_t(what)].load(std::memory_order_acquire);
+  }
+  [[nodiscard]] bool is_observed() const { return is_observed_.load(std::memory_order_acquire); }
+  /// The one of this kind, which is made if there is none.
+  template <class Kept>
+  Kept& observed_by(Observer::Keeps what) {
+    return static_cast<Kept&>(observer_made_by(what, [] { return std::make_unique<Kept>(); }));
+  }
 
-inline PlaceName place_name(const Location& location, const KeyNaming& keys) {
-  int database = 0;
-  if (const auto* endpoint = std::get_if<Endpoint>(&location)) database = endpoint->database;
-  if (const auto* sentinels = std::get_if<SentinelLocation>(&location)) database = sentinels->server.database;
-  std::string where = std::visit([](const auto& each) { return describe(each); }, location);
-  return {std::move(where), database, keys.prefix, keys.hash_tag, keys.hash_identifiers};
-}
+ private:
+  Observer& observer_made_by(Observer::Keeps what, const std::function<std::unique_ptr<Observer>()>& make);
 
-/// The same for those who share it with other processes.
-inline std::string text_of(const PlaceName& name) {
-  const auto& [where, database, prefix, hash_tag, hashes] = name;
-  return where + " " + std::to_string(database) + " " + prefix + " " + std::to_string(int(hash_tag)) +
-         (hashes ? " hashed" : "");
-}
+  std::atomic<bool> is_observed_{false};
+  std::array<std::atomic<Observer*>, Observer::kKinds> observers_{};
+  ForkSafeMutex mutex_;
+  std::array<std::unique_ptr<Observer>, Observer::kKinds> owned_;  // guarded by mutex_
+};
 
-/// That of this process which is known in a place, as long as somebody uses it.
-template <class Known>
-std::shared_ptr<Known> of_place(const Location& location, const KeyNaming& keys) {
-  using Places = transport::Registry<PlaceName, Known>;
-  static constinit transport::ProcessSlot<Places> places;
-  return places.get([] { return std::make_unique<Places>(); }).of(place_name(location, keys), [] {
-    return std::make_shared<Known>();
-  });
-}
+/// The name of a place for those who share it with other processes.
+std::string name_of_place(const Location& location, const KeyNaming& keys);
 
 }  // namespace overlimit::redis

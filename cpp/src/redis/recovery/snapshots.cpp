@@ -46,8 +46,35 @@ Instant last_expiry(std::string_view value) {
   return last;
 }
 
-std::shared_ptr<Snapshots> Snapshots::of(const Location& location, const KeyNaming& keys) {
-  return of_place<Snapshots>(location, keys);
+namespace {
+
+/// As long as it lives, keys are being reset: what is remembered of them is forgotten at both ends.
+class Forgetting : public Part {
+ public:
+  Forgetting(Snapshots& values, const Change& change)
+      : values_(values),
+        keys_(change.keys.begin(), change.keys.end()),
+        starts_(change.starts.begin(), change.starts.end()) {
+    forget();
+  }
+  ~Forgetting() override { forget(); }
+
+ private:
+  void forget() const {
+    for (const std::string& key : keys_) values_.forget(key);
+    for (const std::string& key : values_.keys_of(starts_)) values_.forget(key);
+  }
+
+  Snapshots& values_;
+  const std::vector<std::string> keys_;
+  const std::vector<std::string> starts_;
+};
+
+}  // namespace
+
+// For stores that do not remember: one that does has its own way.
+std::unique_ptr<Part> Snapshots::begin(const Change& change) {
+  return change.kind == Change::Kind::reset ? std::make_unique<Forgetting>(*this, change) : nullptr;
 }
 
 Snapshots::Pointer Snapshots::find(std::string_view key, Duration now) {

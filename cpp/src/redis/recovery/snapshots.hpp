@@ -13,9 +13,7 @@
 
 #include "overlimit/forks.hpp"
 #include "overlimit/non_copyable.hpp"
-#include "overlimit/redis_location.hpp"
-#include "overlimit/redis_store.hpp"
-#include "redis/plain/place.hpp"
+#include "redis/plain/layer.hpp"
 #include "redis/plain/values_in_use.hpp"
 #include "redis/transport/link.hpp"
 
@@ -52,34 +50,18 @@ struct Snapshot {
   }
 };
 
-/// What is to be made of a reply to a call.
-enum class Trust : std::uint8_t {
-  trusted,  ///< it is believed
-  lost,     ///< what it says was done is lost: it is to be done again
-  suspect,  ///< its server may have forgotten: what was done is to be taken back, if that is still there,
-            ///< and then done again
-};
-
 /// When the last record of a value expires; 0: it is none, or has none.
 Instant last_expiry(std::string_view value);
 
 /// Those of one place. Thread-safe.
-class Snapshots : NonCopyable {
+class Snapshots : public Observer, NonCopyable {
  public:
   static constexpr std::size_t kMostKeys = 4096;
   static constexpr std::size_t kMostBytesOfKey = 4096;
   static constexpr std::size_t kMostBytes = 4 << 20;
   using Pointer = std::shared_ptr<const Snapshot>;
 
-  /// Those of this process that stores share which keep the same keys in the same place.
-  static std::shared_ptr<Snapshots> of(const Location& location, const KeyNaming& keys);
-
-  /// Whether any store of this process remembers; otherwise nobody need tell.
-  [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }
-  void want() {
-    are_wanted_.store(true, std::memory_order_relaxed);
-    anybody_wants_to_know.store(true, std::memory_order_relaxed);
-  }
+  std::unique_ptr<Part> begin(const Change& change) override;
 
   /// What is remembered of a key at this boot time, or nullptr.
   [[nodiscard]] Pointer find(std::string_view key, Duration now);
@@ -116,7 +98,6 @@ class Snapshots : NonCopyable {
 
   static inline std::atomic<std::uint64_t> places_taken_{0};
 
-  std::atomic<bool> are_wanted_{false};
   ForkSafeMutex mutex_;
   ValuesInUse<Pointer> values_{kMostKeys, kMostBytes};  // guarded by mutex_
 };

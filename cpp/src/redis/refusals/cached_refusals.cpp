@@ -75,6 +75,9 @@ class CallAt {
 /// Room on the stack for calls with few identifiers and limits.
 constexpr std::size_t kUsualRoom = 4096;
 
+/// How often those who wait for what another caller is told look for it.
+constexpr std::chrono::milliseconds kPauseForNews{1};
+
 /// So many calls are not asked for one by one, if there is enough for them.
 constexpr Cost kMany = 8;
 
@@ -91,23 +94,45 @@ bool is_plain(const Call& call) {
 
 }  // namespace
 
-CachedRefusals::CachedRefusals(const Location& location, Options options)
-    : options_(std::move(options)),
-      is_cluster_(std::holds_alternative<ClusterLocation>(location)),
-      values_([location, this] {
-        auto values = CachedValues::of(location, options_.keys);
-        if (are_told()) values->want();
-        return std::make_unique<std::shared_ptr<CachedValues>>(std::move(values));
+CachedRefusals::CachedRefusals(PlainCalls& store, Floor& below, Duration max_stale)
+    : Layer(below),
+      store_(store),
+      max_stale_(max_stale),
+      is_cluster_(std::holds_alternative<ClusterLocation>(store.servers().location())),
+      values_([&store] {
+        return std::make_unique<CachedValues*>(
+            &store.place().observed_by<CachedValues>(Observer::Keeps::values));
       }) {
-  (void)*values_;
+  (void)values();
 }
 
-bool CachedRefusals::refuse(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) {
-  if (!are_told() || call.now || call.clock != nullptr) return false;
-  if (!(is_plain(call) ? refuse_plain(call, turn, rows, time) : refuse_any(call, turn, rows, time)))
-    return false;
+std::unique_ptr<Part> CachedRefusals::part_of(const Exchange& exchange, Extras& /*extras*/) {
+  if (!exchange.decides()) return nullptr;
+  return std::make_unique<Telling>(values(), static_cast<const Deciding&>(exchange), max_stale_);
+}
+
+bool CachedRefusals::decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time,
+                                 Basis& basis) {
+  if (call.now || call.clock != nullptr) return below().decide_here(call, turn, rows, time, basis);
+  if (!refuse(call, turn, rows, time) && !refuse_until(call, turn, rows, time))
+    return below().decide_here(call, turn, rows, time, basis);
   basis.source = Source::refusal;
   return true;
+}
+
+// Of those who were refused and may not be by now one asks, so that each unit that becomes free costs as many
+// commands in a crowd as for one caller. Who has waited for a part of the time that there is asks, too.
+Instant CachedRefusals::decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
+  const Wait part = wait.share(4);
+  while (is_being_asked(call) && !part.deadline.passed()) {
+    transport::pause(kPauseForNews, wait.interrupted);
+    if (Instant time{}; store_.top().decide_here(call, {}, rows, time, basis)) return time;
+  }
+  return below().decide(call, rows, basis, wait);
+}
+
+bool CachedRefusals::refuse(const Call& call, Duration turn, const Rows& rows, Instant& time) {
+  return is_plain(call) ? refuse_plain(call, turn, rows, time) : refuse_any(call, turn, rows, time);
 }
 
 /// A call of one charge at the instants that its server may be showing, by a value that has no lock.
@@ -148,7 +173,7 @@ class CachedRefusals::PlainCall {
 // As refuse_any() would, but for a lock that somebody has set by hand, which that shows.
 bool CachedRefusals::refuse_plain(const Call& call, Duration turn, const Rows& rows, Instant& time) {
   const Duration now = boot_time();
-  const std::shared_ptr<const CachedValue> known = find(**values_, call.charges.front(), now);
+  const std::shared_ptr<const CachedValue> known = find(call.charges.front(), now);
   if (known == nullptr) return false;
   if (known->value.lock()) return refuse_any(call, turn, rows, time);
   const PlainCall judged(call, *known, now);
@@ -159,17 +184,17 @@ bool CachedRefusals::refuse_plain(const Call& call, Duration turn, const Rows& r
 }
 
 bool CachedRefusals::is_being_asked(const Call& call) {
-  if (!are_told() || call.now || call.clock != nullptr || !is_plain(call)) return false;
+  if (call.now || call.clock != nullptr || !is_plain(call)) return false;
   const Duration now = boot_time();
   Charge charge = call.charges.front();
-  const std::shared_ptr<const CachedValue> known = find(**values_, charge, now);
+  const std::shared_ptr<const CachedValue> known = find(charge, now);
   if (known == nullptr || known->value.lock()) return false;
   charge.cost = product(kMany, charge.cost);
   Call many = call;
   many.charges = {&charge, 1};
   const bool is_for_few = PlainCall(many, *known, now).is_refused();
   const bool may_be_admitted = !PlainCall(call, *known, now).is_refused();
-  return is_for_few && may_be_admitted && !known->take_question(now, options_.timeout);
+  return is_for_few && may_be_admitted && !known->take_question(now, store_.servers().timeout());
 }
 
 bool CachedRefusals::refuse_any(const Call& call, Duration turn, const Rows& rows, Instant& time) {
@@ -177,7 +202,7 @@ bool CachedRefusals::refuse_any(const Call& call, Duration turn, const Rows& row
   std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
   const Duration now = boot_time();
   Known known(&memory);
-  if (!find_all(**values_, call, now, known)) return false;
+  if (!find_all(call, now, known)) return false;
   const auto is_asked_anew = [&](const auto& each) { return asks_anew(*each, now); };
   if (now >= turn && std::ranges::any_of(known, is_asked_anew)) return false;
   Keys earliest(known.size(), &memory);
@@ -195,12 +220,12 @@ bool CachedRefusals::refuse_any(const Call& call, Duration turn, const Rows& row
   return true;
 }
 
-bool CachedRefusals::refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time,
-                                  Basis& basis) {
+bool CachedRefusals::refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time) {
+  if (turn == Duration{}) return false;
   const Duration now = boot_time();
-  if (!are_told() || now >= turn) return false;
+  if (now >= turn) return false;
   Known known;
-  if (!find_all(**values_, call, now, known)) return false;
+  if (!find_all(call, now, known)) return false;
   Keys keys;
   for (const auto& each : known) keys.push_back({&each->value, each->told.earliest(now)});
   const CallAt at_earliest(call, keys);
@@ -209,106 +234,27 @@ bool CachedRefusals::refuse_until(const Call& call, Duration turn, const Rows& r
   rows.remaining[0] = 0;
   rows.retry_after[0] = max(rows.retry_after[0], turn - now);
   time = at_earliest.time();
-  basis.source = Source::refusal;
   return true;
 }
 
-void CachedRefusals::change_unheard(std::span<const std::string> keys) {
-  CachedValues* const values = wanted();
-  if (values == nullptr) return;
-  const Duration changed_at = boot_time() + options_.timeout;
-  for (const std::string& key : keys) values->change_unheard(key, changed_at);
-}
-
-bool CachedRefusals::find_all(CachedValues& values, const Call& call, Duration now, Known& known) const {
+bool CachedRefusals::find_all(const Call& call, Duration now, Known& known) {
   known.reserve(call.charges.size());
   for (const Charge& charge : call.charges) {
-    auto found = find(values, charge, now);
+    auto found = find(charge, now);
     if (found == nullptr) return false;
     known.push_back(std::move(found));
   }
   return true;
 }
 
-std::shared_ptr<const CachedValue> CachedRefusals::find(CachedValues& values, const Charge& charge,
-                                                        Duration now) const {
-  auto found = values.find(KeyText(options_.keys, charge.policy->name(), charge.identifier));
-  return found != nullptr && now - found->told.asked_at < options_.max_stale ? found : nullptr;
+std::shared_ptr<const CachedValue> CachedRefusals::find(const Charge& charge, Duration now) {
+  auto found = values().find(KeyText(store_.naming(), charge.policy->name(), charge.identifier));
+  return found != nullptr && now - found->told.asked_at < max_stale_ ? found : nullptr;
 }
 
 bool CachedRefusals::asks_anew(const CachedValue& known, Duration now) const {
-  const bool is_fresh = 4 * (now - known.told.asked_at) < kFreshQuarters * options_.max_stale;
-  return !is_fresh && known.take_turn(now, options_.timeout);
-}
-
-Telling::Telling(CachedRefusals& refusals, std::span<const std::string> keys)
-    : values_(refusals.wanted()), max_stale_(refusals.max_stale()), keys_(keys) {
-  if (values_ == nullptr) return;
-  for (const std::string& key : keys_) changes_.push_back(values_->changes(key));
-  asked_at_ = boot_time();
-}
-
-void Telling::comes_after_change(std::string_view key) {
-  if (values_ == nullptr) return;
-  const auto own = std::ranges::find(keys_, key);
-  if (own == keys_.end()) return values_->change(key);
-  values_->change_before_told(key, changes_[std::size_t(own - keys_.begin())]);
-}
-
-void Telling::tell(const Call& call, const Answer& answer, const Rows& rows, bool of_all) {
-  if (values_ == nullptr) return;
-  const Duration answered_at = boot_time();
-  const bool is_found = !answer.found.empty() && !answer.is_written && !call.now;
-  const auto is_ok = [](Status each) { return each == Status::ok; };
-  if (is_found && (of_all || !std::all_of(rows.status, rows.status + pairs_of(call.charges), is_ok))) {
-    tell_found(answer, answered_at);
-  } else if (answer.found.empty() && !call.now) {
-    tell_charged(call, answer, rows, answered_at);
-  } else {
-    for (const std::string& key : keys_) values_->change(key);
-  }
-}
-
-void Telling::tell_found(const Answer& answer, Duration answered_at) {
-  for (std::size_t k = 0; k < keys_.size(); ++k) {
-    keep(k, answer.found[k], answer.now, answered_at, changes_[k]);
-  }
-}
-
-// A key of which nothing is known has refused nobody, so nothing need be known of it.
-void Telling::tell_charged(const Call& call, const Answer& answer, const Rows& rows, Duration answered_at) {
-  std::size_t row = 0;
-  for (std::size_t k = 0; k < keys_.size(); ++k) {
-    const Charge& charge = call.charges[k];
-    const std::span receipts(rows.receipt + row, charge.policy->size());
-    row += receipts.size();
-    const auto known = values_->find(keys_[k]);
-    std::optional<Value> charged;
-    if (known != nullptr) charged = known->value.after_charge(charge, answer.now, receipts);
-    values_->change(keys_[k]);
-    if (charged) keep(k, *std::move(charged), answer.now, answered_at, values_->changes(keys_[k]));
-  }
-}
-
-void Telling::keep(std::size_t k, Value value, Instant shown, Duration answered_at, std::uint32_t changes) {
-  if (max_stale_ == Duration{}) return;
-  values_->keep(keys_[k], std::move(value), {shown, asked_at_, answered_at}, asked_at_ + max_stale_, changes);
-}
-
-Changing::Changing(CachedRefusals& refusals, std::vector<std::string> keys)
-    : values_(refusals.wanted()), keys_(std::move(keys)) {
-  change();
-}
-
-void Changing::change() const {
-  if (values_ == nullptr) return;
-  for (const std::string& key : keys_) values_->change(key);
-}
-
-ChangingAll::ChangingAll(CachedRefusals& refusals) : values_(refusals.wanted()) { change(); }
-
-void ChangingAll::change() const {
-  if (values_ != nullptr) values_->change_all();
+  const bool is_fresh = 4 * (now - known.told.asked_at) < kFreshQuarters * max_stale_;
+  return !is_fresh && known.take_turn(now, store_.servers().timeout());
 }
 
 }  // namespace overlimit::redis

@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "overlimit/forks.hpp"
-#include "overlimit/redis_location.hpp"
-#include "overlimit/redis_store.hpp"
-#include "redis/plain/place.hpp"
+#include "redis/plain/exchange.hpp"
+#include "redis/plain/layer.hpp"
 #include "redis/plain/server_reading.hpp"
 #include "redis/plain/values_in_use.hpp"
 #include "redis/wire/value.hpp"
@@ -45,27 +45,21 @@ class CachedValue : NonCopyable {
 };
 
 /// The values of one place that this process knows. Thread-safe.
-class CachedValues : NonCopyable {
+class CachedValues : public Observer, NonCopyable {
  public:
   static constexpr std::size_t kMostKeys = 4096;
   static constexpr std::size_t kMostBytesOfKey = 4096;
   static constexpr std::size_t kMostBytes = 4 << 20;
 
-  /// Those of this process that stores share which keep the same keys in the same place.
-  static std::shared_ptr<CachedValues> of(const Location& location, const KeyNaming& keys);
-
-  /// Whether anybody wants to know; otherwise nobody need tell.
-  [[nodiscard]] bool are_wanted() const { return are_wanted_.load(std::memory_order_relaxed); }
-  void want() {
-    are_wanted_.store(true, std::memory_order_relaxed);
-    anybody_wants_to_know.store(true, std::memory_order_relaxed);
-  }
+  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Part> begin(const Change& change) override;
+  void changes_unheard(std::span<const std::string> keys, Duration within) override;
 
   /// What is known of a key, or nullptr.
   [[nodiscard]] std::shared_ptr<const CachedValue> find(std::string_view key);
 
   /// How often this process has changed a key, or another one, by now.
-  [[nodiscard]] std::uint32_t changes(std::string_view key) const { return place_of(key).changes.load(); }
+  [[nodiscard]] std::uint32_t changes(std::string_view key) const { return slot_of(key).changes.load(); }
   /// Keeps what a request told, unless the key was changed since this count of changes.
   void keep(std::string_view key, Value value, const ServerReading& told, Duration forgotten_at,
             std::uint32_t changes);
@@ -79,21 +73,41 @@ class CachedValues : NonCopyable {
   void change_all();
 
  private:
-  struct Place {
+  struct Slot {
     std::atomic<std::uint32_t> changes{0};
     std::atomic<std::int64_t> changed_at{0};  // boot time in microseconds
   };
-  static std::size_t index_of(std::string_view key) { return std::hash<std::string_view>()(key) % kPlaces; }
+  static std::size_t index_of(std::string_view key) { return std::hash<std::string_view>()(key) % kSlots; }
 
-  // Keys that share a place are taken to change together.
-  static constexpr std::size_t kPlaces = 1024;
-  [[nodiscard]] const Place& place_of(std::string_view key) const { return places_[index_of(key)]; }
-  [[nodiscard]] Place& place_of(std::string_view key) { return places_[index_of(key)]; }
+  // Keys that share a slot are taken to change together.
+  static constexpr std::size_t kSlots = 1024;
+  [[nodiscard]] const Slot& slot_of(std::string_view key) const { return slots_[index_of(key)]; }
+  [[nodiscard]] Slot& slot_of(std::string_view key) { return slots_[index_of(key)]; }
 
-  std::atomic<bool> are_wanted_{false};
-  std::array<Place, kPlaces> places_;
+  std::array<Slot, kSlots> slots_;
   ForkSafeMutex mutex_;
   ValuesInUse<std::shared_ptr<const CachedValue>> values_{kMostKeys, kMostBytes};  // guarded by mutex_
+};
+
+/// Tells what the reply to a command says of its keys, for it to be believed for `max_stale`; 0: that they
+/// have changed.
+class Telling : public Part {
+ public:
+  /// Borrows both.
+  Telling(CachedValues& values, const Deciding& deciding, Duration max_stale);
+  void comes_after(const std::vector<std::string>& keys) override;
+  void decided(const Call& call, const ScriptReply& reply, const Answer& answer, const Rows& rows) override;
+
+ private:
+  void tell_found(const Answer& answer, Duration answered_at);
+  void tell_charged(const Call& call, const Answer& answer, const Rows& rows, Duration answered_at);
+  void keep(std::size_t k, Value value, Instant shown, Duration answered_at, std::uint32_t changes);
+
+  CachedValues& values_;
+  const Deciding& deciding_;
+  const Duration max_stale_;
+  const Duration asked_at_;
+  std::vector<std::uint32_t> changes_;  // per key, before it was asked for
 };
 
 }  // namespace overlimit::redis
