@@ -369,7 +369,7 @@ inline HashTag hash_tag_from(const std::string& name) {
 }
 
 /// For metrics; called without the GIL, or with it.
-inline void count_units(std::string_view policy, RedisStore::Units what, std::uint64_t count) noexcept {
+inline void count_units(std::string_view policy, redis::Units what, std::uint64_t count) noexcept {
   try {
     slot_of(SlotKind::policy, policy).add_anywhere(place::kUnits + std::size_t(what), count);
   } catch (const std::bad_alloc&) {
@@ -378,7 +378,7 @@ inline void count_units(std::string_view policy, RedisStore::Units what, std::ui
 
 inline void bind_redis_store(pybind11::module_& module) {
   namespace py = pybind11;
-  RedisStore::count_units = count_units;
+  redis::count_units = count_units;
   py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
                                                              "The core of overlimit.RedisStore.")
       .def(py::init([](const LocationPointer& location, std::string prefix, const std::string& hash_tag,

@@ -37,9 +37,36 @@ def has_threads(name: str) -> bool:
 
 
 def test_each_file_of_cpp_tests_is_part_of_one_program():
-    programs = ("core", "fibers", "memory", "platform", "redis", "shared_memory", "simulation", "unavailable")
+    programs = ("core", "fibers", "memory", "plain_redis", "platform", "redis", "shared_memory", "simulation")
+    programs += ("unavailable",)
     assert sorted(name for program in programs for name in listed_in(f"{program}_tests")) == sorted(CPP_FILES)
     assert len(CPP_FILES) >= 50
+
+
+# Each room of the Redis store, and the rooms below it: a layer knows none of the others.
+CLIENT = {"protocol", "transport"}
+ROOMS_OF_REDIS = {
+    "protocol": set(),
+    "transport": {"protocol"},
+    "wire": CLIENT,
+    "plain": CLIENT | {"wire"},
+    **dict.fromkeys(("refusals", "leases", "recovery", "cross_slot"), CLIENT | {"wire", "plain"}),
+}
+
+
+@pytest.mark.parametrize("room", ROOMS_OF_REDIS)
+def test_a_room_of_the_redis_store_includes_only_those_below_it(room):
+    sources = list((ROOT / "cpp/src/redis" / room).glob("*.[ch]pp"))
+    assert sources
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    assert set(re.findall(r'#include "redis/(\w+)[/.]', text)) <= {room} | ROOMS_OF_REDIS[room]
+    stores = re.findall(r'#include "overlimit/(\w*store\w*)\.hpp"', text)
+    assert set(stores) <= (set() if room in CLIENT else {"store"})
+
+
+def test_every_room_of_the_redis_store_is_listed():
+    folders = {path.name for path in (ROOT / "cpp/src/redis").iterdir() if path.is_dir()}
+    assert folders == set(ROOMS_OF_REDIS)
 
 
 def test_files_with_threads_run_under_the_thread_sanitizer():

@@ -5,17 +5,14 @@
 #error "only targets that link overlimit_redis may include redis_store.hpp"
 #endif
 
-#include <sys/types.h>
-
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "overlimit/redis_keys.hpp"
+#include "overlimit/redis_leases.hpp"
 #include "overlimit/redis_location.hpp"
 #include "overlimit/store.hpp"
 
@@ -28,15 +25,10 @@ class RedisStore final : public Store {
  public:
   using Keys = redis::KeyNaming;
 
-  /// Where the processes of a host lease as one: a name for a file in /dev/shm, or an absolute path.
-  struct LeaseIn {
-    std::string name_or_path;
-    mode_t mode = 0600;
-    std::function<void(const std::string&)> warn{};  ///< called if it cannot be had
-  };
+  using LeaseIn = redis::LeaseIn;
 
   static constexpr Duration kMaxStale{60'000'000};
-  static constexpr Duration kMaxLease{10'000'000};
+  static constexpr Duration kMaxLease = redis::kMaxLease;
   static constexpr Duration kMaxRemember{3600'000'000};
 
   struct Options {
@@ -47,14 +39,6 @@ class RedisStore final : public Store {
     Duration remember{};  ///< for how long it restores what a server has forgotten; at most kMaxRemember
     std::optional<LeaseIn> lease_in{};  ///< nothing: each process leases for itself
   };
-
-  /// What becomes of units that are charged early. Spent ones are counted when their lease ends, or at once
-  /// if the processes of a host spend them.
-  enum class Units : std::uint8_t { granted, returned, lapsed, spent };
-  /// Hears of all such units of this process, by the name of their policy. Any thread calls it, under no
-  /// lock.
-  using CountUnits = void (*)(std::string_view policy, Units what, std::uint64_t count) noexcept;
-  static inline std::atomic<CountUnits> count_units{nullptr};
 
   /// Throws std::invalid_argument naming a wrong option or location.
   RedisStore(redis::Location location, Options options);

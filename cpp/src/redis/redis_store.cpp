@@ -1,6 +1,11 @@
 #include "overlimit/redis_store.hpp"
 
-#include "redis/calls.hpp"
+#include "redis/cross_slot/cross_slot_calls.hpp"
+#include "redis/leases/lease_parts.hpp"
+#include "redis/leases/leasing.hpp"
+#include "redis/plain/plain_calls.hpp"
+#include "redis/recovery/recovery.hpp"
+#include "redis/refusals/cached_refusals.hpp"
 #include "redis/wire/keys.hpp"
 #include "shared_memory/shared_file.hpp"
 
@@ -45,14 +50,41 @@ void within(Duration timeout, const Interrupted& interrupted, const auto& action
 
 }  // namespace
 
+/// The plain store, and over it a layer for each option that is given: the order in which they stand.
 struct RedisStore::Impl {
   Impl(redis::Location location, Options how)
-      : options(checked(std::move(how))), calls(std::move(location), options) {}
+      : options(checked(std::move(how))), plain(std::move(location), options.keys, options.timeout) {
+    const auto over = [&] { return std::ref(plain.top()); };
+    if (options.remember > Duration{}) {
+      recovery.emplace(plain, over(), options.remember);
+      plain.add(*recovery, redis::Observer::Keeps::snapshots);
+    }
+    if (options.lease > Duration{} || plain.servers().topology().has_slots()) {
+      cross_slot.emplace(plain, over(), is_asked_apart());
+      plain.add(*cross_slot);
+    }
+    if (options.max_stale > Duration{}) {
+      refusals.emplace(plain, over(), options.max_stale);
+      plain.add(*refusals, redis::Observer::Keeps::values);
+    }
+    if (options.lease > Duration{}) {
+      leasing.emplace(plain, over(), redis::Leasing::Options{options.lease, options.lease_in});
+      plain.add(*leasing, redis::Observer::Keeps::leases);
+    }
+  }
 
+  [[nodiscard]] redis::CrossSlotCalls::IsAskedApart is_asked_apart() {
+    if (options.lease == Duration{}) return {};
+    return [this](const Call& call, const Charge& charge) { return leasing->is_hot(call, charge); };
+  }
   [[nodiscard]] Duration timeout_of(const Call& call) const { return call.timeout.value_or(options.timeout); }
 
   const Options options;
-  redis::Calls calls;
+  redis::PlainCalls plain;
+  std::optional<redis::Recovery> recovery;
+  std::optional<redis::CrossSlotCalls> cross_slot;
+  std::optional<redis::CachedRefusals> refusals;
+  std::optional<redis::Leasing> leasing;
 };
 
 RedisStore::RedisStore(redis::Location location, Options options)
@@ -65,63 +97,68 @@ void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span
   std::ranges::fill(bases.first(calls.size()), Basis{});
   if (calls.empty()) return;
   within(impl_->timeout_of(calls.front()), interrupted, [&](const redis::transport::Wait& wait) {
-    impl_->calls.decide_many(calls, rows, times, bases, wait);
+    impl_->plain.decide_many(calls, rows, times, bases, wait);
   });
 }
 
 void RedisStore::decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
                             const Interrupted& interrupted) {
   basis = {};
-  within(impl_->timeout_of(call), interrupted,
-         [&](const redis::transport::Wait& wait) { time = impl_->calls.decide(call, rows, basis, wait); });
+  within(impl_->timeout_of(call), interrupted, [&](const redis::transport::Wait& wait) {
+    time = impl_->plain.top().decide(redis::with_reading(call), rows, basis, wait);
+  });
 }
 
 bool RedisStore::decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
-  return impl_->calls.decide_here(call, rows, time, basis);
+  return impl_->plain.top().decide_here(call, {}, rows, time, basis);
 }
 
 void RedisStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
                            const Interrupted& interrupted) {
-  impl_->calls.give_back(call, receipts, present, interrupted);
+  within(impl_->options.timeout, interrupted, [&](const redis::transport::Wait& wait) {
+    impl_->plain.top().refund(redis::with_reading(call), receipts, present, wait);
+  });
 }
 
 void RedisStore::lock(const Call& call, Duration duration, const Interrupted& interrupted) {
-  impl_->calls.lock(call, duration, interrupted);
+  impl_->plain.lock(call, duration, interrupted);
 }
 
 void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
-  impl_->calls.lock(call, Duration{}, interrupted);
+  impl_->plain.lock(call, Duration{}, interrupted);
 }
 
 void RedisStore::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
-  impl_->calls.reset(policy, identifiers, interrupted);
+  impl_->plain.top().reset(policy, identifiers, interrupted);
 }
 
 void RedisStore::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
-  impl_->calls.reset_all(policy, interrupted);
+  impl_->plain.top().reset_all(policy, interrupted);
 }
 
 // No call has a key without an identifier.
 Duration RedisStore::ping(std::optional<Duration> longest, const Interrupted& interrupted) {
   Duration took{};
   within(longest.value_or(timeout()), interrupted, [&](const redis::transport::Wait& wait) {
-    took = impl_->calls.servers().ping(redis::key_of(impl_->options.keys, "ping", ""), wait);
+    took = impl_->plain.servers().ping(redis::key_of(impl_->options.keys, "ping", ""), wait);
   });
   return took;
 }
 
-void RedisStore::close() { impl_->calls.close(); }
+void RedisStore::close() { impl_->plain.top().close(); }
 
-LeaseCounts RedisStore::leased(const PolicyIdentity& policy) const { return impl_->calls.leased(policy); }
+LeaseCounts RedisStore::leased(const PolicyIdentity& policy) const {
+  return impl_->leasing ? impl_->leasing->counts(policy) : LeaseCounts{};
+}
 
 Duration RedisStore::longest_lease(const CompiledPolicy& policy) const {
   return min(impl_->options.lease, redis::longest_lease(policy));
 }
 
-BreakerState RedisStore::breaker() const { return impl_->calls.servers().topology().breaker(); }
+BreakerState RedisStore::breaker() const { return impl_->plain.servers().topology().breaker(); }
 
-std::optional<std::uint64_t> RedisStore::answers() const { return impl_->calls.servers().answers(); }
+std::optional<std::uint64_t> RedisStore::answers() const { return impl_->plain.servers().answers(); }
 
 Duration RedisStore::timeout() const { return impl_->options.timeout; }
 

@@ -14,7 +14,7 @@
 #include "../shared_memory/writes.hpp"
 #endif
 #include "../times.hpp"
-#include "redis/knowledge/leases.hpp"
+#include "redis/leases/leases.hpp"
 #include "shared_memory/attachments.hpp"
 
 namespace overlimit::redis {

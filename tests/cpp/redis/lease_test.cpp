@@ -12,6 +12,7 @@
 #include "live_redis.hpp"
 #include "overlimit/pair.hpp"
 #include "redis/wire/answer.hpp"
+#include "redis/wire/keys.hpp"
 #include "redis/wire/script_call.hpp"
 #include "redis/wire/value.hpp"
 
@@ -102,7 +103,7 @@ class LeaseScript : public ::testing::Test {
     const Charge charge{&policy, "a", cost};
     DatedCall call(Call{std::span(&charge, 1), Mode::consume, At(now)}, At(now));
     Columns columns(1);
-    const ScriptReply reply(run(script_call(*call, keys, scripts)), 1);
+    const ScriptReply reply(run(script_call(*call, keys_of(keys, *call), scripts)), 1);
     EXPECT_FALSE(reply.granted());
     read_answer(call, reply, columns.rows());
     ASSERT_EQ(columns.status[0] == Status::ok, expected.has_value());
@@ -128,7 +129,7 @@ class LeaseScript : public ::testing::Test {
     const Charge charge{&policy, "a", cost};
     DatedCall call(Call{std::span(&charge, 1), Mode::consume, At(now)}, At(now));
     Columns columns(1);
-    const ScriptReply reply(run(lease_call(*call, wanted, For(life), keys, scripts)), 1);
+    const ScriptReply reply(run(lease_call(*call, keys_of(keys, *call), wanted, For(life), scripts)), 1);
     ASSERT_EQ(reply.granted().has_value(), expected.has_value());
     read_answer(call, reply, columns.rows());
     if (!expected) return;
@@ -169,7 +170,7 @@ class LeaseScript : public ::testing::Test {
     const Charge charge{one.policy, "a", cost};
     const Call call{std::span(&charge, 1), Mode::consume, At(now)};
     const Receipt receipt{Instant(one.created_at), one.after};
-    (void)run(refund_call(call, std::span(&receipt, 1), false, keys, scripts));
+    (void)run(refund_call(call, keys_of(keys, call), std::span(&receipt, 1), false, scripts));
     EXPECT_EQ(kept(*one.policy), expected);
   }
 

@@ -1,4 +1,4 @@
-#include "redis/knowledge/leases.hpp"
+#include "redis/leases/leases.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "../limits.hpp"
 #include "../times.hpp"
-#include "redis/knowledge/leasing_calls.hpp"
+#include "redis/leases/lease_parts.hpp"
 
 namespace overlimit::redis {
 namespace {

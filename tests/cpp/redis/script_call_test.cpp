@@ -7,6 +7,7 @@
 
 #include "../limits.hpp"
 #include "packing.hpp"
+#include "redis/wire/keys.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -20,7 +21,8 @@ class Encoding : public ::testing::Test {
  protected:
   ScriptCall encoded(const std::vector<Charge>& charges, Mode mode = Mode::consume,
                      std::optional<At> now = std::nullopt, bool system_clock = false) {
-    return script_call({charges, mode, now, system_clock}, {"ol"}, scripts);
+    const Call call{charges, mode, now, system_clock};
+    return script_call(call, keys_of({"ol"}, call), scripts);
   }
 
   const Scripts scripts;
@@ -40,14 +42,15 @@ TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
 
 TEST_F(Encoding, AsksForWholeValuesByTheSignOfTheSlack) {
   const std::vector<Charge> charges{{&fixed, "a"}};
-  const ScriptCall whole = script_call({charges}, {"ol"}, scripts, Tells::value);
+  const ScriptCall whole = script_call({charges}, {"ol1:fixed:a"}, scripts, Tells::value);
   EXPECT_EQ(whole.arguments.substr(0, 24), packed({-1, -1'000, kNever.micros()}));
   EXPECT_EQ(whole.arguments.size(), encoded(charges).arguments.size());
-  EXPECT_EQ(lock_call({charges}, For(7), {"ol"}, scripts, Tells::value).arguments, packed({-1, -1'000, 7}));
+  EXPECT_EQ(lock_call({charges}, {"ol1:fixed:a"}, For(7), scripts, Tells::value).arguments,
+            packed({-1, -1'000, 7}));
 }
 
 TEST_F(Encoding, RestoresWhatWasToldAndResetsWithoutIt) {
-  const ScriptCall restore = restore_call({&fixed, "a"}, At(9), "value", {"ol"}, scripts);
+  const ScriptCall restore = restore_call({&fixed, "a"}, "ol1:fixed:a", At(9), "value", scripts);
   EXPECT_EQ(restore.keys, std::vector<std::string>{"ol1:fixed:a"});
   EXPECT_EQ(restore.arguments, packed({-1, 1'000}) + '\x01' + std::string(fixed.packed()));
   EXPECT_EQ(restore.second, packed({9}) + "value");
@@ -62,7 +65,7 @@ TEST_F(Encoding, TakesBackOfAKeyOnlyAsItWasCharged) {
   const std::vector<Charge> charges{{&fixed, "a"}};
   const std::vector<Receipt> receipts(1);
   const auto options = [&](bool shows_present, Of of) {
-    return refund_call({charges}, receipts, shows_present, {"ol"}, scripts, of).arguments[8];
+    return refund_call({charges}, {"ol1:fixed:a"}, receipts, shows_present, scripts, of).arguments[8];
   };
   EXPECT_EQ(options(false, Of::restored_keys), 0);
   EXPECT_EQ(options(true, Of::restored_keys), 1);

@@ -1,4 +1,4 @@
-#include "redis/knowledge/values_in_use.hpp"
+#include "redis/plain/values_in_use.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include "overlimit/decision.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/pair.hpp"
-#include "redis/knowledge/remembered_values.hpp"
 #include "redis/packing.hpp"
+#include "redis/recovery/snapshots.hpp"
 #include "redis/wire/answer.hpp"
 #include "target.hpp"
 

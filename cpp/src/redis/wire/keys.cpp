@@ -54,6 +54,13 @@ std::string key_of(const KeyNaming& keys, std::string_view policy, std::string_v
   return key;
 }
 
+std::vector<std::string> keys_of(const KeyNaming& keys, const Call& call) {
+  std::vector<std::string> all;
+  all.reserve(call.charges.size());
+  for (const Charge& each : call.charges) all.push_back(key_of(keys, each.policy->name(), each.identifier));
+  return all;
+}
+
 KeyText::KeyText(const KeyNaming& keys, std::string_view policy, std::string_view identifier)
     : size_(size_of_key(keys, policy, identifier)) {
   if (size_ > room_.size()) long_.resize(size_);

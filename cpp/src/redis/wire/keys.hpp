@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "overlimit/call.hpp"
 #include "overlimit/non_copyable.hpp"
 #include "overlimit/redis_keys.hpp"
 
@@ -18,6 +20,9 @@ inline constexpr std::size_t kMaxPlainIdentifier = 256;
 /// identifier over kMaxPlainIdentifier bytes, or any if all are to be hashed, is `ol1:policy#` and its
 /// SHA-256 in 64 lowercase hex digits. Prefix and policy cannot hold ':' or '#', so no two pairs share a key.
 std::string key_of(const KeyNaming& keys, std::string_view policy, std::string_view identifier);
+
+/// Of each charge of a call.
+std::vector<std::string> keys_of(const KeyNaming& keys, const Call& call);
 
 /// The same on the stack, unless it is long.
 class KeyText : NonCopyable {

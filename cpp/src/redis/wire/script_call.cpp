@@ -2,7 +2,6 @@
 
 #include "overlimit/pair.hpp"
 #include "redis/protocol/command.hpp"
-#include "redis/wire/keys.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -85,14 +84,10 @@ bool ever_fits(const Charge& charge) {
 constexpr std::size_t kUsualArguments = 256;
 
 // What every script begins with: its keys and the clock.
-ScriptCall begun(const Script& script, const Call& call, const KeyNaming& keys) {
-  ScriptCall encoded{.script = &script, .keys = {}, .arguments = {}, .second = {}};
-  encoded.keys.reserve(call.charges.size());
+ScriptCall begun(const Script& script, KeysOfCall keys, std::optional<Instant> now = std::nullopt) {
+  ScriptCall encoded{.script = &script, .keys = std::move(keys), .arguments = {}, .second = {}};
   encoded.arguments.reserve(kUsualArguments);
-  append_int64(encoded.arguments, call.now.value_or(kServerClock).micros());
-  for (const Charge& charge : call.charges) {
-    encoded.keys.push_back(key_of(keys, charge.policy->name(), charge.identifier));
-  }
+  append_int64(encoded.arguments, now.value_or(kServerClock).micros());
   return encoded;
 }
 
@@ -105,9 +100,9 @@ void append_charges(std::string& bytes, const Call& call) {
   for (const auto& [policy, place] : places) bytes += policy->packed();
 }
 
-ScriptCall decision_of_one(const Call& call, const KeyNaming& keys, const Scripts& scripts, Tells tells) {
+ScriptCall decision_of_one(const Call& call, KeysOfCall keys, const Scripts& scripts, Tells tells) {
   const CompiledPolicy& policy = *call.charges[0].policy;
-  ScriptCall encoded = begun(scripts.decide_one, call, keys);
+  ScriptCall encoded = begun(scripts.decide_one, std::move(keys), call.now);
   append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
@@ -116,8 +111,8 @@ ScriptCall decision_of_one(const Call& call, const KeyNaming& keys, const Script
   return encoded;
 }
 
-ScriptCall decision_of_several(const Call& call, const KeyNaming& keys, const Scripts& scripts, Tells tells) {
-  ScriptCall encoded = begun(scripts.decide_several, call, keys);
+ScriptCall decision_of_several(const Call& call, KeysOfCall keys, const Scripts& scripts, Tells tells) {
+  ScriptCall encoded = begun(scripts.decide_several, std::move(keys), call.now);
   append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
   append_charges(encoded.arguments, call);
@@ -134,17 +129,17 @@ bool may_charge(const Call& call) {
   return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
 }
 
-ScriptCall script_call(const Call& call, const KeyNaming& keys, const Scripts& scripts, Tells tells) {
-  if (!may_charge(call)) return begun(scripts.read, call, keys);
+ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts, Tells tells) {
+  if (!may_charge(call)) return begun(scripts.read, std::move(keys), call.now);
   const bool is_one = call.charges.size() == 1 && call.charges[0].role == Role::enforce;
-  return is_one ? decision_of_one(call, keys, scripts, tells)
-                : decision_of_several(call, keys, scripts, tells);
+  return is_one ? decision_of_one(call, std::move(keys), scripts, tells)
+                : decision_of_several(call, std::move(keys), scripts, tells);
 }
 
-ScriptCall lease_call(const Call& call, Cost extra, Duration life, const KeyNaming& keys,
-                      const Scripts& scripts, Tells tells) {
+ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration life, const Scripts& scripts,
+                      Tells tells) {
   const CompiledPolicy& policy = *call.charges[0].policy;
-  ScriptCall encoded = begun(scripts.lease, call, keys);
+  ScriptCall encoded = begun(scripts.lease, std::move(keys), call.now);
   append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
@@ -155,9 +150,9 @@ ScriptCall lease_call(const Call& call, Cost extra, Duration life, const KeyNami
   return encoded;
 }
 
-ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
-                       const KeyNaming& keys, const Scripts& scripts, Of of) {
-  ScriptCall encoded = begun(scripts.refund, call, keys);
+ScriptCall refund_call(const Call& call, KeysOfCall keys, std::span<const Receipt> receipts,
+                       bool shows_present, const Scripts& scripts, Of of) {
+  ScriptCall encoded = begun(scripts.refund, std::move(keys), call.now);
   append_byte(encoded.arguments, (shows_present ? 1 : 0) + (of == Of::keys_as_charged ? 2 : 0));
   append_charges(encoded.arguments, call);
   std::size_t pair = 0;
@@ -168,32 +163,28 @@ ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool
   return encoded;
 }
 
-ScriptCall refund_call(const ChargedKey& key, Cost units, std::span<const Receipt> receipts,
-                       bool shows_present, const KeyNaming& keys, const Scripts& scripts) {
-  ScriptCall encoded{.script = &scripts.refund,
-                     .keys = {key_of(keys, key.policy, key.identifier)},
-                     .arguments = {},
-                     .second = {}};
-  append_int64(encoded.arguments, kServerClock.micros());
+ScriptCall refund_call(std::string_view packed, std::string key, Cost units,
+                       std::span<const Receipt> receipts, bool shows_present, const Scripts& scripts) {
+  ScriptCall encoded = begun(scripts.refund, {std::move(key)});
   append_byte(encoded.arguments, shows_present ? 1 : 0);
   append_charge(encoded.arguments, 1 + encoded.arguments.size() + kChargeBytes, receipts.size(), units,
                 Role::enforce);
-  encoded.arguments += key.packed;
+  encoded.arguments += packed;
   append_receipts(encoded.second, receipts);
   return encoded;
 }
 
-ScriptCall lock_call(const Call& call, Duration duration, const KeyNaming& keys, const Scripts& scripts,
+ScriptCall lock_call(const Call& call, KeysOfCall keys, Duration duration, const Scripts& scripts,
                      Tells tells) {
-  ScriptCall encoded = begun(scripts.lock, call, keys);
+  ScriptCall encoded = begun(scripts.lock, std::move(keys), call.now);
   append_int64(encoded.arguments, slack_ms(call, tells));
   append_int64(encoded.arguments, duration.micros());
   return encoded;
 }
 
-ScriptCall restore_call(const Charge& charge, Instant told, std::string_view value, const KeyNaming& keys,
+ScriptCall restore_call(const Charge& charge, std::string key, Instant told, std::string_view value,
                         const Scripts& scripts) {
-  ScriptCall encoded = begun(scripts.restore, {.charges = {&charge, 1}}, keys);
+  ScriptCall encoded = begun(scripts.restore, {std::move(key)});
   append_int64(encoded.arguments, kServerSlackMs);
   append_byte(encoded.arguments, charge.policy->size());
   encoded.arguments += charge.policy->packed();
@@ -202,11 +193,10 @@ ScriptCall restore_call(const Charge& charge, Instant told, std::string_view val
   return encoded;
 }
 
-ScriptCall reset_call(std::vector<std::string> keys, const Scripts& scripts) {
-  ScriptCall encoded = begun(scripts.restore, {}, {});
+ScriptCall reset_call(KeysOfCall keys, const Scripts& scripts) {
+  ScriptCall encoded = begun(scripts.restore, std::move(keys));
   append_int64(encoded.arguments, kServerSlackMs);
   append_byte(encoded.arguments, 0);
-  encoded.keys = std::move(keys);
   return encoded;
 }
 

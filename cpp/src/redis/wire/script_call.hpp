@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "overlimit/redis_keys.hpp"
 #include "overlimit/store.hpp"
 #include "redis/wire/script.hpp"
 
@@ -32,39 +31,36 @@ bool may_charge(const Call& call);
 /// Whether the reply to a charge tells what is charged, or the whole value of its key, which is longer.
 enum class Tells : bool { charge, value };
 
-ScriptCall script_call(const Call& call, const KeyNaming& keys, const Scripts& scripts,
+/// Each is about these keys, one per charge.
+using KeysOfCall = std::vector<std::string>;
+
+ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts,
                        Tells tells = Tells::charge);
 
 /// Decides a call of one enforced charge, and charges up to `extra` units more for a lease of this life.
-ScriptCall lease_call(const Call& call, Cost extra, Duration life, const KeyNaming& keys,
-                      const Scripts& scripts, Tells tells = Tells::charge);
+ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration life, const Scripts& scripts,
+                      Tells tells = Tells::charge);
 
 /// Whether what was charged on a key that was lost is given back, too, once that key is restored.
 enum class Of : bool { keys_as_charged, restored_keys };
 
 /// Gives back the charges of a call; these are their receipts.
-ScriptCall refund_call(const Call& call, std::span<const Receipt> receipts, bool shows_present,
-                       const KeyNaming& keys, const Scripts& scripts, Of of = Of::restored_keys);
+ScriptCall refund_call(const Call& call, KeysOfCall keys, std::span<const Receipt> receipts,
+                       bool shows_present, const Scripts& scripts, Of of = Of::restored_keys);
 
-/// A key, and the limits that units were charged under, as scripts read them.
-struct ChargedKey {
-  std::string_view policy;
-  std::string_view identifier;
-  std::string_view packed;
-};
+/// The same for so many units of one key, which were charged under limits that are packed as scripts read
+/// them.
+ScriptCall refund_call(std::string_view packed, std::string key, Cost units,
+                       std::span<const Receipt> receipts, bool shows_present, const Scripts& scripts);
 
-/// The same for so many units of one key.
-ScriptCall refund_call(const ChargedKey& key, Cost units, std::span<const Receipt> receipts,
-                       bool shows_present, const KeyNaming& keys, const Scripts& scripts);
-
-ScriptCall lock_call(const Call& call, Duration duration, const KeyNaming& keys, const Scripts& scripts,
+ScriptCall lock_call(const Call& call, KeysOfCall keys, Duration duration, const Scripts& scripts,
                      Tells tells = Tells::charge);
 
 /// Merges into the key of a charge what was told of it at this instant.
-ScriptCall restore_call(const Charge& charge, Instant told, std::string_view value, const KeyNaming& keys,
+ScriptCall restore_call(const Charge& charge, std::string key, Instant told, std::string_view value,
                         const Scripts& scripts);
 
 /// Resets keys so that what was told of them before does not come back.
-ScriptCall reset_call(std::vector<std::string> keys, const Scripts& scripts);
+ScriptCall reset_call(KeysOfCall keys, const Scripts& scripts);
 
 }  // namespace overlimit::redis

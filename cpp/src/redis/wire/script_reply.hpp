@@ -14,13 +14,15 @@ namespace overlimit::redis {
 
 /// The bits of a reply's first byte: what was done, and so what follows `now`, in this order.
 struct ReplyFlags {
-  static constexpr std::uint8_t kGranted = 1;    ///< how many units of a lease
-  static constexpr std::uint8_t kWritten = 2;    ///< per key when it was created; 0: nothing was charged there
+  static constexpr std::uint8_t kGranted = 1;  ///< how many units of a lease
+  static constexpr std::uint8_t kWritten = 2;  ///< per key when it was created; 0: nothing was charged there
   static constexpr std::uint8_t kOtherKeys = 4;  ///< the same of the keys there are: nothing was done on them
   static constexpr std::uint8_t kFound = 8;      ///< per key its value as it was found
   static constexpr std::uint8_t kCharged = 16;   ///< per key when it was created, and what each limit has now
-  static constexpr std::uint8_t kValues = 32;    ///< per key its value as it is now, also in place of `kCharged`
-  static constexpr std::uint8_t kRestored = 64;  ///< nothing more: a key had lost some of what was merged into it
+  static constexpr std::uint8_t kValues =
+      32;  ///< per key its value as it is now, also in place of `kCharged`
+  static constexpr std::uint8_t kRestored =
+      64;  ///< nothing more: a key had lost some of what was merged into it
 };
 
 /// Owns the reply, and tells what is where in it.

@@ -1,0 +1,53 @@
+#include "redis/leases/demand.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+/// Commands that follow each other faster tell nothing of a rate.
+constexpr Duration kShortest{100};
+/// The rate since the last command may be that of a short while: no more is wanted than so many times what
+/// was spent since.
+constexpr Cost kMostTimesSpent = 16;
+
+}  // namespace
+
+Cost Demand::wanted(Cost cost, Cost spent_of_lease, Duration life, Duration now, bool has_holds) const {
+  if (now < refilled_by) return 0;
+  const Cost spent = sum(asked, spent_of_lease);
+  const Duration since = max(kShortest, now - asked_at);
+  Cost wanted = multiply_divide(spent, life.micros(), since.micros(), 0);
+  wanted = std::min(wanted, product(kMostTimesSpent, spent));
+  if (has_holds) wanted = std::min(wanted, std::max<Cost>(sum(in_life, spent), before));
+  return wanted < 2 * cost ? 0 : std::min(wanted, kExact / 8 - cost);
+}
+
+void Demand::note_command(Cost cost, Duration at, Duration rare) {
+  const Duration life = rare - at;
+  in_life = sum(in_life, asked);
+  if (at - life_began >= life) {
+    before = at - life_began < 2 * life ? in_life : Shared<Cost>(0);
+    in_life = 0;
+    life_began = at;
+  }
+  asked_at = at;
+  rare_from = rare;
+  asked = cost;
+}
+
+// A dear call that was refused says nothing of cheaper ones, nor of those under other limits.
+bool Demand::takes_turns(const Charge& charge) const {
+  return turns_from > 0 && charge.cost >= turns_from && charge.policy->limits_digest() == turns_under;
+}
+
+// Who was refused takes turns until it is granted something. If it were until it is granted all that it
+// wanted, up to a tenth of what the limit admits would be left.
+void Demand::note_turn(const Charge& charge, bool is_refused) {
+  if (!is_refused) {
+    turns_from = 0;
+    return;
+  }
+  if (!takes_turns(charge)) turns_from = charge.cost;
+  turns_under = charge.policy->limits_digest();
+}
+
+}  // namespace overlimit::redis

@@ -1,0 +1,188 @@
+#include "redis/leases/lease_parts.hpp"
+
+#include <algorithm>
+
+#include "overlimit/algorithms/leasing.hpp"
+#include "overlimit/pair.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+/// What a limit must grant at once for any of it to be leased.
+constexpr Cost kFewest = 5;
+
+/// Until when units count the same that led to these states, whenever they were charged.
+Instant same_until(const Charge& charge, const Rows& rows) {
+  Instant until = kMaxTime;
+  for (std::size_t i = 0; i < charge.policy->size(); ++i) {
+    until = min(until, with_algorithm(charge.policy->limits()[i].limit, [&](const auto& limit) {
+                  using State = typename std::decay_t<decltype(limit)>::State;
+                  return leasing::until(limit, state_from<State>(rows.receipt[i].after));
+                }));
+  }
+  return until;
+}
+
+std::vector<LeasedRow> rows_of_lease(const Charge& charge, Instant shown, const Rows& rows) {
+  std::vector<LeasedRow> own;
+  for (std::size_t i = 0; i < charge.policy->size(); ++i) {
+    own.push_back({rows.remaining[i], shown + rows.reset_after[i], rows.receipt[i]});
+  }
+  return own;
+}
+
+/// Has a bucket's receipt of the call that asked for a lease be one of that call alone: what is not leased is
+/// not held and drains meanwhile, so it does not go back into the lease.
+void leave_out(Cost leased, const Charge& charge, const Rows& rows) {
+  for (std::size_t i = 0; i < charge.policy->size(); ++i) {
+    with_algorithm(charge.policy->limits()[i].limit, [&](const auto& limit) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(limit)>, TokenBucket>) {
+        if (limit.every != kMicrosecond) return;
+        auto state = state_from<TokenBucket::State>(rows.receipt[i].after);
+        state.used -= product(leased, limit.units);
+        rows.receipt[i].after = header_from(state);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+bool has_holds(const CompiledPolicy& policy) {
+  return std::ranges::any_of(policy.limits(), [](const CompiledLimit& each) {
+    const auto* const bucket = std::get_if<TokenBucket>(&each.limit.algorithm());
+    return bucket != nullptr && bucket->every == kMicrosecond;
+  });
+}
+
+bool can_be_leased(const Call& call) {
+  const auto is_plain = [](const Charge& each) { return each.role == Role::enforce && each.cost > 0; };
+  return !call.now && call.clock == nullptr && std::ranges::all_of(call.charges, is_plain);
+}
+
+void hold_back(Duration until, const Rows& rows) {
+  if (until == Duration{}) return;
+  const std::span verdicts(rows.status, rows.count);
+  const auto refusing = std::ranges::find(verdicts, Status::over);
+  if (refusing == verdicts.end()) return;
+  Duration& wait = rows.retry_after[refusing - verdicts.begin()];
+  wait = max(wait, until - boot_time());
+}
+
+// Less than five units are never leased.
+Duration longest_lease(const CompiledPolicy& policy) {
+  if (policy.penalty() != nullptr) return {};
+  Duration longest = leasing::kUnbounded;
+  for (const CompiledLimit& each : policy.limits()) {
+    const auto most = [](const auto& limit) { return leasing::most(limit); };
+    if (with_algorithm(each.limit, most) < kFewest) return {};
+    longest =
+        min(longest, with_algorithm(each.limit, [](const auto& limit) { return leasing::longest(limit); }));
+  }
+  return longest;
+}
+
+void NotingCharges::decided(const Call& call, const ScriptReply& /*reply*/, const Answer& answer,
+                            const Rows& rows) {
+  note_told(call, answer.now, rows);
+  show_held(call, rows);
+}
+
+// When this process was told of a key, and what it has charged to that without its lease, such as another
+// store that does not lease.
+void NotingCharges::note_told(const Call& call, Instant time, const Rows& rows) const {
+  std::size_t row = 0;
+  for (const Charge& charge : call.charges) {
+    const bool is_charged = rows.receipt[row].created_at != Instant{};
+    row += charge.policy->size();
+    const std::shared_ptr<Lease> lease = leases_.find(charge);
+    if (lease == nullptr) continue;
+    lease->note_time(time);
+    if (is_charged) lease->note_charged(charge.cost);
+  }
+}
+
+void NotingCharges::show_held(const Call& call, const Rows& rows) const {
+  if (!shows_held_ || call.now || call.clock != nullptr) return;
+  std::size_t row = 0;
+  for (const Charge& charge : call.charges) {
+    const std::size_t first = row;
+    row += charge.policy->size();
+    const std::shared_ptr<Lease> lease = charge.cost == 0 ? leases_.find(charge) : nullptr;
+    if (lease == nullptr || !lease->is_of(*charge.policy) || lease->has_ended(boot_time())) continue;
+    for (std::size_t i = first; i < row; ++i) rows.remaining[i] += lease->left();
+  }
+}
+
+LeaseRequest::LeaseRequest(Leases& leases, const Call& call, Duration longest, Duration timeout,
+                           Extras& extras)
+    : NotingCharges(leases, true),
+      policy_(call.charges.front().policy->name()),
+      longest_(longest),
+      asked_at_(boot_time()) {
+  leases.file().keep_open();
+  asking_.endings = leases.endings();
+  if (call.charges.size() > 1) return;
+  const Charge& charge = call.charges.front();
+  life_ = min(longest_, longest_lease(*charge.policy));
+  if (life_ == Duration{}) return;
+  asking_ = leases.ask(charge, life_, asked_at_, timeout, has_holds(*charge.policy));
+  extras.lease = asking_.extra;
+  extras.life = life_;
+}
+
+void LeaseRequest::lost() {
+  if (asking_.extra == 0) return;
+  for (const Units each : {Units::granted, Units::lapsed}) leases().count(policy_, each, asking_.extra);
+}
+
+void LeaseRequest::decided(const Call& call, const ScriptReply& reply, const Answer& answer,
+                           const Rows& rows) {
+  if (!reply.granted()) NotingCharges::decided(call, reply, answer, rows);
+  answered(call, answer.now, reply.granted(), rows);
+}
+
+// A lease that would have ended by now is given back with the next command. A command for several identifiers
+// asks for none, but tells how often each comes.
+void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost> granted, const Rows& rows) {
+  std::optional<LeaseTerms> terms;
+  if (granted) {
+    const Charge& charge = call.charges.front();
+    const ServerReading told{shown, asked_at_, boot_time()};
+    const Instant until = min(same_until(charge, rows), shown + life_);
+    terms = {told, told.before(until), *granted, rows_of_lease(charge, shown, rows)};
+    for (std::size_t i = 0; i < charge.policy->size(); ++i) rows.remaining[i] += *granted;
+    leave_out(*granted, charge, rows);
+  }
+  std::size_t row = 0;
+  for (const Charge& charge : call.charges) {
+    const std::span verdicts(rows.status + row, charge.policy->size());
+    row += verdicts.size();
+    const bool is_refused = std::ranges::any_of(verdicts, [](Status each) { return each != Status::ok; });
+    if (is_refused && asking_.extra > 0) hold_back(asked_at_ + life_, rows_of(rows, 0, verdicts.size()));
+    leases().answered(charge, terms, asked_at_, asking_, is_refused,
+                      asked_at_ + (life_ > Duration{} ? life_ : longest_));
+  }
+}
+
+EndingLeases::EndingLeases(Leases& leases, const Change& change)
+    : leases_(leases),
+      policy_(change.policy),
+      identifiers_(change.identifiers.begin(), change.identifiers.end()),
+      gives_back_(change.kind == Change::Kind::lock) {
+  leases_.file().open();
+  leases_.begin_change();
+  end();
+}
+
+EndingLeases::~EndingLeases() {
+  end();
+  leases_.end_change();
+}
+
+void EndingLeases::end() const {
+  if (identifiers_.empty()) leases_.end_all(policy_, gives_back_);
+  for (const std::string& each : identifiers_) leases_.end(policy_, each, gives_back_);
+}
+
+}  // namespace overlimit::redis

@@ -1,0 +1,75 @@
+#include "redis/leases/lease_returns.hpp"
+
+#include <algorithm>
+
+namespace overlimit::redis {
+
+void LeaseReturns::add(std::shared_ptr<Lease> lease, Duration at) {
+  const auto known = std::ranges::find(leases_, lease, &decltype(leases_)::value_type::second);
+  if (known != leases_.end()) {
+    known->first = at;
+  } else {
+    leases_.emplace_back(at, std::move(lease));
+  }
+  next_.store(std::min(next_.load(), at.micros()));
+}
+
+void LeaseReturns::add(LeaseReturn taken) {
+  if (taken.lease == nullptr || taken.units == 0) return;
+  taken_.push_back(std::move(taken));
+  next_.store(0);
+}
+
+void LeaseReturns::forget(const std::function<bool(const LeaseSubject&)>& is_meant) {
+  std::erase_if(leases_, [&](const auto& each) {
+    if (!is_meant(each.second->subject())) return false;
+    (void)each.second->take_rest();
+    note_end(*each.second, 0);
+    return true;
+  });
+  std::erase_if(taken_, [&](const LeaseReturn& each) { return is_meant(each.lease->subject()); });
+}
+
+void LeaseReturns::count(std::string_view policy, Units what, Cost units) {
+  const auto count = std::uint64_t(units);
+  LeaseCounts& counts = counts_[std::string(policy)];
+  if (what == Units::granted) counts.granted += count;
+  if (what == Units::returned) counts.returned += count;
+  if (what == Units::lapsed) counts.lapsed += count;
+}
+
+std::vector<LeaseReturn> LeaseReturns::take(Duration now) {
+  std::vector<LeaseReturn> ended = std::exchange(taken_, {});
+  Duration next{INT64_MAX};
+  std::erase_if(leases_, [&](auto& each) {
+    auto& [at, lease] = each;
+    if (at > now) {
+      next = min(next, at);
+      return false;
+    }
+    const Cost rest = lease->take_rest();
+    note_end(*lease, rest);
+    if (rest > 0) ended.push_back({lease, rest});
+    return true;
+  });
+  next_.store(next.micros());
+  return ended;
+}
+
+// What is forgotten is no loss either.
+void LeaseReturns::note_end(const Lease& lease, Cost rest) {
+  if (!lease.is_shared()) spent_.emplace_back(lease.subject().policy, lease.terms().granted - rest);
+}
+
+LeaseCounts LeaseReturns::counted(const std::string& policy) const {
+  LeaseCounts counts;
+  if (const auto known = counts_.find(policy); known != counts_.end()) counts = known->second;
+  const auto hold = [&](const Lease& lease, Cost units) {
+    if (lease.subject().policy == policy) counts.held += std::uint64_t(units);
+  };
+  for (const auto& [at, lease] : leases_) hold(*lease, lease->left());
+  for (const auto& [lease, units] : taken_) hold(*lease, units);
+  return counts;
+}
+
+}  // namespace overlimit::redis

@@ -1,0 +1,122 @@
+// The leases of a process: which of them decide a call, who asks for one, and what goes back
+// (docs/semantics.md: leases).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "overlimit/forks.hpp"
+#include "overlimit/redis_leases.hpp"
+#include "redis/leases/demand.hpp"
+#include "redis/leases/host_leases.hpp"
+#include "redis/leases/key_name.hpp"
+#include "redis/leases/lease.hpp"
+#include "redis/leases/lease_file.hpp"
+#include "redis/leases/lease_returns.hpp"
+#include "redis/plain/layer.hpp"
+
+namespace overlimit::redis {
+
+/// The leases that this process has in one place, alone or with others of its host. Thread-safe.
+class Leases : public Observer, NonCopyable {
+ public:
+  static constexpr std::size_t kMostKeys = 4096;
+
+  /// What a command asks for besides its own units.
+  struct Asking {
+    Cost extra = 0;             ///< 0: nothing
+    std::uint32_t endings = 0;  ///< how often leases were ended from outside before it
+    std::uint64_t turn = 0;     ///< of the processes of a host
+  };
+
+  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Part> begin(const Change& change) override;
+  void add_returns(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& returns) override;
+
+  /// Where the processes of this host lease as one.
+  [[nodiscard]] LeaseFile& file() { return file_; }
+
+  /// What there is of a key.
+  struct Found {
+    std::shared_ptr<Lease> lease;  ///< or nullptr
+    Duration next_turn;            ///< until when nobody asks for it, as turns are taken; 0 if they aren't
+  };
+  /// Turns come no later than so long after somebody asked.
+  [[nodiscard]] Found find(const Charge& charge, Duration longest_turn);
+  /// The lease of a key, or nullptr.
+  [[nodiscard]] std::shared_ptr<Lease> find(const Charge& charge) { return find(charge, {}).lease; }
+
+  /// How often leases were ended from outside by now.
+  [[nodiscard]] std::uint32_t endings() const { return endings_.load(std::memory_order_acquire); }
+  /// How many extra units to ask for with a command for this charge, to last for so long at the rate since
+  /// the last one; none if the key is rare, or somebody else is asking. A lease that is too small for it
+  /// ends. If little of a lease comes back, since it is held (`has_holds`), no more than what was spent in
+  /// such a time. Who does not come back with an answer is waited for until `patience` has passed.
+  [[nodiscard]] Asking ask(const Charge& charge, Duration life, Duration now, Duration patience,
+                           bool has_holds = false);
+  /// Whether ask() would ask for units.
+  [[nodiscard]] bool is_wanted(const Charge& charge, Duration life, Duration now, bool has_holds = false);
+  /// As long as keys are being changed, what is leased meanwhile ends at once.
+  void begin_change() { changes_.fetch_add(1); }
+  void end_change() { changes_.fetch_sub(1); }
+  /// What a command answered that was sent at this boot time: a lease, or none. A key that is not asked for
+  /// until `rare_from`, a life later, is rare; and then the next turn comes.
+  void answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
+                const Asking& asking, bool is_refused, Duration rare_from);
+  /// Ends a lease that is too small for a charge which is asked for, so that its rest goes back before that.
+  void make_way(const Charge& charge);
+  /// Ends the leases of a key. Without `gives_back`, what is left of them is forgotten, as the key is.
+  void end(std::string_view policy, std::string_view identifier, bool gives_back);
+  void end_all(std::string_view policy, bool gives_back);
+  /// All but what other processes go on spending.
+  void end_all();
+
+  /// Whether there may be something to give back.
+  [[nodiscard]] bool have_ended(Duration now) const { return returns_.may_have(now); }
+  /// Takes what is left of all that have ended.
+  [[nodiscard]] std::vector<LeaseReturn> take_ended(Duration now);
+  /// Counts what has become of units of a policy.
+  void count(std::string_view policy, Units what, Cost units);
+  /// Has units of a lease given back that it does not take any more.
+  void give_back(LeaseReturn units);
+  [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy);
+  /// Whether servers knew the script for refunds when they were asked last.
+  [[nodiscard]] bool knows_refunds() const { return knows_refunds_.load(std::memory_order_relaxed); }
+  void note_knows_refunds(bool knows) { knows_refunds_.store(knows, std::memory_order_relaxed); }
+
+ private:
+  struct Key {
+    std::shared_ptr<Lease> lease;
+    Demand demand;                 // of this process alone
+    std::optional<HostName> name;  // in the file
+    HostKey* shared = nullptr;     // where it was found there
+  };
+  /// A key that is changed by its holder alone: this process's, or what the file has of it.
+  struct Held;
+
+  static void tell(std::string_view policy, Units what, Cost units);
+  [[nodiscard]] HostLeases* host_of(const Charge& charge);
+  [[nodiscard]] Key* find_key(const Charge& charge);
+  Key* key_for(const Charge& charge, Duration now);
+  HostKey* shared_of(Key& key, const Charge& charge);
+  void look_up(Key& key, const Charge& charge);
+  Demand& demand_of(Key& key, const Charge& charge);
+  void end(Held& held);
+  void forget_old(Duration now);
+  void give_back_now(std::shared_ptr<Lease> lease);
+
+  std::atomic<std::uint32_t> endings_{0};
+  std::atomic<std::uint32_t> changes_{0};  // under way
+  std::atomic<bool> knows_refunds_{false};
+  LeaseFile file_;
+  ForkSafeMutex mutex_;
+  MapByKeyName<Key> keys_;  // guarded by mutex_, as all below
+  LeaseReturns returns_;
+  Duration looked_at_{};
+};
+
+}  // namespace overlimit::redis

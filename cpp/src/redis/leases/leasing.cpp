@@ -1,0 +1,209 @@
+#include "redis/leases/leasing.hpp"
+
+#include <algorithm>
+
+#include "redis/leases/lease_parts.hpp"
+#include "redis/leases/leased_parts.hpp"
+#include "redis/leases/returning.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+void name_file(Leases& leases, const LeaseIn& file, const Location& location, const KeyNaming& keys) {
+  if (leases.file().name(file, location, name_of_place(location, keys)) || !file.warn) return;
+  file.warn("lease_in='shm://" + file.name_or_path +
+            "' is ignored: another store of this process has named another file for the same keys");
+}
+
+}  // namespace
+
+Leasing::Leasing(PlainCalls& store, Floor& below, const Options& options)
+    : Layer(below), store_(store), longest_(options.longest), leases_([&store, file = options.lease_in] {
+        auto& leases = store.place().observed_by<Leases>(Observer::Keeps::leases);
+        if (file) name_file(leases, *file, store.servers().location(), store.naming());
+        return std::make_unique<Leases*>(&leases);
+      }) {
+  (void)leases();
+}
+
+std::unique_ptr<Part> Leasing::part_of(const Exchange& exchange, Extras& extras) {
+  if (!exchange.decides()) return nullptr;
+  const Call& call = *exchange.call();
+  if (can_be_leased(call) && call.mode != Mode::peek) {
+    return std::make_unique<LeaseRequest>(leases(), call, longest_, store_.servers().timeout(), extras);
+  }
+  make_way(call);
+  return std::make_unique<NotingCharges>(leases(), true);
+}
+
+// What is leased first; then what is certainly refused; then what this process does not ask for yet.
+bool Leasing::decide_here(const Call& call, Duration /*turn*/, const Rows& rows, Instant& time,
+                          Basis& basis) {
+  leases().file().open();
+  if (may_cut(call) && decide_cut_here(call, rows, time, basis)) return true;
+  const Leases::Found leased = find(call);
+  if (spend(leased, call, rows, time, basis)) return true;
+  const Duration turn = leased.next_turn;
+  if (below().decide_here(call, turn, rows, time, basis)) {
+    hold_back(turn, rows_of(rows, 0, pairs_of(call.charges)));
+    return true;
+  }
+  return turn > Duration{} && refuse_until_turn(leased, rows, time, basis);
+}
+
+// Several identifiers: all are leased here, or those that are not are certainly refused.
+bool Leasing::decide_cut_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+  LeasedParts leased(*this, call);
+  if (leased.are_all()) {
+    if (!leased.take()) return false;
+    time = leased.time();
+    basis.source = Source::lease;
+  } else if (!leased.are_some() ||
+             !below().decide_here(leased.rest(), {}, leased.rows_of_rest(), time, basis)) {
+    return false;
+  }
+  leased.note_time(time);
+  leased.show(time, rows);
+  return true;
+}
+
+bool Leasing::is_decided_apart(const Call& call) { return may_cut(call) || below().is_decided_apart(call); }
+
+Instant Leasing::decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
+  if (may_cut(call)) {
+    if (const std::optional<Instant> decided = decide_cut(call, rows, basis, wait)) return *decided;
+  }
+  return below().decide(call, rows, basis, wait);
+}
+
+// Commands go first, and what is leased is taken last. If that is gone by then, what was charged goes back,
+// and the whole call is asked for.
+std::optional<Instant> Leasing::decide_cut(const Call& call, const Rows& rows, Basis& basis,
+                                           const Wait& wait) {
+  LeasedParts leased(*this, call);
+  if (!leased.are_some()) return std::nullopt;
+  const Instant time = below().decide(leased.rest(), leased.rows_of_rest(), basis, wait);
+  const std::span<const Status> verdicts(leased.rows_of_rest().status, leased.rows_of_rest().count);
+  const bool admits = std::ranges::all_of(verdicts, [](Status each) { return each == Status::ok; });
+  if (admits && !leased.take()) {
+    take_back(leased.rest(), leased.rows_of_rest().receipts(), basis, wait);
+    return std::nullopt;
+  }
+  leased.note_time(time);
+  leased.show(time, rows);
+  return time;
+}
+
+bool Leasing::may_cut(const Call& call) {
+  return call.mode == Mode::consume && call.charges.size() > 1 && can_be_leased(call);
+}
+
+std::shared_ptr<Lease> Leasing::usable(const Charge& charge) {
+  std::shared_ptr<Lease> lease = leases().find(charge);
+  const Duration now = boot_time();
+  return lease != nullptr && lease->covers(charge) && is_recent(*lease, now) && !lease->has_ended(now)
+             ? lease
+             : nullptr;
+}
+
+bool Leasing::is_hot(const Call& call, const Charge& charge) {
+  if (!may_cut(call)) return false;
+  const Duration life = min(longest_, longest_lease(*charge.policy));
+  return life > Duration{} && leases().is_wanted(charge, life, boot_time(), has_holds(*charge.policy));
+}
+
+Leases::Found Leasing::find(const Call& call) {
+  if (call.charges.size() != 1 || !can_be_leased(call)) return {};
+  Leases::Found found = leases().find(call.charges.front(), longest_);
+  if (found.lease != nullptr && !found.lease->is_of(*call.charges.front().policy)) found.lease = nullptr;
+  if (call.mode != Mode::consume) found.next_turn = {};
+  return found;
+}
+
+// Units are taken first and the clock is read after that, so that who is stopped in between spends nothing.
+bool Leasing::spend(const Leases::Found& found, const Call& call, const Rows& rows, Instant& time,
+                    Basis& basis) {
+  const std::shared_ptr<Lease>& lease = found.lease;
+  if (lease == nullptr) return false;
+  const Cost cost = call.charges.front().cost;
+  Cost left = lease->left() - cost;
+  if (call.mode == Mode::peek ? left < 0 : !lease->take(cost, left)) return false;
+  const Duration now = boot_time();
+  if (lease->has_ended(now) || !is_recent(*lease, now)) {
+    if (call.mode == Mode::consume) put_back(lease, cost);
+    return false;
+  }
+  time = lease->time(now);
+  lease->show(time, left, rows);
+  basis.source = Source::lease;
+  return true;
+}
+
+bool Leasing::refuse_until_turn(const Leases::Found& found, const Rows& rows, Instant& time, Basis& basis) {
+  const Duration now = boot_time();
+  if (found.lease == nullptr || now >= found.next_turn) return false;
+  time = found.lease->time(now);
+  found.lease->show_refused(time, found.next_turn - now, rows);
+  basis.source = Source::refusal;
+  return true;
+}
+
+// What leases take back that live; the rest is refunded as ever.
+void Leasing::refund(const Call& call, std::span<const Receipt> receipts, Present* present,
+                     const Wait& wait) {
+  if (present != nullptr) return below().refund(call, receipts, present, wait);
+  std::vector<Charge> others;
+  std::vector<Receipt> of_others;
+  std::size_t row = 0;
+  for (const Charge& charge : call.charges) {
+    Call one = call;
+    one.charges = {&charge, 1};
+    const std::span own = receipts.subspan(row, charge.policy->size());
+    row += own.size();
+    if (put_back(one, own)) continue;
+    others.push_back(charge);
+    of_others.insert(of_others.end(), own.begin(), own.end());
+  }
+  Call rest = call;
+  rest.charges = others;
+  if (!others.empty()) below().refund(rest, of_others, nullptr, wait);
+}
+
+// What was charged together with a lease goes back to that.
+void Leasing::take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait) {
+  if (!put_back(call, receipts)) below().take_back(call, receipts, basis, wait);
+}
+
+bool Leasing::put_back(const Call& call, std::span<const Receipt> receipts) {
+  if (call.charges.size() != 1 || !can_be_leased(call)) return false;
+  const Charge& charge = call.charges.front();
+  const std::shared_ptr<Lease> lease = leases().find(charge);
+  if (lease == nullptr || !lease->is_charged_by(receipts) || lease->has_ended(boot_time())) return false;
+  return lease->put_back(charge.cost);
+}
+
+// To be spent by somebody else, or else given back.
+void Leasing::put_back(const std::shared_ptr<Lease>& lease, Cost units) {
+  if (!lease->put_back(units)) leases().give_back({lease, units});
+}
+
+// What cannot be leased ends the leases of its keys, which go back before it: what it is told, and what later
+// decisions tell, is right then. A peek only ends those that are too small for it.
+void Leasing::make_way(const Call& call) {
+  for (const Charge& charge : call.charges) {
+    if (charge.cost == 0) continue;
+    if (call.mode == Mode::peek) {
+      leases().make_way(charge);
+    } else {
+      leases().end(charge.policy->name(), charge.identifier, true);
+    }
+  }
+}
+
+void Leasing::close() {
+  leases().end_all();
+  give_back_all(store_, leases());
+  below().close();
+}
+
+}  // namespace overlimit::redis

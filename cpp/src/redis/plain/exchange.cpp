@@ -1,0 +1,119 @@
+#include "redis/plain/exchange.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "redis/plain/plain_calls.hpp"
+
+namespace overlimit::redis {
+
+void Exchange::prepare(PlainCalls& store) {
+  ++attempts_;
+  parts_.clear();
+  Extras extras;
+  store.for_each_observer([&](Observer& observer) {
+    if (std::unique_ptr<Part> part = observer.part_of(*this, extras)) parts_.push_back(std::move(part));
+  });
+  script_ = encoded(extras);
+  script_.births = std::move(extras.births);
+}
+
+void Exchange::comes_after(const std::vector<std::string>& keys) {
+  for (const auto& part : parts_) part->comes_after(keys);
+}
+
+void Exchange::lost() {
+  for (const auto& part : parts_) part->lost();
+}
+
+// If the server's clock is in another period of a calendar, the call is made once more with its bounds.
+bool Exchange::hears(protocol::Reply reply) {
+  reply_.emplace(std::move(reply), keys_.size());
+  is_lost_ = true;
+  if (reply_->is_out_of_bounds()) {
+    if (std::exchange(was_elsewhere_, true))
+      throw ScriptError("the server's clock is in none of the periods that its calendar has around it",
+                        false);
+    move_to(reply_->now());
+    return false;
+  }
+  Trust trust = Trust::trusted;
+  for (const auto& part : parts_) trust = std::max(trust, part->judge(*reply_));
+  is_lost_ = trust == Trust::lost || reply_->has(ReplyFlags::kOtherKeys);
+  if (is_lost_ || (trust == Trust::suspect && !counts_if_suspect())) return false;
+  read();
+  return is_over_ = true;
+}
+
+Deciding::Deciding(PlainCalls& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
+                   bool is_part)
+    : Exchange(store.keys_of(call), basis),
+      store_(store),
+      call_(call, call.now ? *call.now : system_now()),
+      rows_(rows),
+      time_(time),
+      is_part_(is_part) {}
+
+ScriptCall Deciding::encoded(const Extras& extras) {
+  if (extras.lease > 0 && may_charge(*call_))
+    return lease_call(*call_, keys(), extras.lease, extras.life, store_.scripts(), extras.tells);
+  return script_call(*call_, keys(), store_.scripts(), extras.tells);
+}
+
+std::optional<ScriptCall> Deciding::undoing() {
+  if (is_lost_) return std::nullopt;
+  const Answer answer = read_answer(call_, *reply_, rows_);
+  const std::span receipts = rows_.receipts().first(pairs_of((*call_).charges));
+  const auto is_charged = [](const Receipt& each) { return each.created_at != Instant{}; };
+  if (!answer.is_written || std::ranges::none_of(receipts, is_charged)) return std::nullopt;
+  std::vector<Charge> charges((*call_).charges.begin(), (*call_).charges.end());
+  charges.front().cost += reply_->granted().value_or(0);
+  Call charged = *call_;
+  charged.charges = charges;
+  return refund_call(charged, keys(), receipts, false, store_.scripts(), Of::keys_as_charged);
+}
+
+void Deciding::read() {
+  const Answer answer = read_answer(call_, *reply_, rows_);
+  time_ = answer.now;
+  for (const auto& part : parts_) part->decided(*call_, *reply_, answer, rows_);
+}
+
+Refunding::Refunding(PlainCalls& store, const Call& call, std::span<const Receipt> receipts, Present* present,
+                     Basis& basis)
+    : Exchange(store.keys_of(call), basis),
+      store_(store),
+      call_(call),
+      receipts_(receipts),
+      present_(present) {}
+
+ScriptCall Refunding::encoded(const Extras& extras) {
+  const bool shows_present = present_ != nullptr || extras.tells == Tells::value;
+  return refund_call(call_, keys(), receipts_, shows_present, store_.scripts());
+}
+
+// It has given something back if any of its charges was made on a key as it is now: that was after the loss.
+bool Refunding::counts_if_suspect() const {
+  std::size_t row = 0;
+  const std::vector<ScriptReply::Key> there = reply_->keys();
+  for (std::size_t k = 0; k < there.size(); ++k) {
+    if (are_of_one_key(receipts_[row].created_at.micros(), there[k].created_at)) return true;
+    row += call_.charges[k].policy->size();
+  }
+  return false;
+}
+
+void Refunding::read() {
+  if (present_ == nullptr) return;
+  DatedCall peek({.charges = present_->charges, .mode = Mode::peek});
+  present_->time = max(present_->time, read_answer(peek, *reply_, present_->rows).now);
+}
+
+Locking::Locking(PlainCalls& store, const Call& call, Duration duration, Basis& basis)
+    : Exchange(store.keys_of(call), basis), store_(store), call_(call), duration_(duration) {}
+
+ScriptCall Locking::encoded(const Extras& extras) {
+  return lock_call(call_, keys(), duration_, store_.scripts(), extras.tells);
+}
+
+}  // namespace overlimit::redis

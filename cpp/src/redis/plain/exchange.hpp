@@ -1,0 +1,140 @@
+// A script that a server is asked to run until its reply counts, and what is made of that.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "redis/plain/layer.hpp"
+
+namespace overlimit::redis {
+
+/// For keys that are in one slot. It is prepared, sent and heard as often as it takes.
+class Exchange : NonCopyable {
+ public:
+  virtual ~Exchange() = default;
+
+  [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
+  [[nodiscard]] const ScriptCall& script() const { return script_; }
+  [[nodiscard]] Basis& basis() const { return basis_; }
+  /// The call whose keys these are, if there is one.
+  [[nodiscard]] virtual const Call* call() const { return nullptr; }
+  /// Whether it decides that.
+  [[nodiscard]] virtual bool decides() const { return false; }
+  /// Whether the server does so by its own clock.
+  [[nodiscard]] bool goes_by_server() const {
+    return call() == nullptr || (!call()->now && call()->clock == nullptr);
+  }
+  /// Whether its script can be told which keys are meant.
+  [[nodiscard]] virtual bool takes_births() const { return true; }
+  /// Whether its reply is taken for what it is, as it has been sent again too often.
+  [[nodiscard]] bool is_last_attempt() const { return attempts_ > kMostAttempts; }
+
+  /// To be called right before it is sent.
+  void prepare(PlainCalls& store);
+  /// Notes that a command goes in front of it that changes these keys.
+  void comes_after(const std::vector<std::string>& keys);
+  /// Notes that no reply came, although it may have been executed.
+  void lost();
+  /// Whether the reply counts, and was read; else it is to be prepared and sent again. Throws ScriptError.
+  [[nodiscard]] bool hears(protocol::Reply reply);
+  /// Of a reply that does not count: what gives back what it says was charged, if anything was.
+  [[nodiscard]] virtual std::optional<ScriptCall> undoing() { return std::nullopt; }
+  [[nodiscard]] bool is_over() const { return is_over_; }
+  /// Of one that is sent in front of others, once: whether with its text, and what came for it.
+  [[nodiscard]] virtual bool is_sent_with_text() const { return false; }
+  virtual void arrived(std::optional<protocol::Reply>& /*reply*/) {}
+  /// Whether its slot was not where it was thought to be.
+  bool was_redirected = false;
+
+ protected:
+  /// How often it is sent before its reply is taken for what it is.
+  static constexpr int kMostAttempts = 16;
+
+  /// Borrows the basis.
+  Exchange(std::vector<std::string> keys, Basis& basis) : keys_(std::move(keys)), basis_(basis) {}
+
+  [[nodiscard]] virtual ScriptCall encoded(const Extras& extras) = 0;
+  /// Whether what was done counts although the keys may have been lost since.
+  [[nodiscard]] virtual bool counts_if_suspect() const { return false; }
+  /// Takes what the reply says, which counts.
+  virtual void read() {}
+  /// Has the call be one at the instant of the server's clock.
+  virtual void move_to(Instant /*now*/) {}
+
+  std::vector<std::unique_ptr<Part>> parts_;
+  std::optional<ScriptReply> reply_;
+  bool is_lost_ = false;  // what the last reply says was done
+
+ private:
+  const std::vector<std::string> keys_;
+  Basis& basis_;
+  ScriptCall script_{};
+  int attempts_ = 0;
+  bool was_elsewhere_ = false;
+  bool is_over_ = false;
+};
+
+/// Decides a call.
+class Deciding : public Exchange {
+ public:
+  /// Fills the rows and the time. `is_part` of a call whose other parts are decided elsewhere.
+  Deciding(PlainCalls& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
+           bool is_part = false);
+
+  [[nodiscard]] const Call* call() const override { return &*call_; }
+  [[nodiscard]] bool decides() const override { return true; }
+  [[nodiscard]] bool takes_births() const override { return may_charge(*call_); }
+  [[nodiscard]] bool is_part() const { return is_part_; }
+  [[nodiscard]] std::optional<ScriptCall> undoing() override;
+
+ private:
+  [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
+  void read() override;
+  void move_to(Instant now) override { call_.move_to(now); }
+
+  PlainCalls& store_;
+  DatedCall call_;
+  const Rows rows_;
+  Instant& time_;
+  const bool is_part_;
+};
+
+/// Gives back what a call has charged.
+class Refunding : public Exchange {
+ public:
+  /// Borrows the receipts and `present`, which is filled unless it is nullptr.
+  Refunding(PlainCalls& store, const Call& call, std::span<const Receipt> receipts, Present* present,
+            Basis& basis);
+
+  [[nodiscard]] const Call* call() const override { return &call_; }
+
+ private:
+  [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
+  [[nodiscard]] bool counts_if_suspect() const override;
+  void read() override;
+
+  PlainCalls& store_;
+  const Call call_;
+  const std::span<const Receipt> receipts_;
+  Present* const present_;
+};
+
+/// Locks the identifiers of a call, or with a duration of 0 unlocks them.
+class Locking : public Exchange {
+ public:
+  Locking(PlainCalls& store, const Call& call, Duration duration, Basis& basis);
+
+  [[nodiscard]] const Call* call() const override { return &call_; }
+
+ private:
+  [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
+
+  PlainCalls& store_;
+  const Call call_;
+  const Duration duration_;
+};
+
+}  // namespace overlimit::redis

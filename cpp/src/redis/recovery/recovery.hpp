@@ -1,0 +1,42 @@
+// Counts that come back: what replies tell is held against what is remembered (docs/semantics.md).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "redis/plain/plain_calls.hpp"
+#include "redis/recovery/snapshots.hpp"
+
+namespace overlimit::redis {
+
+/// Of one store. Thread-safe.
+class Recovery final : public Layer {
+ public:
+  /// What is told is remembered for so long at most.
+  Recovery(PlainCalls& store, Floor& below, Duration longest);
+
+  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                 const Wait& wait) override;
+  void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
+             const Interrupted& interrupted) override;
+  void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) override;
+
+  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
+  /// Whether its server may lack what is remembered of a key.
+  [[nodiscard]] bool suspects(std::string_view key) override;
+  /// Restores what is remembered of keys and their servers may have lost.
+  void precede(std::span<Exchange* const> exchanges, const Wait& wait) override;
+  void undo(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait) override;
+
+ private:
+  void reset(const std::vector<std::string>& keys, const Interrupted& interrupted);
+  [[nodiscard]] Snapshots& values() { return **values_; }
+
+  PlainCalls& store_;
+  const Duration longest_;
+  transport::PerProcess<Snapshots*> values_;
+};
+
+}  // namespace overlimit::redis
