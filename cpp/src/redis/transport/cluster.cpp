@@ -438,7 +438,7 @@ class Cluster final : public Topology {
                             std::span<std::optional<Reply>> replies, const Wait& wait, FirstError& failure) {
     if (first == last) return;
     const auto& [node, own] = *first;
-    const Place next = std::next(first);
+    const auto next = std::next(first);
     std::vector<Command> sent;
     for (const std::size_t place : own) sent.emplace_back(commands[place]);
     std::vector<std::optional<Reply>> received(own.size());
