@@ -193,9 +193,11 @@ class LimitDependency:
 
 
 async def _check_connection(connection: HTTPConnection) -> None:
-    if CONVERSATION not in connection.scope:
+    conversation = connection.scope.get(CONVERSATION)
+    if conversation is None or not conversation.state.knows(connection.app):
         raise RuntimeError(
-            "a limit in Depends(...) is of a RateLimit that this app does not have: call init_app(app) on it"
+            "a limit in Depends(...) is of a RateLimit that this app does not have: call init_app(app) on "
+            "it, and have what wraps a mounted app keep it as self.app"
         )
 
 
