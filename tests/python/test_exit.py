@@ -9,6 +9,7 @@ import textwrap
 
 import pytest
 
+from overlimit.recipes import Concurrency
 from programs import output_of
 
 PROGRAM = """
@@ -37,6 +38,35 @@ PROGRAM = """
 def test_daemon_threads_in_a_call_do_not_abort_the_process(redis_server, how):
     for _ in range(3):
         assert output_of(PROGRAM, how, redis_server.unix_url() + "&timeout=10") == ""
+
+
+HELD_AT_EXIT = """
+    import asyncio, logging, sys
+    from overlimit.aio import AsyncConcurrency
+    from overlimit.recipes import Concurrency
+
+    kind, url = sys.argv[1:]
+
+    async def enter():
+        return await AsyncConcurrency(1, longest=3600, name="slots", store=url).enter("user:42")
+
+    # What a module refers to is let go of before the interpreter ends, but not this.
+    if kind == "AsyncSlot":
+        logging.held = asyncio.run(enter())
+    else:
+        logging.held = Concurrency(1, longest=3600, name="slots", store=url).enter("user:42")
+    assert logging.held
+"""
+
+
+@pytest.mark.parametrize("kind", ["Slot", "AsyncSlot"])
+def test_slots_that_are_held_at_exit_are_left_without_a_word(redis_server, kind):
+    url = redis_server.unix_url()
+    assert output_of(HELD_AT_EXIT, kind, "memory://") == ""
+    assert [output_of(HELD_AT_EXIT, kind, url) for _ in range(2)] == ["", ""]
+    slots = Concurrency(1, longest=3600, name="slots", store=url)
+    assert slots.in_use("user:42") == 0
+    assert slots.enter("user:42")
 
 
 ENDED_DURING_A_WAIT = """

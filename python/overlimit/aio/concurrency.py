@@ -16,7 +16,7 @@ from overlimit._messages.migration_hints import OF_ACQUIRE, NotHere, hints_at_ar
 from overlimit.aio import loops
 from overlimit.aio.limiter import AsyncLimiter
 from overlimit.errors import StoreError
-from overlimit.recipes.concurrency import Concurrency
+from overlimit.recipes.concurrency import Concurrency, held
 from overlimit.waiting.acquiring import timeout_us
 from overlimit.waiting.throttled_calls import admitted
 
@@ -36,7 +36,8 @@ class AsyncSlot:
     """One of a key's slots, taken, and true, until ``leave``; made by ``enter`` and ``acquire``.
 
     It is also left when nobody refers to it any more: in memory at once, else as long as its event loop goes
-    on. Otherwise it is free once its longest time is over. It can be neither pickled nor copied.
+    on, and when the interpreter exits. Otherwise it is free once its longest time is over. It can be neither
+    pickled nor copied.
     """
 
     _has_left = True
@@ -46,6 +47,7 @@ class AsyncSlot:
         self._loop = asyncio.get_running_loop()
         self._entered_after = _fork_generation()
         self._has_left = False
+        held.add(self)
 
     async def leave(self) -> None:
         """Free the slot for another; once: a second call does nothing, nor does one after ``longest``.
@@ -58,11 +60,15 @@ class AsyncSlot:
         await self._limiter.refund(self._decision)
         self._has_left = True
 
+    def _leave_now(self) -> None:
+        if self:
+            self._limiter._limiter.refund(self._decision)
+
     def __del__(self) -> None:
         if not self:
             return
         if not self._limiter._waits:
-            self._limiter._limiter.refund(self._decision)
+            self._leave_now()
             return
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(_start_leaving, self._limiter, self._decision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from weakref import WeakSet
@@ -12,31 +12,28 @@ from starlette.applications import Starlette
 
 from overlimit import errors
 from overlimit.fastapi.conversation import Conversation
-from overlimit.fastapi.errors import RefusedRequest, answer_refusal
+from overlimit.fastapi.errors import RefusedRequest, answer_refusal, noting_refusals
 from overlimit.fastapi.route_limits import decorating
-from overlimit.fastapi.routes import Found, LimitedRoute, find_routes
-from overlimit.http.app_state import BaseAppState
-from overlimit.http.asgi.conversations import ConversationMiddleware, current
+from overlimit.fastapi.routes import LimitedRoute, find_routes
+from overlimit.http.app_state import AppStateByNumbers
+from overlimit.http.asgi.conversations import CONVERSATION, ConversationMiddleware, current
 from overlimit.http.asgi.requests import ASGIApp, Scope, Send
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.openapi import with_refusals
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
-from overlimit.http.rules.called_routes import endpoints_of, warn_of_lost
-from overlimit.http.rules.precedence import Route
+from overlimit.http.rules.called_routes import Found, warn_of_lost
 
 
-class AppState(BaseAppState):
+class AppState(AppStateByNumbers):
     """The RateLimits of one app and the plans of its routes."""
 
     def __init__(self, app: FastAPI) -> None:
         """Add a middleware, and the answer 429 to its OpenAPI; `of` makes one state per app."""
         super().__init__(app, app.title, by_address_and_user, how_to_register="call init_app(app) on it")
         self.app = app
-        self._found = Found([], [], [])
-        self._numbers: dict[LimitedRoute, str] = {}
-        self._endpoints: dict[LimitedRoute, str] = {}
+        self._found: Found[LimitedRoute] = Found([], [], [])
         self._warned_of: list[object] = []
         self._check_is_new()
         app.add_middleware(ConversationMiddleware, begin=self._begin)
@@ -67,9 +64,19 @@ class AppState(BaseAppState):
         if self.app.middleware_stack is not None:
             raise RuntimeError("call init_app(app) before the app is started: it adds a middleware")
 
-    def _begin(self, send: Send) -> Conversation:
+    def _begin(self, scope: Scope, send: Send) -> Conversation | None:
         self.prepare()
-        return Conversation(self, send)
+        is_within = CONVERSATION in scope and not self.has_limits
+        return None if is_within else Conversation(self, send)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether it has a RateLimit, and not only notices limits of one that it lacks."""
+        return self.rate_limits.first is not None
+
+    def knows(self, app: Starlette) -> bool:
+        """Return whether it is the app, or one whose routes were found in it."""
+        return app in self._taught
 
     def prepare(self) -> None:
         """Look for the routes of the app, unless it has as many as before, and the same dependencies."""
@@ -78,9 +85,8 @@ class AppState(BaseAppState):
                 self._prepare()
 
     def _prepare(self) -> None:
-        found = find_routes(self.app, lambda app: AppState.known(app) is not None)
-        self._numbers = {route: str(number) for number, route in enumerate(found.routes)}
-        self._endpoints = dict(endpoints_of(found.routes))
+        found = find_routes(self.app, _has_limits)
+        self.number(found.routes)
         for app in found.apps:
             self._teach(app)
         found.keep_shape()
@@ -96,50 +102,34 @@ class AppState(BaseAppState):
         self._taught.add(app)
         for kind in (errors.RateLimitExceeded, RefusedRequest):
             app.exception_handlers.setdefault(kind, answer_refusal)
+        build = partial(noting_refusals, app.build_middleware_stack, app)
+        app.build_middleware_stack = build  # type: ignore[method-assign]
         if isinstance(app, FastAPI):
             app.openapi = partial(self._describe_then, app.openapi)  # type: ignore[method-assign]
 
     def plan_of(self, route: LimitedRoute, scope: Scope) -> RoutePlan | None:
         """Return the plan of a route for a request to it; None: it is not limited."""
-        number, method = self._numbers.get(route), scope.get("method", "GET")
-        if number is None or method == "OPTIONS" or (route.is_endpoint and not route.answers(scope)):
+        method = scope.get("method", "GET")
+        if method == "OPTIONS" or (route.is_endpoint and not route.answers(scope)):
             return None
-        plan = self.plans.of_route(number, method.upper(), route.handler)
+        plan = self.plans.of_route(self.numbers[route], method.upper(), route.handler)
         return plan if plan.stores else None
-
-    def found_routes(self) -> Iterator[Route]:
-        """Yield every route."""
-        self.prepare()
-        return (each for route in self._found.routes for each in self._described(route))
-
-    def _described(self, route: LimitedRoute) -> Iterator[Route]:
-        methods = [method for method in route.methods if method not in ("HEAD", "OPTIONS")]
-        return (self.find_route(self._numbers[route], method) for method in methods)
-
-    def endpoints(self) -> Collection[str]:
-        """Return the names of all path functions."""
-        self.prepare()
-        return self._endpoints.values()
-
-    def methods_taken(self) -> Collection[str]:
-        """Return the methods of all routes."""
-        return {method for each in self._found.routes for method in each.methods}
-
-    def find_route(self, endpoint: str, method: str) -> Route:
-        """Return a route for one HTTP method; plans know it by its number, as it may share its function."""
-        route = self._found.routes[int(endpoint)]
-        return route.described(self._endpoints[route], method)
 
     def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()
         for route in self._found.routes:
-            described = list(self._described(route))
+            described = list(self.described(route))
             rules = [rule for each in described for rule in self.rules_of(each)]
             for each in described:  # whose parameters are shown with those of the path function
-                route.supply(self.plans.of_route(self._numbers[route], each.method, route.handler))
+                route.supply(self.plans.of_route(self.numbers[route], each.method, route.handler))
             if hasattr(route.target, "responses"):  # of FastAPI, not of Starlette
                 route.target.responses = with_refusals(route.target.responses, rules)
         return openapi()
+
+
+def _has_limits(app: Starlette) -> bool:
+    state = AppState.known(app)
+    return state is not None and state.has_limits
 
 
 _build = FastAPI.build_middleware_stack
@@ -148,11 +138,13 @@ _build = FastAPI.build_middleware_stack
 def _set_up_then_build(app: FastAPI) -> ASGIApp:
     """Set up an app that starts while there are limits on functions, which may be those of its routes.
 
-    A decorator leaves a function as it is, so an app without a RateLimit would never notice one. A mounted
-    app that starts during a request is limited with the app it is mounted in.
+    A decorator leaves a function as it is, so an app without a RateLimit would never notice one. An app that
+    starts during a request is mounted, and limited with the app it is mounted in if that has found it.
     """
-    if decorating and current.get() is None:
+    around = current.get()
+    if decorating and AppState.known(app) is None and (around is None or not around.state.knows(app)):
         AppState.of(app)
+        return app.build_middleware_stack()
     return _build(app)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from fastapi.exception_handlers import http_exception_handler
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -23,6 +25,7 @@ from overlimit.http.answering.refusals import (
     store_failed,
 )
 from overlimit.http.asgi.conversations import CONVERSATION, current
+from overlimit.http.asgi.requests import ASGIApp
 from overlimit.http.callables import is_coroutine_function
 
 
@@ -85,7 +88,7 @@ async def answer_refusal(connection: HTTPConnection, error: Exception) -> Respon
 
     A websocket is closed.
     """
-    refused = error if isinstance(error, RefusedRequest) else _as_refused(error)
+    refused = _as_refused(error)
     conversation = connection.scope.get(CONVERSATION)
     if isinstance(connection, WebSocket):
         await (connection.close(1008) if conversation is None else conversation.refuse(connection, refused))
@@ -95,10 +98,35 @@ async def answer_refusal(connection: HTTPConnection, error: Exception) -> Respon
     handler = _handler_of_app(connection.app.exception_handlers, refused)
     if handler is None:
         return refused.response(", ".join(connection.headers.getlist("Accept")) or None)
+    return await _ask(handler, connection, refused)
+
+
+def noting_refusals(build: Callable[[], ASGIApp], app: Starlette) -> ASGIApp:
+    """Build what an app is called by, whose own handlers answer refusals once these are noted."""
+    handlers = app.exception_handlers
+    app.exception_handlers = {
+        kind: each if each is answer_refusal else partial(_note_then_ask, each)
+        for kind, each in handlers.items()
+    }
+    try:
+        return build()
+    finally:
+        app.exception_handlers = handlers
+
+
+async def _note_then_ask(handler: Any, connection: HTTPConnection, error: Exception) -> Response | None:
+    conversation = connection.scope.get(CONVERSATION)
+    is_refusal = isinstance(error, (RefusedRequest, errors.RateLimitExceeded))
+    if is_refusal and conversation is not None and not isinstance(connection, WebSocket):
+        conversation.note_raised(connection, _as_refused(error))
+    return await _ask(handler, connection, error)
+
+
+async def _ask(handler: Any, connection: HTTPConnection, error: Exception) -> Response | None:
     if is_coroutine_function(handler):
-        response: Response = await handler(connection, refused)
+        response: Response | None = await handler(connection, error)
         return response
-    return await run_in_threadpool(handler, connection, refused)
+    return await run_in_threadpool(handler, connection, error)
 
 
 def _handler_of_app(handlers: Mapping[Any, Any], refused: RefusedRequest) -> Any:
@@ -110,7 +138,9 @@ def _handler_of_app(handlers: Mapping[Any, Any], refused: RefusedRequest) -> Any
 
 
 def _as_refused(error: Any) -> RefusedRequest:
-    """Return the HTTP exception for a refusal that a limiter of the app's own has raised."""
+    """Return the HTTP exception for a refusal, which a limiter of the app's own may have raised."""
+    if isinstance(error, RefusedRequest):
+        return error
     decision = error.decision
     return StoreFailed(decision) if decision.source == "error" else RateLimitExceeded(decision)
 

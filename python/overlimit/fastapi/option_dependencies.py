@@ -24,10 +24,17 @@ from overlimit.http.callables import (
     SuppliedFunction,
     function_name,
     is_coroutine_function,
-    may_be_given,
     taking_request,
 )
 from overlimit.http.identifying.identifiers import MAKES_ONE
+from overlimit.http.parameters import (
+    called_with,
+    check_given_first,
+    may_be_given,
+    never_given,
+    refuse_annotation,
+    unread_annotation,
+)
 
 _MARKERS = (params.Depends, params.Param, params.Body)
 """What says that FastAPI finds the value of a parameter, and where."""
@@ -41,27 +48,35 @@ _GO_ON = "overlimit.go_on"
 """The key under which a scope has what is done once dependencies are resolved."""
 
 
-def taking_dependencies(given: Any, own: int | None = 0) -> Any:
+def taking_dependencies(given: Any, own: int | None = 0, of: str = "") -> Any:
     """Return functions as `taking_request` does, which may depend on others as path functions do.
 
-    Raises TypeError for one that depends on what nobody can give it.
+    They are given what ``of`` says, if anything, before the request. Raises TypeError for one that depends on
+    what nobody can give it.
     """
     if isinstance(given, (list, tuple)) and own is not None:
-        return type(given)(taking_dependencies(member, own) for member in given)
+        return type(given)(taking_dependencies(member, own, of) for member in given)
     is_ours = isinstance(given, StandsForFunctions) or hasattr(given, MAKES_ONE)
     if own is None or not callable(given) or is_ours:
         return given
     parameters = _parameters_of(given)
     supplied = [each for each in parameters if _is_supplied(given, each)]
     others = [each for each in parameters if each not in supplied and each.kind is not each.VAR_POSITIONAL]
+    check_given_first(given, others, of, HTTPConnection)
     for each in others[own : own + 1]:
         _check_is_for_request(given, each)
+    for name in never_given(given, others, own + 1):
+        raise TypeError(
+            f"nothing gives {function_name(given)} its parameter {name!r}, which would always have its "
+            f"default: write {name}: Annotated[..., Query()], Header() or Depends(...) for what FastAPI is "
+            "to find, or leave out its annotation if that is what is meant"
+        )
     if not supplied:
         return taking_request(given, own, kept_in)
-    if any(each.kind is each.POSITIONAL_ONLY for each in others):
+    if any(each.kind is each.POSITIONAL_ONLY for each in parameters):
         raise TypeError(f"{function_name(given)} depends on others, so leave out the / of its parameters")
     names = tuple(each.name for each in others if each.kind is each.POSITIONAL_OR_KEYWORD)
-    function = DependingFunction((given,), names, _called_with(others, own), kept_in)
+    function = DependingFunction((given,), names, called_with(others, own), kept_in)
     function.check()
     return AwaitedFunction((function,), kept_in) if is_coroutine_function(given) else function
 
@@ -77,35 +92,27 @@ def _parameters_of(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
 
 def _is_supplied(function: object, parameter: inspect.Parameter) -> bool:
     """Return whether FastAPI finds its value; TypeError if it would, but cannot read the annotation."""
-    unread = getattr(parameter.annotation, "__forward_arg__", parameter.annotation)
-    if isinstance(unread, str) and "Annotated[" in unread:
-        raise TypeError(
-            f"{function_name(function)}: the annotation {unread} cannot be read, as its module does not have "
-            f"all names in it: write a default in its place, as in {parameter.name}=Depends(...)"
-        )
-    told = (parameter.default, *getattr(parameter.annotation, "__metadata__", ()))
-    return any(isinstance(each, _MARKERS) for each in told)
+    unread, default = unread_annotation(parameter), parameter.default
+    is_marked = isinstance(default, _MARKERS)
+    needs_it = is_marked and not getattr(default, "dependency", None)
+    if unread is not None and (needs_it or "Annotated[" in unread):
+        refuse_annotation(function, parameter, "Depends(...)")
+    return is_marked or any(
+        isinstance(each, _MARKERS) for each in getattr(parameter.annotation, "__metadata__", ())
+    )
 
 
 def _check_is_for_request(function: object, parameter: inspect.Parameter) -> None:
     """Raise TypeError if the parameter that would be given the request is plainly for something else."""
     if not may_be_given(parameter, HTTPConnection, _CONNECTIONS):
         name = parameter.name
+        if unread_annotation(parameter) is not None:
+            refuse_annotation(function, parameter, "Depends(...)")
         raise TypeError(
             f"{function_name(function)}: {name!r} is a plain parameter, which gets the request, and its "
             f"annotation or default does not fit one: write {name}: Annotated[..., Query()], Header() or "
             "Depends(...) for what FastAPI is to find, or request: Request"
         )
-
-
-def _called_with(others: Sequence[inspect.Parameter], own: int) -> inspect.Signature:
-    """Return how a function with these parameters may be called, which need not take the request."""
-    signature = inspect.Signature(others)
-    try:
-        signature.bind(*(None,) * own)
-    except TypeError:
-        return signature
-    return inspect.signature(lambda *arguments: None)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from overlimit.http.callables import (
     asked_once,
     function_name,
     mark_as_coroutine_function,
-    needed_parameters,
 )
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option
@@ -32,6 +31,7 @@ from overlimit.http.options.limit_options import (
     check_limits_are_given,
     limit_options,
 )
+from overlimit.http.parameters import check_takes_no_key
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
 from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, leave_on
 
@@ -93,25 +93,15 @@ def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[s
     """
     for name in options.keys() & known.keys():
         if known[name].kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
-            _refuse_key(name, options[name])
+            check_takes_no_key(name, options[name])
     taken = {
-        name: taking_dependencies(value, known[name].kind.own_arguments) if name in known else value
+        name: taking_dependencies(value, *known[name].kind.called_with) if name in known else value
         for name, value in options.items()
     }
     return {
         name: asked_once(value, kept_in) if name.endswith("exempt_when") else value
         for name, value in taken.items()
     }
-
-
-def _refuse_key(name: str, given: Any) -> None:
-    """Raise TypeError for limits that are a function of a key, as slowapi calls it."""
-    for each in given if isinstance(given, (list, tuple)) else (given,):
-        if callable(each) and "key" in needed_parameters(each):
-            raise TypeError(
-                f"{name}: {function_name(each)} has a parameter 'key', but a function of limits is given the "
-                "request: write def limits(request): ... and find in the request what the key was made of"
-            )
 
 
 def route_options(
@@ -203,9 +193,11 @@ class LimitDependency:
 
 
 async def _check_connection(connection: HTTPConnection) -> None:
-    if CONVERSATION not in connection.scope:
+    conversation = connection.scope.get(CONVERSATION)
+    if conversation is None or not conversation.state.knows(connection.app):
         raise RuntimeError(
-            "a limit in Depends(...) is of a RateLimit that this app does not have: call init_app(app) on it"
+            "a limit in Depends(...) is of a RateLimit that this app does not have: call init_app(app) on "
+            "it, and have what wraps a mounted app keep it as self.app"
         )
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.dependencies.utils import get_dependant
@@ -22,10 +22,10 @@ from overlimit.fastapi.conversation import Conversation, StarletteRequest
 from overlimit.fastapi.option_dependencies import ResolvedFirst, Supply, depend_on
 from overlimit.http.asgi.conversations import CONVERSATION, current
 from overlimit.http.asgi.requests import ASGIApp, Receive, Replay, Scope, Send, read_json
-from overlimit.http.callables import is_coroutine_function
+from overlimit.http.callables import function_name, is_coroutine_function, is_generator
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.middleware import apps_within
-from overlimit.http.rules.called_routes import CalledRoute
+from overlimit.http.rules.called_routes import CalledRoute, Found, Place
 
 _CONNECTION = "connection of overlimit"
 """What a path function is given that has no parameter for its connection; no parameter can be called so."""
@@ -53,7 +53,7 @@ class LimitedRoute(CalledRoute):
         handler, path = target.endpoint, getattr(target, "path_format", target.path)
         methods = tuple(sorted(getattr(target, "methods", None) or ("GET",)))
         is_of_framework = getattr(handler, "__module__", "") == FastAPI.__module__  # as its pages on the API
-        is_last = getattr(target, "dependant", None) is not None and not _is_generator(handler)
+        is_last = getattr(target, "dependant", None) is not None and not is_generator(inspect.unwrap(handler))
         # A route of a websocket does not tell who overrides its dependencies.
         overridden_by = getattr(target, "dependency_overrides_provider", None) or place.overridden_by
         described = handler, place.app, place.prefix, path, methods, ()
@@ -85,56 +85,9 @@ class LimitedRoute(CalledRoute):
         return not self.is_endpoint or self.method_handler(scope["method"]) is not None
 
 
-@dataclass
-class Found:
-    """What was found in an app."""
-
-    routes: list[LimitedRoute]
-    lists: list[Sequence[BaseRoute]]
-    """The lists of routes that were looked through."""
-    apps: list[Starlette]
-    """The app, and those that are mounted in it."""
-    _lengths: list[tuple[Sequence[BaseRoute], int]] | None = None
-    overrides: tuple[tuple[FastAPI, dict[Any, Any]], ...] = ()
-    """By app the dependencies that have been replaced, as tests do."""
-
-    def keep_shape(self) -> None:
-        """Note what `has_changed` compares."""
-        self._lengths = [(routes, len(routes)) for routes in self.lists]
-        apps = (each for each in self.apps if isinstance(each, FastAPI))
-        self.overrides = tuple((each, dict(each.dependency_overrides)) for each in apps)
-
-    def has_changed(self) -> bool:
-        """Return whether there are more routes or fewer by now, or dependencies have been replaced."""
-        if self._lengths is None:
-            return True
-        for routes, length in self._lengths:
-            if len(routes) != length:
-                return True
-        for app, overrides in self.overrides:  # noqa: SIM110 - at each request, and a generator costs more
-            if app.dependency_overrides != overrides:
-                return True
-        return False
-
-
-class Place(NamedTuple):
-    """Where routes were found."""
-
-    app: object
-    prefix: str = ""
-    """The mounts that lead to the app."""
-    overridden_by: object = None
-    """The app, or the next one that it is mounted in, that has ``dependency_overrides``."""
-
-    def below(self, mount: Any, app: object) -> Place:
-        """Return the place of an app that is mounted here."""
-        overridden_by = app if hasattr(app, "dependency_overrides") else self.overridden_by
-        return Place(app, self.prefix + _path_of(mount), overridden_by)
-
-
-def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Found:
+def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Found[LimitedRoute]:
     """Find all routes of an app but those of mounted apps that have limits of their own."""
-    found = Found([], [], [app])
+    found: Found[LimitedRoute] = Found([], [], [app])
 
     def look_through(routes: Sequence[BaseRoute], place: Place) -> None:
         found.lists.append(routes)
@@ -161,7 +114,7 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
             found.apps.append(inner)
         if hasattr(inner, "routes"):
             _note_passing(mount)
-            look_through(inner.routes or (), place.below(mount, inner))
+            look_through(inner.routes or (), place.below(_path_of(mount), inner))
         elif not isinstance(inner, StaticFiles):
             found.routes.append(_limited_mount(mount, inner, place))
 
@@ -218,12 +171,6 @@ def _limited_mount(mount: Any, inner: ASGIApp, place: Place) -> LimitedRoute:
     return _LimitedApp.of(mount).at(place, partial(LimitedRoute.of_mount, mount, inner))
 
 
-def _is_generator(handler: Callable[..., Any]) -> bool:
-    """Return whether the response begins before anything of the function has run."""
-    function = inspect.unwrap(handler)
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-
-
 def _dependencies_of(dependant: Any, overrides: dict[Any, Any]) -> Iterator[Callable[..., Any]]:
     """Yield what is called before a path function, in the place of dependencies what overrides them."""
     for each in () if dependant is None else dependant.dependencies:
@@ -258,10 +205,10 @@ class _LimitedApp:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         conversation: Conversation | None = scope.get(CONVERSATION)
-        if conversation is None:
+        route = None if conversation is None else self._reached(conversation)
+        if conversation is None or route is None:
+            self._check_is_free(scope)
             return self.app(scope, receive, send)
-        # A request that came by a way that nobody knows of is not unlimited.
-        route = self._routes.get(conversation.prefix) or next(iter(self._routes.values()))
         plan = conversation.state.plan_of(route, scope)
         if plan is None:
             return self.app(scope, receive, send)
@@ -270,12 +217,29 @@ class _LimitedApp:
         is_first = route.is_decided_first(plan)
         if plan.supplied:
             route.supply(plan)
-        if not (plan.needs_body or is_first):
+        if not (plan.needs_body or is_first or conversation.ledger):
             return self.app(scope, receive, send)
         app = partial(self._decide_then_answer, conversation) if is_first else self.app
         if plan.supplied and is_first:
             app = partial(route.resolved_first(plan.supplied), app)
-        return _read_then_answer(plan, request, app, receive, send)
+        return _read_then_answer(conversation, plan, request, app, receive, send)
+
+    def _reached(self, conversation: Conversation) -> LimitedRoute | None:
+        """Return the route of the app by its mounts; one by a way that nobody knows of is not unlimited."""
+        known = conversation.state.numbers
+        route = self._routes.get(conversation.prefix)
+        return (
+            route if route in known else next((each for each in self._routes.values() if each in known), None)
+        )
+
+    def _check_is_free(self, scope: Scope) -> None:
+        """Raise RuntimeError if a route has limits, where it is of an app that was not found."""
+        route = next(iter(self._routes.values()))
+        for _ in route.described("", scope.get("method", "GET")).applied_limits:
+            raise RuntimeError(
+                f"{function_name(route.handler)} is limited, but its app has no RateLimit, nor is found in "
+                "one that has: call init_app(app), and have what wraps a mounted app keep it as self.app"
+            )
 
     async def _decide_then_answer(
         self, conversation: Conversation, scope: Scope, receive: Receive, send: Send
@@ -290,8 +254,14 @@ class _LimitedApp:
 
 
 async def _read_then_answer(
-    plan: RoutePlan, request: StarletteRequest, app: ASGIApp, receive: Receive, send: Send
+    conversation: Conversation,
+    plan: RoutePlan,
+    request: StarletteRequest,
+    app: ASGIApp,
+    receive: Receive,
+    send: Send,
 ) -> None:
+    await conversation.give_back()
     if plan.needs_body:
         receive = await read_json(request, receive)
     await app(request.scope, receive, send)
@@ -317,7 +287,7 @@ def _with_stream(answer: Any) -> Any:
 def _limit_call(dependant: Any, is_websocket: bool) -> None:
     """Decide between the validation and the call of a path function, which is given its connection."""
     call = dependant.call
-    if _is_generator(call):  # and is decided before
+    if is_generator(inspect.unwrap(call)):  # whose response begins before it runs, so it is decided before
         dependant.call = wraps(call)(lambda **values: _noted(call(**values)))
         return
     field = "websocket_param_name" if is_websocket else "request_param_name"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -10,6 +10,7 @@ from overlimit.http.deciding.plans import PlanCache
 from overlimit.http.identifying.identifiers import Identify
 from overlimit.http.rules.app_rate_limits import AppRateLimits
 from overlimit.http.rules.applied_limits import AppliedLimit
+from overlimit.http.rules.called_routes import CalledRoute, endpoints_of
 from overlimit.http.rules.precedence import (
     Route,
     RulesOfRoute,
@@ -67,3 +68,52 @@ class BaseAppState:
         taken = self.methods_taken()
         if taken is not None:
             check_methods(route, more, taken, self.app_name)
+
+
+class AppStateByNumbers(BaseAppState):
+    """That of an app whose functions stay as they are: plans know its routes by numbers.
+
+    Routes may share their functions. An adapter says what routes there are by `prepare`.
+    """
+
+    def __init__(self, *about: Any, **named: Any) -> None:
+        """Begin without routes, and otherwise as any does."""
+        super().__init__(*about, **named)
+        self.numbers: dict[CalledRoute, str] = {}
+        """The routes that were found."""
+        self._routes: Sequence[CalledRoute] = ()
+        self._endpoints: dict[CalledRoute, str] = {}
+
+    def prepare(self) -> None:
+        """Look for routes, which are given to `number`."""
+        raise NotImplementedError
+
+    def number(self, routes: Sequence[CalledRoute]) -> None:
+        """Take the routes that were found."""
+        self.numbers = {route: str(number) for number, route in enumerate(routes)}
+        self._endpoints = dict(endpoints_of(routes))
+        self._routes = routes
+
+    def found_routes(self) -> Iterator[Route]:
+        """Yield every route."""
+        self.prepare()
+        return (each for route in self._routes for each in self.described(route))
+
+    def described(self, route: CalledRoute) -> Iterator[Route]:
+        """Yield a route with every method that it answers, OPTIONS and HEAD excepted."""
+        methods = [method for method in route.methods if method not in ("HEAD", "OPTIONS")]
+        return (self.find_route(self.numbers[route], method) for method in methods)
+
+    def endpoints(self) -> Collection[str]:
+        """Return the names of all functions that answer."""
+        self.prepare()
+        return self._endpoints.values()
+
+    def methods_taken(self) -> Collection[str]:
+        """Return the methods of all routes."""
+        return {method for each in self._routes for method in each.methods}
+
+    def find_route(self, endpoint: str, method: str) -> Route:
+        """Return a route, by its number, for one HTTP method."""
+        route = self._routes[int(endpoint)]
+        return route.described(self._endpoints[route], method)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+)
 from dataclasses import dataclass, field
 from functools import partial
-from types import UnionType
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeAlias, TypeVar
 
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
@@ -32,11 +39,13 @@ class StandsForFunctions:
         return ", ".join(map(function_name, self.made_of))
 
 
-def check_callable(name: str, given: object, arguments: int, *, of: str = "") -> None:
+def check_callable(
+    name: str, given: object, arguments: int, *, of: str = "", may_yield: bool = False
+) -> None:
     """Raise TypeError, about ``name``, unless it is None or an ordinary function that can be called so.
 
     It is called with so many ``arguments`` for the request, none or one, and before them with what ``of``
-    says, such as ``"the response"``.
+    says, such as ``"the response"``. With ``may_yield`` it may be a generator.
     """
     if given is None:
         return
@@ -44,6 +53,11 @@ def check_callable(name: str, given: object, arguments: int, *, of: str = "") ->
     if not callable(given):
         raise TypeError(f"{name} must be {expected}, not {given!r}")
     called = function_name(given)
+    for each in _functions_of(given):
+        if inspect.isasyncgenfunction(each) or (is_generator(each) and not may_yield):
+            raise TypeError(f"{name} must be {expected}; {called} must return its value, not yield it")
+        if isinstance(each, type) and of != "the value":
+            raise TypeError(f"{name} must be {expected}, not the class {dotted_name(each)}")
     if isinstance(given, AwaitedFunction):
         given = given.function
     elif is_coroutine_function(given):
@@ -84,6 +98,23 @@ def is_coroutine_function(given: Any) -> bool:
     return any(map(inspect.iscoroutinefunction, (given, type(given).__call__)))
 
 
+def is_generator(function: object) -> bool:
+    """Return whether calling it runs nothing, but makes what is iterated over."""
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _functions_of(given: Any) -> Iterator[object]:
+    """Yield the function itself, of an object its method, and those that something stands for."""
+    if isinstance(given, StandsForFunctions):
+        for each in given.made_of:
+            yield from _functions_of(each)
+    elif isinstance(given, partial):
+        yield from _functions_of(given.func)
+    else:
+        yield given
+        yield type(given).__call__
+
+
 def mark_as_coroutine_function(function: F) -> F:
     """Have frameworks await what an ordinary function returns, which may raise when it is called."""
     if sys.version_info >= (3, 12):
@@ -120,34 +151,6 @@ def _parameters_of(function: Callable[..., object]) -> Collection[inspect.Parame
         return ()
 
 
-def may_be_given(parameter: inspect.Parameter, kind: type, named: re.Pattern[str]) -> bool:
-    """Return whether a parameter may be for objects of this kind, as far as it says.
-
-    ``named`` finds what such parameters are called, and such kinds in annotations that nobody can read.
-    """
-    annotation = parameter.annotation
-    if parameter.kind is parameter.KEYWORD_ONLY:
-        return True  # and is not given anything
-    if annotation is parameter.empty:
-        says_nothing = parameter.default is None or parameter.default is parameter.empty
-        return says_nothing or bool(named.search(parameter.name))
-    unread = getattr(annotation, "__forward_arg__", annotation)
-    return bool(named.search(unread)) if isinstance(unread, str) else _includes(annotation, kind)
-
-
-def _includes(annotation: Any, kind: type) -> bool:
-    """Return whether objects of this kind, or of one of its own kinds, may be of an annotated type."""
-    of = get_origin(annotation)
-    if of in (Annotated, Union, UnionType):
-        members = get_args(annotation)
-        return any(_includes(each, kind) for each in (members[:1] if of is Annotated else members))
-    wanted = annotation if of is None else of
-    if wanted is Any or not isinstance(wanted, type):
-        return wanted not in (None, Literal)
-    is_protocol = getattr(wanted, "_is_protocol", False)
-    return is_protocol or issubclass(wanted, kind) or issubclass(kind, wanted)
-
-
 def as_cost(function: object, returned: object) -> int:
     """Return the cost that a function of the app returned; raise TypeError or ValueError for what is none."""
     cost = whole_number(result_of(function, returned))
@@ -174,6 +177,16 @@ def result_of(function: object, returned: T) -> T:
             "it return the value itself, or await it in a coroutine function where one may be given"
         )
     return returned
+
+
+def truth_of(function: object, returned: object) -> bool:
+    """Return whether a condition of the app holds; raise TypeError for what would be true in any case."""
+    if isinstance(result_of(function, returned), (Generator, AsyncGenerator)):
+        raise TypeError(
+            f"{function_name(function)} returned a generator, which is always true: let it return True or "
+            "False"
+        )
+    return bool(returned)
 
 
 def taking_request(given: Any, own: int | None = 0, kept_in: KeptIn | None = None) -> Any:

@@ -13,7 +13,7 @@ from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._options import is_set
 from overlimit.http.answering.fields import distinct
-from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, result_of, taking_request
+from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, taking_request, truth_of
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.options.kinds import with_request
@@ -239,7 +239,7 @@ class ExemptRequests:
     def include(self, method: str, path: str, arguments: tuple[Any, ...]) -> bool:
         """Return whether a request is one of them; functions are called with ``arguments``."""
         if self.function is not None:
-            return bool(result_of(self.function, self.function(*arguments)))
+            return truth_of(self.function, self.function(*arguments))
         if not self._patterns:
             return False
         method, path = as_asked(method, path)

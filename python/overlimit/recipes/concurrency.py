@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 from itertools import starmap
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol
+from weakref import WeakSet
 
 from overlimit import _steps
 from overlimit._core import Decision, _fork_generation
@@ -27,11 +29,38 @@ _log = logging.getLogger("overlimit")
 _MOST_SLOTS = 10_000
 
 
+class HeldUntilExit(Protocol):
+    """A slot, which nobody may have left when the process ends."""
+
+    _has_left: bool
+
+    def _leave_now(self) -> None:
+        """Leave it if it is held; raise StoreError."""
+
+
+held: WeakSet[HeldUntilExit] = WeakSet()
+"""The slots of this process, which are left before the interpreter takes itself apart."""
+
+
+@atexit.register
+def _leave_all() -> None:
+    for slot in list(held):
+        try:
+            slot._leave_now()
+        except StoreError:
+            _log.warning(
+                "slots could not be left: they are free once their longest time is over", exc_info=True
+            )
+            break
+    for slot in list(held):
+        slot._has_left = True
+
+
 class Slot:
     """One of a key's slots, taken, and true, until ``leave``; made by ``enter`` and ``acquire``.
 
-    It is also left when nobody refers to it any more. It belongs to the process that entered: a forked child
-    leaves nothing. It can be neither pickled nor copied.
+    It is also left when nobody refers to it any more, and when the interpreter exits. It belongs to the
+    process that entered: a forked child leaves nothing. It can be neither pickled nor copied.
     """
 
     _has_left = True
@@ -41,6 +70,7 @@ class Slot:
         self._answer: list[Decision] = []
         self._entered_after = _fork_generation()
         self._has_left = False
+        held.add(self)
 
     def leave(self) -> None:
         """Free the slot for another; once: a second call does nothing, nor does one after ``longest``.
@@ -70,6 +100,9 @@ class Slot:
 
         caller = Caller(self._take, peek, self._limiter.refund, WakeUp, asks_early=True)
         return _steps.run_calls(acquiring(subjects_of(self._limiter, (self._key,), 1), timeout, caller))
+
+    def _leave_now(self) -> None:
+        self.leave()
 
     def _leave_quietly(self) -> None:
         try:

@@ -261,9 +261,31 @@ def test_a_plain_function_that_returns_a_coroutine_is_named(serve, option):
         statuses(client, times=2)
 
 
+def _yields(request):
+    yield False
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"exempt_when": lambda request: (each for each in ())},
+        {"deduct_when": lambda response: (each for each in ())},
+        {"scope": lambda view: object()},
+        {"group": lambda view, request: object()},
+        {"key": lambda request: object()},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_what_is_true_or_new_in_each_request_leaves_no_view_unlimited(serve, options):
+    view = rate_limit("1/minute", **options)(lambda request: HttpResponse())
+    first, *more = statuses(serve(path("", view)))
+    assert (first, 200 in more) == (500, False)
+
+
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
+        ({"EXEMPT": _yields}, r"OVERLIMIT\['EXEMPT'\].* must return its value, not yield it"),
         ({1: 2}, "keys of OVERLIMIT must be strings, not 1"),
         ({"KEY": []}, r"OVERLIMIT\['KEY'\]: key=\[\] names nobody"),
         ({"TRUSTED_PROXIES": -1}, r"OVERLIMIT\['TRUSTED_PROXIES'\] must not be negative"),

@@ -165,6 +165,10 @@ def test_views_of_a_group_count_together(either):
     assert [client.get(f"/{name}").status_code for name in "abacc"] == [200, 200, 429, 200, 200]
 
 
+def yields(request):
+    yield False
+
+
 @pytest.mark.parametrize(
     ("make", "error", "said"),
     [
@@ -185,11 +189,13 @@ def test_views_of_a_group_count_together(either):
         (lambda: rate_limit("5/m", cost=-1), ValueError, "cost"),
         (lambda: rate_limit("5/m", group="a", scope="b"), TypeError, "group and scope"),
         (lambda: rate_limit("5/m", key=lambda a, b: "x"), TypeError, "cannot be called"),
+        (lambda: rate_limit("5/m", exempt_when=yields), TypeError, "yields() must return its value"),
+        (lambda: rate_limit("5/m", exempt_when=View), TypeError, "not the class django.views"),
         (lambda: rate_limit("5/m")(View), TypeError, "method_decorator"),
         (lambda: rate_limit("5/m")(5), TypeError, "not @rate_limit"),
         (lambda: exempt(5), TypeError, "only a view"),
     ],
-    ids=range(20),
+    ids=range(22),
 )
 def test_what_is_wrong_is_said_where_it_is_written(make, error, said):
     with pytest.raises(error, match=re.escape(said)):

@@ -8,7 +8,7 @@ from enum import Enum
 from inspect import signature
 
 import pytest
-from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, Path, Request
+from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, Path, Request, WebSocket
 from starlette.endpoints import HTTPEndpoint
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
@@ -27,6 +27,10 @@ class Colour(Enum):
 
 async def plain(scope, receive, send):
     await PlainTextResponse("plain")(scope, receive, send)
+
+
+async def accepts(websocket: WebSocket):
+    await websocket.accept()
 
 
 async def other(scope, receive, send):
@@ -149,6 +153,30 @@ def test_routes_of_an_app_that_is_mounted_within_middleware_are_limited(make_sit
     site.app.mount("/inner", CORSMiddleware(inner, allow_origins=["*"]))
     assert site.statuses("/inner/a", 2) + site.statuses("/inner/b", 2) == [200, 429, 200, 429]
     assert site.statuses("/inner/nowhere", 2) == [404, 404]
+
+
+def hidden(app):
+    """Return what calls an app, and does not say so."""
+
+    async def call(scope, receive, send):
+        await app(scope, receive, send)
+
+    return call
+
+
+def test_an_app_that_is_also_mounted_where_it_is_hidden_is_decided_once(make_site):
+    site, inner = make_site(default_limits="2/minute", application_limits="6/minute"), FastAPI()
+    for path in ("/a", "/b"):
+        inner.get(path)(lambda: 1)
+    inner.websocket("/ws")(site.limiter.limit("1/minute")(accepts))
+    site.app.mount("/open", inner)
+    site.app.mount("/hidden", hidden(inner))
+    assert site.statuses("/open/a", 1) + site.statuses("/hidden/a", 3) == [200, 200, 429, 429]
+    assert site.items("/hidden/b") == {"default": 1, "application": 3}
+    assert site.statuses("/hidden/nowhere", 3) == [404, 404, 429]
+    site.limiter.reset_all()
+    asked = [Handshake(f"/{way}/ws").through(site).kinds for way in ("hidden", "open", "hidden")]
+    assert asked == [["accept"], ["close"], ["close"]]
 
 
 def test_static_files_are_not_limited(make_site, tmp_path):

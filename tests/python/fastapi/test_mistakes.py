@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, WebSocket
 from fastapi.testclient import TestClient
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from overlimit.fastapi import RateLimit
 from overlimit.fastapi.extension import Keywords
@@ -103,6 +105,69 @@ def test_a_route_with_a_limit_of_the_ratelimit_of_a_mounted_app_fails_instead_of
     assert [client.get("/api/").status_code for _ in range(2)] == [200, 429]
     assert [client.get("/free").status_code for _ in range(2)] == [200, 200]
     assert "if it is called by another app, add the RateLimit to that one, too" in caplog.text
+
+
+class Around:
+    """Middleware that does not keep its app where it is looked for."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    async def __call__(self, *asked):
+        await self.inner(*asked)
+
+
+@pytest.mark.parametrize("outer_has_it", [None, False, True], ids=["none", "another", "this one"])
+@pytest.mark.parametrize("is_deep", [False, True], ids=["directly", "in Starlette"])
+@pytest.mark.parametrize("served_before", [False, True], ids=["", "served before"])
+@pytest.mark.parametrize("decorates", [False, True], ids=["dependency", "decorator"])
+def test_limits_in_an_app_that_is_hidden_where_it_is_mounted_fail_instead_of_being_unlimited(
+    outer_has_it, is_deep, served_before, decorates
+):
+    limiter, app, inner = RateLimit(), FastAPI(), FastAPI()
+    inner.get("/free")(lambda: "free")
+    inner.get("/d", dependencies=[Depends(limiter.dependency("1/minute"))])(lambda: "ok")
+    if decorates:
+        inner.get("/l")(limiter.limit("1/minute")(lambda: "ok"))
+    if outer_has_it is not None:
+        (limiter if outer_has_it else RateLimit()).init_app(app)
+    mounted = Starlette(routes=[Mount("/deep", app=inner)]) if is_deep else inner
+    app.mount("/hidden", Around(mounted))
+    prefix = "/hidden/deep" if is_deep else "/hidden"
+    for client, path in [(TestClient(inner), "")] * served_before + [(TestClient(app), prefix)]:
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=r"call init_app\(app\)"):
+                client.get(f"{path}/d")
+        if decorates:
+            with pytest.raises(RuntimeError, match=r"call init_app\(app\)"):
+                client.get(f"{path}/l")
+        assert [client.get(f"{path}/free").status_code for _ in range(2)] == [200, 200]
+
+
+def test_an_app_that_is_limited_where_it_is_mounted_fails_where_it_is_served_by_itself():
+    app, inner = FastAPI(), FastAPI()
+    limiter = RateLimit(app, algorithm="fixed_window")
+    inner.get("/")(limiter.limit("1/minute")(lambda: "ok"))
+    app.mount("/inner", inner)
+    client = TestClient(app)
+    assert [client.get("/inner/").status_code for _ in range(2)] == [200, 429]
+    with pytest.raises(RuntimeError, match=r"is limited, but its app has no RateLimit, .* as self\.app"):
+        TestClient(inner).get("/")
+
+
+def test_a_request_in_a_hidden_app_is_settled_with_the_app_around_it():
+    app, inner = FastAPI(), FastAPI()
+    limiter = RateLimit(app, application_limits="10/minute", application_limits_cost=5)
+
+    @inner.get("/")
+    async def index() -> int:
+        await limiter.asettle(2)
+        return limiter.current_decision.remaining
+
+    app.get("/limited")(limiter.limit("1/minute")(lambda: "ok"))
+    app.mount("/hidden", Around(inner))
+    client = TestClient(app)
+    assert [client.get("/hidden/").json() for _ in range(3)] == [5, 3, 1]
 
 
 def test_apps_of_a_ratelimit_that_gets_them_later_are_limited_also_those_that_are_mounted():

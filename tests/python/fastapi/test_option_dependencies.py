@@ -29,6 +29,10 @@ def plan_of(x_plan: Annotated[str, Header()] = "free") -> str:
 Plan = Annotated[str, Depends(plan_of)]
 
 
+class Plain:
+    """Objects of it have no text of their own, and each is true."""
+
+
 @pytest.fixture(autouse=True)
 def nothing_asked():
     ASKED.clear()
@@ -245,6 +249,22 @@ def by_position(request: Request, /, plan: Plan) -> str:
     return plan
 
 
+def supplied_by_position(plan: Plan, /) -> str:
+    return plan
+
+
+def with_more(request: Request, pages: int = 1) -> int:
+    return pages
+
+
+def with_more_by_name(*, plan: Plan, pages: int = 1) -> int:
+    return pages
+
+
+async def yields_later(request: Request) -> Any:
+    yield False
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -252,6 +272,11 @@ def by_position(request: Request, /, plan: Plan) -> str:
         (lambda plan=Depends(of_body): plan, "depends on the body of a request"),
         (of_nobody, "of_nobody.. cannot be called like that: missing a required argument: 'other'"),
         (by_position, "by_position.. depends on others, so leave out the / of its parameters"),
+        (supplied_by_position, "by_position.. depends on others, so leave out the / of its parameters"),
+        (with_more, "nothing gives .*with_more.. its parameter 'pages', .* write pages: Annotated"),
+        (with_more_by_name, "nothing gives .*by_name.. its parameter 'pages', .* leave out its annotation"),
+        (yields_later, "yields_later.. must return its value, not yield it"),
+        (Plain, "not the class .*test_option_dependencies.Plain"),
     ],
 )
 @pytest.mark.parametrize("option", ["limits", "cost", "identifiers", "exempt_when"])
@@ -273,20 +298,70 @@ def test_an_annotation_that_cannot_be_read_is_an_error(site):
     def inner() -> str:
         return "1/minute"
 
-    def limits_of(plan: Annotated[str, Depends(inner)]) -> str:  # a text, as all annotations here
+    class Database:
+        """Of which nobody else can know, as all annotations here are texts."""
+
+    Local = Annotated[str, Depends(inner)]
+
+    def annotated(plan: Annotated[str, Depends(inner)]) -> str:
         return plan
 
-    with pytest.raises(TypeError, match=r"write a default in its place, as in plan=Depends\(\.\.\.\)"):
-        site.limiter.limit(limits_of)
+    def alias(plan: Local) -> str:
+        return plan
+
+    def of_class(plan: Database = Depends()) -> str:
+        return plan
+
+    def known_to_type_checkers(plan: Asked) -> str:  # noqa: F821
+        return plan
+
+    for limits_of in (annotated, alias, of_class, known_to_type_checkers):
+        with pytest.raises(
+            TypeError, match=r"annotation .* of its parameter 'plan' cannot .* as in plan=Dep"
+        ):
+            site.limiter.limit(limits_of)
+
+    def of_default(plan: Local = Depends(inner)) -> str:
+        return plan
+
+    site.app.get("/")(site.limiter.limit(of_default)(lambda: "ok"))
+    assert site.statuses("/", 2) == [200, 429]
 
 
-def of_local_alias():
-    Local = Annotated[str, Depends(plan_of)]  # of which FastAPI cannot know
+@pytest.mark.parametrize(
+    ("option", "first"),
+    [
+        ("scope", "the endpoint"),
+        ("on_breach", "the decision"),
+        ("deduct_when", "the response"),
+    ],
+)
+def test_what_is_given_before_the_request_is_not_taken_for_it(site, option, first):
+    def takes_request(request: Request) -> str:
+        return "blue"
 
-    async def limits_of(plan: Local) -> str:
-        return {"paid": "3/minute"}.get(plan, "1/minute")
+    def takes_both(request: Request, given: Any) -> str:
+        return "blue"
 
-    return limits_of
+    for function in (takes_request, takes_both):
+        with pytest.raises(TypeError, match=rf"is given {first} first, .* 'request' is a Request: write one"):
+            site.limiter.limit("1/minute", **{option: function})
+    site.limiter.limit("1/minute", **{option: lambda given, request: "blue"})
+
+
+@pytest.mark.parametrize(
+    ("option", "returned", "expected"),
+    [
+        ("exempt_when", lambda _: (each for each in ()), 500),
+        ("scope", lambda _: Plain(), 500),
+        ("key_func", lambda _: [Plain()], 500),
+        ("scope", lambda _: ("blue", 1), 200),
+        ("identifiers", lambda _: (each for each in "a"), 200),
+    ],
+)
+def test_what_is_true_or_new_in_each_request_leaves_no_route_unlimited(site, option, returned, expected):
+    site.app.get("/")(site.limiter.limit("1/minute", **{option: returned})(lambda: "ok"))
+    assert site.statuses("/", 2) == [expected, 429 if expected == 200 else 500]
 
 
 def internal(internal: bool = False) -> bool:
@@ -308,7 +383,6 @@ def of_one_of(given: str | None = None) -> str:
 @pytest.mark.parametrize(
     ("function", "parameter"),
     [
-        (of_local_alias(), "plan"),
         (internal, "internal"),
         (pages, "pages"),
         (of_response, "given"),

@@ -10,6 +10,7 @@ import pytest
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.cors import CORSMiddleware
@@ -370,8 +371,35 @@ def test_handlers_of_the_app_see_what_its_own_limiters_refuse(site, clock, raise
     is_handled = key is not Slow or raised is Slow
     assert (refusal.status_code, refusal.text == "handled") == (429, is_handled)
     assert seen == [1] * is_handled
-    if key in (429, StarletteHTTPException) and raised is not RateLimitExceeded:
+    assert (refusal.headers["Retry-After"], refusal.headers["RateLimit"]) == ("60", '"own";r=0;t=60')
+
+
+@pytest.mark.parametrize("kind", [FastAPI, Starlette])
+def test_a_handler_of_a_mounted_app_answers_what_an_error_handler_or_an_exempt_function_refuses(
+    site, clock, kind
+):
+    own = overlimit.Limiter("1/minute", name="own", clock=clock, algorithm="fixed_window")
+    own.hit("somebody")
+
+    @site.limiter.exempt
+    def refuse(request: Request, error: Any = None) -> None:
+        raise RateLimitExceeded(own.hit("somebody"))
+
+    def fail(request: Request) -> None:
+        raise KeyError
+
+    def answer(request: Request, error: Any) -> PlainTextResponse:
+        return PlainTextResponse("handled", error.status_code)
+
+    inner = kind(exception_handlers={RateLimitExceeded: answer, 404: answer, KeyError: refuse})
+    inner.add_route("/exempt", refuse)
+    inner.add_route("/fails", fail)
+    site.app.mount("/inner", inner)
+    for path in ("/inner/exempt", "/inner/fails"):
+        refusal = site.ask(path)
+        assert (refusal.status_code, refusal.text) == (429, "handled")
         assert (refusal.headers["Retry-After"], refusal.headers["RateLimit"]) == ("60", '"own";r=0;t=60')
+    assert (site.ask("/inner/").text, site.items("/inner/")) == ("handled", {})
 
 
 def test_an_app_that_is_mounted_and_its_dependencies_may_refuse_too(site, clock):

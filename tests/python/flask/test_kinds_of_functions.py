@@ -207,6 +207,29 @@ def test_an_async_function_is_an_error_where_it_is_written(place, function):
         PLACES[place](function)
 
 
+def yields():
+    yield False
+
+
+async def yields_later():
+    yield False
+
+
+MAKERS = [yields, partial(yields), yields_later, Plans]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("function", MAKERS, ids=["generator", "partial", "async generator", "class"])
+def test_what_would_make_a_generator_or_an_object_is_an_error_where_it_is_written(place, function):
+    if place == "identifiers" and function is not yields_later and function is not Plans:
+        assert PLACES[place](function), "several identifiers may be yielded"
+        return
+    with pytest.raises(
+        TypeError, match=r"must return its value, not yield it|the class .*Plans$|write @rate"
+    ):
+        PLACES[place](function)
+
+
 @pytest.mark.parametrize("option", ["deduct_when", "on_breach", "scope"])
 def test_an_async_hook_is_an_error_where_it_is_written(option):
     async def hook(given):

@@ -12,6 +12,7 @@ from overlimit.http.asgi.responses import Answering
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.deciding.settling import DECISION, keep
+from overlimit.http.deciding.steps import run_async
 
 CONVERSATION = "overlimit.conversation"
 """The key under which a scope has its conversation."""
@@ -69,6 +70,12 @@ class BaseConversation:
         request.begin()
         self.plan, self.request, self.sends = plan, request, send
 
+    async def give_back(self) -> None:
+        """Give back what was charged for an app as a whole, whose route is decided in its place."""
+        if self.ledger is not None:
+            decided, self.ledger, self._answering = self.ledger, None, None
+            await run_async(decided.refunding())
+
     def new_ledger(self, argument: object) -> RequestLedger:
         """Return a ledger for what is to be decided; functions of the app are called with the argument."""
         plan, request, self.plan = self.plan, self.request, None
@@ -88,7 +95,8 @@ class BaseConversation:
         keep(ledger, self.request.scope)
 
 
-Begin: TypeAlias = Callable[[Send], BaseConversation]
+Begin: TypeAlias = Callable[[Scope, Send], BaseConversation | None]
+"""Makes the conversation for a request; None: that of an app around this one goes on."""
 
 
 class ConversationMiddleware:
@@ -100,8 +108,8 @@ class ConversationMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the app answer, with a conversation in its scope."""
-        conversation = self._begin(send)
-        if scope["type"] not in ("http", "websocket"):
+        conversation = self._begin(scope, send)
+        if conversation is None or scope["type"] not in ("http", "websocket"):
             await run_lifespan(self._app, scope, receive, send)
             return
         scope[CONVERSATION] = conversation

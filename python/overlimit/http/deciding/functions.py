@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from overlimit.http.callables import AwaitedFunction, StandsForFunctions, awaited_in, result_of
+from overlimit.http.callables import AwaitedFunction, StandsForFunctions, awaited_in, truth_of
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.identifying.builtin import BuiltinIdentifier
 from overlimit.http.options.limit_options import is_dynamic
@@ -66,7 +66,7 @@ def awaiting_rule(rule: Rule, arguments: Arguments) -> Steps[None]:
     options = rule.options
     if isinstance(options.exempt_when, AwaitedFunction):
         yield from awaiting((options.exempt_when,), *arguments)
-        if result_of(options.exempt_when, options.exempt_when(*arguments)):
+        if truth_of(options.exempt_when, options.exempt_when(*arguments)):
             return
     yield from awaiting((rule.value,), *arguments)
     yield from awaiting((options.scope,), rule.counted_as.endpoint, *arguments)

@@ -21,7 +21,7 @@ from overlimit.http.answering.fields import (
     raw,
     raw_name,
 )
-from overlimit.http.callables import StandsForFunctions, as_cost, awaited_in, result_of
+from overlimit.http.callables import StandsForFunctions, as_cost, awaited_in, truth_of
 from overlimit.http.deciding.steps import Call, Steps, awaiting
 from overlimit.http.identifying.identifiers import (
     FromFunctions,
@@ -191,7 +191,7 @@ class StoreCall:
         deduct_when = self.rules[index].deduct_when
         if deduct_when is None:
             return range(0)
-        if result_of(deduct_when, deduct_when(response, *identifiers.request.arguments)):
+        if truth_of(deduct_when, deduct_when(response, *identifiers.request.arguments)):
             return range(0)
         first = sum(len(identifiers[rule.identify]) for rule in self.rules[:index])
         return range(first, first + len(identifiers[self.rules[index].identify]))
@@ -326,5 +326,5 @@ class _Either(StandsForFunctions):
     """Returns whether one of two functions returns true, and calls both."""
 
     def __call__(self, *arguments: Any) -> bool:
-        results = [result_of(function, function(*arguments)) for function in self.made_of]
+        results = [truth_of(function, function(*arguments)) for function in self.made_of]
         return any(results)

@@ -181,9 +181,14 @@ def as_key(found: object, ipv6_prefix: int = USUAL_IPV6_PREFIX) -> str:
         return found.decode("utf-8", "surrogateescape")
     if isinstance(found, _ADDRESSES):
         return grouped_object(found, ipv6_prefix)
-    if _has_no_text(found):
+    return as_text("a key function", found)
+
+
+def as_text(named: str, found: object) -> str:
+    """Return the ``str()`` of what a function returned; TypeError if that would differ in each request."""
+    if type(found) is not str and (_has_no_text(found) or " at 0x" in str(found)):
         kind = found.__class__.__name__
-        raise TypeError(f"a key function must return a string, or an object whose str() is one, not a {kind}")
+        raise TypeError(f"{named} must return a string, or an object whose str() is one, not a {kind}")
     return str(found)
 
 
@@ -277,5 +282,5 @@ def _as_function(name: str, given: object, arguments: int) -> Identify:
     if not callable(given):
         raise TypeError(f"{name} must be {expected_function(arguments)}, not {given!r}")
     _check_was_called(name, given)
-    check_callable(name, given, arguments)
+    check_callable(name, given, arguments, may_yield=True)
     return given

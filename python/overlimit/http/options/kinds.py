@@ -37,9 +37,16 @@ class Kind(NamedTuple):
     """Converts what a configuration says, which may be a text; returns anything else unchanged."""
     own_arguments: int | None = None
     """How many arguments a function gets before those for the request; None: it is never a function."""
+    of: str = ""
+    """What these are, such as ``"the response"``."""
     is_set: Callable[[object], bool] = is_set
     has_no_text: bool = False
     """Whether no text says it, so that one in a file of settings can be the path to import it from."""
+
+    @property
+    def called_with(self) -> tuple[int | None, str]:
+        """How many arguments a function gets before the request, and what they are."""
+        return self.own_arguments, self.of
 
     @property
     def may_be_imported(self) -> bool:
@@ -49,7 +56,7 @@ class Kind(NamedTuple):
 
 def function(of: str = "") -> Kind:
     """Return the kind of a function that is called with ``of``, such as ``"the response"``."""
-    return Kind(lambda *about: check_callable(*about, of=of), own_arguments=int(bool(of)))
+    return Kind(lambda *about: check_callable(*about, of=of), own_arguments=int(bool(of)), of=of)
 
 
 def one_of(*words: str | None) -> Kind:
@@ -107,7 +114,7 @@ def _check_scope(name: str, value: object, arguments: int) -> None:
     if not callable(value):
         instead = f": write {name}='{value}'" if isinstance(value, int) else ""
         raise TypeError(f"{name} must be a string or a function of the endpoint, not {value!r}{instead}")
-    check_callable(name, value, arguments, of="the endpoint")
+    check_callable(name, value, arguments, of=SCOPE.of)
 
 
 def _check_header_names(name: str, value: object, _: int) -> None:
@@ -157,7 +164,7 @@ TEXT = Kind(_check_text)
 NAME = Kind(_check_name)
 TEXT_OR_FUNCTION = Kind(_check_text_or_function, own_arguments=0)
 COST = Kind(_check_cost, _read_number, own_arguments=0)
-SCOPE = Kind(_check_scope, own_arguments=1)
+SCOPE = Kind(_check_scope, own_arguments=1, of="the endpoint")
 IDENTIFY = Kind(_check_identify, own_arguments=0)
 KEY_FUNC = Kind(check_key_func, own_arguments=0)
 ALGORITHM = Kind(lambda name, value, _: algorithm_named(value))

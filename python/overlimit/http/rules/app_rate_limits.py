@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from overlimit import Limiter, MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames, distinct
-from overlimit.http.callables import result_of
+from overlimit.http.callables import truth_of
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
 from overlimit.http.options.settings import Settings
@@ -110,7 +110,7 @@ class AppRateLimit:
     def holds_for(self, arguments: Arguments) -> bool:
         """Return whether it is enabled and none of its filters lets the request pass."""
         return self.enabled and not any(
-            result_of(passes, passes(*arguments)) for passes in self.request_filters
+            truth_of(passes, passes(*arguments)) for passes in self.request_filters
         )
 
     def on_breach_of(self, role: Role) -> Callable[..., object] | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from overlimit.http.callables import dotted_name, function_name, method_handler
 from overlimit.http.rules.app_rate_limits import AppRateLimits
@@ -83,6 +83,53 @@ class CalledRoute:
             paths=(self.full_path,),
             field_name=dotted_name(self.handler).rpartition(".")[2],
         )
+
+
+@dataclass
+class Found(Generic[R]):
+    """What was found in an app."""
+
+    routes: list[R]
+    lists: list[Sequence[object]]
+    """The lists of routes that were looked through."""
+    apps: list[Any]
+    """The app, and those that are mounted in it."""
+    _lengths: list[tuple[Sequence[object], int]] | None = None
+    overrides: tuple[tuple[Any, dict[Any, Any]], ...] = ()
+    """By app the dependencies that have been replaced, as tests do."""
+
+    def keep_shape(self) -> None:
+        """Note what `has_changed` compares."""
+        self._lengths = [(routes, len(routes)) for routes in self.lists]
+        apps = (each for each in self.apps if hasattr(each, "dependency_overrides"))
+        self.overrides = tuple((each, dict(each.dependency_overrides)) for each in apps)
+
+    def has_changed(self) -> bool:
+        """Return whether there are more routes or fewer by now, or dependencies have been replaced."""
+        if self._lengths is None:
+            return True
+        for routes, length in self._lengths:
+            if len(routes) != length:
+                return True
+        for app, overrides in self.overrides:  # noqa: SIM110 - at each request, and a generator costs more
+            if app.dependency_overrides != overrides:
+                return True
+        return False
+
+
+class Place(NamedTuple):
+    """Where routes were found."""
+
+    app: object
+    prefix: str = ""
+    """The mounts that lead to the app."""
+    overridden_by: object = None
+    """The app, or the next one that it is mounted in, that has ``dependency_overrides``."""
+
+    def below(self, path: str, app: object) -> Place:
+        """Return the place of an app that is mounted here at a path or a host."""
+        overridden_by = app if hasattr(app, "dependency_overrides") else self.overridden_by
+        return Place(app, self.prefix + path, overridden_by)
 
 
 def _called_in(called: Any) -> tuple[Callable[..., Any], ...]:

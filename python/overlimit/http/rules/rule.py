@@ -15,9 +15,9 @@ from overlimit import InvalidLimit, Limiter, _core
 from overlimit._forks import PerProcess
 from overlimit._options import is_set
 from overlimit.http.answering.fields import HeaderNames, Item
-from overlimit.http.callables import function_name, result_of
+from overlimit.http.callables import function_name, result_of, truth_of
 from overlimit.http.identifying.builtin import everybody
-from overlimit.http.identifying.identifiers import Identifiers, Identify, with_addresses
+from overlimit.http.identifying.identifiers import Identifiers, Identify, as_text, with_addresses
 from overlimit.http.options.limit_options import Cost, Dynamic, LimitOptions, hashable, is_dynamic
 from overlimit.http.rules.count_names import CountName, usable_field_name
 from overlimit.limiter import OnError
@@ -270,7 +270,7 @@ class Rule(NamedTuple):
 
     def _resolve_unless_exempt(self, make: _MakeResolved, arguments: Arguments) -> ResolvedRule | None:
         exempt_when = self.options.exempt_when
-        if exempt_when is not None and result_of(exempt_when, exempt_when(*arguments)):
+        if exempt_when is not None and truth_of(exempt_when, exempt_when(*arguments)):
             return None
         return self._resolve(make, arguments)
 
@@ -331,12 +331,12 @@ class Rule(NamedTuple):
         """Return where it counts in a request; functions that need one raise what they raise without."""
         scope, identifier = self.options.scope, self._request_identifier()
         endpoint = self.counted_as.endpoint
-        found = str(result_of(scope, scope(endpoint, *arguments))) if callable(scope) else scope
+        found = _text_of(scope, scope(endpoint, *arguments)) if callable(scope) else scope
         if self.options.is_shared:
             return self._shared(found or "")
         count = self.counted_as
         if identifier is not None:
-            count = count.instead_of_endpoint(str(result_of(identifier, identifier(*arguments))))
+            count = count.instead_of_endpoint(_text_of(identifier, identifier(*arguments)))
         return count if found is None else count.variant("scoped", found)
 
     # Limits of one scope that count differently may hold at the same time, for the same identifiers. Those
@@ -352,6 +352,11 @@ class Rule(NamedTuple):
         parts = scope, digest(what)
         count = self.counted_as._replace(kind="shared", variants=(), counted=None, parts=parts)
         return count.by_method() if self.options.per_method else count
+
+
+def _text_of(function: object, returned: object) -> str:
+    """Return by what counts are told apart, as a function of the app says."""
+    return as_text(function_name(function), result_of(function, returned))
 
 
 def digest(what: tuple[object, ...]) -> str:
