@@ -120,4 +120,9 @@ constexpr Instant expires_at(const FixedWindow&, const FixedWindow::State& state
   return state.end;
 }
 
+constexpr Duration longest_lease(const FixedWindow& window) {
+  return window.start == FixedWindow::Start::calendar ? kLongestHold : window.period;
+}
+constexpr Instant same_until(const FixedWindow&, const FixedWindow::State& state) { return state.end; }
+
 }  // namespace overlimit

@@ -13,7 +13,6 @@ namespace overlimit {
 /// A script writes no more holds than this, none that lasts longer, and each before the next: others are
 /// none.
 inline constexpr std::size_t kMostHolds = 8;
-inline constexpr Duration kLongestHold{15'000'000};
 
 /// The holds of a record: its cells behind the note, oldest first, as (until, units).
 class Holds {

@@ -120,4 +120,10 @@ constexpr Duration delay(const LeakyBucket& bucket, const LeakyBucket::State& st
   return max(Duration{}, bucket.drained_at(state.start, state.count) - now - bucket.period);
 }
 
+constexpr Duration longest_lease(const LeakyBucket& bucket) { return bucket.period; }
+constexpr Instant same_until(const LeakyBucket& bucket, const LeakyBucket::State& state) {
+  return state.start + bucket.period;
+}
+constexpr Cost most_leased(const LeakyBucket& bucket) { return std::min(bucket.rate, bucket.most()); }
+
 }  // namespace overlimit

@@ -79,4 +79,9 @@ inline Instant expires_at(const SlidingWindow& window, const SlidingWindow::Stat
   return {};
 }
 
+constexpr Duration longest_lease(const SlidingWindow& window) { return window.precision; }
+constexpr Instant same_until(const SlidingWindow& window, const SlidingWindow::State& state) {
+  return Instant{} + product(state.newest + 1, window.precision);
+}
+
 }  // namespace overlimit

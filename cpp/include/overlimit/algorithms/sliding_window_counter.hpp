@@ -134,4 +134,9 @@ constexpr Instant expires_at(const SlidingWindowCounter& counter, const SlidingW
   return state.previous > 0 ? later(state.start, counter.period) : Instant{};
 }
 
+constexpr Duration longest_lease(const SlidingWindowCounter& counter) { return counter.period; }
+constexpr Instant same_until(const SlidingWindowCounter& counter, const SlidingWindowCounter::State& state) {
+  return state.start + counter.period;
+}
+
 }  // namespace overlimit

@@ -25,6 +25,16 @@
 //                                                whose units would drain before they are spent, like the next
 //   cells_after_charge(limit, state, cells, now)
 //                                             -> the cells of such a record after a charge
+//   longest_lease(limit)                      -> for how long units may be charged early and spent later
+//                                                (docs/semantics.md: leases); 0: not at all
+//   same_until(limit, state)                  -> until when it is the same when a unit is charged, after a charge
+//                                                that led to this state
+//   most_leased(limit)                        -> the most that can be charged early at once; its `most` if it
+//                                                has no such function
+//   holds_leases(limit)                       -> whether its records hold what is leased; only for algorithms whose
+//                                                units drain continuously, like the next
+//   without_charge(limit, charged, cost)      -> the state as it would be without this part of the charge that led
+//                                                to it; what it grants is not simply as much more
 // clang-format on
 //
 // A State is a trivially copyable header of three int64, the same bytes in memory and in Redis. Algorithms
@@ -51,6 +61,12 @@ struct Verdict {
   Status status = Status::ok;
   Duration retry_after{};  ///< 0 when ok, >= 1 when over, kNever when never
 };
+
+/// No hold of a lease lasts longer, and so no lease.
+inline constexpr Duration kLongestHold{15'000'000};
+
+/// The most that can be charged early at once.
+constexpr Cost most_leased(const auto& limit) { return limit.most(); }
 
 inline constexpr Verdict kAdmitted{};
 inline constexpr Verdict kNeverAdmitted{Status::never, kNever};

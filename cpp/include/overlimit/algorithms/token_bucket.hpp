@@ -235,4 +235,22 @@ inline Instant expires_at(const TokenBucket& bucket, const TokenBucket::State& s
   return bucket.refilled_at(state.last, state.used);
 }
 
+/// A bucket that is held for longer than such a part of the time in which it fills drains too late.
+inline constexpr std::int64_t kPartOfFilling = 10;
+
+constexpr Duration longest_lease(const TokenBucket& bucket) {
+  if (bucket.debt > 0 || bucket.refill == 0) return {};
+  if (bucket.every != kMicrosecond) return bucket.every;
+  return min(kLongestHold, Duration(product(bucket.burst, bucket.units) / bucket.refill / kPartOfFilling));
+}
+constexpr Instant same_until(const TokenBucket& bucket, const TokenBucket::State& state) {
+  return bucket.every == kMicrosecond ? kMaxTime : state.last + bucket.every;
+}
+constexpr bool holds_leases(const TokenBucket& bucket) { return bucket.every == kMicrosecond; }
+constexpr TokenBucket::State without_charge(const TokenBucket& bucket, TokenBucket::State charged,
+                                            Cost cost) {
+  charged.used -= product(cost, bucket.units);
+  return charged;
+}
+
 }  // namespace overlimit

@@ -18,12 +18,10 @@ CallPart& part_at(std::vector<CallPart>& parts, protocol::Slot slot) {
 /// `remaining`.
 std::int64_t remaining_without(const Limit& limit, const Header& after, Cost cost, std::int64_t remaining) {
   return with_algorithm(limit, [&](const auto& limited) -> std::int64_t {
-    using Limited = std::decay_t<decltype(limited)>;
-    if constexpr (std::is_same_v<Limited, TokenBucket>) {
-      // One in debt grants nothing, however much it owes.
-      auto state = state_from<TokenBucket::State>(after);
-      state.used -= product(cost, limited.units);
-      return overlimit::remaining(limited, state, {});
+    // One in debt grants nothing, however much it owes.
+    if constexpr (requires { holds_leases(limited); }) {
+      using State = typename std::decay_t<decltype(limited)>::State;
+      return overlimit::remaining(limited, without_charge(limited, state_from<State>(after), cost), {});
     } else {
       return remaining + cost;
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "overlimit/algorithms/leasing.hpp"
 #include "overlimit/pair.hpp"
 
 namespace overlimit::redis {
@@ -12,12 +11,12 @@ namespace {
 constexpr Cost kFewest = 5;
 
 /// Until when units count the same that led to these states, whenever they were charged.
-Instant same_until(const Charge& charge, const Rows& rows) {
+Instant all_same_until(const Charge& charge, const Rows& rows) {
   Instant until = kMaxTime;
   for (std::size_t i = 0; i < charge.policy->size(); ++i) {
     until = min(until, with_algorithm(charge.policy->limits()[i].limit, [&](const auto& limit) {
                   using State = typename std::decay_t<decltype(limit)>::State;
-                  return leasing::until(limit, state_from<State>(rows.receipt[i].after));
+                  return same_until(limit, state_from<State>(rows.receipt[i].after));
                 }));
   }
   return until;
@@ -36,11 +35,11 @@ std::vector<LeasedRow> rows_of_lease(const Charge& charge, Instant shown, const 
 void leave_out(Cost leased, const Charge& charge, const Rows& rows) {
   for (std::size_t i = 0; i < charge.policy->size(); ++i) {
     with_algorithm(charge.policy->limits()[i].limit, [&](const auto& limit) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(limit)>, TokenBucket>) {
-        if (limit.every != kMicrosecond) return;
-        auto state = state_from<TokenBucket::State>(rows.receipt[i].after);
-        state.used -= product(leased, limit.units);
-        rows.receipt[i].after = header_from(state);
+      if constexpr (requires { holds_leases(limit); }) {
+        if (!holds_leases(limit)) return;
+        using State = typename std::decay_t<decltype(limit)>::State;
+        const State state = state_from<State>(rows.receipt[i].after);
+        rows.receipt[i].after = header_from(without_charge(limit, state, leased));
       }
     });
   }
@@ -50,8 +49,10 @@ void leave_out(Cost leased, const Charge& charge, const Rows& rows) {
 
 bool has_holds(const CompiledPolicy& policy) {
   return std::ranges::any_of(policy.limits(), [](const CompiledLimit& each) {
-    const auto* const bucket = std::get_if<TokenBucket>(&each.limit.algorithm());
-    return bucket != nullptr && bucket->every == kMicrosecond;
+    return with_algorithm(each.limit, [](const auto& limit) {
+      if constexpr (requires { holds_leases(limit); }) return holds_leases(limit);
+      return false;
+    });
   });
 }
 
@@ -72,12 +73,12 @@ void hold_back(Duration until, const Rows& rows) {
 // Less than five units are never leased.
 Duration longest_lease(const CompiledPolicy& policy) {
   if (policy.penalty() != nullptr) return {};
-  Duration longest = leasing::kUnbounded;
+  Duration longest = kLongestHold;
   for (const CompiledLimit& each : policy.limits()) {
-    const auto most = [](const auto& limit) { return leasing::most(limit); };
+    const auto most = [](const auto& limit) { return most_leased(limit); };
     if (with_algorithm(each.limit, most) < kFewest) return {};
-    longest =
-        min(longest, with_algorithm(each.limit, [](const auto& limit) { return leasing::longest(limit); }));
+    longest = min(longest, with_algorithm(each.limit,
+                                          [](const auto& limit) { return overlimit::longest_lease(limit); }));
   }
   return longest;
 }
@@ -149,7 +150,7 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
   if (granted) {
     const Charge& charge = call.charges.front();
     const ServerReading told{shown, asked_at_, boot_time()};
-    const Instant until = min(same_until(charge, rows), shown + life_);
+    const Instant until = min(all_same_until(charge, rows), shown + life_);
     terms = {told, told.before(until), *granted, rows_of_lease(charge, shown, rows)};
     for (std::size_t i = 0; i < charge.policy->size(); ++i) rows.remaining[i] += *granted;
     leave_out(*granted, charge, rows);
