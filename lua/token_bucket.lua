@@ -4,7 +4,7 @@
 -- cells: where these two differ, or with holds, a note of the units, as (0, -units); then the holds, oldest first, as
 -- (until, units): used does not drain below the sum of those whose `until` is still to come.
 local burst, debt, units, used, last, refunded = x, y, z, a, b, c
-local holds, drained = life, 0
+local holds, drained = term, 0
 local refill, every, epoch = unpack('<i8i8i8', args, others)
 if last and last >= latest then last = nil end
 local instant = last and last > now and last or now
@@ -41,8 +41,8 @@ if admits then
   a, b, c = used, last, refunded
   expiry = full < EXACT and full or EXACT - 1
   if holds or refunded ~= units then
-    if holds == life then holds = '' end -- there are none yet
-    if life and every == 1 then
+    if holds == term then holds = '' end -- there are none yet
+    if term and every == 1 then
       --[[ hold ]]
     end
     if refunded ~= units and refunded < EXACT - 1 and expires > expiry then expiry = expires end

@@ -3,7 +3,7 @@
 --         found, length   the key's value as it was found
 --         cost, needed    what is charged; what there must be room for, which is more in a lease
 --         shadow, always  whether the charge is only watched; whether it is made in any case
---         extra, life     how many of the cost are for a lease, and how long that lives; nil if none
+--         extra, term     how many of the cost are for a lease, and how long that lives; nil if none
 --         slack_ms, patience
 -- gives   admits, locked  whether all limits take it; whether a lock is in the way
 --         records, ttl    the value as charged; how long the key lives then, nil if about as long as before

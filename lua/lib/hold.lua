@@ -1,10 +1,10 @@
--- hold: holds the extra units of a lease until it has ended, on a grid of half a life, so that few ends differ.
--- takes   life, extra      of the lease
+-- hold: holds the extra units of a lease until it has ended, on a grid of half a term, so that few ends differ.
+-- takes   term, extra      of the lease
 --         instant, refill, units   of the bucket
 --         holds            as keep_held gives them
 -- gives   holds, drained   with these units
-local half, held, MOST = math.ceil(life / 2), 0, 8
-local till, amount = math.ceil((instant + life) / half) * half, extra * units
+local half, held, MOST = math.ceil(term / 2), 0, 8
+local till, amount = math.ceil((instant + term) / half) * half, extra * units
 local place = #holds + 1
 while place > 1 and unpack('<i8', holds, place - CELL) >= till do place = place - CELL end
 local later = string.sub(holds, place)

@@ -14,10 +14,10 @@ local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, cost, limit_count, part = unpack('<i8i8i8i8B', args)
 --[[ prelude ]]
 --[[ whole_or_not ]]
-local key, needed, shadow, always, life, extra = KEYS[1], cost, false, false
-local births = ARGV[2]
+local key, needed, shadow, always, term, extra = KEYS[1], cost, false, false
+local incarnations = ARGV[2]
 --[[ get_value ]]
---[[ check_birth ]]
+--[[ check_incarnation ]]
 --[[ charge ]]
 if admits and not locked then
   --[[ write_records ]]

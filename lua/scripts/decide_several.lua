@@ -18,8 +18,8 @@ local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, patience, next_charge = unpack('<i8i8i8', args)
 --[[ prelude ]]
 --[[ whole_or_not ]]
-local births = ARGV[2]
---[[ check_births ]]
+local incarnations = ARGV[2]
+--[[ check_incarnations ]]
 local ENFORCE, SHADOW, ON_REFUSAL, ALWAYS = 0, 1, 2, 3
 local OK, OVER, LOCKED = 0, 1, 2
 local enforced, refusals = OK, OK -- the worst status of the enforced charges, and of the on_refusal ones
@@ -29,7 +29,7 @@ local reply, complete = '\16' .. pack('<i8', now), true
 for k = 1, #KEYS do
   local key, part, limit_count, cost, role = KEYS[k]
   part, limit_count, cost, role, next_charge = unpack('<i8Bi8B', args, next_charge)
-  local needed, shadow, always, life, extra = cost, role == SHADOW, role == ALWAYS
+  local needed, shadow, always, term, extra = cost, role == SHADOW, role == ALWAYS
   --[[ get_value ]]
   --[[ charge ]]
   local status = always and OK or locked and LOCKED or admits and OK or OVER

@@ -1,7 +1,7 @@
--- Decides a call as decide_one does. If it passes, also charges extra units, which the client spends by itself within a life:
+-- Decides a call as decide_one does. If it passes, also charges extra units, which the client spends by itself within a term:
 -- as many as are wanted, halved until four times as many would go at once.
 -- KEYS[1]
--- ARGV[1]   now, slack_ms, patience, cost, how many extra units are wanted, life; how many limits; the policy
+-- ARGV[1]   now, slack_ms, patience, cost, how many extra units are wanted, term; how many limits; the policy
 -- A negative slack_ms asks for the whole value.
 -- ARGV[2]   as decide_one
 -- returns   as decide_one; what was charged with the flag `granted`, and after now how many extra units were
@@ -10,12 +10,12 @@ local now, slack_ms, own_patience, own_cost, wanted, longest, limit_count, part 
 --[[ prelude ]]
 --[[ whole_or_not ]]
 local key, shadow, always, extra, passes_alone = KEYS[1], false, false, wanted, false
-local births = ARGV[2]
+local incarnations = ARGV[2]
 --[[ get_value ]]
---[[ check_birth ]]
+--[[ check_incarnation ]]
 while true do -- all that is wanted; if that does not fit, the call alone; then half as much, and so on
-  local cost, needed, patience, life = own_cost + extra, own_cost + 4 * extra, own_patience
-  if extra > 0 then patience, life = -EXACT, longest end
+  local cost, needed, patience, term = own_cost + extra, own_cost + 4 * extra, own_patience
+  if extra > 0 then patience, term = -EXACT, longest end
   --[[ charge ]]
   if not admits or locked then
     if extra == 0 then

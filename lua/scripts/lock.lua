@@ -7,8 +7,8 @@ local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, duration = unpack('<i8i8i8', args)
 --[[ prelude ]]
 --[[ whole_or_not ]]
-local births = ARGV[2]
---[[ check_births ]]
+local incarnations = ARGV[2]
+--[[ check_incarnations ]]
 local answer = '\8' .. pack('<i8', now)
 for k = 1, #KEYS do
   local key = KEYS[k]

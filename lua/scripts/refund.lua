@@ -8,8 +8,8 @@
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, options, next_charge = unpack('<i8B', args)
 --[[ prelude ]]
-local births = ARGV[3]
---[[ check_births ]]
+local incarnations = ARGV[3]
+--[[ check_incarnations ]]
 local sub, floor, min, max = string.sub, math.floor, math.min, math.max
 
 -- What algorithms with a history share: takes the cost off the cell that was charged, which goes when it is empty.

@@ -104,7 +104,7 @@ local function records_of(value)
 end
 
 -- When a value's key was created; and a mark in the bits above, of when it was last restored as it was lost.
-local function birth_of(value)
+local function incarnation_of(value)
   local low, high = unpack('<I4I4', value)
   return low + high % 2^21 * 2^32, floor(high / 2^21)
 end
@@ -114,7 +114,7 @@ local function checked(value)
   local stop, place = #value + 1, HEAD + 1
   if #value < HEAD or #value > 4096 then return end
   --[[ check_value ]]
-  local born = birth_of(value)
+  local born = incarnation_of(value)
   if last == stop and born > 0 and born < EXACT then return value end
 end
 
@@ -190,9 +190,9 @@ local function merged_value(value, told)
   for _, tag in ipairs(their_order) do append(tag) end
   local lock, forgotten = lock_merged(own, theirs)
   parts[#parts + 1], latest = lock, max(latest, forgotten)
-  local born, told_mark = birth_of(told)
+  local born, told_mark = incarnation_of(told)
   local own_born, mark = EXACT
-  if value ~= '' then own_born, mark = birth_of(value) end
+  if value ~= '' then own_born, mark = incarnation_of(value) end
   if own_born > born then -- the key was lost: whoever knows of it is to notice
     mark = (told_mark + now % 1022) % 1023 + 1 -- another than that which was told
   elseif own_born > 0 then

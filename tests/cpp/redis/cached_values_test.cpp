@@ -52,9 +52,9 @@ TEST(CachedValues, KeepWhatIsNewer) {
   EXPECT_EQ(known.find("a"), nullptr);
   keep(known, "a", 20, known.changes("a"));
   keep(known, "a", 10, known.changes("a"));
-  EXPECT_EQ(known.find("a")->told.asked_at, 20);
+  EXPECT_EQ(known.find("a")->reading.asked_at, 20);
   keep(known, "a", 30, known.changes("a"));
-  EXPECT_EQ(known.find("a")->told.asked_at, 30);
+  EXPECT_EQ(known.find("a")->reading.asked_at, 30);
 }
 
 TEST(CachedValues, ForgetWhatIsChangedAndWhatIsToldMeanwhile) {

@@ -48,7 +48,7 @@ class HostLeasesTest : public ::testing::Test {
   };
 
   Leases::Asking ask(Process& process, Micros now) {
-    return process.leases.ask(charge, life, For(now), kPatience);
+    return process.leases.ask(charge, term, For(now), kPatience);
   }
   void answered(Process& process, std::optional<LeaseTerms> granted, Micros asked_at, Leases::Asking asking,
                 bool is_refused = false) {
@@ -94,14 +94,14 @@ class HostLeasesTest : public ::testing::Test {
     for (std::uint64_t i = first; i < HostLeases::kBucketSize; ++i) {
       HostKey& key = bucket().keys[i];
       key.become({{i, 0}, i, i, i});
-      key.demand.rare_from = For(5 * kSecond);
+      key.demand.cold_from = For(5 * kSecond);
     }
   }
   std::uint64_t lapsed(Process& process) { return process.leases.counts(policy.identity()).lapsed; }
 
   const CompiledPolicy policy{"api", {Limit("fixed_window", std::array<std::int64_t, 3>{100, kSecond, 0})}};
   const Charge charge{&policy, "a"};
-  const Duration life{kSecond};
+  const Duration term{kSecond};
   OwnFile file;
   Process one{file.path()};
   Process other{file.path()};
@@ -210,7 +210,7 @@ TEST_F(HostLeasesTest, AreGivenBackByWhoeverTakesTheirPlaceForAnotherKey) {
   const Micros later = 2 * kSecond;
   other.leases.answered(next, {}, For(later), {}, false, For(later + kSecond));
   EXPECT_EQ(rest(other, later), 10);
-  const Leases::Asking asking = other.leases.ask(next, life, For(later + 1000), kPatience);
+  const Leases::Asking asking = other.leases.ask(next, term, For(later + 1000), kPatience);
   other.leases.answered(next, terms(10, 50, 500'000), For(later + 1000), asking, false, For(later + kSecond));
   ASSERT_TRUE(other.leases.find(next)->is_shared());
   EXPECT_FALSE(first->put_back(1)) << "its unit is none of the other key's";
@@ -241,9 +241,9 @@ TEST_F(HostLeasesTest, TakeTurnsTogether) {
   answered(one, {}, 0, {});
   const Leases::Asking asking = ask(one, 1000);
   answered(one, {}, 1000, asking, true);
-  EXPECT_EQ(one.leases.find(charge, life).next_turn, For(1000 + kSecond));
+  EXPECT_EQ(one.leases.find(charge, term).next_turn, For(1000 + kSecond));
   EXPECT_EQ(other.leases.find(charge), nullptr);
-  EXPECT_EQ(other.leases.find(charge, life).next_turn, For(1000 + kSecond));
+  EXPECT_EQ(other.leases.find(charge, term).next_turn, For(1000 + kSecond));
 }
 
 TEST_F(HostLeasesTest, AreOfOnePlacePolicyIdentifierAndLimits) {
@@ -271,7 +271,7 @@ TEST_F(HostLeasesTest, AreOfOneProcessForPoliciesOfManyLimits) {
   LeaseTerms granted = terms(10, 50, 500'000);
   granted.rows.resize(5);
   one.leases.answered(asked, {}, For(0), {}, false, For(kSecond));
-  const Leases::Asking asking = one.leases.ask(asked, life, For(1000), kPatience);
+  const Leases::Asking asking = one.leases.ask(asked, term, For(1000), kPatience);
   one.leases.answered(asked, granted, For(1000), asking, false, For(kSecond));
   EXPECT_EQ(one.leases.find(asked)->left(), 10);
   EXPECT_FALSE(one.leases.find(asked)->is_shared());
@@ -320,7 +320,7 @@ TEST_F(HostLeasesTest, FindNoRoomInABucketAndAreThenOfOneProcess) {
   lease(one, terms(10, 50, 500'000), 2000);
   EXPECT_FALSE(one.leases.find(charge)->is_shared());
   EXPECT_EQ(other.leases.find(charge), nullptr);
-  // Once those who had the room have become rare, it is free.
+  // Once those who had the room have become cold, it is free.
   lease(other, terms(10, 50, 9 * kSecond), 8 * kSecond);
   EXPECT_TRUE(other.leases.find(charge)->is_shared());
 }

@@ -110,7 +110,7 @@ class LeaseScript : public ::testing::Test {
     if (expected) expect_written(policy, *expected, columns, cost);
   }
 
-  void lease(const CompiledPolicy& policy, Cost cost, Cost extra, Micros life) {
+  void lease(const CompiledPolicy& policy, Cost cost, Cost extra, Micros term) {
     const auto before = kept(policy);
     auto expected = charged(policy, before, cost, cost);
     if (!expected) extra = 0;
@@ -120,8 +120,8 @@ class LeaseScript : public ::testing::Test {
       const std::int64_t units = policy.limits()[0].limit.packed()[2];
       expected = charged(policy, before, cost + extra, cost + extra);
       const std::int64_t last = expected->header[1];
-      const Micros half = (life + 1) / 2;
-      const Micros until = (last + life + half - 1) / half * half;
+      const Micros half = (term + 1) / 2;
+      const Micros until = (last + term + half - 1) / half * half;
       expected->cells = with_hold(expected->cells, {0, -units}, until, extra * units);
       const ChargedPair written{{expected->header, 0, {}}, expected->expires_at};
       expected->expires_at = expiry_with(expected->cells, policy.limits()[0].limit, written);
@@ -129,7 +129,7 @@ class LeaseScript : public ::testing::Test {
     const Charge charge{&policy, "a", cost};
     DatedCall call(Call{std::span(&charge, 1), Mode::consume, At(now)}, At(now));
     Columns columns(1);
-    const ScriptReply reply(run(lease_call(*call, keys_of(keys, *call), wanted, For(life), scripts)), 1);
+    const ScriptReply reply(run(lease_call(*call, keys_of(keys, *call), wanted, For(term), scripts)), 1);
     ASSERT_EQ(reply.granted().has_value(), expected.has_value());
     read_answer(call, reply, columns.rows());
     if (!expected) return;

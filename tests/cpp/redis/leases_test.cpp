@@ -20,7 +20,7 @@ class LeasesTest : public ::testing::Test {
  protected:
   const CompiledPolicy policy{"api", {Limit("fixed_window", std::array<std::int64_t, 3>{100, kSecond, 0})}};
   const Charge charge{&policy, "a"};
-  const Duration life{kSecond};
+  const Duration term{kSecond};
   Leases leases;
 
   static constexpr Duration kPatience{100'000};
@@ -38,7 +38,7 @@ class LeasesTest : public ::testing::Test {
                 const Leases::Asking& asking, bool is_refused = false) {
     leases.answered(asked, std::move(granted), For(asked_at), asking, is_refused, For(asked_at + kSecond));
   }
-  Cost ask(Micros now) { return leases.ask(charge, life, For(now), kPatience).extra; }
+  Cost ask(Micros now) { return leases.ask(charge, term, For(now), kPatience).extra; }
   Cost rest(Micros now) {
     Cost units = 0;
     for (const auto& each : leases.take_ended(For(now))) units += each.units;
@@ -68,7 +68,7 @@ TEST_F(LeasesTest, SpendNoMoreThanWasGranted) {
 TEST_F(LeasesTest, AskForWhatIsSpentInALifeAtTheRateSinceTheLastCommand) {
   EXPECT_EQ(ask(0), 0);  // never seen
   note({}, 0, 0);
-  EXPECT_EQ(ask(600'000), 0);  // less than twice in a life
+  EXPECT_EQ(ask(600'000), 0);  // less than twice in a term
   EXPECT_EQ(ask(100'000), 10);
   note(terms(10, 900'000), 100'000, 10);
   Cost left = 0;
@@ -148,11 +148,11 @@ TEST_F(LeasesTest, KeepNothingThatWasUnderWayWhenTheyEnded) {
 
 TEST_F(LeasesTest, TakeTurnsOnceRefusedUntilSomethingIsGranted) {
   note({}, 0, 8, true);
-  EXPECT_EQ(leases.find(charge, life).next_turn, kSecond);
+  EXPECT_EQ(leases.find(charge, term).next_turn, kSecond);
   note({}, kSecond, 8, true);
-  EXPECT_EQ(leases.find(charge, life).next_turn, 2 * kSecond);
+  EXPECT_EQ(leases.find(charge, term).next_turn, 2 * kSecond);
   note(terms(4, 3 * kSecond), 2 * kSecond, 8);
-  EXPECT_EQ(leases.find(charge, life).next_turn, 0);
+  EXPECT_EQ(leases.find(charge, term).next_turn, 0);
 }
 
 TEST_F(LeasesTest, TakeTurnsNoLongerThanTheyAreAskedAbout) {
@@ -163,10 +163,10 @@ TEST_F(LeasesTest, TakeTurnsNoLongerThanTheyAreAskedAbout) {
 TEST_F(LeasesTest, HaveCheaperCallsAndOtherLimitsTakeNoTurns) {
   const CompiledPolicy other("api", {Limit("fixed_window", std::array<std::int64_t, 3>{200, kSecond, 0})});
   answered({&policy, "a", 3}, {}, 0, {8}, true);
-  EXPECT_EQ(leases.find({&policy, "a", 3}, life).next_turn, kSecond);
-  EXPECT_EQ(leases.find({&policy, "a", 4}, life).next_turn, kSecond);
-  EXPECT_EQ(leases.find({&policy, "a", 2}, life).next_turn, 0);
-  EXPECT_EQ(leases.find({&other, "a", 3}, life).next_turn, 0);
+  EXPECT_EQ(leases.find({&policy, "a", 3}, term).next_turn, kSecond);
+  EXPECT_EQ(leases.find({&policy, "a", 4}, term).next_turn, kSecond);
+  EXPECT_EQ(leases.find({&policy, "a", 2}, term).next_turn, 0);
+  EXPECT_EQ(leases.find({&other, "a", 3}, term).next_turn, 0);
 }
 
 TEST_F(LeasesTest, KnowOnlySoManyKeys) {
@@ -175,11 +175,11 @@ TEST_F(LeasesTest, KnowOnlySoManyKeys) {
   for (const std::string& each : names) {
     answered({&policy, each}, {}, 1000, {});
   }
-  EXPECT_TRUE(leases.is_wanted({&policy, names.front()}, life, For(2000)));
-  EXPECT_FALSE(leases.is_wanted({&policy, names.back()}, life, For(2000)));
-  // Once the others have become rare there is room.
+  EXPECT_TRUE(leases.is_wanted({&policy, names.front()}, term, For(2000)));
+  EXPECT_FALSE(leases.is_wanted({&policy, names.back()}, term, For(2000)));
+  // Once the others have become cold there is room.
   answered({&policy, names.back()}, {}, 3 * kSecond, {});
-  EXPECT_TRUE(leases.is_wanted({&policy, names.back()}, life, For(3 * kSecond + 1000)));
+  EXPECT_TRUE(leases.is_wanted({&policy, names.back()}, term, For(3 * kSecond + 1000)));
 }
 
 TEST_F(LeasesTest, LastNoLongerThanTheLimitsAllow) {

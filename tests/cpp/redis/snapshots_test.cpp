@@ -35,8 +35,8 @@ Instant told_of(Snapshots& values, const std::string& key = "a") {
   return known == nullptr ? At(-1) : known->told;
 }
 
-/// Has "a" doubted, as another key of that name was told.
-void doubt(Snapshots& values) { values.keep("a", told(25, kBirth + 9)); }
+/// Has "a" suspected, as another key of that name was told.
+void suspect(Snapshots& values) { values.keep("a", told(25, kBirth + 9)); }
 
 TEST(LastExpiry, IsThatOfTheLongestLivedRecord) {
   const std::string state = packed({1, 2, 3});
@@ -56,7 +56,7 @@ TEST(Snapshot, IsNewsForAnotherServerAndALaterConnection) {
   EXPECT_FALSE(value.is_news_for({2, 0})) << "not connected yet";
   EXPECT_TRUE(value.is_news_for({1, 4}));
   EXPECT_TRUE(value.is_news_for({2, 2}));
-  value.doubted = 1;
+  value.suspected = 1;
   EXPECT_TRUE(value.is_news_for({1, 3}));
 }
 
@@ -80,10 +80,10 @@ TEST(Snapshots, DoubtWhatAnotherKeyOfThatNameIsTold) {
   values.keep("a", told(30, kBirth + 1));
   EXPECT_EQ(told_of(values), 20);
   const auto known = values.find("a", For(0));
-  EXPECT_GT(known->doubted, 0);
+  EXPECT_GT(known->suspected, 0);
   values.keep_restored("a", told(40, kBirth + 1), known);
   EXPECT_EQ(told_of(values), 40) << "that it was restored";
-  EXPECT_EQ(values.find("a", For(0))->doubted, 0);
+  EXPECT_EQ(values.find("a", For(0))->suspected, 0);
   values.keep_reset("a", told(50, kBirth + 2));
   EXPECT_EQ(told_of(values), 50);
 }
@@ -93,7 +93,7 @@ Trust heard(Snapshots& values, Snapshot fresh, Snapshots::Pointer sent, std::uin
             std::size_t server = 1) {
   const std::string key = "a";
   fresh.server = server;
-  std::array<Snapshots::Told, 1> told{{{key, true, std::move(fresh), std::move(sent), connection}}};
+  std::array<Snapshots::Report, 1> told{{{key, true, std::move(fresh), std::move(sent), connection}}};
   return values.hear(told, false);
 }
 
@@ -101,14 +101,14 @@ TEST(Snapshots, BelieveWhatIsToldOfTheKeyThatTheyKnow) {
   Snapshots values;
   EXPECT_EQ(heard(values, told(20), nullptr), Trust::trusted);
   const auto sent = values.find("a", For(0));
-  doubt(values);
+  suspect(values);
   EXPECT_EQ(heard(values, told(30), sent), Trust::trusted) << "others may have asked before it was restored";
   EXPECT_EQ(told_of(values), 30);
   EXPECT_EQ(heard(values, told(40, kBirth + 1), sent), Trust::suspect);
   EXPECT_EQ(heard(values, told(40), sent, 3, 2), Trust::suspect) << "another server";
   EXPECT_EQ(heard(values, told(40), sent, 4), Trust::suspect) << "a later connection";
   EXPECT_EQ(told_of(values), 30);
-  EXPECT_GT(values.find("a", For(0))->doubted, 0);
+  EXPECT_GT(values.find("a", For(0))->suspected, 0);
 }
 
 TEST(Snapshots, BelieveOfALostKeyWhatCameBackWithIt) {
@@ -122,7 +122,7 @@ TEST(Snapshots, BelieveOfALostKeyWhatCameBackWithIt) {
   EXPECT_EQ(heard(values, told(49, kBirth + 1), sent), Trust::trusted);
   EXPECT_EQ(heard(values, told(51, kBirth + 1), sent), Trust::lost);
   EXPECT_EQ(told_of(values), 90);
-  EXPECT_EQ(values.find("a", For(0))->doubted, 0);
+  EXPECT_EQ(values.find("a", For(0))->suspected, 0);
   values.keep_restored("a", told(95, kBirth + 2), std::make_shared<Snapshot>(told(30)));
   EXPECT_EQ(heard(values, told(29), sent), Trust::trusted) << "that has been merged, too";
   values.keep_reset("a", told(99, kBirth + 3));
@@ -138,8 +138,8 @@ TEST(Snapshots, AskForAllAgainIfAnyIsLost) {
   const std::string a = "a";
   const std::string b = "b";
   const auto hear = [&](Micros of_a, Micros of_b) {
-    std::array<Snapshots::Told, 2> both{{{a, true, told(of_a), sent, 3},  //
-                                         {b, true, told(of_b), nullptr, 3}}};
+    std::array<Snapshots::Report, 2> both{{{a, true, told(of_a), sent, 3},  //
+                                           {b, true, told(of_b), nullptr, 3}}};
     return values.hear(both, false);
   };
   EXPECT_EQ(hear(30, 31), Trust::suspect) << "what was charged to the other is to be taken back";
@@ -153,25 +153,25 @@ TEST(Snapshots, AreRestoredAlthoughTheyWereDoubtedMeanwhile) {
   Snapshots values;
   values.keep("a", told(20));
   const auto restored = values.find("a", For(0));
-  doubt(values);
+  suspect(values);
   values.keep_restored("a", told(50, kBirth + 1), restored);
   EXPECT_EQ(told_of(values), 50);
   values.keep("a", told(60, kBirth + 1));
   values.keep_restored("a", told(90, kBirth + 2), restored);
   EXPECT_EQ(told_of(values), 60) << "what others were told meanwhile is not restored yet";
-  EXPECT_GT(values.find("a", For(0))->doubted, 0);
+  EXPECT_GT(values.find("a", For(0))->suspected, 0);
 }
 
 TEST(Snapshots, DoubtUntilTheyAreToldOfWhatWasAskedAfter) {
   Snapshots values;
   values.keep("a", told(20));
   Snapshot under_way = told(30);
-  doubt(values);
+  suspect(values);
   values.keep("a", std::move(under_way));
   EXPECT_EQ(told_of(values), 30);
-  EXPECT_GT(values.find("a", For(0))->doubted, 0);
+  EXPECT_GT(values.find("a", For(0))->suspected, 0);
   values.keep("a", told(40));
-  EXPECT_EQ(values.find("a", For(0))->doubted, 0);
+  EXPECT_EQ(values.find("a", For(0))->suspected, 0);
 }
 
 TEST(Snapshots, ForgetInTime) {

@@ -11,30 +11,30 @@ constexpr Cost kMostTimesSpent = 16;
 
 }  // namespace
 
-Cost Demand::wanted(Cost cost, Cost spent_of_lease, Duration life, Duration now, bool has_holds) const {
+Cost Demand::wanted(Cost cost, Cost spent_of_lease, Duration term, Duration now, bool has_holds) const {
   if (now < refilled_by) return 0;
   const Cost spent = sum(asked, spent_of_lease);
   const Duration since = max(kShortest, now - asked_at);
-  Cost wanted = multiply_divide(spent, life.micros(), since.micros(), 0);
+  Cost wanted = multiply_divide(spent, term.micros(), since.micros(), 0);
   wanted = std::min(wanted, product(kMostTimesSpent, spent));
-  if (has_holds) wanted = std::min(wanted, std::max<Cost>(sum(in_life, spent), before));
+  if (has_holds) wanted = std::min(wanted, std::max<Cost>(sum(in_term, spent), before));
   return wanted < 2 * cost ? 0 : std::min(wanted, kExact / 8 - cost);
 }
 
-void Demand::note_command(Cost cost, Duration at, Duration rare) {
-  const Duration life = rare - at;
-  in_life = sum(in_life, asked);
-  if (at - life_began >= life) {
-    before = at - life_began < 2 * life ? in_life : Shared<Cost>(0);
-    in_life = 0;
-    life_began = at;
+void Demand::note_command(Cost cost, Duration at, Duration cold) {
+  const Duration term = cold - at;
+  in_term = sum(in_term, asked);
+  if (at - term_began >= term) {
+    before = at - term_began < 2 * term ? in_term : Shared<Cost>(0);
+    in_term = 0;
+    term_began = at;
   }
   asked_at = at;
-  rare_from = rare;
+  cold_from = cold;
   asked = cost;
 }
 
-// A dear call that was refused says nothing of cheaper ones, nor of those under other limits.
+// A costly call that was refused says nothing of cheaper ones, nor of those under other limits.
 bool Demand::takes_turns(const Charge& charge) const {
   return turns_from > 0 && charge.cost >= turns_from && charge.policy->limits_digest() == turns_under;
 }

@@ -32,23 +32,23 @@ class Shared {
 /// Of one key. All times are boot times. Whoever changes it does so alone.
 struct Demand {
   Shared<Duration> asked_at;   ///< of the last command
-  Shared<Duration> rare_from;  ///< if it is not asked for until then, it is rare
+  Shared<Duration> cold_from;  ///< if it is not asked for until then, it is cold
   Shared<Cost> asked;  ///< what that command charged for its own call, and others since without a lease
-  Shared<Duration> life_began;
-  Shared<Cost> in_life;     ///< what was spent since then, in a time of a life, before the last command
-  Shared<Cost> before;      ///< the same of the life before
-  Shared<Cost> turns_from;  ///< calls of this cost and dearer ones take turns; 0: none
+  Shared<Duration> term_began;
+  Shared<Cost> in_term;     ///< what was spent since then, in a time of a term, before the last command
+  Shared<Cost> before;      ///< the same of the term before
+  Shared<Cost> turns_from;  ///< calls of this cost and costlier ones take turns; 0: none
   Shared<std::uint64_t> turns_under;  ///< these limits
   Shared<Duration> next_turn;
   Shared<Duration> refilled_by;  ///< somebody asks for units, who may not come back after this
 
-  /// What would be spent in a life at the rate since the last command, of which a lease has spent some; 0 for
-  /// a rare key, or while somebody else asks. If little of a lease comes back, since it is held
+  /// What would be spent in a term at the rate since the last command, of which a lease has spent some; 0 for
+  /// a cold key, or while somebody else asks. If little of a lease comes back, since it is held
   /// (`has_holds`), no more than what was spent in such a time.
-  [[nodiscard]] Cost wanted(Cost cost, Cost spent_of_lease, Duration life, Duration now,
+  [[nodiscard]] Cost wanted(Cost cost, Cost spent_of_lease, Duration term, Duration now,
                             bool has_holds) const;
   /// Notes a command that was answered, after which its own cost counts.
-  void note_command(Cost cost, Duration asked_at, Duration rare_from);
+  void note_command(Cost cost, Duration asked_at, Duration cold_from);
   [[nodiscard]] bool takes_turns(const Charge& charge) const;
   void note_turn(const Charge& charge, bool is_refused);
 };

@@ -24,9 +24,9 @@ std::uint64_t hash_of_lease(const LeaseSubject& subject, const LeaseTerms& terms
     bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
   };
   append(std::int64_t(subject.limits));
-  append(terms.told.shown.micros());
-  append(terms.told.asked_at.micros());
-  append(terms.told.answered_at.micros());
+  append(terms.reading.shown.micros());
+  append(terms.reading.asked_at.micros());
+  append(terms.reading.answered_at.micros());
   append(terms.ends_at.micros());
   append(terms.granted);
   for (const LeasedRow& row : terms.rows) {
@@ -57,7 +57,7 @@ std::shared_ptr<Lease> HostKey::lease() {
   const std::uint64_t check = check_;
   if (version_.load(std::memory_order_relaxed) != version) return nullptr;
   const bool is_sound = tick_of(tag) == tick_of(own_terms.ends_at) &&
-                        own_terms.ends_at <= own_terms.told.asked_at + kLongest &&
+                        own_terms.ends_at <= own_terms.reading.asked_at + kLongest &&
                         check == hash_of_lease(own_subject, own_terms);
   if (!is_sound || (word_.load(std::memory_order_acquire) & ~SharedUnits::kMask) != tag) return nullptr;
   return std::make_shared<Lease>(std::move(own_subject), std::move(own_terms), SharedUnits{&word_, tag});
@@ -105,9 +105,9 @@ void HostKey::write(const LeaseSubject& subject, const LeaseTerms& terms, std::u
   check_ = hash_of_lease(subject, terms);
   ends_at_ = terms.ends_at;
   granted_ = terms.granted;
-  shown_ = terms.told.shown;
-  asked_at_ = terms.told.asked_at;
-  answered_at_ = terms.told.answered_at;
+  shown_ = terms.reading.shown;
+  asked_at_ = terms.reading.asked_at;
+  answered_at_ = terms.reading.answered_at;
   rows_count_ = terms.rows.size();
   for (std::size_t i = 0; i < terms.rows.size(); ++i) {
     const auto& [remaining, gone_at, receipt] = terms.rows[i];

@@ -72,7 +72,7 @@ class HostKey {
   [[nodiscard]] bool is_of_place(std::uint64_t place) const { return !is_free() && place_ == place; }
   /// Whether nobody asks for it any more.
   [[nodiscard]] bool is_old(Duration now) const {
-    return now > demand.rare_from && now > demand.refilled_by && has_ended(now);
+    return now > demand.cold_from && now > demand.refilled_by && has_ended(now);
   }
   [[nodiscard]] bool has_ended(Duration now) const { return now >= ends_at_; }
   [[nodiscard]] bool has_units() const { return (word_.load() & SharedUnits::kMask) > 0; }

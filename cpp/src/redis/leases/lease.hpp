@@ -26,7 +26,7 @@ struct LeasedRow {
 
 /// What never changes of a lease.
 struct LeaseTerms {
-  ServerReading told;
+  ServerReading reading;
   Duration ends_at;  ///< boot time
   Cost granted;
   std::vector<LeasedRow> rows;
@@ -91,7 +91,7 @@ class Lease : NonCopyable {
   [[nodiscard]] const LeaseTerms& terms() const { return terms_; }
   /// The earliest instant that the server's clock can show, but none before one that was shown.
   [[nodiscard]] Instant time(Duration now) const {
-    return max(terms_.told.earliest(now), Instant(shown_.load(std::memory_order_relaxed)));
+    return max(terms_.reading.earliest(now), Instant(shown_.load(std::memory_order_relaxed)));
   }
   /// Notes what this process charged to the key besides.
   void note_charged(Cost units) { besides_.fetch_add(units, std::memory_order_relaxed); }

@@ -85,13 +85,13 @@ Duration longest_lease(const CompiledPolicy& policy) {
 
 void NotingCharges::decided(const Call& call, const ScriptReply& /*reply*/, const Answer& answer,
                             const Rows& rows) {
-  note_told(call, answer.now, rows);
+  note_reading(call, answer.now, rows);
   show_held(call, rows);
 }
 
-// When this process was told of a key, and what it has charged to that without its lease, such as another
+// When a reply reported a key, and what it has charged to that without its lease, such as another
 // store that does not lease.
-void NotingCharges::note_told(const Call& call, Instant time, const Rows& rows) const {
+void NotingCharges::note_reading(const Call& call, Instant time, const Rows& rows) const {
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
     const bool is_charged = rows.receipt[row].created_at != Instant{};
@@ -125,11 +125,11 @@ LeaseRequest::LeaseRequest(Leases& leases, const Call& call, Duration longest, D
   asking_.endings = leases.endings();
   if (call.charges.size() > 1) return;
   const Charge& charge = call.charges.front();
-  life_ = min(longest_, longest_lease(*charge.policy));
-  if (life_ == Duration{}) return;
-  asking_ = leases.ask(charge, life_, asked_at_, timeout, has_holds(*charge.policy));
+  term_ = min(longest_, longest_lease(*charge.policy));
+  if (term_ == Duration{}) return;
+  asking_ = leases.ask(charge, term_, asked_at_, timeout, has_holds(*charge.policy));
   extras.lease = asking_.extra;
-  extras.life = life_;
+  extras.term = term_;
 }
 
 void LeaseRequest::lost() {
@@ -149,9 +149,9 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
   std::optional<LeaseTerms> terms;
   if (granted) {
     const Charge& charge = call.charges.front();
-    const ServerReading told{shown, asked_at_, boot_time()};
-    const Instant until = min(all_same_until(charge, rows), shown + life_);
-    terms = {told, told.before(until), *granted, rows_of_lease(charge, shown, rows)};
+    const ServerReading reading{shown, asked_at_, boot_time()};
+    const Instant until = min(all_same_until(charge, rows), shown + term_);
+    terms = {reading, reading.before(until), *granted, rows_of_lease(charge, shown, rows)};
     for (std::size_t i = 0; i < charge.policy->size(); ++i) rows.remaining[i] += *granted;
     leave_out(*granted, charge, rows);
   }
@@ -160,9 +160,9 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
     const std::span verdicts(rows.status + row, charge.policy->size());
     row += verdicts.size();
     const bool is_refused = std::ranges::any_of(verdicts, [](Status each) { return each != Status::ok; });
-    if (is_refused && asking_.extra > 0) hold_back(asked_at_ + life_, rows_of(rows, 0, verdicts.size()));
+    if (is_refused && asking_.extra > 0) hold_back(asked_at_ + term_, rows_of(rows, 0, verdicts.size()));
     leases().answered(charge, terms, asked_at_, asking_, is_refused,
-                      asked_at_ + (life_ > Duration{} ? life_ : longest_));
+                      asked_at_ + (term_ > Duration{} ? term_ : longest_));
   }
 }
 

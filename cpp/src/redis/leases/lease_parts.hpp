@@ -18,7 +18,7 @@ void hold_back(Duration until, const Rows& rows);
 /// The longest that a lease under these limits can be; 0: what they count cannot be charged early.
 Duration longest_lease(const CompiledPolicy& policy);
 
-/// Of a decision that asks for no lease: notes when this process was told of the keys, and what it has
+/// Of a decision that asks for no lease: notes when the keys were reported, and what it has
 /// charged to them besides their leases.
 class NotingCharges : public Part {
  public:
@@ -30,7 +30,7 @@ class NotingCharges : public Part {
   [[nodiscard]] Leases& leases() const { return leases_; }
 
  private:
-  void note_told(const Call& call, Instant time, const Rows& rows) const;
+  void note_reading(const Call& call, Instant time, const Rows& rows) const;
   void show_held(const Call& call, const Rows& rows) const;
 
   Leases& leases_;
@@ -51,7 +51,7 @@ class LeaseRequest : public NotingCharges {
   const std::string policy_;
   const Duration longest_;
   const Duration asked_at_;
-  Duration life_{};
+  Duration term_{};
   Leases::Asking asking_;
 };
 

@@ -122,15 +122,15 @@ Leases::Found Leases::find(const Charge& charge, Duration longest_turn) {
   return {key->lease, min(Duration(demand.next_turn), Duration(demand.asked_at) + longest_turn)};
 }
 
-bool Leases::is_wanted(const Charge& charge, Duration life, Duration now, bool has_holds) {
+bool Leases::is_wanted(const Charge& charge, Duration term, Duration now, bool has_holds) {
   const std::lock_guard lock(mutex_);
   Key* const key = find_key(charge);
   if (key == nullptr) return false;
   const Cost spent = key->lease ? key->lease->spent() : 0;
-  return demand_of(*key, charge).wanted(charge.cost, spent, life, now, has_holds) > 0;
+  return demand_of(*key, charge).wanted(charge.cost, spent, term, now, has_holds) > 0;
 }
 
-Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Duration patience,
+Leases::Asking Leases::ask(const Charge& charge, Duration term, Duration now, Duration patience,
                            bool has_holds) {
   const std::lock_guard lock(mutex_);
   Asking asking{0, endings_.load(), 0};
@@ -140,12 +140,12 @@ Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Du
   if (!held) return asking;
   Demand& demand = *held.demand;
   const Cost spent = key->lease ? key->lease->spent() : 0;
-  asking.extra = demand.wanted(charge.cost, spent, life, now, has_holds);
+  asking.extra = demand.wanted(charge.cost, spent, term, now, has_holds);
   if (held.shared != nullptr) asking.extra = std::min(asking.extra, SharedUnits::kMost);
   if (key->lease && (asking.extra > 0 || !key->lease->covers(charge))) end(held);
   if (asking.extra == 0) return asking;
   demand.refilled_by = now + patience;
-  if (demand.takes_turns(charge)) demand.next_turn = now + life;
+  if (demand.takes_turns(charge)) demand.next_turn = now + term;
   if (held.shared != nullptr) {
     HostLeases& host = *file_.leases();
     held.shared->turn = asking.turn = host.next_turn();
@@ -157,7 +157,7 @@ Leases::Asking Leases::ask(const Charge& charge, Duration life, Duration now, Du
 // What was under way while leases were ended has ended, too; and what comes when it is another's turn is
 // late.
 void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
-                      const Asking& asking, bool is_refused, Duration rare_from) {
+                      const Asking& asking, bool is_refused, Duration cold_from) {
   if (terms) count(charge.policy->name(), Units::granted, terms->granted);
   if (terms && host_of(charge) != nullptr) tell(charge.policy->name(), Units::spent, terms->granted);
   const std::lock_guard lock(mutex_);
@@ -177,11 +177,11 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
     demand.asked = sum(demand.asked, is_refused ? 0 : charge.cost);
     return;
   }
-  demand.note_command(is_refused ? 0 : charge.cost, asked_at, rare_from);
+  demand.note_command(is_refused ? 0 : charge.cost, asked_at, cold_from);
   if (asking.extra == 0) return;
   demand.refilled_by = Duration{};
   demand.note_turn(charge, is_refused);
-  demand.next_turn = rare_from;
+  demand.next_turn = cold_from;
   if (key->lease) end(held);
   if (!terms) return;
   if (held.shared != nullptr) {
@@ -193,7 +193,7 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
   if (key->lease) returns_.add(key->lease, key->lease->ends_at());
 }
 
-void Leases::make_way(const Charge& charge) {
+void Leases::end_too_small(const Charge& charge) {
   const std::lock_guard lock(mutex_);
   Key* const key = find_key(charge);
   if (key == nullptr) return;
@@ -304,7 +304,7 @@ void Leases::forget_old(Duration now) {
   for (auto each = keys_.begin(); each != keys_.end();) {
     Key& key = each->second;
     const Demand& demand = key.shared != nullptr ? key.shared->demand : key.demand;
-    if (now > demand.rare_from) {
+    if (now > demand.cold_from) {
       if (key.lease && !key.lease->is_shared()) give_back_now(std::move(key.lease));
       each = keys_.erase(each);
     } else {

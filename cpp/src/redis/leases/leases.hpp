@@ -53,22 +53,22 @@ class Leases : public Observer, NonCopyable {
   /// How often leases were ended from outside by now.
   [[nodiscard]] std::uint32_t endings() const { return endings_.load(std::memory_order_acquire); }
   /// How many extra units to ask for with a command for this charge, to last for so long at the rate since
-  /// the last one; none if the key is rare, or somebody else is asking. A lease that is too small for it
+  /// the last one; none if the key is cold, or somebody else is asking. A lease that is too small for it
   /// ends. If little of a lease comes back, since it is held (`has_holds`), no more than what was spent in
   /// such a time. Who does not come back with an answer is waited for until `patience` has passed.
-  [[nodiscard]] Asking ask(const Charge& charge, Duration life, Duration now, Duration patience,
+  [[nodiscard]] Asking ask(const Charge& charge, Duration term, Duration now, Duration patience,
                            bool has_holds = false);
   /// Whether ask() would ask for units.
-  [[nodiscard]] bool is_wanted(const Charge& charge, Duration life, Duration now, bool has_holds = false);
+  [[nodiscard]] bool is_wanted(const Charge& charge, Duration term, Duration now, bool has_holds = false);
   /// As long as keys are being changed, what is leased meanwhile ends at once.
   void begin_change() { changes_.fetch_add(1); }
   void end_change() { changes_.fetch_sub(1); }
   /// What a command answered that was sent at this boot time: a lease, or none. A key that is not asked for
-  /// until `rare_from`, a life later, is rare; and then the next turn comes.
+  /// until `cold_from`, a term later, is cold; and then the next turn comes.
   void answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
-                const Asking& asking, bool is_refused, Duration rare_from);
+                const Asking& asking, bool is_refused, Duration cold_from);
   /// Ends a lease that is too small for a charge which is asked for, so that its rest goes back before that.
-  void make_way(const Charge& charge);
+  void end_too_small(const Charge& charge);
   /// Ends the leases of a key. Without `gives_back`, what is left of them is forgotten, as the key is.
   void end(std::string_view policy, std::string_view identifier, bool gives_back);
   void end_all(std::string_view policy, bool gives_back);

@@ -32,7 +32,7 @@ std::unique_ptr<Part> Leasing::part_of(const Exchange& exchange, Extras& extras)
   if (can_be_leased(call) && call.mode != Mode::peek) {
     return std::make_unique<LeaseRequest>(leases(), call, longest_, store_.servers().timeout(), extras);
   }
-  make_way(call);
+  end_leases_of(call);
   return std::make_unique<NotingCharges>(leases(), true);
 }
 
@@ -40,7 +40,7 @@ std::unique_ptr<Part> Leasing::part_of(const Exchange& exchange, Extras& extras)
 bool Leasing::decide_here(const Call& call, Duration /*turn*/, const Rows& rows, Instant& time,
                           Basis& basis) {
   leases().file().open();
-  if (may_cut(call) && decide_cut_here(call, rows, time, basis)) return true;
+  if (may_split(call) && decide_split_here(call, rows, time, basis)) return true;
   const Leases::Found leased = find(call);
   if (spend(leased, call, rows, time, basis)) return true;
   const Duration turn = leased.next_turn;
@@ -52,7 +52,7 @@ bool Leasing::decide_here(const Call& call, Duration /*turn*/, const Rows& rows,
 }
 
 // Several identifiers: all are leased here, or those that are not are certainly refused.
-bool Leasing::decide_cut_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
+bool Leasing::decide_split_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
   LeasedParts leased(*this, call);
   if (leased.are_all()) {
     if (!leased.take()) return false;
@@ -67,19 +67,19 @@ bool Leasing::decide_cut_here(const Call& call, const Rows& rows, Instant& time,
   return true;
 }
 
-bool Leasing::is_decided_apart(const Call& call) { return may_cut(call) || below().is_decided_apart(call); }
+bool Leasing::is_decided_apart(const Call& call) { return may_split(call) || below().is_decided_apart(call); }
 
 Instant Leasing::decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
-  if (may_cut(call)) {
-    if (const std::optional<Instant> decided = decide_cut(call, rows, basis, wait)) return *decided;
+  if (may_split(call)) {
+    if (const std::optional<Instant> decided = decide_split(call, rows, basis, wait)) return *decided;
   }
   return below().decide(call, rows, basis, wait);
 }
 
 // Commands go first, and what is leased is taken last. If that is gone by then, what was charged goes back,
 // and the whole call is asked for.
-std::optional<Instant> Leasing::decide_cut(const Call& call, const Rows& rows, Basis& basis,
-                                           const Wait& wait) {
+std::optional<Instant> Leasing::decide_split(const Call& call, const Rows& rows, Basis& basis,
+                                             const Wait& wait) {
   LeasedParts leased(*this, call);
   if (!leased.are_some()) return std::nullopt;
   const Instant time = below().decide(leased.rest(), leased.rows_of_rest(), basis, wait);
@@ -94,7 +94,7 @@ std::optional<Instant> Leasing::decide_cut(const Call& call, const Rows& rows, B
   return time;
 }
 
-bool Leasing::may_cut(const Call& call) {
+bool Leasing::may_split(const Call& call) {
   return call.mode == Mode::consume && call.charges.size() > 1 && can_be_leased(call);
 }
 
@@ -107,9 +107,9 @@ std::shared_ptr<Lease> Leasing::usable(const Charge& charge) {
 }
 
 bool Leasing::is_hot(const Call& call, const Charge& charge) {
-  if (!may_cut(call)) return false;
-  const Duration life = min(longest_, longest_lease(*charge.policy));
-  return life > Duration{} && leases().is_wanted(charge, life, boot_time(), has_holds(*charge.policy));
+  if (!may_split(call)) return false;
+  const Duration term = min(longest_, longest_lease(*charge.policy));
+  return term > Duration{} && leases().is_wanted(charge, term, boot_time(), has_holds(*charge.policy));
 }
 
 Leases::Found Leasing::find(const Call& call) {
@@ -187,13 +187,13 @@ void Leasing::put_back(const std::shared_ptr<Lease>& lease, Cost units) {
   if (!lease->put_back(units)) leases().give_back({lease, units});
 }
 
-// What cannot be leased ends the leases of its keys, which go back before it: what it is told, and what later
-// decisions tell, is right then. A peek only ends those that are too small for it.
-void Leasing::make_way(const Call& call) {
+// What cannot be leased ends the leases of its keys, which go back before it: what is reported to it, and
+// what later decisions tell, is right then. A peek only ends those that are too small for it.
+void Leasing::end_leases_of(const Call& call) {
   for (const Charge& charge : call.charges) {
     if (charge.cost == 0) continue;
     if (call.mode == Mode::peek) {
-      leases().make_way(charge);
+      leases().end_too_small(charge);
     } else {
       leases().end(charge.policy->name(), charge.identifier, true);
     }

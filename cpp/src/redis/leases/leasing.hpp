@@ -55,16 +55,16 @@ class Leasing final : public Layer {
   /// Whether the call is refused until its turn, as this process was granted less than it wanted.
   static bool refuse_until_turn(const Leases::Found& found, const Rows& rows, Instant& time, Basis& basis);
   /// Whether a call may be cut into what is leased and what is asked for.
-  [[nodiscard]] static bool may_cut(const Call& call);
-  bool decide_cut_here(const Call& call, const Rows& rows, Instant& time, Basis& basis);
-  std::optional<Instant> decide_cut(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
+  [[nodiscard]] static bool may_split(const Call& call);
+  bool decide_split_here(const Call& call, const Rows& rows, Instant& time, Basis& basis);
+  std::optional<Instant> decide_split(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
   /// Gives what a leased decision has spent back to its lease, if that lives.
   bool put_back(const Call& call, std::span<const Receipt> receipts);
   /// Whether a lease is no older than this store leases for: another one may lease for longer.
   [[nodiscard]] bool is_recent(const Lease& lease, Duration now) const {
-    return now - lease.terms().told.asked_at < longest_;
+    return now - lease.terms().reading.asked_at < longest_;
   }
-  void make_way(const Call& call);
+  void end_leases_of(const Call& call);
   [[nodiscard]] Leases& leases() { return **leases_; }
 
   PlainCalls& store_;

@@ -15,7 +15,7 @@ void Exchange::prepare(PlainCalls& store) {
     if (std::unique_ptr<Part> part = observer.part_of(*this, extras)) parts_.push_back(std::move(part));
   });
   script_ = encoded(extras);
-  script_.births = std::move(extras.births);
+  script_.incarnations = std::move(extras.incarnations);
 }
 
 void Exchange::comes_after(const std::vector<std::string>& keys) {
@@ -56,7 +56,7 @@ Deciding::Deciding(PlainCalls& store, const Call& call, const Rows& rows, Instan
 
 ScriptCall Deciding::encoded(const Extras& extras) {
   if (extras.lease > 0 && may_charge(*call_))
-    return lease_call(*call_, keys(), extras.lease, extras.life, store_.scripts(), extras.tells);
+    return lease_call(*call_, keys(), extras.lease, extras.term, store_.scripts(), extras.tells);
   return script_call(*call_, keys(), store_.scripts(), extras.tells);
 }
 

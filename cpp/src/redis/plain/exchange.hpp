@@ -28,7 +28,7 @@ class Exchange : NonCopyable {
     return call() == nullptr || (!call()->now && call()->clock == nullptr);
   }
   /// Whether its script can be told which keys are meant.
-  [[nodiscard]] virtual bool takes_births() const { return true; }
+  [[nodiscard]] virtual bool takes_incarnations() const { return true; }
   /// Whether its reply is taken for what it is, as it has been sent again too often.
   [[nodiscard]] bool is_last_attempt() const { return attempts_ > kMostAttempts; }
 
@@ -86,7 +86,7 @@ class Deciding : public Exchange {
 
   [[nodiscard]] const Call* call() const override { return &*call_; }
   [[nodiscard]] bool decides() const override { return true; }
-  [[nodiscard]] bool takes_births() const override { return may_charge(*call_); }
+  [[nodiscard]] bool takes_incarnations() const override { return may_charge(*call_); }
   [[nodiscard]] bool is_part() const { return is_part_; }
   [[nodiscard]] std::optional<ScriptCall> undoing() override;
 

@@ -19,18 +19,18 @@ Hearing::Hearing(Snapshots& values, Servers& servers, std::vector<std::string> k
   for (const std::string& key : keys_) known_.push_back(values_.find(key, asked_at_));
 }
 
-std::string Hearing::births() const {
+std::string Hearing::incarnations() const {
   if (std::ranges::all_of(known_, [](const auto& known) { return known == nullptr; })) return {};
-  std::string births;
+  std::string incarnations;
   for (const auto& known : known_) {
-    const std::int64_t birth = known == nullptr ? 0 : known->created_at;
-    births.append(reinterpret_cast<const char*>(&birth), sizeof birth);
+    const std::int64_t incarnation = known == nullptr ? 0 : known->created_at;
+    incarnations.append(reinterpret_cast<const char*>(&incarnation), sizeof incarnation);
   }
-  return births;
+  return incarnations;
 }
 
 Trust Hearing::hear(const ScriptReply& told) {
-  std::vector<Snapshots::Told> all;
+  std::vector<Snapshots::Report> all;
   for (std::size_t k = 0; const ScriptReply::Key& key : told.keys()) {
     all.push_back({keys_[k], key.value.has_value(), snapshot_of(k, key, told), known_[k], told.connection()});
     ++k;

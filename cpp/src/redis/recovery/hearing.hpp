@@ -18,7 +18,7 @@ class Hearing {
 
   /// Per key, when it was created as far as this process remembers, or 0, for the script to do nothing if it
   /// meets another key; empty if nothing is remembered of any.
-  [[nodiscard]] std::string births() const;
+  [[nodiscard]] std::string incarnations() const;
   /// Whether the reply is to be trusted: its server may lack what is remembered of a key, or be another
   /// server or connection, which is noted. What a trusted one tells is remembered.
   Trust hear(const ScriptReply& told);

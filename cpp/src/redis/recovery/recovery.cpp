@@ -48,7 +48,8 @@ std::unique_ptr<Part> Recovery::part_of(const Exchange& exchange, Extras& extras
   if (!exchange.goes_by_server()) return nullptr;
   Hearing hearing(values(), store_.servers(), exchange.keys(), longest_);
   extras.tells = Tells::value;
-  if (!exchange.is_last_attempt() && exchange.takes_births()) extras.births = hearing.births();
+  if (!exchange.is_last_attempt() && exchange.takes_incarnations())
+    extras.incarnations = hearing.incarnations();
   return std::make_unique<Remembering>(std::move(hearing), exchange.is_last_attempt());
 }
 

@@ -18,7 +18,7 @@ bool is_older(const Snapshot& one, const Snapshot& other) {
   return one.told < other.told && one.asked_at < other.answered_at;
 }
 
-/// Whether both are one value, which may have been doubted since.
+/// Whether both are one value, which may have been suspected since.
 bool are_alike(const Snapshot& one, const Snapshot& other) {
   return one.created_at == other.created_at && one.told == other.told;
 }
@@ -86,27 +86,27 @@ Snapshots::Pointer Snapshots::find(std::string_view key, Duration now) {
   return nullptr;
 }
 
-std::optional<Trust> Snapshots::trust_in(const Told& told, const Pointer& known) {
+std::optional<Trust> Snapshots::trust_in(const Report& report, const Pointer& known) {
   const auto is_elsewhere = [&](const Pointer& value) {
-    return value != nullptr && value->is_from_elsewhere(told.fresh.server, told.connection);
+    return value != nullptr && value->is_from_elsewhere(report.fresh.server, report.connection);
   };
-  if (is_elsewhere(known) || is_elsewhere(told.sent)) return Trust::suspect;
-  if (known == nullptr || known->created_at == told.fresh.created_at) return Trust::trusted;
-  const auto lost = std::ranges::find(known->lost, told.fresh.created_at, &LostKey::created_at);
+  if (is_elsewhere(known) || is_elsewhere(report.sent)) return Trust::suspect;
+  if (known == nullptr || known->created_at == report.fresh.created_at) return Trust::trusted;
+  const auto lost = std::ranges::find(known->lost, report.fresh.created_at, &LostKey::created_at);
   if (lost == known->lost.end()) return Trust::suspect;
-  if (told.fresh.told < lost->restored_as_of) return std::nullopt;
+  if (report.fresh.told < lost->restored_as_of) return std::nullopt;
   return Trust::lost;
 }
 
 // Judged and kept in one step: what is believed is restored with the key from then on.
-Trust Snapshots::hear(std::span<Told> told, bool is_of_others) {
+Trust Snapshots::hear(std::span<Report> told, bool is_of_others) {
   const std::lock_guard lock(mutex_);
   std::vector<std::optional<Trust>> trusts;
-  for (Told& each : told) {
+  for (Report& each : told) {
     Pointer* const known = values_.find(each.key);
     const bool is_known = known != nullptr && (*known)->forgotten_at > each.fresh.answered_at;
     trusts.push_back(trust_in(each, is_known ? *known : nullptr));
-    if (is_known && trusts.back() == Trust::suspect) doubt(*known);
+    if (is_known && trusts.back() == Trust::suspect) suspect(*known);
   }
   if (is_of_others) return Trust::suspect;
   const auto are = [&](Trust trust) { return std::ranges::count(trusts, std::optional(trust)); };
@@ -126,7 +126,7 @@ Trust Snapshots::hear(std::span<Told> told, bool is_of_others) {
 void Snapshots::keep(const std::string& key, Snapshot fresh) {
   const std::lock_guard lock(mutex_);
   Pointer* const known = values_.find(key);
-  if (known != nullptr && (*known)->created_at != fresh.created_at) return doubt(*known);
+  if (known != nullptr && (*known)->created_at != fresh.created_at) return suspect(*known);
   replace(known, key, std::move(fresh));
 }
 
@@ -134,7 +134,7 @@ void Snapshots::keep_restored(const std::string& key, Snapshot fresh, const Poin
   const std::lock_guard lock(mutex_);
   Pointer* const known = values_.find(key);
   const bool is_same_key = known != nullptr && (*known)->created_at == fresh.created_at;
-  if (known != nullptr && !is_same_key && !are_alike(**known, *restored)) return doubt(*known);
+  if (known != nullptr && !is_same_key && !are_alike(**known, *restored)) return suspect(*known);
   std::vector<LostKey> lost = is_same_key ? (*known)->lost : restored->lost;
   if (fresh.created_at != restored->created_at) note_lost(lost, {restored->created_at, restored->told});
   replace(known, key, std::move(fresh), std::move(lost));
@@ -145,7 +145,7 @@ void Snapshots::keep_reset(const std::string& key, Snapshot fresh) {
   replace(values_.find(key), key, std::move(fresh), {});
 }
 
-// What was in doubt after this was asked for is still.
+// What was in suspicion after this was asked for is still.
 void Snapshots::replace(const Pointer* known, const std::string& key, Snapshot fresh) {
   std::vector<LostKey> lost;
   if (known != nullptr) lost = (*known)->lost;
@@ -157,17 +157,17 @@ void Snapshots::replace(const Pointer* known, const std::string& key, Snapshot f
   fresh.lost = std::move(lost);
   if (known != nullptr) {
     if (is_older(fresh, **known)) return;
-    fresh.doubted = (*known)->doubted > fresh.asked ? (*known)->doubted : fresh.doubted;
+    fresh.suspected = (*known)->suspected > fresh.asked ? (*known)->suspected : fresh.suspected;
   }
   const std::size_t size = fresh.bytes.size();
   if (size > kMostBytesOfKey || fresh.forgotten_at <= fresh.answered_at) return values_.erase(key);
   values_.put(key, std::make_shared<const Snapshot>(std::move(fresh)), size);
 }
 
-void Snapshots::doubt(Pointer& known) {
-  auto doubted = std::make_shared<Snapshot>(*known);
-  doubted->doubted = next_place();
-  known = std::move(doubted);
+void Snapshots::suspect(Pointer& known) {
+  auto suspected = std::make_shared<Snapshot>(*known);
+  suspected->suspected = next_place();
+  known = std::move(suspected);
 }
 
 void Snapshots::forget(std::string_view key) {

@@ -36,8 +36,8 @@ struct Snapshot {
   Duration forgotten_at;
   std::size_t server;           ///< that told it
   std::uint64_t newest;         ///< of the connections of this process when it was asked for
-  std::uint64_t asked = 0;      ///< its place among what this process has asked and doubted
-  std::uint64_t doubted = 0;    ///< the place of the last doubt; 0: the server may have it still
+  std::uint64_t asked = 0;      ///< its place among what this process has asked and suspected
+  std::uint64_t suspected = 0;  ///< the place of the last suspicion; 0: the server may have it still
   std::vector<LostKey> lost{};  ///< the keys of that name before it, the latest last
 
   /// Whether this may be another server than told it, or a later connection.
@@ -46,7 +46,7 @@ struct Snapshot {
   }
   /// Whether it is to be restored before the key is asked for through this link.
   [[nodiscard]] bool is_news_for(const transport::Link& link) const {
-    return doubted > 0 || is_from_elsewhere(link.server, link.newest);
+    return suspected > 0 || is_from_elsewhere(link.server, link.newest);
   }
 };
 
@@ -66,7 +66,7 @@ class Snapshots : public Observer, NonCopyable {
   /// What is remembered of a key at this boot time, or nullptr.
   [[nodiscard]] Pointer find(std::string_view key, Duration now);
   /// What a reply tells of a key.
-  struct Told {
+  struct Report {
     const std::string& key;
     bool has_value;  ///< of nothing but a time of creation, nothing is kept
     Snapshot fresh;
@@ -74,11 +74,12 @@ class Snapshots : public Observer, NonCopyable {
     std::uint64_t connection;  ///< that the reply came through
   };
   /// Judges a reply by what it tells of its keys, and keeps that in place of what was told before if it is
-  /// sound; of doubtful ones, what is remembered is doubted. What is told of a key that has been lost since,
-  /// by a server that this process has had restore it, is sound if it had come back with that, and else lost.
-  Trust hear(std::span<Told> told, bool is_of_others);
+  /// sound; of doubtful ones, what is remembered is suspected. What is told of a key that has been lost
+  /// since, by a server that this process has had restore it, is sound if it had come back with that, and
+  /// else lost.
+  Trust hear(std::span<Report> told, bool is_of_others);
   /// Keeps a value in place of what was told before it. One that is too large is forgotten. What is
-  /// remembered of another key of that name is doubted instead.
+  /// remembered of another key of that name is suspected instead.
   void keep(const std::string& key, Snapshot fresh);
   /// The same of what a key holds after this was restored.
   void keep_restored(const std::string& key, Snapshot fresh, const Pointer& restored);
@@ -91,8 +92,8 @@ class Snapshots : public Observer, NonCopyable {
 
  private:
   /// What `hear` makes of a single key; nothing if it is sound, and nothing new.
-  static std::optional<Trust> trust_in(const Told& told, const Pointer& known);
-  static void doubt(Pointer& known);
+  static std::optional<Trust> trust_in(const Report& report, const Pointer& known);
+  static void suspect(Pointer& known);
   void replace(const Pointer* known, const std::string& key, Snapshot fresh);
   void replace(const Pointer* known, const std::string& key, Snapshot fresh, std::vector<LostKey> lost);
 

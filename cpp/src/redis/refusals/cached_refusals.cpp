@@ -75,7 +75,7 @@ class CallAt {
 /// Room on the stack for calls with few identifiers and limits.
 constexpr std::size_t kUsualRoom = 4096;
 
-/// How often those who wait for what another caller is told look for it.
+/// How often those who wait for what is reported to another caller look for it.
 constexpr std::chrono::milliseconds kPauseForNews{1};
 
 /// So many calls are not asked for one by one, if there is enough for them.
@@ -108,7 +108,7 @@ CachedRefusals::CachedRefusals(PlainCalls& store, Floor& below, Duration max_sta
 
 std::unique_ptr<Part> CachedRefusals::part_of(const Exchange& exchange, Extras& /*extras*/) {
   if (!exchange.decides()) return nullptr;
-  return std::make_unique<Telling>(values(), static_cast<const Deciding&>(exchange), max_stale_);
+  return std::make_unique<Reporting>(values(), static_cast<const Deciding&>(exchange), max_stale_);
 }
 
 bool CachedRefusals::decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time,
@@ -140,8 +140,8 @@ class CachedRefusals::PlainCall {
  public:
   PlainCall(const Call& call, const CachedValue& known, Duration now)
       : limits_(call.charges.front().policy->limits()),
-        earliest_(known.told.earliest(now)),
-        latest_(known.told.latest(now)) {
+        earliest_(known.reading.earliest(now)),
+        latest_(known.reading.latest(now)) {
     for (std::size_t row = 0; row < limits_.size(); ++row) {
       const std::optional<FoundRecord> found = known.value.find(limits_[row].tag);
       const ExaminedPair& pair =
@@ -208,8 +208,8 @@ bool CachedRefusals::refuse_any(const Call& call, Duration turn, const Rows& row
   Keys earliest(known.size(), &memory);
   Keys latest(known.size(), &memory);
   for (std::size_t k = 0; k < known.size(); ++k) {
-    earliest[k] = {&known[k]->value, known[k]->told.earliest(now)};
-    latest[k] = {&known[k]->value, known[k]->told.latest(now)};
+    earliest[k] = {&known[k]->value, known[k]->reading.earliest(now)};
+    latest[k] = {&known[k]->value, known[k]->reading.latest(now)};
   }
   if (!is_cluster_) agree(earliest, latest);
   if (earliest.front().now > latest.front().now) return false;  // somebody has set the clock
@@ -227,7 +227,7 @@ bool CachedRefusals::refuse_until(const Call& call, Duration turn, const Rows& r
   Known known;
   if (!find_all(call, now, known)) return false;
   Keys keys;
-  for (const auto& each : known) keys.push_back({&each->value, each->told.earliest(now)});
+  for (const auto& each : known) keys.push_back({&each->value, each->reading.earliest(now)});
   const CallAt at_earliest(call, keys);
   at_earliest.show_refused(rows);
   rows.status[0] = std::max(rows.status[0], Status::over);
@@ -249,11 +249,11 @@ bool CachedRefusals::find_all(const Call& call, Duration now, Known& known) {
 
 std::shared_ptr<const CachedValue> CachedRefusals::find(const Charge& charge, Duration now) {
   auto found = values().find(KeyText(store_.naming(), charge.policy->name(), charge.identifier));
-  return found != nullptr && now - found->told.asked_at < max_stale_ ? found : nullptr;
+  return found != nullptr && now - found->reading.asked_at < max_stale_ ? found : nullptr;
 }
 
 bool CachedRefusals::asks_anew(const CachedValue& known, Duration now) const {
-  const bool is_fresh = 4 * (now - known.told.asked_at) < kFreshQuarters * max_stale_;
+  const bool is_fresh = 4 * (now - known.reading.asked_at) < kFreshQuarters * max_stale_;
   return !is_fresh && known.take_turn(now, store_.servers().timeout());
 }
 

@@ -1,4 +1,4 @@
-// Calls that are refused by what this process was told lately, and how it is told (docs/semantics.md:
+// Calls that are refused by what was reported of keys lately, and how that is kept (docs/semantics.md:
 // refusals that cost nothing).
 #pragma once
 
@@ -18,7 +18,7 @@ namespace overlimit::redis {
 /// Of one store. Thread-safe.
 class CachedRefusals final : public Layer {
  public:
-  /// What was told is believed for `max_stale`.
+  /// What was reported is believed for `max_stale`.
   CachedRefusals(PlainCalls& store, Floor& below, Duration max_stale);
 
   bool decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) override;
@@ -40,7 +40,7 @@ class CachedRefusals final : public Layer {
   /// Refuses a call until its turn although the server may not, as it is known what it would ask.
   bool refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time);
   /// Whether another caller is asking for such a call, which was refused and may be admitted by now, as few
-  /// can be: what that one is told decides the others.
+  /// can be: what is reported to that one decides the others.
   bool is_being_asked(const Call& call);
   /// What is known of the key of a charge, as far as it is believed; or nullptr.
   [[nodiscard]] std::shared_ptr<const CachedValue> find(const Charge& charge, Duration now);

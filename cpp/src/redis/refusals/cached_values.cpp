@@ -12,7 +12,7 @@ bool CachedValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Dur
 
 namespace {
 
-/// As long as it lives, a command may be changing these keys: what is known of them, or being told, is
+/// As long as it lives, a command may be changing these keys: what is known of them, or being reported, is
 /// forgotten at both ends.
 class Changing : public Part {
  public:
@@ -38,7 +38,7 @@ class Changing : public Part {
 // For stores that believe nothing of it.
 std::unique_ptr<Part> CachedValues::part_of(const Exchange& exchange, Extras& /*extras*/) {
   if (!exchange.decides()) return nullptr;
-  return std::make_unique<Telling>(*this, static_cast<const Deciding&>(exchange), Duration{});
+  return std::make_unique<Reporting>(*this, static_cast<const Deciding&>(exchange), Duration{});
 }
 
 std::unique_ptr<Part> CachedValues::begin(const Change& change) {
@@ -56,16 +56,16 @@ std::shared_ptr<const CachedValue> CachedValues::find(std::string_view key) {
   return known == nullptr ? nullptr : *known;
 }
 
-void CachedValues::keep(std::string_view key, Value value, const ServerReading& told, Duration forgotten_at,
-                        std::uint32_t changes) {
+void CachedValues::keep(std::string_view key, Value value, const ServerReading& reading,
+                        Duration forgotten_at, std::uint32_t changes) {
   const std::size_t size = value.size();
   if (size > kMostBytesOfKey) return change(key);
-  auto fresh = std::make_shared<const CachedValue>(std::move(value), told, forgotten_at);
+  auto fresh = std::make_shared<const CachedValue>(std::move(value), reading, forgotten_at);
   const std::lock_guard lock(mutex_);
   const Slot& slot = slot_of(key);
-  if (slot.changes.load() != changes || told.asked_at.micros() < slot.changed_at.load()) return;
+  if (slot.changes.load() != changes || reading.asked_at.micros() < slot.changed_at.load()) return;
   const auto* const known = values_.find(key);
-  if (known != nullptr && (*known)->told.asked_at > told.asked_at) return;
+  if (known != nullptr && (*known)->reading.asked_at > reading.asked_at) return;
   values_.put(key, std::move(fresh), size);
 }
 
@@ -75,7 +75,7 @@ void CachedValues::change(std::string_view key) {
   values_.erase(key);
 }
 
-void CachedValues::change_before_told(std::string_view key, std::uint32_t& changes) {
+void CachedValues::change_before_report(std::string_view key, std::uint32_t& changes) {
   const std::lock_guard lock(mutex_);
   if (slot_of(key).changes.fetch_add(1) == changes) ++changes;
   values_.erase(key);
@@ -96,46 +96,47 @@ void CachedValues::change_all() {
   values_.clear();
 }
 
-Telling::Telling(CachedValues& values, const Deciding& deciding, Duration max_stale)
+Reporting::Reporting(CachedValues& values, const Deciding& deciding, Duration max_stale)
     : values_(values), deciding_(deciding), max_stale_(max_stale), asked_at_(boot_time()) {
   for (const std::string& key : deciding_.keys()) changes_.push_back(values_.changes(key));
 }
 
-void Telling::comes_after(const std::vector<std::string>& keys) {
+void Reporting::comes_after(const std::vector<std::string>& keys) {
   const std::vector<std::string>& own = deciding_.keys();
   for (const std::string& key : keys) {
     const auto place = std::ranges::find(own, key);
     if (place == own.end()) {
       values_.change(key);
     } else {
-      values_.change_before_told(key, changes_[std::size_t(place - own.begin())]);
+      values_.change_before_report(key, changes_[std::size_t(place - own.begin())]);
     }
   }
 }
 
-void Telling::decided(const Call& call, const ScriptReply& /*reply*/, const Answer& answer,
-                      const Rows& rows) {
+void Reporting::decided(const Call& call, const ScriptReply& /*reply*/, const Answer& answer,
+                        const Rows& rows) {
   const Duration answered_at = boot_time();
   const bool is_found = !answer.found.empty() && !answer.is_written && !call.now;
   const auto is_ok = [](Status each) { return each == Status::ok; };
   const bool refuses = !std::all_of(rows.status, rows.status + pairs_of(call.charges), is_ok);
   if (is_found && (deciding_.is_part() || refuses)) {
-    tell_found(answer, answered_at);
+    report_found(answer, answered_at);
   } else if (answer.found.empty() && !call.now) {
-    tell_charged(call, answer, rows, answered_at);
+    report_charged(call, answer, rows, answered_at);
   } else {
     for (const std::string& key : deciding_.keys()) values_.change(key);
   }
 }
 
-void Telling::tell_found(const Answer& answer, Duration answered_at) {
+void Reporting::report_found(const Answer& answer, Duration answered_at) {
   for (std::size_t k = 0; k < deciding_.keys().size(); ++k) {
     keep(k, answer.found[k], answer.now, answered_at, changes_[k]);
   }
 }
 
 // A key of which nothing is known has refused nobody, so nothing need be known of it.
-void Telling::tell_charged(const Call& call, const Answer& answer, const Rows& rows, Duration answered_at) {
+void Reporting::report_charged(const Call& call, const Answer& answer, const Rows& rows,
+                               Duration answered_at) {
   std::size_t row = 0;
   for (std::size_t k = 0; k < deciding_.keys().size(); ++k) {
     const Charge& charge = call.charges[k];
@@ -149,7 +150,7 @@ void Telling::tell_charged(const Call& call, const Answer& answer, const Rows& r
   }
 }
 
-void Telling::keep(std::size_t k, Value value, Instant shown, Duration answered_at, std::uint32_t changes) {
+void Reporting::keep(std::size_t k, Value value, Instant shown, Duration answered_at, std::uint32_t changes) {
   if (max_stale_ == Duration{}) return;
   values_.keep(deciding_.keys()[k], std::move(value), {shown, asked_at_, answered_at}, asked_at_ + max_stale_,
                changes);

@@ -1,5 +1,5 @@
-// What this process was told of keys, so that it need not ask again (docs/semantics.md: refusals that cost
-// nothing).
+// What was reported of keys to this process, so that it need not ask again (docs/semantics.md: refusals that
+// cost nothing).
 #pragma once
 
 #include <array>
@@ -20,11 +20,11 @@
 
 namespace overlimit::redis {
 
-/// A key's value as this process was last told of it.
+/// A key's value as it was last reported to this process.
 class CachedValue : NonCopyable {
  public:
-  CachedValue(Value bytes, const ServerReading& reading, Duration until)
-      : value(std::move(bytes)), told(reading), forgotten_at(until) {}
+  CachedValue(Value bytes, const ServerReading& when, Duration until)
+      : value(std::move(bytes)), reading(when), forgotten_at(until) {}
 
   /// Whether it is the caller's turn to ask anew while it is still believed; others have one after `turn`.
   [[nodiscard]] bool take_turn(Duration now, Duration turn) const { return take(next_turn_, now, turn); }
@@ -34,7 +34,7 @@ class CachedValue : NonCopyable {
   }
 
   const Value value;
-  const ServerReading told;
+  const ServerReading reading;
   const Duration forgotten_at;  ///< boot time, as all below
 
  private:
@@ -60,14 +60,14 @@ class CachedValues : public Observer, NonCopyable {
 
   /// How often this process has changed a key, or another one, by now.
   [[nodiscard]] std::uint32_t changes(std::string_view key) const { return slot_of(key).changes.load(); }
-  /// Keeps what a request told, unless the key was changed since this count of changes.
-  void keep(std::string_view key, Value value, const ServerReading& told, Duration forgotten_at,
+  /// Keeps what a reply reported, unless the key was changed since this count of changes.
+  void keep(std::string_view key, Value value, const ServerReading& reading, Duration forgotten_at,
             std::uint32_t changes);
-  /// Forgets a key that this process changes, and what it is being told of it.
+  /// Forgets a key that this process changes, and what is being reported of it.
   void change(std::string_view key);
-  /// The same of a key whose value is being told to the caller, after the change, since this count of
+  /// The same of a key whose value is being reported to the caller, after the change, since this count of
   /// changes; that is counted on unless others have changed the key, too.
-  void change_before_told(std::string_view key, std::uint32_t& changes);
+  void change_before_report(std::string_view key, std::uint32_t& changes);
   /// The same when nobody hears whether it has changed: at this boot time it has.
   void change_unheard(std::string_view key, Duration changed_at);
   void change_all();
@@ -91,16 +91,16 @@ class CachedValues : public Observer, NonCopyable {
 
 /// Tells what the reply to a command says of its keys, for it to be believed for `max_stale`; 0: that they
 /// have changed.
-class Telling : public Part {
+class Reporting : public Part {
  public:
   /// Borrows both.
-  Telling(CachedValues& values, const Deciding& deciding, Duration max_stale);
+  Reporting(CachedValues& values, const Deciding& deciding, Duration max_stale);
   void comes_after(const std::vector<std::string>& keys) override;
   void decided(const Call& call, const ScriptReply& reply, const Answer& answer, const Rows& rows) override;
 
  private:
-  void tell_found(const Answer& answer, Duration answered_at);
-  void tell_charged(const Call& call, const Answer& answer, const Rows& rows, Duration answered_at);
+  void report_found(const Answer& answer, Duration answered_at);
+  void report_charged(const Call& call, const Answer& answer, const Rows& rows, Duration answered_at);
   void keep(std::size_t k, Value value, Instant shown, Duration answered_at, std::uint32_t changes);
 
   CachedValues& values_;

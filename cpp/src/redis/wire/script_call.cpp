@@ -68,7 +68,7 @@ std::string encoded(std::string_view name, std::string_view script, const Script
   words.insert(words.end(), call.keys.begin(), call.keys.end());
   words.push_back(call.arguments);
   if (!call.second.empty()) words.push_back(call.second);
-  if (!call.births.empty()) words.push_back(call.births);
+  if (!call.incarnations.empty()) words.push_back(call.incarnations);
   std::string command;
   protocol::append_command(command, words);
   return command;
@@ -136,7 +136,7 @@ ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts
                 : decision_of_several(call, std::move(keys), scripts, tells);
 }
 
-ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration life, const Scripts& scripts,
+ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration term, const Scripts& scripts,
                       Tells tells) {
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.lease, std::move(keys), call.now);
@@ -144,7 +144,7 @@ ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration li
   append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
   append_int64(encoded.arguments, extra);
-  append_int64(encoded.arguments, life.micros());
+  append_int64(encoded.arguments, term.micros());
   append_byte(encoded.arguments, policy.size());
   encoded.arguments += policy.packed();
   return encoded;

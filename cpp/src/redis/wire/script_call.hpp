@@ -18,7 +18,7 @@ struct ScriptCall {
   std::string second;  ///< argument: receipts, or what is remembered; if there is one
   /// The last argument: per key, when it was created as far as this process remembers, or 0; empty: not at
   /// all.
-  std::string births = {};
+  std::string incarnations = {};
 
   /// The command that runs it by SHA1, or with its whole text.
   [[nodiscard]] std::string evalsha() const;
@@ -37,8 +37,8 @@ using KeysOfCall = std::vector<std::string>;
 ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts,
                        Tells tells = Tells::charge);
 
-/// Decides a call of one enforced charge, and charges up to `extra` units more for a lease of this life.
-ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration life, const Scripts& scripts,
+/// Decides a call of one enforced charge, and charges up to `extra` units more for a lease of this term.
+ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration term, const Scripts& scripts,
                       Tells tells = Tells::charge);
 
 /// Whether what was charged on a key that was lost is given back, too, once that key is restored.
