@@ -80,7 +80,7 @@ class Script:
         yield ""
 
     def _call(self) -> Iterator[str]:
-        leased = ("extra", "life") if self.which == "lease" else ()
+        leased = ("extra", "term") if self.which == "lease" else ()
         one = bool(leased) or (self.which == "decide" and len(self.keys) == 1)
         own = ("cost", *leased, "number of limits") if one else ()
         names = ("now", *_ARGUMENTS[self.which], *own)

@@ -106,7 +106,7 @@ class TestScripts:
 
     def test_show_what_a_lease_is_asked_for(self):
         shown = script_for([FixedWindow(10, 60)], "lease").commented()
-        assert "patience 9223372036854775807, cost 1, extra 0, life 0, number of limits 1\n" in shown
+        assert "patience 9223372036854775807, cost 1, extra 0, term 0, number of limits 1\n" in shown
 
     @pytest.mark.parametrize("which", ["lease", "restore"])
     def test_lease_and_restore_for_one_identifier(self, which):
@@ -250,7 +250,7 @@ class TestFragments:
             *(listed(other, "takes") | listed(other, "gives") for other in pasted)
         )
         # What the steps of limits use.
-        generated = {"cost", "needed", "extra", "life", "patience"} if "--[[ steps ]]" in text else set()
+        generated = {"cost", "needed", "extra", "term", "patience"} if "--[[ steps ]]" in text else set()
         assert (listed(path, "takes") | listed(path, "gives")) - words - generated - {"nothing"} == set(
             {"unpack", "pack", "args"} if path.stem == "prelude" else ()
         )

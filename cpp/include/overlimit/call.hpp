@@ -126,7 +126,7 @@ class DatedCall {
 };
 
 /// What a call writes, by the rules of the roles.
-struct Settlement {
+struct Resolution {
   Status status = Status::ok;   ///< of the call
   bool passes = true;           ///< every enforced charge passes, and every meta limit has room for a refusal
   bool counts_refusal = false;  ///< the enforced ones answer `over`, and that is charged to the meta limits
@@ -150,7 +150,7 @@ inline bool spends(std::span<const Charge> charges) {
 
 /// Settles a call by the verdicts on its charges; `verdict_of(i)` is the worst status of charge i.
 template <class VerdictOf>
-Settlement settle(const Call& call, const VerdictOf& verdict_of) {
+Resolution resolve(const Call& call, const VerdictOf& verdict_of) {
   const std::span<const Charge> charges = call.charges;
   Status enforced = Status::ok;
   Status meta = Status::ok;
@@ -170,23 +170,23 @@ Settlement settle(const Call& call, const VerdictOf& verdict_of) {
     }
   }
   const bool meta_fits = meta == Status::ok;
-  Settlement settlement;
-  settlement.status = !meta_fits ? meta : has_enforced ? enforced : others;
-  settlement.passes = enforced == Status::ok && meta_fits;
-  settlement.counts_refusal = has_meta && meta_fits && enforced == Status::over && spends(charges);
+  Resolution resolution;
+  resolution.status = !meta_fits ? meta : has_enforced ? enforced : others;
+  resolution.passes = enforced == Status::ok && meta_fits;
+  resolution.counts_refusal = has_meta && meta_fits && enforced == Status::over && spends(charges);
   // A caller that waits for its turn commits no violation by asking.
-  settlement.may_lock =
-      !settlement.passes && enforced != Status::never && call.patience == kNever && spends(charges);
-  return settlement;
+  resolution.may_lock =
+      !resolution.passes && enforced != Status::never && call.patience == kNever && spends(charges);
+  return resolution;
 }
 
 /// The lock on an identifier after its call was refused; nothing if it stays as it is. `own` is the verdict
 /// on the identifier's charge, `lock` the lock before. A violation sets the next level's lock, and a hit
 /// during a lock may start that lock anew.
-inline std::optional<Lock> lock_after_refusal(const Settlement& settlement, const Charge& charge, Status own,
+inline std::optional<Lock> lock_after_refusal(const Resolution& resolution, const Charge& charge, Status own,
                                               const std::optional<Lock>& lock, Instant reading) {
   const Penalty* penalty = charge.policy->penalty();
-  if (penalty == nullptr || !settlement.may_lock || own != settlement.status) return std::nullopt;
+  if (penalty == nullptr || !resolution.may_lock || own != resolution.status) return std::nullopt;
   if (charge.role == Role::shadow || charge.role == Role::always || cost_of(charge) == 0) return std::nullopt;
   if (own == Status::over) return next_lock(*penalty, lock, reading);
   if (own == Status::locked && extends(*penalty, *lock)) return extended(*penalty, *lock, reading);

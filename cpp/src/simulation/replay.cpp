@@ -138,14 +138,14 @@ class Replay::Impl {
     const Call call{{charges_.data(), count}};
     std::size_t row = 0;
     for (std::size_t i = 0; i < count; ++i) row = examine_target(targets_[i], cost, row);
-    const Settlement settlement = settle(call, [&](std::size_t i) { return targets_[i].verdict; });
-    const bool charges = cost > 0 && settlement.passes;
+    const Resolution resolution = resolve(call, [&](std::size_t i) { return targets_[i].verdict; });
+    const bool charges = cost > 0 && resolution.passes;
     row = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      row = charges ? charge(targets_[i], cost, row) : refuse(targets_[i], charges_[i], settlement, row);
+      row = charges ? charge(targets_[i], cost, row) : refuse(targets_[i], charges_[i], resolution, row);
     }
-    if (!tallies_.empty()) tally(count, settlement);
-    if (!wants_rows_) return answer_status(answers, event, settlement.status);
+    if (!tallies_.empty()) tally(count, resolution);
+    if (!wants_rows_) return answer_status(answers, event, resolution.status);
     const Decision decision = fold(call.charges, rows_of(rows_, 0, row));
     const auto& binding = current_->limits()[decision.binding_row % current_->size()];
     answer(answers, event, decision, binding.place, targets_[decision.binding_row / current_->size()].column);
@@ -199,8 +199,8 @@ class Replay::Impl {
     return row;
   }
 
-  std::size_t refuse(Target& target, const Charge& charge, const Settlement& settlement, std::size_t row) {
-    const auto set = lock_after_refusal(settlement, charge, target.verdict, target.lock, now_);
+  std::size_t refuse(Target& target, const Charge& charge, const Resolution& resolution, std::size_t row) {
+    const auto set = lock_after_refusal(resolution, charge, target.verdict, target.lock, now_);
     const std::optional<Lock>& lock = set ? set : target.lock;
     for (std::size_t i = 0; wants_rows_ && i < current_->size(); ++i, ++row) {
       fill_refused(current_->limits()[i].limit, examined_[row], target.verdict, lock, now_, rows_, row);
@@ -214,7 +214,7 @@ class Replay::Impl {
     return row;
   }
 
-  void tally(std::size_t count, const Settlement& settlement) {
+  void tally(std::size_t count, const Resolution& resolution) {
     std::size_t refusing = 0;
     std::size_t last = 0;
     const auto count_refusal = [&](std::size_t place, Duration retry_after) {
@@ -232,7 +232,7 @@ class Replay::Impl {
     for (std::size_t i = 0; i < count; ++i) {
       const Target& target = targets_[i];
       const bool locked = target.lock && target.lock->holds(now_);
-      if (locked && !settlement.passes) count_refusal(current_->size(), target.lock->time_left(now_));
+      if (locked && !resolution.passes) count_refusal(current_->size(), target.lock->time_left(now_));
       for (const CompiledLimit& each : current_->limits()) {
         LimitTally& tally = tallies_[each.place];
         if (!locked && !target.violates) tally.least_left = std::min(tally.least_left, rows_.remaining[row]);

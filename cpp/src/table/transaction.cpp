@@ -51,11 +51,11 @@ Transaction::Transaction(const Call& call, std::span<const KeyedCharge> charges,
 ChargeBits Transaction::decide(const Rows& rows) {
   find_entries();
   for (Target& target : targets_) examine(target);
-  const Settlement settlement = settle(call_, [&](std::size_t i) { return targets_[i].verdict; });
+  const Resolution resolution = resolve(call_, [&](std::size_t i) { return targets_[i].verdict; });
   WriteScope writing(call_.mode == Mode::consume ? targets_ : std::span<Target>());
   for (Target& target : targets_) {
-    if (cost_of(*target.charge) == 0 || !settlement.charges(target.charge->role, target.verdict)) {
-      refuse(target, settlement, rows);
+    if (cost_of(*target.charge) == 0 || !resolution.charges(target.charge->role, target.verdict)) {
+      refuse(target, resolution, rows);
     } else if (call_.mode == Mode::peek) {
       show_charged(target, rows);
     } else {
@@ -253,8 +253,8 @@ void Transaction::fill_as_unadmitted(const Target& target, const Limit& limit, c
                   readings_.now, rows, row);
 }
 
-void Transaction::refuse(Target& target, const Settlement& settlement, const Rows& rows) {
-  auto set = lock_after_refusal(settlement, *target.charge, target.verdict, target.lock, readings_.now);
+void Transaction::refuse(Target& target, const Resolution& resolution, const Rows& rows) {
+  auto set = lock_after_refusal(resolution, *target.charge, target.verdict, target.lock, readings_.now);
   if (target.lock_record == nullptr) set.reset();
   const std::optional<Lock>& lock = set ? set : target.lock;
   std::size_t row = target.first;

@@ -102,7 +102,7 @@ class Transaction {
   /// Fills the rows as if the target were charged.
   void show_charged(const Target& target, const Rows& rows);
   void fill_as_unadmitted(const Target& target, const Limit& limit, const Rows& rows, std::size_t row);
-  void refuse(Target& target, const Settlement& settlement, const Rows& rows);
+  void refuse(Target& target, const Resolution& resolution, const Rows& rows);
   void write_lock(Target& target, const Lock& lock);
   void refund_target(Target& target, std::span<const Receipt> receipts);
   void mark_charged(Target& target);

@@ -71,7 +71,7 @@ Answer read_found(const Call& call, const ScriptReply& reply, const Rows& rows) 
   std::vector<FoundKey> keys;
   for (const Value& value : read.found) keys.push_back({&value, read.now});
   const CallOnValues found(call, keys);
-  // The script and the engine have reached the same settlement, or one of them is wrong.
+  // The script and the engine have reached the same resolution, or one of them is wrong.
   if (found.writes() != read.is_written) not_ours();
   found.show(creations, rows);
   return read;

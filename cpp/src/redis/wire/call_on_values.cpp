@@ -19,7 +19,7 @@ CallOnValues::CallOnValues(const Call& call, std::span<const FoundKey> keys,
                            std::pmr::memory_resource* memory)
     : call_(call), keys_(keys), pairs_(memory), locks_(memory), verdicts_(memory) {
   examine_all();
-  settlement_ = settle(call_, [&](std::size_t k) { return verdicts_[k]; });
+  resolution_ = resolve(call_, [&](std::size_t k) { return verdicts_[k]; });
 }
 
 bool CallOnValues::are_all_locked() const {
@@ -76,11 +76,11 @@ void CallOnValues::show_refused(const Rows& rows) const {
 
 bool CallOnValues::charges(std::size_t k) const {
   const Charge& charge = call_.charges[k];
-  return cost_of(charge) > 0 && settlement_.charges(charge.role, verdicts_[k]);
+  return cost_of(charge) > 0 && resolution_.charges(charge.role, verdicts_[k]);
 }
 
 std::optional<Lock> CallOnValues::set_lock(std::size_t k) const {
-  return lock_after_refusal(settlement_, call_.charges[k], verdicts_[k], locks_[k], keys_[k].now);
+  return lock_after_refusal(resolution_, call_.charges[k], verdicts_[k], locks_[k], keys_[k].now);
 }
 
 void CallOnValues::fill_as_charged(const CompiledLimit& each, std::size_t k, Instant created_at,

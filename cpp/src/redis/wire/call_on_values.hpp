@@ -23,7 +23,7 @@ class CallOnValues {
   CallOnValues(const Call& call, std::span<const FoundKey> keys,
                std::pmr::memory_resource* memory = std::pmr::get_default_resource());
 
-  [[nodiscard]] bool passes() const { return settlement_.passes; }
+  [[nodiscard]] bool passes() const { return resolution_.passes; }
   [[nodiscard]] bool are_all_locked() const;
   /// Whether an enforced charge that does not pass still does not at the later instants of these keys, if
   /// nothing is written meanwhile.
@@ -48,7 +48,7 @@ class CallOnValues {
   std::pmr::vector<ExaminedPair> pairs_;
   std::pmr::vector<std::optional<Lock>> locks_;  // per charge, as far as remembered
   std::pmr::vector<Status> verdicts_;            // per charge
-  Settlement settlement_;
+  Resolution resolution_;
 };
 
 }  // namespace overlimit::redis
