@@ -238,21 +238,21 @@ inline void bind_looking_after(
       .def(
           "_reset_at",
           [](const Pointer& self, const std::string& hash) {
-            do_at(self, hash, [](auto& store, const auto&... told) { store.reset_key(told...); });
+            do_at(self, hash, [](auto& kept, const auto&... told) { kept.reset_key(told...); });
           },
           py::arg("hash"), "Remove everything that is stored for the key with this hash.")
       .def(
           "_lock_at",
           [](const Pointer& self, const std::string& hash, std::int64_t microseconds) {
-            do_at(self, hash, [&](auto& store, const auto& at, const Interrupted& interrupted) {
-              store.lock_key(at, Duration(microseconds), interrupted);
+            do_at(self, hash, [&](auto& kept, const auto& at, const Interrupted& interrupted) {
+              kept.lock_key(at, Duration(microseconds), interrupted);
             });
           },
           py::arg("hash"), py::arg("microseconds"), "Lock the key with this hash, if it is kept.")
       .def(
           "_unlock_at",
           [](const Pointer& self, const std::string& hash) {
-            do_at(self, hash, [](auto& store, const auto&... told) { store.unlock_key(told...); });
+            do_at(self, hash, [](auto& kept, const auto&... told) { kept.unlock_key(told...); });
           },
           py::arg("hash"), "Lift the lock of the key with this hash.")
       .def(
