@@ -54,12 +54,13 @@ void within(Duration timeout, const Interrupted& interrupted, const auto& action
 struct RedisStore::Impl {
   Impl(redis::Location location, Options how)
       : options(checked(std::move(how))), plain(std::move(location), options.keys, options.timeout) {
+    const bool is_cluster = std::holds_alternative<redis::ClusterLocation>(plain.servers().location());
     const auto over = [&] { return std::ref(plain.top()); };
     if (options.remember > Duration{}) {
       recovery.emplace(plain, over(), options.remember);
       plain.add(*recovery, redis::Observer::Keeps::snapshots);
     }
-    if (options.lease > Duration{} || plain.servers().topology().has_slots()) {
+    if (options.lease > Duration{} || is_cluster) {
       cross_slot.emplace(plain, over(), is_asked_apart());
       plain.add(*cross_slot);
     }

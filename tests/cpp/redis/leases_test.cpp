@@ -10,6 +10,7 @@
 #include "../limits.hpp"
 #include "../times.hpp"
 #include "redis/leases/lease_parts.hpp"
+#include "redis/leases/returning.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -200,6 +201,23 @@ TEST_F(LeasesTest, LastNoLongerThanTheLimitsAllow) {
   const CompiledPolicy punishing("api", {Limit("fixed_window", std::array<std::int64_t, 3>{5, kSecond, 0})},
                                  testing::penalty({For(kSecond)}));
   EXPECT_EQ(longest_lease(punishing), 0);
+}
+
+// Somebody in between answers nonsense: the call behind goes on, and the units are not given back twice.
+TEST_F(LeasesTest, AreGivenBackOnceWhateverIsReplied) {
+  PlainCalls store{Endpoint{}, {"returning"}, For(kSecond)};
+  const auto lease = std::make_shared<Lease>(LeaseSubject(charge), terms(5, kSecond));
+  Returning returning(store, leases, {lease, 5});
+  returning.prepare(store);
+  std::optional<protocol::Reply> nonsense = protocol::Reply::string("nonsense");
+  EXPECT_NO_THROW(returning.arrived(nonsense));
+  EXPECT_EQ(leases.counts(policy.identity()).returned, 5);
+  EXPECT_EQ(rest(2 * kSecond), 0);
+  Returning refused(store, leases, {lease, 5});
+  refused.prepare(store);
+  std::optional<protocol::Reply> no_script = protocol::Reply::error("NOSCRIPT No matching script");
+  refused.arrived(no_script);
+  EXPECT_EQ(rest(2 * kSecond), 5) << "what was not executed goes with the next command";
 }
 
 }  // namespace

@@ -37,6 +37,18 @@ void for_each_charge(const CallPart& part, const auto& action) {
   }
 }
 
+/// Throws CrossSlot unless all charges have roles that each slot can settle alone.
+void check_splits(std::span<const Charge> charges) {
+  const bool are_settled_alone = std::ranges::all_of(charges, [](const Charge& charge) {
+    return charge.role == Role::enforce || charge.role == Role::always;
+  });
+  if (are_settled_alone) return;
+  throw CrossSlot(
+      "a call with a shadow limit or an on_refusal limit cannot be decided across slots of a redis cluster, "
+      "as what it charges depends on all slots at once; give the store hash_tag=\"prefix\", in a URL "
+      "?hash_tag=prefix, or hash_tag=\"policy\" for calls of a single policy");
+}
+
 }  // namespace
 
 std::vector<const Charge*> CallPart::refusing() const {
@@ -47,17 +59,6 @@ std::vector<const Charge*> CallPart::refusing() const {
     if (charge.role == Role::enforce && std::ranges::any_of(verdicts, refuses)) refusing.push_back(&charge);
   });
   return refusing;
-}
-
-void check_splits(std::span<const Charge> charges) {
-  const bool are_settled_alone = std::ranges::all_of(charges, [](const Charge& charge) {
-    return charge.role == Role::enforce || charge.role == Role::always;
-  });
-  if (are_settled_alone) return;
-  throw CrossSlot(
-      "a call with a shadow limit or an on_refusal limit cannot be decided across slots of a redis cluster, "
-      "as what it charges depends on all slots at once; give the store hash_tag=\"prefix\", in a URL "
-      "?hash_tag=prefix, or hash_tag=\"policy\" for calls of a single policy");
 }
 
 SplitCall::SplitCall(const Call& call, std::span<const protocol::Slot> slots,
@@ -95,11 +96,6 @@ std::vector<Call> SplitCall::calls(std::size_t first, std::size_t charged) const
     if (i >= charged) call.mode = Mode::peek;
   }
   return calls;
-}
-
-Rows SplitCall::rows_from(std::size_t part) const {
-  const auto first = static_cast<std::size_t>(parts_[part].rows.status - rows_.status);
-  return rows_of(rows_, first, rows_.count - first);
 }
 
 bool SplitCall::admits() const { return std::ranges::all_of(parts_, &CallPart::admits); }

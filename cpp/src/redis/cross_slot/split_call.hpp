@@ -44,8 +44,6 @@ class SplitCall {
   [[nodiscard]] std::size_t leading() const { return leading_; }
   /// Parts from `first` on, of which those before `charged` are charged and the others are read.
   [[nodiscard]] std::vector<Call> calls(std::size_t first, std::size_t charged) const;
-  /// The rows of all parts from this one on, one part after the other.
-  [[nodiscard]] Rows rows_from(std::size_t part) const;
   [[nodiscard]] bool admits() const;
   /// The charges that refuse the call.
   [[nodiscard]] std::vector<const Charge*> refusing() const;
@@ -61,9 +59,6 @@ class SplitCall {
   std::unique_ptr<std::byte[]> memory_;
   Rows rows_{};
 };
-
-/// Throws CrossSlot unless all charges of a call in several slots have roles that each slot can settle alone.
-void check_splits(std::span<const Charge> charges);
 
 /// The keys that refused a call within the last second, of a few thousand. Thread-safe.
 class RecentRefusals {

@@ -39,10 +39,19 @@ ScriptCall Returning::encoded(const Extras& extras) {
 void Returning::arrived(std::optional<protocol::Reply>& reply) {
   const bool is_answered = reply && !reply->is_error();
   if (reply) leases_.note_knows_refunds(is_answered);
-  bool is_given = !reply || is_final(*reply);
-  if (is_answered) is_given = hears(*std::move(reply));
+  const bool is_given = is_answered ? was_given(*std::move(reply)) : !reply || is_final(*reply);
   if (!is_given) return leases_.give_back(std::move(units_));
   leases_.count(units_.lease->subject().policy, is_answered ? Units::returned : Units::lapsed, units_.units);
+}
+
+// What somebody in between has answered is no reason to give the units back once more, nor for the calls
+// behind to fail.
+bool Returning::was_given(protocol::Reply reply) {
+  try {
+    return hears(std::move(reply));
+  } catch (const ScriptError&) {
+    return true;
+  }
 }
 
 // What goes to a key that its server may have lost waits until a call has brought that back.

@@ -21,6 +21,7 @@ class Returning : public Exchange {
  private:
   [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
   [[nodiscard]] bool counts_if_suspect() const override { return true; }
+  [[nodiscard]] bool was_given(protocol::Reply reply);
 
   PlainCalls& store_;
   Leases& leases_;
