@@ -215,6 +215,7 @@ template <class Action>
   with_algorithm(
       limit, [&](const auto& limited) __attribute__((always_inline)) {
         detail::examine(limited, found, reading, cost, patience, pair);
+        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): without one, the pair has no record
         if (pair.has_record) detail::find_expiry(limited, *found, pair);
       });
   return pair;

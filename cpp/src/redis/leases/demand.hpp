@@ -18,7 +18,10 @@ class Shared {
   Shared() = default;
   Shared(T value) : value_(value) {}
   Shared(const Shared& other) : value_(T(other)) {}
-  Shared& operator=(const Shared& other) { return *this = T(other); }
+  Shared& operator=(const Shared& other) {
+    *this = T(other);
+    return *this;
+  }
   Shared& operator=(T value) {
     value_.store(value, std::memory_order_release);
     return *this;

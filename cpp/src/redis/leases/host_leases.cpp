@@ -99,8 +99,7 @@ bool HostLeases::leases_from(std::string_view place, std::size_t slot) const {
 }
 
 // Whoever has died leaves it to the next one, who finds what was half written by its version.
-HostLeases::Hold::Hold(Bucket& bucket, const table::Holders& processes, int times)
-    : bucket_(bucket), is_held_(false) {
+HostLeases::Hold::Hold(Bucket& bucket, const table::Holders& processes, int times) : bucket_(bucket) {
   const auto take = [&](std::uint32_t holder) {
     return bucket_.holder.compare_exchange_strong(holder, processes.own(), std::memory_order_acq_rel);
   };

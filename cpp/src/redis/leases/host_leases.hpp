@@ -51,7 +51,7 @@ class HostLeases final : public shared_memory::View {
 
    private:
     Bucket& bucket_;
-    bool is_held_;
+    bool is_held_ = false;
   };
 
   /// Notes that this process leases from a server, or no longer does.

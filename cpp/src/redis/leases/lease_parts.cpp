@@ -38,7 +38,7 @@ void leave_out(Cost leased, const Charge& charge, const Rows& rows) {
       if constexpr (requires { holds_leases(limit); }) {
         if (!holds_leases(limit)) return;
         using State = typename std::decay_t<decltype(limit)>::State;
-        const State state = state_from<State>(rows.receipt[i].after);
+        const auto state = state_from<State>(rows.receipt[i].after);
         rows.receipt[i].after = header_from(without_charge(limit, state, leased));
       }
     });

@@ -37,7 +37,7 @@ struct Leases::Held : NonCopyable {
     leases.look_up(own, charge);
   }
   /// Whether nobody else changes it.
-  explicit operator bool() const { return !bucket_hold || bool(*bucket_hold); }
+  explicit operator bool() const { return !bucket_hold_ || bool(*bucket_hold_); }
 
   Key& key;
   Demand* demand;
@@ -45,15 +45,15 @@ struct Leases::Held : NonCopyable {
 
  private:
   bool hold(HostLeases& host, int times = 0) {
-    bucket_hold.emplace(host.bucket_of(*key.name), host.processes(), times);
-    return bool(*bucket_hold);
+    bucket_hold_.emplace(host.bucket_of(*key.name), host.processes(), times);
+    return bool(*bucket_hold_);
   }
   void share() {
     shared = key.shared;
     demand = &shared->demand;
   }
 
-  std::optional<HostLeases::Hold> bucket_hold;
+  std::optional<HostLeases::Hold> bucket_hold_;
 };
 
 // For stores that do not lease.

@@ -37,9 +37,7 @@ std::size_t size_of_key(const KeyNaming& keys, std::string_view policy, std::str
 void write_key(const KeyNaming& keys, std::string_view policy, std::string_view identifier, char* to) {
   to = write_start(keys, policy, to);
   *to++ = is_hashed(keys, identifier) ? '#' : ':';
-  if (keys.takes_hashes) {
-    write(identifier, to);
-  } else if (is_hashed(keys, identifier)) {
+  if (is_hashed(keys, identifier) && !keys.takes_hashes) {
     write(sha256_hex(identifier), to);
   } else {
     write(identifier, to);

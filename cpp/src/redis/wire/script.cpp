@@ -51,7 +51,7 @@ std::string functions(const std::string& ending, const auto& text_of) {
   std::string table;
   for (const std::string& name : algorithms()) {
     text.append(text_of(name)).append(1, '\n');
-    table += (table.empty() ? "" : ", ") + name + ending;
+    table.append(table.empty() ? "" : ", ").append(name).append(ending);
   }
   return text + "local " + ending.substr(1) + "_of = {" + table + "}\n";
 }
