@@ -12,6 +12,15 @@ def plain_limits(most: int, per: int) -> dict[str, Limit]:
     return {name: kind.from_terms(Terms(most, per)) for name, kind in ALGORITHMS.items()}
 
 
+def with_bursts(burst: int, rate: int, per: int) -> dict[str, Limit]:
+    """Return limits of the algorithms that know bursts: ``burst`` at once, and ``rate`` per period."""
+    return {
+        name: kind.from_terms(Terms(rate, per, burst=burst))
+        for name, kind in ALGORITHMS.items()
+        if "burst" in kind.optional_terms
+    }
+
+
 def of_each_algorithm(most: int, per: int) -> dict[str, Limit]:
     """Return limits that admit ``most`` at once, and as much again within two periods, by what they are."""
     return plain_limits(most, per) | {

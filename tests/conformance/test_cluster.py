@@ -17,11 +17,11 @@ from flask import Flask
 
 from overlimit import (
     FixedWindow,
+    Limit,
     Limiter,
     ManualClock,
     MemoryStore,
     RedisStore,
-    SlidingLog,
     StoreConfigError,
     StoreError,
     StoreTimeout,
@@ -33,7 +33,10 @@ from overlimit.flask import RateLimit
 from servers.cluster import Cluster, Node
 from servers.patience import PATIENCE, eventually
 
+from .all_algorithms import CALENDAR, of_each_algorithm
+
 IDENTIFIERS = [f"id:{i}" for i in range(40)]
+OF_EACH: dict[str, Limit | str] = of_each_algorithm(6, 2) | CALENDAR | {"two": "5/second; 12/minute"}
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +177,9 @@ class TestCallsAcrossSlots:
             spent(loop, each) for each in IDENTIFIERS[:7]
         ]
 
-    @pytest.mark.parametrize("limits", ["5/second; 12/minute", SlidingLog(6, per=2), TokenBucket(6, per=3)])
-    def test_they_decide_as_memory_does(self, store, limits):
+    @pytest.mark.parametrize("kind", OF_EACH)
+    def test_they_decide_as_memory_does(self, store, kind):
+        limits = OF_EACH[kind]
         random = Random(7)
         clock = ManualClock(1_700_000_000.0)
         there, here = (
@@ -204,10 +208,12 @@ class TestCallsAcrossSlots:
         assert not caught.value.maybe_charged
         assert keys_of(cluster, prefix) == [0, 0, 0]
 
-    def test_a_refund_goes_to_all_of_them(self, store):
-        limiter = Limiter("3/minute", name="default", store=store)
+    @pytest.mark.parametrize("kind", OF_EACH)
+    def test_a_refund_goes_to_all_of_them(self, store, kind):
+        limiter = Limiter(OF_EACH[kind], name="default", store=store, clock=ManualClock(1_700_000_000.0))
+        whole = limiter.peek("a", cost=0).remaining
         limiter.refund(limiter.hit(*IDENTIFIERS[:9], cost=2))
-        assert [spent(limiter, each) for each in IDENTIFIERS[:9]] == [0] * 9
+        assert [limiter.peek(each, cost=0).remaining for each in IDENTIFIERS[:9]] == [whole] * 9
 
     def test_waiting_for_a_turn(self, store):
         limiter = Limiter(TokenBucket(1, per=0.2), name="default", store=store)

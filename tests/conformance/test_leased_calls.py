@@ -23,7 +23,6 @@ from overlimit import (
     RedisStore,
     SlidingLog,
     SlidingWindow,
-    SlidingWindowCounter,
     TokenBucket,
     bounds,
 )
@@ -32,16 +31,16 @@ from overlimit.flask import RateLimit
 from programs import output_of
 from servers.patience import PATIENCE, eventually
 
-from .all_algorithms import CALENDAR, of_each_algorithm
+from .all_algorithms import CALENDAR, of_each_algorithm, plain_limits, with_bursts
 from .leased import MANY, calls_of, elsewhere, held, limiter_of, used, warmed
 
+BURSTS = with_bursts(1000, 1, 3600)
+NEVER = {"sliding_log"}
 WINDOWS = {
-    "fixed": MANY,
+    **{name: limit for name, limit in plain_limits(1000, 3600).items() if name not in {*BURSTS, *NEVER}},
     "epoch": FixedWindow(1000, per=3600, start="epoch"),
     "calendar": FixedWindow(1000, "hour", start="calendar", timezone="America/St_Johns"),
     "calendar_day": FixedWindow(1000, "day", start="calendar", timezone="Europe/Berlin"),
-    "sliding": SlidingWindow(1000, per=3600),
-    "counter": SlidingWindowCounter(1000, per=3600),
     "interval": TokenBucket(1000, per=3600, refill="interval"),
     "epoch_interval": TokenBucket(1000, per=3600, refill="interval", start="epoch"),
     "queue": LeakyBucket(1000, per=3600, capacity=0),
@@ -49,7 +48,7 @@ WINDOWS = {
 }
 """Of 1000 each, that count what is charged for longer than any test takes."""
 BUCKETS = {
-    "bucket": TokenBucket(1, per=3600, burst=1000),
+    **{name: limit for name, limit in BURSTS.items() if name != "leaky_bucket"},  # "queue" is its lease
     "mixed": [TokenBucket(1, per=3600, burst=1000), FixedWindow(2000, per=7200)],
 }
 """Likewise, which hold what is leased."""

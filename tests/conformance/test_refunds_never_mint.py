@@ -24,9 +24,11 @@ from overlimit import (
     TokenBucket,
 )
 
+from .all_algorithms import with_bursts
 from .oracle import Oracle
 from .strategies import START_US
 
+BURSTING = with_bursts(1, 1, 1)
 # Without the refunded hits, phases that begin at a first hit would begin elsewhere. So windows begin at the
 # epoch here, and the hits on buckets that keep a phase are whole periods apart.
 LIMITS: dict[str, Callable[[int], Limit]] = {
@@ -34,7 +36,7 @@ LIMITS: dict[str, Callable[[int], Limit]] = {
     "sliding_window": lambda most: SlidingWindow(most, 6, precision=2),
     "sliding_log": lambda most: SlidingLog(most, 7),
     "sliding_window_counter": lambda most: SlidingWindowCounter(most, 7),
-    "token_bucket": lambda most: TokenBucket(1, per=1, burst=most),
+    **{name: lambda most, name=name: with_bursts(most, 1, 1)[name] for name in BURSTING},
     "token_bucket_in_fractions": lambda most: TokenBucket(2, per=3, burst=most),
     "token_bucket_with_debt": lambda most: TokenBucket(3, per=2, burst=most, debt=4),
     "interval": lambda most: TokenBucket(2, per=1, burst=most, refill="interval"),
@@ -43,7 +45,7 @@ LIMITS: dict[str, Callable[[int], Limit]] = {
     "wide_leaky_bucket": lambda most: LeakyBucket(3, per=1, capacity=most - 3),
 }
 FASTER: dict[str, Callable[[int], Limit]] = {
-    "token_bucket": lambda rate: TokenBucket(rate, per=1, burst=20),
+    **{name: lambda rate, name=name: with_bursts(20, rate, 1)[name] for name in BURSTING},
     "token_bucket_in_fractions": lambda rate: TokenBucket(2 * rate, per=3, burst=20),
     "token_bucket_with_debt": lambda rate: TokenBucket(rate, per=2, burst=20, debt=4),
     "interval": lambda rate: TokenBucket(rate, per=1, burst=20, refill="interval"),
