@@ -21,6 +21,10 @@ int open_stream_socket(int family) noexcept {
   if (fd < 0) return fd;
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+#if defined(SO_NOSIGPIPE)
+  const int on = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
   return fd;
 }
 

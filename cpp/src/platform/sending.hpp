@@ -7,7 +7,8 @@
 
 namespace overlimit::platform {
 
-/// As send(2), without waiting.
+/// As send(2) on a socket of open_stream_socket(), without waiting. No signal is blocked for it: a thread
+/// that changes what it blocks may take one, such as Ctrl-C's, from the main thread, which then sleeps on.
 [[nodiscard]] ssize_t send(int fd, std::string_view bytes) noexcept;
 
 }  // namespace overlimit::platform

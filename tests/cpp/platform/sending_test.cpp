@@ -1,7 +1,6 @@
 #include "platform/sending.hpp"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,13 +30,6 @@ bool is_sigpipe_pending() {
   return sigismember(&pending, SIGPIPE) == 1;
 }
 
-sigset_t only_sigpipe() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGPIPE);
-  return set;
-}
-
 TEST(Sending, ToAPeerThatIsGoneRaisesNoSignal) {
   const Peers peers;
   ::shutdown(peers.fds[1], SHUT_RDWR);
@@ -46,22 +38,6 @@ TEST(Sending, ToAPeerThatIsGoneRaisesNoSignal) {
     EXPECT_EQ(errno, EPIPE);
   }
   EXPECT_FALSE(is_sigpipe_pending());
-  sigset_t blocked;
-  ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
-  EXPECT_EQ(sigismember(&blocked, SIGPIPE), 0) << "and the thread's signals are as before";
-}
-
-TEST(Sending, LeavesASignalThatWasPendingBefore) {
-  const Peers peers;
-  ::shutdown(peers.fds[1], SHUT_RDWR);
-  const sigset_t sigpipe = only_sigpipe();
-  ::pthread_sigmask(SIG_BLOCK, &sigpipe, nullptr);
-  ::pthread_kill(::pthread_self(), SIGPIPE);
-  EXPECT_EQ(send(peers.fds[0], "x"), -1);
-  EXPECT_TRUE(is_sigpipe_pending());
-  int taken = 0;
-  ::sigwait(&sigpipe, &taken);
-  ::pthread_sigmask(SIG_UNBLOCK, &sigpipe, nullptr);
 }
 
 TEST(Sending, NeverWaits) {
