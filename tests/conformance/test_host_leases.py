@@ -40,7 +40,9 @@ def file(prefix: str) -> Iterator[Path]:
 
 
 @pytest.fixture
-def hosted(leasing_for: Callable[..., RedisStore], prefix: str, file: Path) -> RedisStore:
+def hosted(
+    shared_memory: None, leasing_for: Callable[..., RedisStore], prefix: str, file: Path
+) -> RedisStore:
     """Leases that last longer than any test."""
     return leasing_for(10, lease_in=f"shm://{prefix}")
 

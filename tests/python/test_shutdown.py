@@ -197,6 +197,7 @@ def test_a_start_that_fails_stays_one(redis_server, prefix):
     store.close()
 
 
+@pytest.mark.usefixtures("shared_memory")
 def test_every_store_can_be_closed_and_goes_on(prefix):
     shared = SharedMemoryStore(prefix)
     try:

@@ -248,6 +248,7 @@ class TestSharing:
         assert as_store("redis://127.0.0.1:1/0") is one
         assert as_store("redis://127.0.0.1:1/1") is not one
 
+    @pytest.mark.usefixtures("shared_memory")
     @pytest.mark.parametrize("around", ["{}\n", "{}\r\n", " {}\t"])
     def test_white_space_around_a_url_as_from_a_file_of_secrets_is_none_of_it(self, around, tmp_path):
         assert as_store(around.format("memory://")) is as_store("memory://")

@@ -86,6 +86,8 @@ STORES = {"uvicorn": "redis", "hypercorn": "shm", "gunicorn": "redis"}
 def server(request, tmp_path_factory, redis_server) -> Iterator[AsgiServer]:
     directory: Path = tmp_path_factory.mktemp("served")
     (directory / "served.py").write_text(APP)
+    if STORES[request.param] == "shm":
+        request.getfixturevalue("shared_memory")
     name = f"test-{secrets.token_hex(8)}"
     urls = {"redis": f"{redis_server.unix_url()}&timeout=10", "shm": f"shm://{name}"}
     environment = {"STORE": urls[STORES[request.param]], "PREFIX": name}

@@ -87,6 +87,7 @@ class TestShow:
         )
 
 
+@pytest.mark.usefixtures("shared_memory")
 class TestFiles:
     """What ``overlimit shm`` says of the files in which the processes of a host lease as one."""
 
@@ -122,7 +123,7 @@ class TestFiles:
     def test_are_used_and_not_made(self, url, prefix, tmp_path, place):
         place = place.format(name=prefix, folder=tmp_path)
         whole = f"{url}&lease_in={place}"
-        bench = ["bench", whole, "--seconds", "0.01", "--identifiers", "1", "--limits", "1000000/hour"]
+        bench = ["bench", whole, "--seconds", "0.1", "--identifiers", "1", "--limits", "1000000/hour"]
         about = ["--policy", "api", "a"]
         for command in (
             ["check", whole, "--name", "api", "--limits", "100/minute", "--hit", "a"],

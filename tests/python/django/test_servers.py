@@ -62,6 +62,8 @@ def serve(
     server, store = request.param
     folder = tmp_path_factory.mktemp("server")
     urls = {"memory": "memory://", "shm": f"shm://{folder}/counts"}
+    if store == "shm":
+        request.getfixturevalue("shared_memory")
     if store == "redis":
         redis = request.getfixturevalue("redis_server")
         urls["redis"] = f"{redis.tcp_url()}?timeout=10&prefix={server}-{folder.name}"

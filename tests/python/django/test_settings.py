@@ -110,6 +110,7 @@ def test_stores_are_shared_by_their_url(serve, every_url):
 @pytest.fixture(params=["shm", "redis"])
 def every_url(request, tmp_path):
     if request.param == "shm":
+        request.getfixturevalue("shared_memory")
         return f"shm://{tmp_path}/counts"
     server = request.getfixturevalue("redis_server")
     return f"{server.tcp_url()}?timeout=10&prefix={tmp_path.name}"

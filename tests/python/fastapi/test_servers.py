@@ -23,6 +23,8 @@ STORES = {"uvicorn": "redis", "gunicorn": "shm"}
 def server(request, tmp_path_factory, redis_server) -> Iterator[AsgiServer]:
     directory: Path = tmp_path_factory.mktemp("served")
     (directory / EXAMPLE.name).write_text(EXAMPLE.read_text())
+    if STORES[request.param] == "shm":
+        request.getfixturevalue("shared_memory")
     name = f"test-{secrets.token_hex(8)}"
     urls = {"redis": f"{redis_server.unix_url()}&timeout=10", "shm": f"shm://{name}"}
     server = AsgiServer(

@@ -86,6 +86,7 @@ def serve(tmp_path, request, redis_server):
         name = f"test-{secrets.token_hex(8)}"
         urls = {"memory": "memory://", "shm": f"shm://{name}", "redis": redis_server.tcp_url()}
         if store == "shm":
+            request.getfixturevalue("shared_memory")
             request.addfinalizer(SharedMemoryStore(name).unlink)
         given = {"STORE": urls[store], **environment}
         command = command.replace("{wsgi}", "wsgi:" if app in ("flask", "wsgi") else "")

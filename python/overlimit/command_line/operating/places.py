@@ -179,7 +179,10 @@ class SharedMemoryFile:
     @property
     def is_current(self) -> bool:
         """Whether it has counts that this user and this version of overlimit can open by its name."""
-        return not self.has_leases and self.path == Path(SharedMemoryStore(self.name).path)
+        try:
+            return not self.has_leases and self.path == Path(SharedMemoryStore(self.name).path)
+        except StoreConfigError:  # of a system that shares no memory
+            return False
 
 
 def shared_memory_files() -> list[SharedMemoryFile]:
