@@ -43,7 +43,8 @@ template <KeepingHistory Limited>
                                       Cells cells, Instant now, std::int64_t excess) {
   for (std::size_t i = oldest; i < cells.size(); ++i) {
     excess -= std::clamp<std::int64_t>(cells[i].count, 0, excess);
-    if (excess == 0) return limit.leaves_at(cells[i].at) - now;
+    // A cell that others have written may name any time: what counts leaves at the earliest with the oldest.
+    if (excess == 0) return limit.leaves_at(std::max(cells[i].at, limit.oldest(now))) - now;
   }
   return limit.leaves_at(newest) - now;
 }
