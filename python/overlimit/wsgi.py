@@ -144,7 +144,8 @@ shadow, trusted_proxies, address_header, ipv6_prefix
             return self._call_app(request, environ, _Start(start_response, []))
         if plan.memories:
             self._limits.warn_if_apart(plan, multiprocess=environ.get("wsgi.multiprocess"))
-        ledger = plan.decide(request)
+        ledger = RequestLedger(request, plan)
+        ledger.decide()
         environ[DECISION] = ledger.decision(self._limits.rate_limit)
         start = _Start(start_response, ledger.fields())
         if ledger.refusal is not None:

@@ -12,8 +12,7 @@ from overlimit._forks import PerProcess
 from overlimit.stores.state_keys import state_key
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision
-    from overlimit.limiter import Limiter
+    from overlimit._core import Decision, Limiter
 
 _log = logging.getLogger("overlimit")
 

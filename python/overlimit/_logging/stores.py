@@ -11,10 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overlimit import _core
 from overlimit._forks import PerProcess
-from overlimit._logging.once import is_first
-from overlimit.stores.memory import is_local_fallback
+from overlimit._logging import is_first
 
 if TYPE_CHECKING:
     from overlimit._core import Store
@@ -107,15 +105,6 @@ def warn_of_lost_counts(store: Store, keys: int) -> None:
         )
 
 
-_ADVICE = "a store with a larger max_keys or max_bytes has room for more"
-_ADVICE_FOR_SHARED_MEMORY = (
-    "remove it with unlink(), and restart all processes that use it with a larger max_keys or max_bytes"
-)
-_ADVICE_FOR_FALLBACK = (
-    "it is the local fallback of a store that fails, and its size is fixed: exact counts return with that "
-    "store, and on_error='allow' or 'deny' needs no counts meanwhile"
-)
-
 _warned_stores: weakref.WeakKeyDictionary[Store, object] = weakref.WeakKeyDictionary()
 
 
@@ -126,14 +115,8 @@ def warn_of_crowded_store(store: Store) -> None:
             "%r is full: identifiers that find no room in it share counts, so some of them are refused "
             "early; %s",
             store,
-            _advice_for(store),
+            store._when_full,
         )
-
-
-def _advice_for(store: Store) -> str:
-    if isinstance(store, _core.SharedMemoryStore):
-        return _ADVICE_FOR_SHARED_MEMORY
-    return _ADVICE_FOR_FALLBACK if is_local_fallback(store) else _ADVICE
 
 
 _warned_of_unleased: weakref.WeakKeyDictionary[Store, object] = weakref.WeakKeyDictionary()

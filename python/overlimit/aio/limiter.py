@@ -26,7 +26,7 @@ from overlimit.decisions import Decisions, as_column
 from overlimit.limiter import IdentifierRows, Limiter, OnError
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros
-from overlimit.stores import MemoryStore, RedisStore, StoreLike
+from overlimit.stores import StoreLike
 from overlimit.waiting.acquiring import Attempt, attempted, subjects_of
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 
@@ -101,7 +101,7 @@ class AsyncLimiter(metaclass=HintingType):
 
     def _set(self, limiter: Limiter) -> None:
         self._limiter = limiter
-        self._waits = not isinstance(limiter.store, MemoryStore)
+        self._waits = limiter.store.waits
 
     @property
     def name(self) -> str | None:
@@ -255,7 +255,7 @@ class AsyncLimiter(metaclass=HintingType):
         above an ``async def``, or ``async with limiter.throttle("api.example.com") as decision:``. Raises
         TypeError where it decorates a function that is not awaited, or an async generator function.
         """
-        return AsyncThrottle(self, identifiers, cost, timeout)
+        return AsyncThrottle(self.acquire, identifiers, cost, timeout)
 
     @checks_arguments(
         instead={"cost": "await limiter.settle(decision, cost)"},
@@ -291,7 +291,7 @@ class AsyncLimiter(metaclass=HintingType):
         Other calls may come in between. Memory is swept in another thread, which goes on if the task is
         cancelled.
         """
-        if isinstance(self.store, RedisStore):
+        if self.store._has_connections:
             await loops.answer(self._limiter._reset_all_later())
             waiting.wake_waiters(self.store)
         else:

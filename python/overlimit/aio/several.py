@@ -13,7 +13,6 @@ from overlimit.aio import loops
 from overlimit.aio.acquiring import acquired
 from overlimit.aio.limiter import AsyncLimiter
 from overlimit.limiter import Limiter
-from overlimit.stores import MemoryStore
 from overlimit.waiting.acquiring import subjects_in
 
 if TYPE_CHECKING:
@@ -81,4 +80,4 @@ def _charge(given: Any, function: str) -> Any:
 def _wait(charges: Any) -> bool:
     first = charges[0] if isinstance(charges, list) and charges else None
     limiter = first[0] if isinstance(first, tuple) and first else None
-    return isinstance(limiter, Limiter) and not isinstance(limiter.store, MemoryStore)
+    return isinstance(limiter, Limiter) and limiter.store.waits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from overlimit.waiting.throttled_calls import (
@@ -18,7 +18,6 @@ from overlimit.waiting.throttled_calls import (
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
-    from overlimit.aio.limiter import AsyncLimiter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,12 +34,12 @@ class AsyncThrottle:
 
     def __init__(
         self,
-        limiter: AsyncLimiter,
+        acquire: Callable[..., Awaitable[Decision]],
         identifiers: tuple[CallIdentifier, ...],
         cost: CallCost,
         timeout: float | None,
     ) -> None:
-        self._limiter, self._calls = limiter, ThrottledCalls(identifiers, cost, timeout)
+        self._acquire, self._calls = acquire, ThrottledCalls(identifiers, cost, timeout)
 
     @takes_one_function
     def __call__(
@@ -74,4 +73,4 @@ class AsyncThrottle:
         """Do nothing: the turn is spent, however the block ends."""
 
     async def _wait(self, identifiers: tuple[str | bytes, ...], cost: int) -> Decision:
-        return admitted(await self._limiter.acquire(*identifiers, cost=cost, timeout=self._calls.timeout))
+        return admitted(await self._acquire(*identifiers, cost=cost, timeout=self._calls.timeout))

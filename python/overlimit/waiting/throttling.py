@@ -18,7 +18,6 @@ from overlimit.waiting.throttled_calls import (
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
-    from overlimit.limiter import Limiter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,12 +37,12 @@ class Throttle:
 
     def __init__(
         self,
-        limiter: Limiter,
+        acquire: Callable[..., Decision],
         identifiers: tuple[CallIdentifier, ...],
         cost: CallCost,
         timeout: float | None,
     ) -> None:
-        self._limiter, self._calls = limiter, ThrottledCalls(identifiers, cost, timeout)
+        self._acquire, self._calls = acquire, ThrottledCalls(identifiers, cost, timeout)
 
     @takes_one_function
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
@@ -80,4 +79,4 @@ class Throttle:
         """Do nothing: the turn is spent, however the block ends."""
 
     def _wait(self, identifiers: tuple[str | bytes, ...], cost: int) -> Decision:
-        return admitted(self._limiter.acquire(*identifiers, cost=cost, timeout=self._calls.timeout))
+        return admitted(self._acquire(*identifiers, cost=cost, timeout=self._calls.timeout))

@@ -31,7 +31,8 @@ from overlimit.http.identifying.identifiers import (
     as_identifiers,
 )
 from overlimit.http.options.limit_options import Cost
-from overlimit.http.rules.rule import ResolvedRule, Role, UnregisteredLimiter
+from overlimit.http.rules.counts import Role, UnregisteredLimiter
+from overlimit.http.rules.rule import ResolvedRule
 from overlimit.limits import Limit
 from overlimit.waiting import wake_after_refund
 

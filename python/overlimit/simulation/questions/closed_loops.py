@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overlimit import Limiter, ManualClock, MemoryStore
-from overlimit._display.notebooks import html_table
+from overlimit._display import html_table
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit.simulation.events.events import Events
