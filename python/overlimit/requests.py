@@ -16,11 +16,12 @@ with needed(
     import requests
     from requests.adapters import HTTPAdapter
 
-from overlimit import Limiter, errors
+from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._steps import run_calls
 from overlimit.http.client import Exchange, Identify, Patience, host_of
+from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response

@@ -7,15 +7,16 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from overlimit._forks import PerProcess
-from overlimit._logging import is_first
 
 if TYPE_CHECKING:
     from overlimit._core import Store
+
+K = TypeVar("K")
 
 _log = logging.getLogger("overlimit")
 
@@ -103,6 +104,12 @@ def warn_of_lost_counts(store: Store, keys: int) -> None:
             "key" if keys == 1 else "keys",
             f", and of {before} more since the last message like this" if before else "",
         )
+
+
+def is_first(noted: MutableMapping[K, object], what: K) -> bool:
+    """Note something, and tell one caller alone, whichever thread it is in, that it was not noted before."""
+    mine = object()
+    return noted.setdefault(what, mine) is mine
 
 
 _warned_stores: weakref.WeakKeyDictionary[Store, object] = weakref.WeakKeyDictionary()

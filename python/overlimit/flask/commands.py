@@ -11,13 +11,13 @@ import click
 from flask import Flask
 from flask.cli import with_appcontext
 
+from overlimit._addresses import UNKNOWN, grouped, is_address
+from overlimit._forwarded import checked_header_name
 from overlimit.errors import OverlimitError
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
 from overlimit.http import reports
-from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import function_name
-from overlimit.http.identifying.addresses import UNKNOWN, grouped, is_address
 from overlimit.http.identifying.builtin import by_address, by_user
 from overlimit.http.identifying.identifiers import ANONYMOUS
 from overlimit.http.rules.app_rate_limits import AppRateLimit

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from overlimit import Decision, RateLimitExceeded
+from overlimit._core import Decision
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit._steps import Steps
+from overlimit.errors import RateLimitExceeded
 from overlimit.http.fields import ASKS_TO_WAIT, parse, seconds_to_wait
 from overlimit.http.held_back import HeldBack
 from overlimit.http.options.limit_options import methods_of

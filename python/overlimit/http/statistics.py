@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from overlimit import Limiter
+from overlimit.limiter import Limiter
 from overlimit.statistics import FailureCounts, RateLimitStats, SummedStats
 from overlimit.stores.state_keys import state_key
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overlimit import Limiter
 from overlimit._display import html_table
 from overlimit._messages.texts import percent, printable
+from overlimit.limiter import Limiter
 from overlimit.limits import Limit
 from overlimit.limits.calendars import zone_named
 from overlimit.limits.limit import Terms

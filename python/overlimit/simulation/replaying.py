@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from overlimit import Limiter, _core
+from overlimit import _core
 from overlimit._display import html_table
 from overlimit._messages.texts import nearest, percent, short_repr
+from overlimit.limiter import Limiter
 from overlimit.limits import LimitsLike
 from overlimit.limits.penalty import Penalty
 from overlimit.simulation.events.events import Events

@@ -11,12 +11,14 @@ from typing import Any
 
 import click
 
-from overlimit import Limiter, _core, bounds
+from overlimit import _core
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.tables import print_rows
 from overlimit.command_line.output import print_json
+from overlimit.leasing import bounds
+from overlimit.limiter import Limiter
 from overlimit.statistics import LimiterStats
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}

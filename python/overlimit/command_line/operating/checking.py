@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from overlimit import Decision, Limiter, bounds
+from overlimit._core import Decision
 from overlimit._messages.texts import printable
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
 from overlimit.command_line.operating.keeping import keeps, policies_instead
@@ -18,6 +18,8 @@ from overlimit.command_line.operating.tables import print_rows, span
 from overlimit.command_line.operating.whom import Identifier, PolicyName
 from overlimit.command_line.output import print_json
 from overlimit.decisions import Detail
+from overlimit.leasing import bounds
+from overlimit.limiter import Limiter
 
 _EXAMPLES = """
 \b

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from overlimit import Decision
-from overlimit._logging import is_first
+from overlimit._core import Decision
+from overlimit._logging.stores import is_first
 from overlimit._messages.texts import short_repr
 from overlimit.errors import StoreError
 from overlimit.http.answering.refusals import RefusalResponse, limit_exceeded, refusal_response, store_failed

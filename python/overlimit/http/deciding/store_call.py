@@ -8,7 +8,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from overlimit import Decision, Limiter, _core
+from overlimit import _core
+from overlimit._core import Decision
 from overlimit.http.answering.fields import (
     POLICY,
     RATE,
@@ -33,6 +34,7 @@ from overlimit.http.identifying.identifiers import (
 from overlimit.http.options.limit_options import Cost
 from overlimit.http.rules.counts import Role, UnregisteredLimiter
 from overlimit.http.rules.rule import ResolvedRule
+from overlimit.limiter import Limiter
 from overlimit.limits import Limit
 from overlimit.waiting import wake_after_refund
 

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from overlimit import Limiter, MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames, distinct
 from overlimit.http.callables import truth_of
@@ -19,8 +18,9 @@ from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Ident
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions, Handle
 from overlimit.http.rules.counts import Arguments, Counts, Role
+from overlimit.limiter import Limiter
 from overlimit.limits.penalty import Penalty
-from overlimit.stores import Store, as_store
+from overlimit.stores import MemoryStore, Store, as_store
 
 _log = logging.getLogger("overlimit")
 

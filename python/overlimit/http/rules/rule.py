@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
-from overlimit import InvalidLimit, Limiter
 from overlimit._options import is_set
+from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import HeaderNames, Item
 from overlimit.http.callables import function_name, result_of, truth_of
 from overlimit.http.identifying.builtin import everybody
@@ -18,6 +18,7 @@ from overlimit.http.options.limit_options import Cost, Dynamic, LimitOptions, ha
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.count_names import CountName, usable_field_name
 from overlimit.http.rules.counts import Arguments, Counts, Role, UnregisteredLimiter
+from overlimit.limiter import Limiter
 from overlimit.limits import Limit, LimitsLike
 from overlimit.limits.penalty import Penalty
 

@@ -19,7 +19,7 @@ from overlimit.simulation.tables import codes_of, labels_of_events, peak
 if TYPE_CHECKING:
     import pandas as pd
 
-    from overlimit import Limiter
+    from overlimit.limiter import Limiter
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from overlimit import Limiter
 from overlimit._messages.texts import nearest, short_repr
+from overlimit.limiter import Limiter
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.figures.above import legend_above, name_above
