@@ -162,8 +162,7 @@ def _exchange(
         send=send,
         close=close,
         sleep=sleep,
-        acquire=partial(limiter.acquire, timeout=None),
-        refund=limiter.refund,
+        limiter=limiter,
         error=RateLimitExceeded,
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from overlimit import _core, waiting
 from overlimit._display import html_table
-from overlimit._logging.limiters import Namesakes, announce, register, renew
+from overlimit._logging.limiters import Namesakes, announced, register, renew
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import (
     OF_ACQUIRE,
@@ -31,8 +31,8 @@ from overlimit.limits import Limit, as_limits
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
 from overlimit.stores import StoreLike, as_store, url_or_store
+from overlimit.stores.kinds import state_key
 from overlimit.stores.memory import local_fallback_of, local_limits
-from overlimit.stores.state_keys import state_key
 from overlimit.waiting.queues import QueuedLimiter
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 from overlimit.waiting.throttling import Throttle
@@ -239,12 +239,7 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
             that got no answer while others did follow ``on_error``, too; with ``"raise"`` they are refused,
             with a ``retry_after`` of NaN, and their Decision is None. They may have been charged.
         """
-        decisions = self._decide_many(identifiers, cost, timeout, is_peek=False)
-        if self.on_decision is not None:
-            for decision in decisions:
-                if decision is not None:
-                    announce(self.on_decision, decision)
-        return decisions
+        return announced(self, self._decide_many(identifiers, cost, timeout, is_peek=False))
 
     def peek_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None

@@ -101,8 +101,7 @@ class ThrottledAdapter(HTTPAdapter):
             send=partial(super().send, request, *args, **kwargs),
             close=requests.Response.close,
             sleep=time.sleep,
-            acquire=partial(self._limiter.acquire, timeout=None),
-            refund=self._limiter.refund,
+            limiter=self._limiter,
             error=RateLimitExceeded,
         )
         return run_calls(self._patience.sending(exchange))

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from overlimit import _core, waiting
-from overlimit._logging.limiters import announce
+from overlimit._logging.limiters import announced
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import (
     OF_ASYNC_LIMITER,
@@ -205,12 +205,7 @@ class AsyncLimiter(metaclass=HintingType):
 
         Other tasks run meanwhile. A task that is cancelled leaves the calls that it has not made yet.
         """
-        decisions = await self._decide_many(identifiers, cost, timeout, is_peek=False)
-        if self.on_decision is not None:
-            for decision in decisions:
-                if decision is not None:
-                    announce(self.on_decision, decision)
-        return decisions
+        return announced(self._limiter, await self._decide_many(identifiers, cost, timeout, is_peek=False))
 
     async def peek_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None

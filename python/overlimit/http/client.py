@@ -73,9 +73,8 @@ class Exchange(Generic[R]):
     close: Callable[[R], Any]
     """Lets go of a response that nobody reads."""
     sleep: Callable[[float], Any]
-    acquire: Callable[..., Any]
-    """Waits for a turn of the identifiers it is given, and returns the Decision."""
-    refund: Callable[[Decision], Any]
+    limiter: Any
+    """Whose turn it waits for: a Limiter, or an AsyncLimiter, whose calls are awaited."""
     error: Callable[[Decision], RateLimitExceeded]
     """What is raised when it will never be anybody's turn."""
 
@@ -130,13 +129,13 @@ class Patience:
         while True:
             while (wait := self._holds.begin(host, exchange)) > 0:
                 yield partial(exchange.sleep, wait)
-            decision: Decision = yield partial(exchange.acquire, *identifiers)
+            decision: Decision = yield partial(exchange.limiter.acquire, *identifiers, timeout=None)
             if not decision:
                 raise exchange.error(decision)
             if self._holds.seconds_left(host) == 0:
                 return
             self._holds.end(host, exchange)
-            yield partial(exchange.refund, decision)
+            yield partial(exchange.limiter.refund, decision)
 
     def _heard(self, host: str, response: GotResponse) -> bool:
         """Note what the server says, and return whether it asks for another try."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from overlimit.limiter import Limiter
 from overlimit.statistics import FailureCounts, RateLimitStats, SummedStats
-from overlimit.stores.state_keys import state_key
+from overlimit.stores.kinds import state_key
 
 _OF_POLICY = ("held", "returned", "lapsed")
 """What all limiters of a name on a store show alike."""

@@ -1,10 +1,13 @@
-"""What code asks a store about itself, instead of which class it is."""
+"""What code asks a store about itself, instead of which class it is, and where it keeps its state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from overlimit._core import Store
 
 
 class StoreKind:
@@ -42,3 +45,9 @@ class StoreKind:
     def _hints(self) -> Iterator[str]:
         """Yield why somebody who asks it in another process may not find what is counted."""
         yield from ()
+
+
+def state_key(store: Store) -> Hashable:
+    """Return what is equal for stores that keep their state in one place, while both live."""
+    key: Hashable = getattr(store, "_state_key", id(store))
+    return key

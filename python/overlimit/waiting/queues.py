@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from overlimit._core import Limiter, _call_locked
 from overlimit._forks import PerProcess
-from overlimit.stores.state_keys import state_key
+from overlimit.stores.kinds import state_key
 from overlimit.waiting.sleeping import AnyWakeUp
 
 if TYPE_CHECKING:
