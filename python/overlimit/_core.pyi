@@ -48,6 +48,20 @@ class Limit:
 class Store:
     """Where state lives and decisions are made: the base class of all stores."""
 
+    # What `overlimit.stores.kinds` says; all stores have it from there.
+    waits: bool
+    is_shared: bool
+    _has_connections: bool
+    _longest_lease: float
+    _longest_stale: float
+    _shown: Mapping[str, Any]
+    _when_full: str
+    _example: str
+    @property
+    def _why_unleased(self) -> str | None: ...
+    @property
+    def _missing(self) -> str | None: ...
+    def _hints(self) -> Iterator[str]: ...
     def close(self) -> None:
         """Give back what is leased, and close this process's connections; a later call opens new ones.
 

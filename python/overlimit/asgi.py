@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from overlimit._addresses import group_address
 from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.asgi.lifespan import run_lifespan
@@ -25,7 +26,6 @@ from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.deciding.settling import DECISION, keep_admitted
 from overlimit.http.deciding.steps import run_async
-from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,

@@ -12,7 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
-from overlimit import Decision, errors
+from overlimit import errors
+from overlimit._core import Decision
 from overlimit.django.calling import in_thread, load_user, run_async, run_in_thread, run_on_loop
 from overlimit.django.request import DjangoRequest, forget_outcomes, method_of
 from overlimit.django.site import Site, site, warn_of_processes

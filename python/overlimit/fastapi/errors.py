@@ -14,7 +14,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from overlimit import Decision, errors
+from overlimit import errors
+from overlimit._core import Decision
 from overlimit.http.answering.fields import RETRY_AFTER, retry_after_seconds
 from overlimit.http.answering.own_decisions import OwnDecision
 from overlimit.http.answering.refusals import (

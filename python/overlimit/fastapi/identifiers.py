@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from starlette.requests import HTTPConnection
 
+from overlimit._addresses import PEERS, Addresses
 from overlimit.fastapi.conversation import StarletteRequest
 from overlimit.http.asgi.conversations import CONVERSATION
-from overlimit.http.identifying.addresses import PEERS, Addresses
 from overlimit.http.identifying.builtin import by_address, by_user
 
 

@@ -11,7 +11,8 @@ from flask import Flask, Request, Response
 from flask.views import http_method_funcs
 from werkzeug.exceptions import HTTPException
 
-from overlimit import Decision, _core, errors
+from overlimit import _core, errors
+from overlimit._core import Decision
 from overlimit._forks import PerProcess
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
 from overlimit.flask.errors import (

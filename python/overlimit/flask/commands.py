@@ -11,19 +11,17 @@ import click
 from flask import Flask
 from flask.cli import with_appcontext
 
+from overlimit._addresses import UNKNOWN, grouped, is_address
+from overlimit._forwarded import checked_header_name
 from overlimit.errors import OverlimitError
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
 from overlimit.http import reports
-from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import function_name
-from overlimit.http.identifying.addresses import UNKNOWN, grouped, is_address
 from overlimit.http.identifying.builtin import by_address, by_user
 from overlimit.http.identifying.identifiers import ANONYMOUS
-from overlimit.http.leases import may_lease
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.precedence import RulesOfRoute
-from overlimit.stores import MemoryStore, SharedMemoryStore
 
 P = ParamSpec("P")
 
@@ -200,28 +198,18 @@ def _routes_to_ask(app: Flask, asked: reports.Asked) -> tuple[RulesOfRoute, ...]
     for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, asked)):
         click.echo(f"Hint: {hint}", err=True)
     for rate_limit in rate_limits:
-        store = rate_limit.store
-        if isinstance(store, SharedMemoryStore) and not store.is_created:
+        missing = rate_limit.store._missing
+        if missing is not None:
             raise click.ClickException(
-                f"nothing is counted yet: there is no shared memory {store.path}; the first request makes it"
+                f"nothing is counted yet: there is no shared memory {missing}; the first request makes it"
             )
     return routes
 
 
 def _hints(rate_limit: AppRateLimit, asked: reports.Asked) -> Iterator[str]:
     """Yield why the command may not do what its caller expects."""
-    if isinstance(rate_limit.store, MemoryStore):
-        yield (
-            "memory:// belongs to one process: this command neither sees nor resets the counts of a "
-            "running server"
-        )
-    if isinstance(rate_limit.store, SharedMemoryStore):
-        yield from (
-            f"this user has no shared memory {rate_limit.store.path} yet: run this command as the user of "
-            f"{path}"
-            for path in rate_limit.store.paths_of_others()
-        )
-    if may_lease(rate_limit.store):
+    yield from rate_limit.store._hints()
+    if rate_limit.store._longest_lease > 0:
         yield reports.HELD_ELSEWHERE[0].lower() + reports.HELD_ELSEWHERE[1:].rstrip(".")
     if asked.kind != "identifier" or rate_limit.settings.options.get("identifiers") is not None:
         return

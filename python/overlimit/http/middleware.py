@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from overlimit import InvalidLimit
 from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._options import is_set
+from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import distinct
 from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, taking_request, truth_of
 from overlimit.http.deciding.plans import RoutePlan, plan_stores

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from overlimit import Decision
+from overlimit._core import Decision
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.callables import check_callable
 from overlimit.http.deciding import settling

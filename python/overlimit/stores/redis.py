@@ -13,6 +13,7 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit._options import check_is_seconds, hash_tag_of, seconds_us_of, timeout_us_of, truth_of
+from overlimit.stores.kinds import StoreKind
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.sentinels import SENTINEL_DEFAULTS, sentinel_login
 from overlimit.stores.shared_memory import lease_file_of
@@ -33,7 +34,7 @@ _IN_THE_URL = "url='redis://localhost:6379/0'"
 _OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS, *SENTINEL_DEFAULTS)
 
 
-class RedisStore(_core.RedisStore, Initialised):
+class RedisStore(_core.RedisStore, StoreKind, Initialised):
     """A store in Redis (6.2 or newer) or Valkey (7.2 or newer).
 
     Parameters
@@ -100,6 +101,8 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
     """
 
     _set_last: ClassVar[str] = "_state_key"
+    _has_connections = True
+    _example = "'redis://localhost:6379/0'"
     _takes_hashes: ClassVar[bool] = False
     """Whether identifiers are given as the SHA-256 that their keys hold, by whoever sees no more of them."""
 
@@ -177,6 +180,10 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
         )
         if lease_us > 0:
             _close_at_end(self)
+
+    @property
+    def _why_unleased(self) -> str | None:
+        return None if self._longest_lease > 0 else "the store has no lease"
 
     @property
     def endpoint(self) -> str:

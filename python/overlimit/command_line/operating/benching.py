@@ -11,12 +11,14 @@ from typing import Any
 
 import click
 
-from overlimit import Limiter, RedisStore, _core, bounds
+from overlimit import _core
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.tables import print_rows
 from overlimit.command_line.output import print_json
+from overlimit.leasing import bounds
+from overlimit.limiter import Limiter
 from overlimit.statistics import LimiterStats
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
@@ -83,7 +85,7 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
         return FINE
     noun = "thread" if threads == 1 else "threads"
     click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}")
-    if isinstance(limiter.store, RedisStore) and limiter.store._longest_stale > 0:
+    if limiter.store._longest_stale > 0:
         click.echo(_OF_LEASES.format(**stats, unasked=stats["leased"] + stats["refusals"]))
         if limiter.store._longest_lease > 0 and (reason := bounds(limiter).reason):
             click.echo(f"Nothing is leased: {reason}.")

@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from overlimit import Limiter, _core
+from overlimit import _core
 from overlimit.command_line.failures import WrongUsage
 from overlimit.command_line.operating.key_names import KeyNames, as_bytes, from_terminal
 from overlimit.command_line.operating.places import Place
@@ -14,6 +14,7 @@ from overlimit.command_line.operating.servers import server_of
 from overlimit.command_line.operating.values import Value, decoded
 from overlimit.command_line.operating.walking import found_in, policy_digest, values_of
 from overlimit.errors import StoreConfigError
+from overlimit.limiter import Limiter
 from overlimit.limits.quantities import micros
 from overlimit.stores import SharedMemoryStore
 

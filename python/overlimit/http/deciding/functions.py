@@ -10,7 +10,8 @@ from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.identifying.builtin import BuiltinIdentifier
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
-from overlimit.http.rules.rule import Arguments, Rule
+from overlimit.http.rules.counts import Arguments
+from overlimit.http.rules.rule import Rule
 
 
 def functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule]) -> Iterator[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
+from overlimit._addresses import PEERS, Addresses, grouped
 from overlimit.http.identifying.builtin import by_address, by_user, user_id
 from overlimit.http.identifying.identifiers import Identifiers, ReadsRequest
 from overlimit.http.request import Request

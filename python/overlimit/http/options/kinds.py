@@ -11,14 +11,14 @@ from itertools import groupby
 from textwrap import fill
 from typing import Any, NamedTuple, TypeVar
 
+from overlimit._addresses import Addresses, checked_ipv6_prefix
+from overlimit._forwarded import checked_address_header, checked_header_name
 from overlimit._messages.texts import short_repr
 from overlimit._options import TRUTH, is_set
 from overlimit.clocks import reader_of
 from overlimit.errors import InvalidLimit
-from overlimit.http.answering.fields import HeaderNames, checked_header_name
+from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.callables import KeptIn, check_callable, taking_request
-from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix
-from overlimit.http.identifying.forwarded import checked_address_header
 from overlimit.http.identifying.identifiers import ReadsRequest, as_identify, check_key_func
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import share_of_all

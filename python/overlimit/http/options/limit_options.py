@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, get_args
 
-from overlimit import InvalidLimit
 from overlimit._messages.arguments import check_options
 from overlimit._options import is_set
+from overlimit.errors import InvalidLimit
 from overlimit.http.callables import check_callable, fingerprint, function_name
 from overlimit.http.identifying.identifiers import Anonymous, Identify, identify_by
 from overlimit.http.options import kinds

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, TypeVar
 
+from overlimit._forwarded import FORWARDED_FOR
 from overlimit.clocks import ClockLike
 from overlimit.http.answering.fields import HeaderNames
-from overlimit.http.identifying.forwarded import FORWARDED_FOR
 from overlimit.http.identifying.identifiers import Anonymous, Identify
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, options

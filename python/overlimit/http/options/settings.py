@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from overlimit import InvalidLimit
+from overlimit._addresses import Addresses
 from overlimit._messages.caller import warn_caller
-from overlimit.http.identifying.addresses import Addresses
+from overlimit.errors import InvalidLimit
 from overlimit.http.identifying.identifiers import identify_by
 from overlimit.http.options import configuration
 from overlimit.http.options.configuration import limits_under

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from overlimit._forks import PerProcess
@@ -18,11 +18,23 @@ from overlimit.http.answering.fields import distinct
 from overlimit.http.callables import function_name
 from overlimit.http.options.limit_options import LimitOptions
 
-if TYPE_CHECKING:
-    from overlimit.http.rules.app_rate_limits import RateLimitHandle
-
 APPLIED_LIMITS = "__overlimit__"
 """The attribute that holds a function's applied limits; ``functools.wraps`` copies it to wrappers above."""
+
+
+class Handle(Protocol):
+    """What a RateLimit has in common on all its apps, as far as limits need to know."""
+
+    was_registered: bool
+
+    @property
+    def apps(self) -> Iterable[Any]:
+        """What each app keeps of its RateLimits."""
+
+    def is_on(self, app: object) -> bool:
+        """Return whether it is registered on this app."""
+
+    def __hash__(self) -> int: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -30,7 +42,7 @@ class AppliedLimit:
     """The limits that one decorator has put on one function or group; no two of them are equal."""
 
     options: LimitOptions
-    handle: RateLimitHandle | None
+    handle: Handle | None
     """The RateLimit through which they hold; None: the first of the current app."""
 
 

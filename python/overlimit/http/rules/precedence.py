@@ -23,7 +23,8 @@ from overlimit.http.rules.applied_limits import (
     labelled,
 )
 from overlimit.http.rules.count_names import CountName
-from overlimit.http.rules.rule import Role, Rule, digest
+from overlimit.http.rules.counts import Role
+from overlimit.http.rules.rule import Rule, digest
 
 STANDARD_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"))
 """The methods of HTTP itself."""

@@ -1,4 +1,4 @@
-"""What policies refuse and let through, side by side."""
+"""What policies refuse and let through, side by side and value by value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from overlimit._messages.texts import percent, short_repr
 from overlimit.simulation.figures.above import keep_in_figure, legend_above, name_above
-from overlimit.simulation.figures.maps import draw_map, shares_of
 from overlimit.simulation.figures.style import (
     LABEL_LENGTH,
     SHARES,
@@ -21,13 +20,10 @@ from overlimit.simulation.figures.style import (
     shares_on,
     text_colour,
 )
-from overlimit.simulation.questions.effects import Effect, labels_of
+from overlimit.simulation.questions.effects import Effect, Effects, labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from overlimit.simulation.questions.comparing import Comparison
-    from overlimit.simulation.questions.sweeping import Sweep
 
 _LEAST_HEIGHT = 3.4
 _OTHER_HEIGHT = 1.4
@@ -40,7 +36,7 @@ _MOST_LABELS = 6
 _MARKERS = "os^Dvx*P"
 
 
-def plot_comparison(comparison: Comparison, *, title: str | None = None, ax: Axes | None = None) -> Axes:
+def plot_comparison(comparison: Effects, *, title: str | None = None, ax: Axes | None = None) -> Axes:
     """Draw what `Comparison.plot` says, the first policy on top; very thin bars have no percentages."""
     shares = _shares(comparison.effects)
     bars_in_all = len(shares) * len(comparison.effects)
@@ -73,68 +69,8 @@ def _inches_of_a_bar(ax: Axes, bars: int) -> float:
     return float(0.8 * ax.get_window_extent().height / figure.dpi / bars)
 
 
-def plot_sweep(
-    sweep: Sweep, *, label: str | bytes | None = None, title: str | None = None, ax: Axes | None = None
-) -> Axes:
-    """Draw the share of events, identifiers and labels that each value refuses, and the peak that passes.
-
-    A sweep over two numbers is a map of the shares of events that each pair of them refuses.
-
-    Parameters
-    ----------
-    sweep
-        What ``sweep`` returns, over numbers.
-    label
-        Of a sweep over two numbers: whose events the map is about, by default all. Two maps beside each
-        other, ``label="crawler"`` and ``label="office"``, show what is stopped and what is spared.
-    title
-        What is written above it, by default the first and the last policy; an empty text for nothing.
-    ax
-        Axes to draw into; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes of the shares; a second axis on their right shows the most cost that passes in 60 seconds.
-        Of the labels of events the first six are shown; the legend says how many more there are.
-
-    Raises
-    ------
-    TypeError
-        The values of the sweep are no numbers, or it is over more than two.
-    ValueError
-        No event has the label, or the sweep is over one number, whose figure has all labels.
-    ModuleNotFoundError
-        matplotlib is missing.
-    """
-    if len(sweep.names) > 2:
-        raise TypeError(
-            f"a sweep is plotted over one or two numbers, not {len(sweep.names)}: use to_pandas()"
-        )
-    shares = shares_of(sweep, label)
-    if label is not None and len(sweep.names) < 2:
-        raise ValueError("label= is for sweeps over two numbers: the figure of one shows all labels")
-    ax = axes_for(ax, "plot_sweep")
-    if len(sweep.names) == 2:
-        draw_map(ax, sweep, shares, "refused" if label is None else f"refused of {name_text(label)}")
-    else:
-        _draw_lines(ax, sweep)
-    ax.set_xlabel(name_text(sweep.names[0]))
-    name_above(ax, title, _first_and_last(sweep))
-    return ax
-
-
-def _first_and_last(sweep: Sweep) -> str:
-    """Return the policies of the smallest and the largest value, in words."""
-    policies = dict(zip(sweep.effects, sweep.policies, strict=True))
-    try:
-        ends = [policies[end(policies)] for end in (min, max)]
-    except TypeError:  # not all values can be compared
-        ends = [sweep.policies[0], sweep.policies[-1]]
-    return " to ".join(dict.fromkeys(ends))
-
-
-def _draw_lines(ax: Axes, sweep: Sweep) -> None:
+def draw_lines(ax: Axes, sweep: Effects) -> None:
+    """Draw the share that each number refuses, and the peak that passes."""
     effects = dict(sorted((_number(value), effect) for value, effect in sweep.effects.items()))
     values = list(effects)
     handles: list[Any] = []

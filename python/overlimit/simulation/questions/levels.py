@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from overlimit import Limiter
 from overlimit._messages.texts import nearest, short_repr
+from overlimit.limiter import Limiter
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.figures.above import legend_above, name_above
@@ -18,7 +18,6 @@ from overlimit.simulation.figures.style import (
     axes_for,
     name_text,
     shares_on,
-    times_on,
 )
 from overlimit.simulation.replaying import PolicyLike, Replay, check_events, limiter_of, replay
 
@@ -103,7 +102,9 @@ def plot_level(
         ax.set_xlim(instants[0], instants[-1])
     ax.set_ylabel(f"used by {name_text(identifier)}")
     shares_on(ax.yaxis)
-    times_on(ax, timezone)
+    from overlimit.simulation.figures.time_axis import show_times  # which imports matplotlib
+
+    show_times(ax, timezone)
     legend_above(ax)
     name_above(ax, title)
     return ax

@@ -13,7 +13,7 @@ import click
 
 from overlimit._messages.texts import printable
 from overlimit.command_line.failures import NothingFound, as_written, reported
-from overlimit.command_line.output import bars
+from overlimit.command_line.simulating.output import bars
 from overlimit.limits.calendars import zone_named
 
 if TYPE_CHECKING:

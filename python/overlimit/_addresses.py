@@ -1,6 +1,6 @@
 """The address of a client: read through trusted proxies, and grouped by network.
 
-Addresses are parsed by the standard library's ``ipaddress``, and found in header fields by `forwarded`. An
+Addresses are parsed by the standard library's ``ipaddress``, and found in header fields by `_forwarded`. An
 IPv4 address within IPv6 (``::ffff:192.0.2.1``) counts as that IPv4 address, and the zone of an address
 (``fe80::1%eth0``) is ignored.
 """
@@ -12,11 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from overlimit._forwarded import FORWARDED_FOR, checked_address_header, environ_key, hops_in, is_list
 from overlimit._messages.texts import short_repr
-from overlimit.http.identifying.forwarded import FORWARDED_FOR, checked_address_header, hops_in, is_list
-from overlimit.http.request import Request, environ_key
 
 UNKNOWN = "unknown"
 """The address of requests without one, as on a Unix socket or in a test without a server."""
@@ -31,6 +30,11 @@ _REMEMBERED = 4096
 _LONGEST_REMEMBERED = 256
 _IPV6_BITS = 128
 _PORT = re.compile(r"(:([0-9]{1,5}|_[A-Za-z0-9._-]+))?")  # the second as RFC 7239 hides one
+
+
+class _Request(Protocol):
+    def peer_address(self) -> str | None: ...
+    def joined(self, name: str, /) -> str | None: ...
 
 
 class Addresses:
@@ -85,7 +89,7 @@ class Addresses:
         find = self._remembered if len(forwarded_for) <= _LONGEST_REMEMBERED else self._find
         return find(peer, forwarded_for)
 
-    def counted(self, request: Request) -> str:
+    def counted(self, request: _Request) -> str:
         """Return the client's address of a request, as it is counted."""
         client = request.peer_address()
         if self.header is not None:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from overlimit.http.answering.fields import checked_header_name
-
 FORWARDED_FOR = "X-Forwarded-For"
 
 Hops: TypeAlias = Callable[[str], Iterator[str]]
@@ -20,6 +18,19 @@ _PAIR = rf"[ \t]*(?:{_TOKEN}={_VALUE}[ \t]*)?"
 _ELEMENT = re.compile(rf"{_PAIR}(?:;{_PAIR})*")
 _EACH_PAIR = re.compile(rf"({_TOKEN})=({_VALUE})")
 _ESCAPED = re.compile(r"\\(.)")
+
+
+def checked_header_name(value: object) -> str:
+    """Return ``value`` if it can be the name of a field (RFC 9110, section 5.6.2); else raise ValueError."""
+    if not isinstance(value, str) or re.fullmatch(_TOKEN, value) is None:
+        raise ValueError(f"the name of a header must consist of letters, digits, - and _, not {value!r}")
+    return value
+
+
+def environ_key(name: str) -> str:
+    """Return the key under which CGI and WSGI have a header field."""
+    key = name.upper().replace("-", "_")
+    return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
 
 
 def checked_address_header(value: object, name: str = "address_header") -> str:

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 from click.core import ParameterSource
 
-from overlimit import Limiter
 from overlimit._messages.texts import seconds_text
 from overlimit.command_line.failures import reported
-from overlimit.command_line.logs import Log, reads_log
-from overlimit.command_line.output import (
+from overlimit.command_line.output import print_json
+from overlimit.command_line.simulating.logs import Log, reads_log
+from overlimit.command_line.simulating.output import (
     Form,
     bars,
     chosen_format,
     figure_at,
     print_csv,
-    print_json,
     print_table,
     records,
     share,
 )
-from overlimit.command_line.policies import Rules, takes_rules
+from overlimit.command_line.simulating.policies import Rules, takes_rules
+from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
     import pandas as pd

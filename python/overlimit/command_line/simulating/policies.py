@@ -8,8 +8,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from overlimit import Limiter, Penalty
 from overlimit.command_line.finite import FiniteRange
+from overlimit.limiter import Limiter
+from overlimit.limits.penalty import Penalty
 from overlimit.limits.registry import ALGORITHMS
 
 P = ParamSpec("P")

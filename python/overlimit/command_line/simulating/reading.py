@@ -8,8 +8,9 @@ import click
 
 from overlimit._messages.texts import printable
 from overlimit.command_line.failures import reported
-from overlimit.command_line.logs import Log, reads_log
-from overlimit.command_line.output import print_json, print_table
+from overlimit.command_line.output import print_json
+from overlimit.command_line.simulating.logs import Log, reads_log
+from overlimit.command_line.simulating.output import print_table
 
 if TYPE_CHECKING:
     import pandas as pd

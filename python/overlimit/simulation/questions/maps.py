@@ -9,19 +9,17 @@ import numpy as np
 
 from overlimit._messages.texts import number_text, percent, short_repr
 from overlimit.simulation.figures.style import few_to_many, name_text, shares_on, text_colour, width_of
-from overlimit.simulation.questions.effects import labels_of
+from overlimit.simulation.questions.effects import Effects, labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from overlimit.simulation.questions.sweeping import Sweep
 
 _PIXELS_OF_A_SHARE = 46
 _PIXELS_OF_A_LINE = 14
 _LABEL_LENGTH = 12
 
 
-def shares_of(sweep: Sweep, label: str | bytes | None) -> dict[Any, float]:
+def shares_of(sweep: Effects, label: str | bytes | None) -> dict[Any, float]:
     """Return the share of events that each value refuses, or of those of a label, which must occur."""
     if label is None:
         return {value: effect.refused_events for value, effect in sweep.effects.items()}
@@ -32,7 +30,7 @@ def shares_of(sweep: Sweep, label: str | bytes | None) -> dict[Any, float]:
     return {value: effect.refused_by_label[label] for value, effect in sweep.effects.items()}
 
 
-def draw_map(ax: Axes, sweep: Sweep, found: Mapping[Any, float], name: str) -> None:
+def draw_map(ax: Axes, sweep: Effects, found: Mapping[Any, float], name: str) -> None:
     """Draw the share that each pair of values refuses: a colour unless it is 0 and, if it fits, a text."""
     across, up = (_ordered([value[k] for value in sweep.effects]) for k in (0, 1))
     shares = np.array([[found[x, y] for x in across] for y in up])

@@ -10,17 +10,17 @@ import click
 from overlimit._messages.texts import percent
 from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.finite import FiniteRange
-from overlimit.command_line.logs import Log, reads_log
-from overlimit.command_line.output import (
+from overlimit.command_line.output import print_json
+from overlimit.command_line.simulating.logs import Log, reads_log
+from overlimit.command_line.simulating.output import (
     as_text,
     bars,
     chosen_format,
     print_csv,
-    print_json,
     print_table,
     records,
 )
-from overlimit.command_line.policies import Rules, takes_rules
+from overlimit.command_line.simulating.policies import Rules, takes_rules
 
 if TYPE_CHECKING:
     import pandas as pd
