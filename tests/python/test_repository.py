@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CPP = ROOT / "tests" / "cpp"
 CPP_FILES = {str(path.relative_to(CPP)) for path in CPP.glob("*/*_test.cpp")}
-THREADS = re.compile(r"std::(?:j?thread|async)\b")
+THREADS = re.compile(r"\bin_threads\(|std::(?:j?thread|async)\b")
 LOCK = re.compile(
     r"std::(?:recursive_|shared_|timed_)?mutex \w+\b|std::(?:condition_variable|once_flag)\b"
     r"|(?<!PerProcess\()threading\.(?:R?Lock|Condition|Event|Semaphore|Barrier)\("

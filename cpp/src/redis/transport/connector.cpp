@@ -13,7 +13,7 @@
 #include <new>
 #include <utility>
 
-#include "platform/keepalive.hpp"
+#include "platform/descriptors.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
