@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, overload
 
 from fastapi import APIRouter, FastAPI
 
@@ -57,7 +57,7 @@ class Keywords(RateLimitOptions, total=False):
     """The options of a RateLimit, and the app."""
 
     app: FastAPI | None
-    before_validation: bool | None
+    before_validation: Annotated[bool | None, BEFORE_VALIDATION]
 
 
 @documents(_OPTIONS)
@@ -82,7 +82,7 @@ class RateLimit(BaseRateLimit):
         Another option has an invalid value, or there is no option of this name.
     """
 
-    @shows_options(_OPTIONS)
+    @shows_options(Keywords, _OPTIONS)
     @checks_arguments(hint=ARGUMENTS["limits"])
     @hides_passwords
     def __init__(self, app: FastAPI | None = None, /, **options: Unpack[Keywords]) -> None:

@@ -20,14 +20,14 @@ from overlimit.http.callables import (
     mark_as_coroutine_function,
 )
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Option
+from overlimit.http.options.kinds import Option, described
 from overlimit.http.options.limit_options import (
-    LIMIT_OPTIONS,
     AnyLimits,
     LimitKeywords,
     LimitOptions,
     ReadLimits,
     SharedKeywords,
+    ValidationKeyword,
     check_limits_are_given,
     limit_options,
 )
@@ -39,15 +39,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _GIVEN_BY_FASTAPI = "given_by_fastapi"
 """The parameter of a dependency, which nobody is to give by hand."""
-
-BEFORE_VALIDATION = Option(
-    kinds.SWITCH,
-    "Whether a request is decided before its parameters are validated and its dependencies called. All "
-    "limits of a route are decided together, so one of them says so for all.",
-    default=False,
-    is_strict=True,
-    name="before_validation",
-)
 
 
 class _NotCalled(Depends):
@@ -70,20 +61,20 @@ class _NotCalled(Depends):
 Limits = Annotated[AnyLimits, _NotCalled()]
 """The limits of a decorator or of a dependency."""
 
-OPTIONS = {**LIMIT_OPTIONS, BEFORE_VALIDATION.name: BEFORE_VALIDATION}
-"""The options of one limit."""
 
-
-class SharedRouteKeywords(SharedKeywords, total=False):
+class SharedRouteKeywords(SharedKeywords, ValidationKeyword, total=False):
     """The options of a limit that spans routes."""
 
-    before_validation: bool
 
-
-class RouteKeywords(LimitKeywords, total=False):
+class RouteKeywords(LimitKeywords, ValidationKeyword, total=False):
     """The options of a limit that does not span routes."""
 
-    before_validation: bool
+
+OPTIONS = described(RouteKeywords)
+"""The options of one limit."""
+
+BEFORE_VALIDATION = OPTIONS["before_validation"]
+"""What a RateLimit may say for all routes, too."""
 
 
 def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[str, Any]:

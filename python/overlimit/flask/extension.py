@@ -60,7 +60,7 @@ class RateLimit(BaseRateLimit):
         Another option has an invalid value, or there is no option of this name.
     """
 
-    @shows_options(RATE_LIMIT_OPTIONS)
+    @shows_options(Keywords, RATE_LIMIT_OPTIONS)
     @checks_arguments(hint=GUESSES["limits"])
     @hides_passwords
     def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:

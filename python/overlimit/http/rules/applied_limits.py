@@ -96,7 +96,9 @@ def applied_limits_of_group(group: object) -> AppliedLimits:
 
 def labelled(applied_limits: AppliedLimits) -> tuple[tuple[str, AppliedLimit], ...]:
     """Give each applied limit of one function or group a label: its name, or its number from the inside."""
-    labels = distinct(each.options.name or str(number) for number, each in enumerate(applied_limits, 1))
+    labels = distinct(
+        each.options.said["name"] or str(number) for number, each in enumerate(applied_limits, 1)
+    )
     return tuple(zip(labels, applied_limits, strict=True))
 
 
