@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, NoReturn, TypeVar
-from weakref import WeakSet
 
 from fastapi import APIRouter, FastAPI
 from fastapi.params import Depends
 from starlette.requests import HTTPConnection
 
+from overlimit.fastapi.app_state import watch_apps
 from overlimit.fastapi.option_dependencies import taking_dependencies
 from overlimit.http.asgi.conversations import CONVERSATION
 from overlimit.http.asgi.requests import kept_in
@@ -105,10 +105,6 @@ def route_options(
     return limit_options(limits, taken, OPTIONS, read=read, arguments=1, is_shared=is_shared)
 
 
-decorating: WeakSet[RateLimitHandle] = WeakSet()
-"""The RateLimits that have limits on functions, which an app without a RateLimit would never notice."""
-
-
 class LimitDecorator:
     """Limits to be put on path functions, or on functions that these depend on."""
 
@@ -121,7 +117,7 @@ class LimitDecorator:
         """Leave the limits on a function, which stays as it is."""
         _check_target(target)
         self._handle.idle.pop(self, None)
-        decorating.add(self._handle)
+        watch_apps()
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
         leave_on(target, AppliedLimit(self._options, self._handle))
         self._handle.decorated.append(target)

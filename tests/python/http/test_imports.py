@@ -167,3 +167,39 @@ def test_a_middleware_uses_what_is_public(name):
     assert not [
         node.attr for node in used if re.match(r"_[^_]", node.attr) and ast.unparse(node.value) != "self"
     ]
+
+
+UNCHANGED = """
+import importlib, pkgutil, sys
+name, roots = sys.argv[1], sys.argv[2].split()
+
+def attributes():
+    for module in [each for key, each in list(sys.modules.items()) if key.partition(".")[0] in roots]:
+        for owner in (module, *(each for each in vars(module).values() if isinstance(each, type))):
+            yield from (((owner, key), each) for key, each in vars(owner).items() if key[:2] != "__")
+
+for root in roots:
+    importlib.import_module(root)
+import overlimit.aio, overlimit.http.reports
+if name == "django":
+    import django.conf
+    django.conf.settings.configure()
+adapter = importlib.import_module(f"overlimit.{name}")
+before = dict(attributes())
+for each in list(sys.modules):
+    if each.startswith(f"overlimit.{name}"):
+        del sys.modules[each]
+again = importlib.import_module(f"overlimit.{name}")
+assert again is not adapter
+after = dict(attributes())
+print(sorted({str(key) for key in before if before[key] is not after.get(key)}))
+"""
+
+
+@pytest.mark.parametrize("adapter", ["flask flask werkzeug", "fastapi fastapi starlette", "django django"])
+def test_importing_an_adapter_replaces_nothing_of_its_framework(adapter):
+    name, _, roots = adapter.partition(" ")
+    run = subprocess.run(
+        [sys.executable, "-c", UNCHANGED, name, roots], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "[]\n"
