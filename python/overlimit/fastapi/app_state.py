@@ -57,7 +57,7 @@ class AppState(AppStateByNumbers):
         """Add a RateLimit."""
         if self.rate_limits.first is None:
             self._check_is_new()
-        self.rate_limits.register(handle, settings.completed({}))
+        super().register(handle, settings)
 
     def _check_is_new(self) -> None:
         if self.app.middleware_stack is not None:

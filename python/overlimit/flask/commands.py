@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import ParamSpec
 
@@ -14,16 +14,9 @@ from flask.cli import with_appcontext
 from overlimit.errors import OverlimitError
 from overlimit.flask.app_state import AppState
 from overlimit.flask.current import this_app
-from overlimit.http import reports
-from overlimit.http.answering.fields import checked_header_name
-from overlimit.http.callables import function_name
-from overlimit.http.identifying.addresses import UNKNOWN, grouped, is_address
-from overlimit.http.identifying.builtin import by_address, by_user
-from overlimit.http.identifying.identifiers import ANONYMOUS
-from overlimit.http.leases import may_lease
+from overlimit.http import operating, reports
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.precedence import RulesOfRoute
-from overlimit.stores import MemoryStore, SharedMemoryStore
 
 P = ParamSpec("P")
 
@@ -86,32 +79,13 @@ def _about_somebody(run: Callable[[reports.Asked, bool], None]) -> Callable[...,
             raise click.UsageError(
                 "name somebody: only one of IDENTIFIER, --address, --user, --header, --cookie and --json"
             )
-        run(_asked(*given[0]), len(json) > len(members))
-
-    return asking
-
-
-def _asked(kind: str, value: str) -> reports.Asked:
-    if not value:
-        raise click.BadParameter(
-            f"an identifier must not be empty: requests without one are counted as {ANONYMOUS}"
-        )
-    if kind == "address" and value != UNKNOWN and not is_address(value):
-        raise click.BadParameter(f"--address must be an IP address, not {value!r}")
-    if kind not in _EXAMPLES:
-        return reports.Asked(value, kind)
-    name, _, value = value.partition("=")
-    if not (name and value):
-        raise click.BadParameter(f"--{kind} must be NAME=VALUE, such as --{kind} {_EXAMPLES[kind]}")
-    if kind == "header":
         try:
-            checked_header_name(name)
+            asked = operating.asked(*given[0])
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
-    return reports.Asked(value, kind, name)
+        run(asked, len(json) > len(members))
 
-
-_EXAMPLES = {"header": "X-API-Key=free-1", "cookie": "session=7", "json": "account=ann"}
+    return asking
 
 
 @limits.command("list", short_help="List the limits of all routes.")
@@ -153,33 +127,23 @@ def reset_identifier(asked: reports.Asked, as_json: bool) -> None:
     has identifiers of its own. Limits whose counts depend on a request are not reset, but named on the
     standard error; limits of plain functions and of with blocks are not reset either.
     """
-    counted = _policies_that_count(this_app(), asked)
-    for policy, identifier in counted:
-        if policy.name is not None:
-            policy.rule.reset(identifier)
-    who = list(dict.fromkeys(identifier for _, identifier in counted))
-    done = list(dict.fromkeys(str(policy) for policy, _ in counted if policy.name is not None))
-    left = list(dict.fromkeys(str(policy) for policy, _ in counted if policy.name is None))
+    done = operating.reset(_policies_that_count(this_app(), asked))
     if as_json:
-        _print_json({"identifiers": who, "reset": done, "not_reset": left})
+        _print_json(done)
     else:
-        _print(reports.reset_table(who, done))
-    if left:
-        click.echo(
-            f"Not reset, because the names of their counts depend on a request: {', '.join(left)}", err=True
-        )
+        _print(reports.reset_table(done["identifiers"], done["reset"]))
+    if done["not_reset"]:
+        left = ", ".join(done["not_reset"])
+        click.echo(f"Not reset, because the names of their counts depend on a request: {left}", err=True)
 
 
-def _policies_that_count(app: Flask, asked: reports.Asked) -> list[tuple[reports.PolicyUse, str]]:
+def _policies_that_count(app: Flask, asked: reports.Asked) -> operating.Counted:
     """Return the policies that may count somebody, each with the identifier by which it does."""
-    policies = reports.policies_of(_routes_to_ask(app, asked))
-    counted = [(policy, each) for policy in policies for each in asked.identifiers(policy.rule)]
-    if not counted:
-        by = dict.fromkeys(function_name(policy.rule.identify) for policy in policies)
-        raise click.ClickException(
-            f"no limit of this app counts {asked}; those it has count by {', '.join(by)}"
-        )
-    return counted
+    rate_limits, routes = _limits_of(app)
+    for hint in operating.hints(rate_limits, asked):
+        click.echo(f"Hint: {hint}", err=True)
+    operating.check_is_created(rate_limits)
+    return operating.policies_that_count(routes, asked)
 
 
 def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[RulesOfRoute, ...]]:
@@ -192,51 +156,6 @@ def _limits_of(app: Flask) -> tuple[tuple[AppRateLimit, ...], tuple[RulesOfRoute
             f"nothing limits {app.name!r}: it has no RateLimit, and no route of it has a rate_limit"
         )
     return rate_limits, routes
-
-
-def _routes_to_ask(app: Flask, asked: reports.Asked) -> tuple[RulesOfRoute, ...]:
-    """Return the routes for a command that asks the stores; it creates no shared memory that is missing."""
-    rate_limits, routes = _limits_of(app)
-    for hint in dict.fromkeys(hint for each in rate_limits for hint in _hints(each, asked)):
-        click.echo(f"Hint: {hint}", err=True)
-    for rate_limit in rate_limits:
-        store = rate_limit.store
-        if isinstance(store, SharedMemoryStore) and not store.is_created:
-            raise click.ClickException(
-                f"nothing is counted yet: there is no shared memory {store.path}; the first request makes it"
-            )
-    return routes
-
-
-def _hints(rate_limit: AppRateLimit, asked: reports.Asked) -> Iterator[str]:
-    """Yield why the command may not do what its caller expects."""
-    if isinstance(rate_limit.store, MemoryStore):
-        yield (
-            "memory:// belongs to one process: this command neither sees nor resets the counts of a "
-            "running server"
-        )
-    if isinstance(rate_limit.store, SharedMemoryStore):
-        yield from (
-            f"this user has no shared memory {rate_limit.store.path} yet: run this command as the user of "
-            f"{path}"
-            for path in rate_limit.store.paths_of_others()
-        )
-    if may_lease(rate_limit.store):
-        yield reports.HELD_ELSEWHERE[0].lower() + reports.HELD_ELSEWHERE[1:].rstrip(".")
-    if asked.kind != "identifier" or rate_limit.settings.options.get("identifiers") is not None:
-        return
-    kind, _, address = asked.value.partition(":")
-    if asked.value != ANONYMOUS and (kind not in ("ip", "user") or not address):
-        yield f"{_with_kind(asked.value, rate_limit)}addresses are counted as ip:ADDRESS and users as user:ID"
-    elif kind == "ip" and (counted := grouped(address, rate_limit.addresses.ipv6_prefix)) != address:
-        yield f"this address is counted as ip:{counted}"
-
-
-def _with_kind(value: str, rate_limit: AppRateLimit) -> str:
-    """Say how to write an address or the id of a user as an identifier; nothing of other texts."""
-    if is_address(value):
-        return f"write {by_address.with_addresses(rate_limit.addresses).identifier(value)}, as "
-    return "" if ":" in value else f"write {by_user.identifier(value)} for a user, as "
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -210,6 +210,10 @@ class RoutePlan:
         return ledger
 
 
+NO_PLAN = RoutePlan()
+"""That of a request which nothing limits."""
+
+
 class PlanCache:
     """The plans of one app; safe for threads.
 
