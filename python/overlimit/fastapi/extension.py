@@ -10,7 +10,6 @@ from fastapi import APIRouter, FastAPI
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit._messages.texts import short_repr
-from overlimit.clocks import ClockLike
 from overlimit.fastapi.app_state import AppState
 from overlimit.fastapi.migration_hints import ARGUMENTS, OF_LIMIT
 from overlimit.fastapi.option_dependencies import taking_dependencies
@@ -90,24 +89,6 @@ class RateLimit(ConversationRateLimit[FastAPI]):
     def __init__(self, app: FastAPI | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""
         super().__init__(app, options)
-
-    @hides_passwords
-    def init_app(self, app: FastAPI, *, clock: ClockLike | None = None) -> None:
-        """Limit an app, before it starts. Several RateLimits on one app are asked in their order.
-
-        ``clock`` drives the limits of this app instead of the RateLimit's: in tests, a ``ManualClock``. A
-        second call for the same app replaces its options.
-
-        Raises
-        ------
-        ValueError
-            The URL of the store is malformed.
-        TypeError
-            ``app`` is not a FastAPI app.
-        RuntimeError
-            The app has been started.
-        """
-        super().init_app(app, clock=clock)
 
     @documents(OPTIONS)
     @checks_arguments(hint=_ONE_TEXT)

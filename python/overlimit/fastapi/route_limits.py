@@ -33,7 +33,7 @@ from overlimit.http.options.limit_options import (
 )
 from overlimit.http.parameters import check_takes_no_key
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
-from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, leave_on
+from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, check_target, leave_on
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -139,15 +139,7 @@ def _check_target(target: object) -> None:
             "a limit is put on a function, not on a router: write APIRouter(dependencies=[Depends("
             "limiter.dependency('5/minute'))])"
         )
-    if isinstance(target, FastAPI):
-        raise TypeError(
-            "a limit is put on a function, not on an app: write RateLimit(app, application_limits=...) for "
-            "all its routes together, or default_limits=... for each of them"
-        )
-    if isinstance(target, type):
-        raise TypeError(f"{target.__name__} is a class: put the limit on the methods that answer requests")
-    if not callable(target):
-        raise TypeError(f"a limit is put on a function, not on {target!r}")
+    check_target(target, FastAPI, "a function", "on the methods that answer requests")
 
 
 class LimitDependency:

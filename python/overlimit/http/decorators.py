@@ -23,6 +23,7 @@ from overlimit.http.rules.applied_limits import (
     LimitedFunction,
     add_applied_limit,
     apply_to_group,
+    check_target,
 )
 from overlimit.http.rules.unnoticed import Unnoticed
 from overlimit.limits import as_limits
@@ -67,15 +68,7 @@ class WrappingDecorator:
     def _check(self, target: object) -> None:
         """Raise TypeError for what is no function."""
         of = f"a function or a {self._group_called}"
-        if isinstance(target, type):
-            raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
-        if isinstance(target, self._app):
-            raise TypeError(
-                f"a limit is put on {of}, not on an app: write RateLimit(app, application_limits=...) for "
-                "all its routes together, or default_limits=... for each of them"
-            )
-        if not callable(target):
-            raise TypeError(f"a limit is put on {of}, not on {target!r}")
+        check_target(target, self._app, of, "into its decorators = [...]")
 
     def _note_change(self, target: object) -> None:
         if self._handle is None:

@@ -114,6 +114,8 @@ class BaseRateLimit(Generic[A]):
             The URL of the store is malformed.
         TypeError
             ``app`` is no app of the framework.
+        RuntimeError
+            The app has been started, where its framework allows no change from then on.
         """
         if not isinstance(app, self._app):
             raise TypeError(

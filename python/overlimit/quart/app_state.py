@@ -7,9 +7,11 @@ from functools import partial
 from typing import Any
 
 from quart import Quart, Request, Websocket, current_app
+from quart.cli import with_appcontext
 from werkzeug.exceptions import HTTPException
 
 from overlimit import errors
+from overlimit._limits_commands import limits_group
 from overlimit.http.app_state import AppStateOfViews
 from overlimit.http.asgi.conversations import ConversationMiddleware
 from overlimit.http.deciding.plans import NO_PLAN
@@ -18,7 +20,7 @@ from overlimit.http.raised import as_refusal, own_kinds
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.rules.precedence import Route
 from overlimit.http.rules.views import counted_place, groups_of, places_of, route_of
-from overlimit.quart.conversation import Conversation, limited_request, this_request
+from overlimit.quart.conversation import Conversation, QuartRequest, limited_request, this_request
 from overlimit.quart.errors import RateLimitExceeded, RefusedRequest, StoreFailed
 
 EXTENSION = "overlimit"
@@ -32,6 +34,7 @@ class AppState(AppStateOfViews):
         about = app, app.name, app.view_functions, by_address_and_user
         super().__init__(*about, how_to_register="call init_app(app) on it")
         self.app = app
+        app.cli.commands.setdefault("limits", limits_group(lambda: AppState.of(app), with_appcontext))
         app.asgi_app = ConversationMiddleware(app.asgi_app, lambda scope, send: Conversation(self, send))  # type: ignore[method-assign, assignment, arg-type]
         # The only place after all before_request functions, whenever these and views are added, and inside
         # the code that turns exceptions into responses.
@@ -101,12 +104,9 @@ class AppState(AppStateOfViews):
         """Handle a refusal as an HTTP exception, and have the response show it."""
         refused = self._as_refused(error)
         if isinstance(refused, RefusedRequest):
-            asked, first = this_request(), self.rate_limits.first
-            if asked is not None and first is not None:
-                conversation = Conversation.of(self)
-                ledger = conversation.ledger_of(asked, NO_PLAN)
-                ledger.note_raised(refused.decision, first)
-                conversation.note(ledger)
+            asked = this_request()
+            if asked is not None:
+                Conversation.of(self).show_raised(refused, QuartRequest(asked))
         return await handle(refused)
 
     def _as_refused(self, error: Exception) -> Exception:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 
@@ -267,3 +268,19 @@ def test_limits_are_switched_reset_filtered_and_shared(make_site):
     site.limiter.reset("ip:192.0.2.1")
     assert site.statuses("/two", "/one") == [200, 429]
     assert len(site.limiter.stats()["policies"]) == 1
+
+
+def test_the_command_line_lists_checks_and_resets_limits(make_site):
+    site = make_site(application_limits="9/minute")
+    site.add("/limited", site.limiter.limit("1/minute")(lambda: "ok"))
+    assert site.statuses("/limited", "/limited") == [200, 429]
+
+    def run(*words):
+        done = site.app.test_cli_runner().invoke(args=["limits", *words, "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    limited = next(each for each in run("list") if each["endpoint"] == "limited")
+    assert [each["name"] for each in limited["limits"]] == ["limited", "application"]
+    assert [each["remaining"] for each in run("check", "ip:192.0.2.1")][-1] == 8
+    assert run("reset", "ip:192.0.2.1")["identifiers"] == ["ip:192.0.2.1"]
