@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import hints_at_arguments
 from overlimit._messages.texts import short_repr
-from overlimit.fastapi.app_state import AppState
+from overlimit.fastapi.app_state import AppState, watch_apps
 from overlimit.fastapi.migration_hints import ARGUMENTS, OF_LIMIT
 from overlimit.fastapi.option_dependencies import taking_dependencies
 from overlimit.fastapi.route_limits import (
@@ -114,7 +114,7 @@ class RateLimit(ConversationRateLimit[FastAPI]):
         ValueError, TypeError
             An option has an invalid value.
         """
-        return LimitDecorator(self._checked(value, options), self._handle, value)
+        return LimitDecorator(self._checked(value, options), self._handle, watch_apps, value)
 
     @hints_at_arguments(OF_LIMIT)
     def shared_limit(
@@ -125,7 +125,7 @@ class RateLimit(ConversationRateLimit[FastAPI]):
         The options are those of `limit`.
         """
         checked = self._checked(value, {**options, "scope": scope}, is_shared=True)
-        return LimitDecorator(checked, self._handle)
+        return LimitDecorator(checked, self._handle, watch_apps)
 
     @checks_arguments(hint=_ONE_TEXT)
     @hints_at_arguments(OF_LIMIT)

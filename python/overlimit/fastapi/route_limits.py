@@ -10,7 +10,6 @@ from fastapi import APIRouter, FastAPI
 from fastapi.params import Depends
 from starlette.requests import HTTPConnection
 
-from overlimit.fastapi.app_state import watch_apps
 from overlimit.fastapi.option_dependencies import taking_dependencies
 from overlimit.http.asgi.conversations import CONVERSATION
 from overlimit.http.asgi.requests import kept_in
@@ -108,8 +107,15 @@ def route_options(
 class LimitDecorator:
     """Limits to be put on path functions, or on functions that these depend on."""
 
-    def __init__(self, options: LimitOptions, handle: RateLimitHandle, value: object = None) -> None:
-        self._options, self._handle = options, handle
+    def __init__(
+        self,
+        options: LimitOptions,
+        handle: RateLimitHandle,
+        watch: Callable[[], None],
+        value: object = None,
+    ) -> None:
+        """Take checked options; ``watch`` has apps noticed that lack a RateLimit."""
+        self._options, self._handle, self._watch = options, handle, watch
         if callable(value):
             handle.idle[self] = value
 
@@ -117,7 +123,7 @@ class LimitDecorator:
         """Leave the limits on a function, which stays as it is."""
         _check_target(target)
         self._handle.idle.pop(self, None)
-        watch_apps()
+        self._watch()
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
         leave_on(target, AppliedLimit(self._options, self._handle))
         self._handle.decorated.append(target)
