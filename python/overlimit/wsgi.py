@@ -16,7 +16,7 @@ from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding import settling
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.plans import NO_PLAN
 from overlimit.http.deciding.settling import DECISION, keep_admitted
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -39,8 +39,6 @@ __all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "group_address", "r
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 Fields = list[tuple[str, str]]
-
-_NO_PLAN = RoutePlan()
 
 
 class Response(NamedTuple):
@@ -177,7 +175,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         ledger: RequestLedger | None,
         error: RateLimitExceeded,
     ) -> Iterable[bytes]:
-        known = RequestLedger(request, _NO_PLAN) if ledger is None else ledger
+        known = RequestLedger(request, NO_PLAN) if ledger is None else ledger
         refusal = known.raised(error.decision, self._limits.rate_limit, environ.get("HTTP_ACCEPT"))
         start.fields = known.fields()
         return _send(refusal, environ, start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -139,9 +138,7 @@ class LimitsByPath:
             return None
         own = self._settings_of(settings, limits, name).group("application_limits")
         count = CountName("other", (name,), name.removesuffix("_limits"), "", "")
-        rules = rules_of_options(
-            self.rate_limit, dataclasses.replace(own, cost=None, deduct_when=None), count
-        )
+        rules = rules_of_options(self.rate_limit, own.saying(cost=None, deduct_when=None), count)
         stores = plan_stores({self.rate_limit: tuple(rules)}, count._replace(kind="fallback"))
         return RoutePlan(stores, place=name)
 

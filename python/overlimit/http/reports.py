@@ -113,20 +113,20 @@ def _described_limits(rule: Rule, together: Collection[Rule]) -> Iterator[Descri
 
 
 def _terms_of(rule: Rule) -> Description:
-    rate_limit, options = rule.rate_limit, rule.options
+    rate_limit, options, said = rule.rate_limit, rule.options, rule.options.said
     return {
         "policy": rule.policy_name,
         "kind": "shared" if options.is_shared else rule.counted_as.kind,
         "identifiers": function_name(rule.identify),
-        "anonymous": options.anonymous or rate_limit.anonymous,
+        "anonymous": said["anonymous"] or rate_limit.anonymous,
         "methods": None if options.methods is None else sorted(options.methods),
-        "scope": _function_or_itself(options.scope),
+        "scope": _function_or_itself(said["scope"]),
         "cost": _function_or_itself(options.units),
-        "per_method": options.per_method,
+        "per_method": said["per_method"],
         "shadow": rule.in_shadow,
         "dynamic": function_name(rule.value) if is_dynamic(rule.value) else None,
-        "exempt_when": _function_or_itself(options.exempt_when),
-        "deduct_when": _function_or_itself(options.deduct_when),
+        "exempt_when": _function_or_itself(said["exempt_when"]),
+        "deduct_when": _function_or_itself(said["deduct_when"]),
         "penalty": None if rule.penalty is None else list(rule.penalty.levels),
         "store": _address_of(rate_limit.store),
         "store_options": options_of(rate_limit.store),

@@ -159,8 +159,8 @@ class StoreAnswer:
     def message(self) -> str | None:
         """Return the ``error_message`` of the limit that binds."""
         binding = self.binding
-        message = next((rule.error_message for rule in self.refusing if rule in binding), None)
-        message = result_of(message, message(*self._arguments)) if callable(message) else message
+        said = next((rule.error_message for rule in self.refusing if rule in binding), None)
+        message = result_of(said, said(*self._arguments)) if callable(said) else said
         return None if message is None else str(message)
 
     def response(self, accept: str | None) -> RefusalResponse:

@@ -71,7 +71,7 @@ class StorePlan:
         self._fallback = tuple(rule.resolve_early() for rule in fallback)
         self._in_outage = False
         every_rule = tuple(rule for own in (*rules.values(), fallback) for rule in own)
-        self.has_costs = any(rule.options.cost is not None for rule in every_rule)
+        self.has_costs = any(rule.options.said["cost"] is not None for rule in every_rule)
         """Whether one of the limits has a cost, which can be settled."""
         self.has_own_limits = any(rule.counted_as.is_own for rule in every_rule)
         """Whether one of the limits is there for these requests alone, so that their code should know it."""
@@ -197,6 +197,10 @@ class RoutePlan:
         warn_if_apart(memories, *about, **named)
 
 
+NO_PLAN = RoutePlan()
+"""That of a request which nothing limits."""
+
+
 class PlanCache:
     """The plans of one app; safe for threads.
 
@@ -260,7 +264,7 @@ class PlanCache:
         self._check_route(route, ())
         check_registered(rate_limits, route)
         rules = {each: tuple(rules_of_route(rate_limits, each, route)) for each in rate_limits}
-        asked_first = any(each.options.before_validation for each in route.applied_limits)
+        asked_first = any(each.options.said["before_validation"] for each in route.applied_limits)
         return RoutePlan(
             plan_stores(rules, count_of(route, "fallback")),
             route,

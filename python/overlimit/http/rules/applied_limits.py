@@ -95,6 +95,19 @@ def applied_limits_above(function: Callable[..., Any]) -> AppliedLimits:
         return ()
 
 
+def check_target(target: object, app: type, put_on: str, of_class: str) -> None:
+    """Raise TypeError for what no limit is put on; ``of_class`` says where a class has it."""
+    if isinstance(target, type):
+        raise TypeError(f"{target.__name__} is a class: put the limit {of_class}")
+    if isinstance(target, app):
+        raise TypeError(
+            f"a limit is put on {put_on}, not on an app: write RateLimit(app, application_limits=...) for "
+            "all its routes together, or default_limits=... for each of them"
+        )
+    if not callable(target):
+        raise TypeError(f"a limit is put on {put_on}, not on {target!r}")
+
+
 def apply_to_group(group: object, applied: AppliedLimit) -> None:
     """Note limits for all routes of a group."""
     with _adding():
@@ -108,7 +121,9 @@ def applied_limits_of_group(group: object) -> AppliedLimits:
 
 def labelled(applied_limits: AppliedLimits) -> tuple[tuple[str, AppliedLimit], ...]:
     """Give each applied limit of one function or group a label: its name, or its number from the inside."""
-    labels = distinct(each.options.name or str(number) for number, each in enumerate(applied_limits, 1))
+    labels = distinct(
+        each.options.said["name"] or str(number) for number, each in enumerate(applied_limits, 1)
+    )
     return tuple(zip(labels, applied_limits, strict=True))
 
 
