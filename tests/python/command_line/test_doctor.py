@@ -269,7 +269,7 @@ def test_what_a_restart_loses_depends_on_whether_processes_remember():
 @pytest.mark.parametrize(("ahead", "severity"), [(0, "ok"), (-90, "warning"), (90, "warning")])
 def test_clocks_that_are_apart_are_a_warning(ahead, severity, monkeypatch):
     class Ahead:
-        def ask(self, *words: str) -> list[bytes]:
+        def answer(self, *words: str) -> list[bytes]:
             import time
 
             return [str(int(time.time()) + ahead).encode(), b"0"]

@@ -182,9 +182,7 @@ def _reset_one_by_one(place: Place, policy: str, error: StoreError) -> None:
     try:
         for found in walk:
             Target(place, policy, found.identifier if found.counted_as is None else found.counted_as).reset()
-    except Exception as again:
-        if status_of(again) is None:
-            raise
+    except StoreError:
         raise StoreUnavailable(f"not everybody begins anew in {policy}: {error}") from None
     if walk.ever_unreached:
         raise StoreUnavailable(

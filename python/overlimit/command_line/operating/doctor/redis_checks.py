@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import timedelta
+from typing import Literal
 
 from overlimit.command_line.operating.doctor.findings import Finding
+from overlimit.command_line.operating.endings import is_forbidden, said_in
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
-from overlimit.command_line.operating.servers import Server
+from overlimit.command_line.operating.servers import Command, Server
 from overlimit.command_line.operating.tables import be, counted, span
 from overlimit.command_line.operating.values import Value, decoded
 from overlimit.command_line.operating.walking import values_of
-from overlimit.stores.redis import _OPTIONS
-from overlimit.stores.redis_url import RedisUrl
+from overlimit.errors import StoreError
 
 _OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 _SLOTS = 16_384
@@ -49,14 +49,15 @@ class Seen:
 def findings_at(server: Server, place: Place) -> Iterator[Finding]:
     """Examine a server."""
     yield from permissions(server, place)
-    yield from certificate(server.certificate, time.time())
+    yield from certificate(server.raw.certificate_left())
     yield from clock(server)
-    info = _asked(server, "INFO")
+    info = server.answer("INFO")
     if isinstance(info, Exception):
         yield Finding(
             "unknown",
             "server",
-            f"INFO cannot be asked ({info}): version, memory, persistence and replication are unknown.",
+            f"INFO cannot be asked ({said_in(info)}): version, memory, persistence and replication are "
+            "unknown.",
             "Examine the server as a user who may run INFO.",
         )
     else:
@@ -89,24 +90,14 @@ def read_info(text: bytes) -> dict[str, str]:
     return {name: value for name, colon, value in pairs if colon}
 
 
-def _asked(server: Server, *words: str | bytes | int) -> Any:
-    """Return the reply to a command, or the error that was it."""
-    from redis.exceptions import ResponseError
-
-    try:
-        return server.ask(*words)
-    except ResponseError as error:
-        return error
-
-
 def permissions(server: Server, place: Place) -> Iterator[Finding]:
     """Try every command that a store sends."""
     needed, seldom = _commands(place)
-    refusals = {" ".join(map(str, words[: _words(words)])): _refusal(server, *words) for words in needed}
+    refusals = {_name(words): _refusal(server, *words) for words in needed}
     lacking = {name for name, refusal in refusals.items() if refusal == "command"}
-    lacking_seldom = {str(words[0]) for words in seldom if _refusal(server, *words) == "command"}
+    lacking_seldom = {_name(words) for words in seldom if _refusal(server, *words) == "command"}
     lacks_keys = "keys" in refusals.values()
-    user = RedisUrl.read(place.url, _OPTIONS).username or "default"
+    user = place.redis._where.username or "default"
     if lacks_keys:
         pattern = f"~{KeyNames(place).pattern(None)}"
         yield Finding(
@@ -134,54 +125,45 @@ def permissions(server: Server, place: Place) -> Iterator[Finding]:
         yield Finding("ok", "permissions", f"The user {user} may run all commands that a store sends.")
 
 
-def _words(command: tuple[str | bytes | int, ...]) -> int:
-    return 2 if command[0] == "CLUSTER" else 1
-
-
-def _commands(
-    place: Place,
-) -> tuple[list[tuple[str | bytes | int, ...]], list[tuple[str | bytes | int, ...]]]:
+def _commands(place: Place) -> tuple[list[Command], list[Command]]:
     """Return commands that change nothing: those of decisions, and those of some calls or of probes."""
     key = KeyNames(place).key("overlimit-doctor", "nobody")
-    needed: list[tuple[str | bytes | int, ...]] = [
+    needed: list[Command] = [
         ("TIME",),
         ("GET", key),
-        ("SET", key, "", "XX", "PX", 1),
+        ("SET", key, "", "XX", "PX", "1"),
         ("DEL", key),
-        ("EVALSHA", "0" * 40, 1, key),
-        ("EVAL", "return 1", 1, key),
+        ("EVALSHA", "0" * 40, "1", key),
+        ("EVAL", "return 1", "1", key),
     ]
-    if "+sentinel" in place.url.partition("://")[0]:
+    if place.redis._where.layout == "sentinel":
         needed.append(("ROLE",))
-    if "+cluster" in place.url.partition("://")[0]:
+    if place.is_cluster:
         needed += [("CLUSTER", "SLOTS"), ("ASKING",)]
-    seldom: list[tuple[str | bytes | int, ...]] = [
-        ("PING",),
-        ("SCAN", 0, "MATCH", key, "COUNT", 1),
-        ("UNLINK", key),
-    ]
-    return needed, seldom
+    return needed, [("PING",), ("SCAN", "0", "MATCH", key, "COUNT", "1"), ("UNLINK", key)]
 
 
-def _refusal(server: Server, *words: str | bytes | int) -> Literal["command", "keys"] | None:
+def _name(command: Command) -> str:
+    return " ".join(map(str, command[: 2 if command[0] == "CLUSTER" else 1]))
+
+
+def _refusal(server: Server, *words: str | bytes) -> Literal["command", "keys"] | None:
     """Return what of a command is not permitted, or not known; None: it is run."""
-    answer = _asked(server, *words)
-    if not isinstance(answer, Exception):
+    answer = server.answer(*words)
+    if not isinstance(answer, StoreError):
         return None
-    text = str(answer).lower()
-    is_forbidden = type(answer).__name__ == "NoPermissionError" or "noperm" in text
-    if is_forbidden and "permissions to access" in text:
+    text = said_in(answer).lower()
+    if is_forbidden(answer) and "permissions to access" in text:
         return "keys"
-    return "command" if is_forbidden or "unknown command" in text else None
+    return "command" if is_forbidden(answer) or "unknown command" in text else None
 
 
-def certificate(shown: Mapping[str, Any], now: float) -> Iterator[Finding]:
-    """Look how long the server's certificate is valid."""
-    if "notAfter" not in shown:
+def certificate(left: timedelta | None) -> Iterator[Finding]:
+    """Look how long the server's certificate is valid, if there is one."""
+    if left is None:
         return
-    days = (ssl.cert_time_to_seconds(shown["notAfter"]) - now) / 86_400
-    told = f"The server's certificate is valid for another {counted(int(days), 'day')}"
-    if days < _DAYS_TO_RENEW:
+    told = f"The server's certificate is valid for another {counted(left.days, 'day')}"
+    if left.days < _DAYS_TO_RENEW:
         yield Finding(
             "warning",
             "certificate",
@@ -207,7 +189,7 @@ def undeclared_cluster(seen: Seen, place: Place) -> Iterator[Finding]:
 def clock(server: Server) -> Iterator[Finding]:
     """Compare the server's clock with that of this machine."""
     before = time.time_ns() // 1000
-    answer = _asked(server, "TIME")
+    answer = server.answer("TIME")
     if isinstance(answer, Exception):
         return
     after = time.time_ns() // 1000
@@ -368,9 +350,9 @@ def cluster(server: Server, place: Place) -> Iterator[Finding]:
     """Look whether all slots are served, and what may be in one call."""
     if not place.is_cluster:
         return
-    answer = _asked(server, "CLUSTER", "INFO")
+    answer = server.answer("CLUSTER", "INFO")
     if isinstance(answer, Exception):
-        yield Finding("unknown", "cluster", f"This user may not ask CLUSTER INFO ({answer}).", "")
+        yield Finding("unknown", "cluster", f"This user may not ask CLUSTER INFO ({said_in(answer)}).", "")
         return
     told = read_info(answer)
     served = int(told.get("cluster_slots_ok", "0"))
@@ -387,9 +369,9 @@ def cluster(server: Server, place: Place) -> Iterator[Finding]:
 
 def slow_commands(server: Server, timeout: float) -> Iterator[Finding]:
     """Look for commands that kept all others waiting for a good part of a call's timeout."""
-    answer = _asked(server, "SLOWLOG", "GET", 128)
+    answer = server.answer("SLOWLOG", "GET", "128")
     if isinstance(answer, Exception):
-        yield Finding("unknown", "slow commands", f"SLOWLOG cannot be asked ({answer}).")
+        yield Finding("unknown", "slow commands", f"SLOWLOG cannot be asked ({said_in(answer)}).")
         return
     since = server.now() // 1_000_000 - _LATELY
     slow = [each for each in answer if each[1] >= since and each[2] > timeout / 4 * 1e6]
@@ -410,7 +392,7 @@ def _some_keys(server: Server, place: Place) -> list[bytes] | Exception:
     """Return some keys that are named like those of this prefix, with whatever hash tag."""
     pattern, keys, cursor = KeyNames(place).pattern_of_all_tags, list[bytes](), b"0"
     for _ in range(_STEPS):
-        answer = _asked(server, "SCAN", cursor, "MATCH", pattern, "COUNT", _KEYS_A_STEP)
+        answer = server.answer("SCAN", cursor, "MATCH", pattern, "COUNT", str(_KEYS_A_STEP))
         if isinstance(answer, Exception):
             return answer
         cursor, found = answer
@@ -452,7 +434,7 @@ def memory_per_key(server: Server, keys: list[bytes]) -> Iterator[Finding]:
     """Measure some keys of the store."""
     measured = []
     for key in keys[:_MEASURED]:
-        size = _asked(server, "MEMORY", "USAGE", key)
+        size = server.answer("MEMORY", "USAGE", key)
         if isinstance(size, Exception):
             break  # or the server would log a refusal for each of them
         measured += [size] if isinstance(size, int) else []
