@@ -148,7 +148,8 @@ std::shared_ptr<TlsContext> Connector::tls_context(const Deadline& deadline) {
 
 std::optional<std::chrono::seconds> Connector::certificate_left() {
   const std::lock_guard lock(mutex_);
-  return tls_context_ ? tls_context_->certificate_left() : std::nullopt;
+  const std::int64_t left = tls_context_ ? tls_context_->certificate_left() : -1;
+  return left < 0 ? std::nullopt : std::optional(std::chrono::seconds(left));
 }
 
 /// All CAs that a system trusts take longer to read than an event loop may be blocked.

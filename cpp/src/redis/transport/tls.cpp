@@ -425,11 +425,6 @@ void TlsContext::note_certificate(openssl::Session* session) noexcept {
   certificate_left_.store(std::int64_t{days} * 86'400 + seconds);
 }
 
-std::optional<std::chrono::seconds> TlsContext::certificate_left() const noexcept {
-  const std::int64_t left = certificate_left_.load();
-  return left == kNoCertificate ? std::nullopt : std::optional(std::chrono::seconds(left));
-}
-
 void require_tls() { static_cast<void>(library()); }
 
 std::unique_ptr<Stream> tls_stream(Socket socket, std::shared_ptr<TlsContext> context) {

@@ -2,11 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <limits>
 #include <memory>
-#include <optional>
 
 #include "overlimit/redis_location.hpp"
 #include "redis/transport/openssl.hpp"
@@ -27,15 +24,13 @@ class TlsContext {
   [[nodiscard]] bool is_stale() const noexcept { return stale_.load(); }
   /// Notes for how long the certificate of a server that has answered is valid.
   void note_certificate(openssl::Session* session) noexcept;
-  /// As of the newest connection; nothing if certificates are not verified.
-  [[nodiscard]] std::optional<std::chrono::seconds> certificate_left() const noexcept;
+  /// In seconds, as of the newest connection; negative if certificates are not verified.
+  [[nodiscard]] std::int64_t certificate_left() const noexcept { return certificate_left_.load(); }
 
  private:
   struct Free {
     void operator()(openssl::Context* context) const noexcept;
   };
-
-  static constexpr std::int64_t kNoCertificate = std::numeric_limits<std::int64_t>::min();
 
   void set_rules();
   void set_trust(const TlsOptions& options);
@@ -47,7 +42,7 @@ class TlsContext {
   const Endpoint endpoint_;
   const std::unique_ptr<openssl::Context, Free> context_;
   std::atomic<bool> stale_{false};
-  std::atomic<std::int64_t> certificate_left_{kNoCertificate};  // in seconds
+  std::atomic<std::int64_t> certificate_left_{-1};
 };
 
 /// Throws StoreConfigError, saying what to install, unless there can be TLS.

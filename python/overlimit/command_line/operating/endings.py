@@ -41,6 +41,15 @@ class NoAnswer(click.ClickException):
         click.echo(f"{self.status}: {self.message}", file=file, err=file is None)
 
 
+def done(message: str, as_json: bool, **told: object) -> int:
+    """Print what was done, and return the exit code."""
+    if as_json:
+        print_json({"status": "ok", "message": message, **told})
+    else:
+        click.echo(message)
+    return FINE
+
+
 def asks_store(run: Callable[P, int]) -> Callable[P, int]:
     """Add ``--json`` to a command, and say what went wrong, without a traceback."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -40,6 +40,15 @@ class Server:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def pages(self, pattern: str, size: int) -> Iterator[list[bytes]]:
+        """Walk over the keys that match, in pages that the server looks for among about so many keys each."""
+        cursor = b"0"
+        while True:
+            cursor, keys = self.ask("SCAN", cursor, "MATCH", pattern, "COUNT", str(size))
+            yield keys
+            if cursor == b"0":
+                return
 
     @property
     def is_node_of_cluster(self) -> bool:

@@ -164,20 +164,16 @@ class Walk:
 
     def _values(self, server: Server, pattern: str) -> Iterator[tuple[bytes, object]]:
         seen: set[bytes] = set()
-        cursor = b"0"
-        while True:
+        for keys in server.pages(pattern, _KEYS_A_STEP):
             # Keys of others are stepped over, too, and a table may be half empty.
             if self._is_over() or self._steps_left == 0:
                 self.is_complete = False
                 return
             self._steps_left -= 1
-            cursor, keys = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", str(_KEYS_A_STEP))
             fresh = [key for key in keys if key not in seen]
             seen.update(fresh)
             self.looked_at += len(fresh)
             yield from zip(fresh, values_of(server, fresh), strict=True)
-            if cursor == b"0":
-                return
             time.sleep(_PAUSE)
 
     def _is_over(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import click
 
 from overlimit.command_line.finite import FiniteRange
-from overlimit.command_line.operating.doctor.redis_checks import read_info
+from overlimit.command_line.operating.doctor.redis_checks import Info
 from overlimit.command_line.operating.endings import asks_store, status_of
 from overlimit.command_line.operating.listing import keys_option, policy_option
 from overlimit.command_line.operating.places import Place, url_argument
@@ -176,7 +176,7 @@ def _server_counts(place: Place) -> Counts | None:
             continue
         if isinstance(told, StoreError):
             return None
-        info = read_info(told)
+        info = Info.read(told)
         counts[server.name] = _calls(info, "evalsha"), _calls(info, "set")
     return counts
 
