@@ -108,7 +108,7 @@ class _Examination:
             yield _latency(self._place)
         except StoreError as error:
             serves, is_connected = False, has_answered(error)
-            yield self._unserved(error)
+            yield self._failing(error)
         if is_connected:
             yield from _tls(self._place)
         found = []
@@ -117,7 +117,7 @@ class _Examination:
             yield from found
         except StoreError as error:
             if serves:
-                yield self._unserved(error)
+                yield self._failing(error)
             return
         # Of calls that some nodes refuse, keys might be left that lie in the future.
         has_all_slots = not any(each.severity == "broken" and each.check == "cluster" for each in found)
@@ -152,9 +152,10 @@ class _Examination:
         else:
             yield from found
 
-    def _unserved(self, error: Exception) -> Finding:
+    def _failing(self, error: StoreError) -> Finding:
         self.is_reachable = kind_of(error) != "unreachable"
-        return _failing(error)
+        what, _, advice = message_of(error).partition(_ADVISES)
+        return Finding("broken", "reach", f"{what}.", _sentence(advice) or _LOOK_UP)
 
     def _played(self) -> Finding:
         try:
@@ -163,11 +164,6 @@ class _Examination:
             return Finding(
                 "broken", "vectors", f"A call failed: {message_of(error)}.", "See the other findings."
             )
-
-
-def _failing(error: Exception) -> Finding:
-    what, _, advice = message_of(error).partition(_ADVISES)
-    return Finding("broken", "reach", f"{what}.", _sentence(advice) or _LOOK_UP)
 
 
 def _sentence(advice: str) -> str:
