@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
@@ -267,6 +268,22 @@ class RedisStore(Store):
         remember_us: SupportsIndex,
         lease_in: tuple[str, int] | None,
     ) -> None: ...
+
+class RawServer:
+    """A server of Redis that is asked anything."""
+
+    @property
+    def name(self) -> str: ...
+    def ask(self, commands: Sequence[Sequence[str | bytes]]) -> list[Any]:
+        """Send commands, and return the answers; an error is one that a store would raise, as a value."""
+
+    def certificate_left(self) -> timedelta | None:
+        """Return for how long the certificate is valid, if it is verified, since it was last seen."""
+
+def raw_servers(
+    location: Endpoint | SentinelLocation | ClusterLocation, timeout_us: SupportsIndex, key: str | bytes = ""
+) -> list[RawServer]:
+    """Return the servers that have keys of their own; of a cluster, the one that has a key, if given."""
 
 @disjoint_base
 class ManualClock:

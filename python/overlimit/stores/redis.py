@@ -153,7 +153,8 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
         else:
             refuse_tls_options(options)
         login = sentinel_login(where, options)
-        self._description = str(where)
+        self._where = where
+        self._location = where.location(tls_options(options) if where.has_tls else None, login)
         self._arguments = (url, keywords)
         timeout_us = timeout_us_of(options["timeout"])
         remember_us = seconds_us_of("remember", options["remember"], 3600)
@@ -165,9 +166,9 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
         hash_tag_word = hash_tag_of(options["hash_tag"])
         hashes = truth_of("hash_identifiers", options["hash_identifiers"])
         self._shown = {name: _as_given(name, options[name]) for name in _OWN_DEFAULTS}
-        self._state_key: Hashable = (self._description, options["prefix"], hash_tag_word, hashes)
+        self._state_key: Hashable = (str(where), options["prefix"], hash_tag_word, hashes)
         super().__init__(
-            where.location(tls_options(options) if where.has_tls else None, login),
+            self._location,
             prefix=options["prefix"],
             hash_tag=hash_tag_word,
             hash_identifiers=hashes,
@@ -188,12 +189,12 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
     @property
     def endpoint(self) -> str:
         """Where it is, as a URL without credentials and options."""
-        return self._description
+        return str(self._where)
 
     def __repr__(self) -> str:
         unusual = {name: value for name, value in self._shown.items() if value != _OWN_DEFAULTS[name]}
         options = [f"{name}={value!r}" for name, value in unusual.items()]
-        return f"RedisStore({', '.join([repr(self._description), *options])})"
+        return f"RedisStore({', '.join([repr(self.endpoint), *options])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         url, keywords = self._arguments

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import click
@@ -115,33 +116,19 @@ def _taken(limiter: Limiter, names: list[str], seconds: float, count: int) -> li
 
     Whatever ends this, such as Ctrl-C, no thread hits any more afterwards.
     """
-    took: list[float] = []
-    failed: list[Exception] = []
     is_over = False
 
-    def call(first: int) -> None:
+    def call(first: int) -> list[float]:
         own: list[float] = []
         until, number = time.perf_counter() + seconds, first
-        try:
-            while not is_over and ((began := time.perf_counter()) < until or not own):
-                limiter.hit(names[number % len(names)])
-                own.append(time.perf_counter() - began)
-                number += count
-        except Exception as error:
-            failed.append(error)
-        took.extend(own)
+        while not is_over and ((began := time.perf_counter()) < until or not own):
+            limiter.hit(names[number % len(names)])
+            own.append(time.perf_counter() - began)
+            number += count
+        return own
 
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(count)]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        is_over = True
-        for thread in threads:
-            if thread.is_alive():
-                thread.join()
-    if failed:
-        raise failed[0]
-    return took
+    with ThreadPoolExecutor(count) as threads:
+        try:
+            return list(chain.from_iterable(threads.map(call, range(count))))
+        finally:
+            is_over = True

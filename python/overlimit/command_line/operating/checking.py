@@ -134,24 +134,17 @@ def _row(detail: Detail) -> tuple[object, ...]:
 def _told(decision: Decision, hit: bool) -> dict[str, Any]:
     return {
         "status": decision.status,
-        "allowed": decision.allowed,
         "charged": bool(hit and decision and decision.cost),
-        "remaining": decision.remaining,
-        "retry_after": decision.retry_after,
-        "reset_after": decision.reset_after,
-        "identifier": _text(decision.identifier),
-        "limit": str(decision.limit),
-        "details": [
-            {
-                "identifier": _text(each.identifier),
-                "limit": str(each.limit),
-                "allowed": each.allowed,
-                "remaining": each.remaining,
-                "retry_after": each.retry_after,
-                "reset_after": each.reset_after,
-            }
-            for each in decision.details
-        ],
+        **_told_of(decision),
+        "details": [_told_of(each) for each in decision.details],
+    }
+
+
+def _told_of(answer: Decision | Detail) -> dict[str, Any]:
+    return {
+        "identifier": _text(answer.identifier),
+        "limit": str(answer.limit),
+        **{name: getattr(answer, name) for name in ("allowed", "remaining", "retry_after", "reset_after")},
     }
 
 

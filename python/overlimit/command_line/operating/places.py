@@ -60,7 +60,7 @@ class Place:
     @property
     def is_cluster(self) -> bool:
         """Whether the URL says that it is a cluster."""
-        return "+cluster" in self.url.partition("://")[0]
+        return self.redis._where.layout == "cluster"
 
     @property
     def prefix(self) -> str:
