@@ -31,12 +31,12 @@ BUILDS := $(DONE)/package build-dev
 TESTS := test-python test-dev lint
 CHECKS := test-asan check-python test-bindings test-threads count
 PROOFS := prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz \
-  prove-algorithm prove-python wheels smoke smoke-sdist test-sdist release-check
+  prove-algorithm prove-python wheels prove-reproducible smoke smoke-sdist test-sdist release-check
 
 SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
 SOURCES := $(shell find cpp lua cmake -type f -not -path 'cpp/benchmarks/*') CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test check check-python lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
+.PHONY: help demo serve test check check-python lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python prove-reproducible cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -147,6 +147,9 @@ docs: $(DONE)/package ## The documentation as a site in build/site
 
 wheels: $(DONE)/environment-wheels ## Wheels in dist/, for each CPython there is (PYTHONS= names more), for glibc 2.28
 	$(BIN)/python scripts/build-wheels $(PYTHONS)
+
+prove-reproducible: $(DONE)/environment-wheels ## That two builds of a wheel in different folders are the same bytes
+	scripts/prove-reproducible
 
 sdist: $(DONE)/environment ## The sources in dist/, for building elsewhere
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --sdist --no-isolation --outdir dist . >/dev/null

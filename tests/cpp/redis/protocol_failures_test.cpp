@@ -79,6 +79,8 @@ TEST(Failures, WrongSettingsAreConfigErrors) {
        {"NOAUTH Authentication required.", "WRONGPASS invalid username-password pair or user is disabled.",
         "NOPERM this user has no permissions to run the 'evalsha' command",
         "ERR This instance has cluster support disabled", "ERR DB index is out of range",
+        "ERR Could not find scripting engine 'lua'",
+        "ERR unknown command 'EVALSHA', with args beginning with: 'a'",
         "ERR SELECT is not allowed in cluster mode", "DENIED Redis is running in protected mode"}) {
     EXPECT_EQ(classify_error(error).outcome, Outcome::misconfigured) << error;
     EXPECT_FALSE(classify_error(error).is_retryable()) << error;

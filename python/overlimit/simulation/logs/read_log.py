@@ -125,8 +125,8 @@ def read_log(
     FileNotFoundError
         There is no such file.
     ModuleNotFoundError
-        ``where`` and Parquet need pandas or pyarrow, ``.zst`` zstandard, ``progress`` tqdm; they come with
-        ``pip install 'overlimit[notebook]'``.
+        ``where`` and Parquet need pandas or pyarrow, ``progress`` needs tqdm, and ``.zst`` before Python 3.14
+        backports.zstd; they come with ``pip install 'overlimit[notebook]'``.
 
     Notes
     -----
