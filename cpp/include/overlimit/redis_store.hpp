@@ -34,7 +34,7 @@ class RedisStore final : public Store {
   struct Options {
     Keys keys = {};
     Duration timeout{100'000};  ///< the deadline of one whole call
-    Duration max_stale{};       ///< for how long it refuses by what it was told; at most kMaxStale
+    Duration max_stale{};       ///< for how long it refuses by what was reported to it; at most kMaxStale
     Duration lease{};           ///< for how long it may spend what it has charged early; at most kMaxLease
     Duration remember{};  ///< for how long it restores what a server has forgotten; at most kMaxRemember
     std::optional<LeaseIn> lease_in{};  ///< nothing: each process leases for itself

@@ -86,7 +86,7 @@ enum class Source : std::uint8_t {
   store,    ///< whoever keeps the state
   local,    ///< this process in its place, as that fails (on_error)
   error,    ///< nobody
-  refusal,  ///< this process, by what it was told of the state lately
+  refusal,  ///< this process, by what was reported to it of the state lately
   lease,    ///< this process, by what it has charged early
 };
 inline constexpr std::size_t kSources = 5;

@@ -42,10 +42,10 @@ TEST_F(Encoding, KeepsStateLongerTheLessItKnowsTheClock) {
 
 TEST_F(Encoding, AsksForWholeValuesByTheSignOfTheSlack) {
   const std::vector<Charge> charges{{&fixed, "a"}};
-  const ScriptCall whole = script_call({charges}, {"ol1:fixed:a"}, scripts, Tells::value);
+  const ScriptCall whole = script_call({charges}, {"ol1:fixed:a"}, scripts, Reports::value);
   EXPECT_EQ(whole.arguments.substr(0, 24), packed({-1, -1'000, kNever.micros()}));
   EXPECT_EQ(whole.arguments.size(), encoded(charges).arguments.size());
-  EXPECT_EQ(lock_call({charges}, {"ol1:fixed:a"}, For(7), scripts, Tells::value).arguments,
+  EXPECT_EQ(lock_call({charges}, {"ol1:fixed:a"}, For(7), scripts, Reports::value).arguments,
             packed({-1, -1'000, 7}));
 }
 

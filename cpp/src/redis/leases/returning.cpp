@@ -31,7 +31,7 @@ Returning::Returning(PlainCalls& store, Leases& leases, LeaseReturn units)
 ScriptCall Returning::encoded(const Extras& extras) {
   const Lease& lease = *units_.lease;
   return refund_call(lease.subject().packed, keys().front(), units_.units, lease.receipts(),
-                     extras.tells == Tells::value, store_.scripts());
+                     extras.reports == Reports::value, store_.scripts());
 }
 
 // What the server has lost goes back once a call has brought it back; and what it did not execute, as it has

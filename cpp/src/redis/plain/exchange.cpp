@@ -56,8 +56,8 @@ Deciding::Deciding(PlainCalls& store, const Call& call, const Rows& rows, Instan
 
 ScriptCall Deciding::encoded(const Extras& extras) {
   if (extras.lease > 0 && may_charge(*call_))
-    return lease_call(*call_, keys(), extras.lease, extras.term, store_.scripts(), extras.tells);
-  return script_call(*call_, keys(), store_.scripts(), extras.tells);
+    return lease_call(*call_, keys(), extras.lease, extras.term, store_.scripts(), extras.reports);
+  return script_call(*call_, keys(), store_.scripts(), extras.reports);
 }
 
 std::optional<ScriptCall> Deciding::undoing() {
@@ -88,7 +88,7 @@ Refunding::Refunding(PlainCalls& store, const Call& call, std::span<const Receip
       present_(present) {}
 
 ScriptCall Refunding::encoded(const Extras& extras) {
-  const bool shows_present = present_ != nullptr || extras.tells == Tells::value;
+  const bool shows_present = present_ != nullptr || extras.reports == Reports::value;
   return refund_call(call_, keys(), receipts_, shows_present, store_.scripts());
 }
 
@@ -113,7 +113,7 @@ Locking::Locking(PlainCalls& store, const Call& call, Duration duration, Basis& 
     : Exchange(store.keys_of(call), basis), store_(store), call_(call), duration_(duration) {}
 
 ScriptCall Locking::encoded(const Extras& extras) {
-  return lock_call(call_, keys(), duration_, store_.scripts(), extras.tells);
+  return lock_call(call_, keys(), duration_, store_.scripts(), extras.reports);
 }
 
 }  // namespace overlimit::redis

@@ -27,7 +27,7 @@ class Exchange : NonCopyable {
   [[nodiscard]] bool goes_by_server() const {
     return call() == nullptr || (!call()->now && call()->clock == nullptr);
   }
-  /// Whether its script can be told which keys are meant.
+  /// Whether its script takes which keys are meant.
   [[nodiscard]] virtual bool takes_incarnations() const { return true; }
   /// Whether its reply is taken for what it is, as it has been sent again too often.
   [[nodiscard]] bool is_last_attempt() const { return attempts_ > kMostAttempts; }

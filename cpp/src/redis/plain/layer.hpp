@@ -32,10 +32,10 @@ enum class Trust : std::uint8_t {
 
 /// What is asked for besides what an exchange is about.
 struct Extras {
-  Cost lease = 0;                 ///< units to be charged early
-  Duration term{};                ///< how long these may be spent at most
-  Tells tells = Tells::charge;    ///< of the values of the keys
-  std::string incarnations = {};  ///< of the keys that are meant (ScriptCall)
+  Cost lease = 0;                     ///< units to be charged early
+  Duration term{};                    ///< how long these may be spent at most
+  Reports reports = Reports::charge;  ///< of the values of the keys
+  std::string incarnations = {};      ///< of the keys that are meant (ScriptCall)
 };
 
 /// What somebody has to do with one attempt of an exchange: made right before it is sent, gone once it is

@@ -5,24 +5,25 @@
 #include <map>
 
 #include "redis/plain/server_reading.hpp"
-#include "redis/recovery/hearing.hpp"
+#include "redis/recovery/command_snapshots.hpp"
 
 namespace overlimit::redis {
 namespace {
 
 /// Of an exchange: its reply is held against what is remembered.
-class Remembering : public Part {
+class Judging : public Part {
  public:
-  Remembering(Hearing hearing, bool trusts_all) : hearing_(std::move(hearing)), trusts_all_(trusts_all) {}
+  Judging(CommandSnapshots snapshots, bool trusts_all)
+      : snapshots_(std::move(snapshots)), trusts_all_(trusts_all) {}
 
   Trust judge(const ScriptReply& reply) override {
-    if (!trusts_all_) return hearing_.hear(reply);
-    hearing_.keep(reply);
+    if (!trusts_all_) return snapshots_.judge(reply);
+    snapshots_.keep(reply);
     return Trust::trusted;
   }
 
  private:
-  Hearing hearing_;
+  CommandSnapshots snapshots_;
   const bool trusts_all_;
 };
 
@@ -30,7 +31,7 @@ class Remembering : public Part {
 struct Restoration {
   Snapshots::Pointer known;
   ScriptCall script;
-  Hearing hearing;
+  CommandSnapshots snapshots;
 };
 
 }  // namespace
@@ -46,11 +47,11 @@ Recovery::Recovery(PlainCalls& store, Floor& below, Duration longest)
 // Not of keys that go by a clock that the caller brings.
 std::unique_ptr<Part> Recovery::part_of(const Exchange& exchange, Extras& extras) {
   if (!exchange.goes_by_server()) return nullptr;
-  Hearing hearing(values(), store_.servers(), exchange.keys(), longest_);
-  extras.tells = Tells::value;
+  CommandSnapshots snapshots(values(), store_.servers(), exchange.keys(), longest_);
+  extras.reports = Reports::value;
   if (!exchange.is_last_attempt() && exchange.takes_incarnations())
-    extras.incarnations = hearing.incarnations();
-  return std::make_unique<Remembering>(std::move(hearing), exchange.is_last_attempt());
+    extras.incarnations = snapshots.incarnations();
+  return std::make_unique<Judging>(std::move(snapshots), exchange.is_last_attempt());
 }
 
 bool Recovery::suspects(std::string_view key) {
@@ -71,9 +72,9 @@ void Recovery::precede(std::span<Exchange* const> exchanges, const Wait& wait) {
       if (known == nullptr || !known->is_news_for(store_.servers().open_link_of(key, wait))) continue;
       const auto is_of_key = [&](const Restoration& each) { return each.script.keys.front() == key; };
       if (std::ranges::any_of(all, is_of_key)) continue;
-      ScriptCall script = restore_call(charge, key, known->told, known->bytes, store_.scripts());
-      all.push_back(
-          {std::move(known), std::move(script), Hearing(values(), store_.servers(), {key}, longest_)});
+      ScriptCall script = restore_call(charge, key, known->reported_at, known->bytes, store_.scripts());
+      all.push_back({std::move(known), std::move(script),
+                     CommandSnapshots(values(), store_.servers(), {key}, longest_)});
     }
   }
   if (all.empty()) return;
@@ -88,7 +89,7 @@ void Recovery::precede(std::span<Exchange* const> exchanges, const Wait& wait) {
   basis.commands += std::uint32_t(all.size());
   std::vector<protocol::Reply> replies = store_.replies_to(scripts, wait);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].hearing.keep_restored(ScriptReply(std::move(replies[i]), 1), all[i].known)) ++basis.restored;
+    if (all[i].snapshots.keep_restored(ScriptReply(std::move(replies[i]), 1), all[i].known)) ++basis.restored;
   }
 }
 
@@ -141,14 +142,15 @@ void Recovery::reset_all(const PolicyIdentity& policy, const Interrupted& interr
   reset(before, interrupted);
 }
 
-// In each key that is left which was reset, and when, so that what was told of it before does not come back.
+// In each key that is left which was reset, and when, so that what was reported of it before does not come
+// back.
 void Recovery::reset(const std::vector<std::string>& keys, const Interrupted& interrupted) {
   std::map<std::optional<protocol::Slot>, std::vector<std::string>> parts;
   for (const std::string& key : keys) parts[store_.servers().slot_of(key)].push_back(key);
   for (const auto& [slot, part] : parts) {
-    Hearing hearing(values(), store_.servers(), part, longest_);
+    CommandSnapshots snapshots(values(), store_.servers(), part, longest_);
     const ScriptCall script = reset_call(part, store_.scripts());
-    hearing.keep_reset(ScriptReply(store_.servers().run(script, interrupted), part.size()));
+    snapshots.keep_reset(ScriptReply(store_.servers().run(script, interrupted), part.size()));
   }
 }
 

@@ -1,4 +1,4 @@
-// Counts that come back: what replies tell is held against what is remembered (docs/semantics.md).
+// Counts that come back: what replies report is held against what is remembered (docs/semantics.md).
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace overlimit::redis {
 /// Of one store. Thread-safe.
 class Recovery final : public Layer {
  public:
-  /// What is told is remembered for so long at most.
+  /// What is reported is remembered for so long at most.
   Recovery(PlainCalls& store, Floor& below, Duration longest);
 
   void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,

@@ -69,7 +69,7 @@ std::size_t Value::size() const {
   return bytes;
 }
 
-// Records of other limits are left out: nobody asks for them before a reply has told of them again.
+// Records of other limits are left out: nobody asks for them before a reply has reported them again.
 std::optional<Value> Value::after_charge(const Charge& charge, Instant now,
                                          std::span<const Receipt> receipts) const {
   Value charged;
