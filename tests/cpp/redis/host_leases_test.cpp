@@ -38,9 +38,9 @@ LeaseTerms terms(Cost units, std::int64_t remaining, Micros ends_at) {
 class HostLeasesTest : public ::testing::Test {
  protected:
   struct Process {
-    explicit Process(const std::string& path, std::string place = "server") {
+    explicit Process(const std::string& path, std::string keyspace = "server") {
       leases.file().name({.name_or_path = path, .warn = [this](auto why) { warnings.push_back(why); }},
-                         Location(Endpoint()), std::move(place));
+                         Location(Endpoint()), std::move(keyspace));
       leases.file().open();
     }
     Leases leases;
@@ -78,18 +78,18 @@ class HostLeasesTest : public ::testing::Test {
   }
   HostLeases::Bucket& bucket() {
     HostLeases& host = *one.leases.file().leases();
-    const std::string& place = one.leases.file().place();
-    return host.bucket_of(host.name_of(place, "api", "a", policy.limits_digest()));
+    const std::string& keyspace = one.leases.file().keyspace();
+    return host.bucket_of(host.name_of(keyspace, "api", "a", policy.limits_digest()));
   }
   std::string of_the_same_bucket() {
     HostLeases& host = *one.leases.file().leases();
     for (int i = 0;; ++i) {
       std::string identifier = std::to_string(i);
-      const HostName name = host.name_of(one.leases.file().place(), "api", identifier, 0);
+      const HostName name = host.name_of(one.leases.file().keyspace(), "api", identifier, 0);
       if (&host.bucket_of(name) == &bucket()) return identifier;
     }
   }
-  /// From this place on, with other keys that are asked for.
+  /// From this number on, with other keys that are asked for.
   void fill_bucket(std::uint64_t first) {
     for (std::uint64_t i = first; i < HostLeases::kBucketSize; ++i) {
       HostKey& key = bucket().keys[i];
@@ -288,16 +288,16 @@ TEST_F(HostLeasesTest, AreAllGivenBackByTheLastOne) {
   EXPECT_EQ(rest(alone, 600'000), 0);
 }
 
-TEST_F(HostLeasesTest, AreLeftToThoseWhoLeaseFromTheSamePlace) {
-  const std::string& place = one.leases.file().place();
+TEST_F(HostLeasesTest, AreLeftToThoseWhoLeaseFromTheSameKeyspace) {
+  const std::string& keyspace = one.leases.file().keyspace();
   const std::string elsewhere = "elsewhere";
   HostLeases& host = *one.leases.file().leases();
   const std::size_t slot = host.processes().own() % shared_memory::kMostProcesses;
-  EXPECT_TRUE(host.leases_from(place, slot));
+  EXPECT_TRUE(host.leases_from(keyspace, slot));
   EXPECT_FALSE(host.leases_from(elsewhere, slot));
   host.leave(elsewhere);
-  host.leave(place);
-  EXPECT_FALSE(host.leases_from(place, slot));
+  host.leave(keyspace);
+  EXPECT_FALSE(host.leases_from(keyspace, slot));
   for (const char* const each : {"1", "2", "3", "4", "5"}) host.enter(each);
   EXPECT_TRUE(host.leases_from(elsewhere, slot)) << "of so many, not all are known";
 }

@@ -54,7 +54,7 @@ TEST_F(PlainCallsAlone, DecideRefundLockAndResetByTheirServer) {
   const std::string_view identifier = "a";
   calls.reset(policy.identity(), {&identifier, 1}, {});
   EXPECT_EQ(ask(one), Status::ok);
-  EXPECT_FALSE(calls.place().is_observed());
+  EXPECT_FALSE(calls.keyspace().is_observed());
 }
 
 // What is linked is what this program can name.

@@ -66,7 +66,7 @@ std::shared_ptr<Lease> HostKey::lease() {
 void HostKey::become(const HostName& name) {
   low_ = name.key.low;
   high_ = name.key.high;
-  place_ = name.place;
+  keyspace_ = name.keyspace;
   policy_ = name.policy;
   limits_ = name.limits;
   demand = Demand{};

@@ -19,8 +19,8 @@ namespace overlimit::redis {
 /// What tells a key under some limits from all others of the file.
 struct HostName {
   table::KeyHash key;
-  std::uint64_t place;   ///< a hash of where the server is
-  std::uint64_t policy;  ///< of that and the policy's name
+  std::uint64_t keyspace;  ///< a hash of its name
+  std::uint64_t policy;    ///< of that and the policy's name
   std::uint64_t limits;
 };
 
@@ -69,7 +69,9 @@ class HostKey {
     return !is_free() && low_ == name.key.low && high_ == name.key.high;
   }
   [[nodiscard]] bool is_of_policy(std::uint64_t policy) const { return !is_free() && policy_ == policy; }
-  [[nodiscard]] bool is_of_place(std::uint64_t place) const { return !is_free() && place_ == place; }
+  [[nodiscard]] bool is_of_keyspace(std::uint64_t keyspace) const {
+    return !is_free() && keyspace_ == keyspace;
+  }
   /// Whether nobody asks for it any more.
   [[nodiscard]] bool is_old(Duration now) const {
     return now > demand.cold_from && now > demand.refilled_by && has_ended(now);
@@ -82,7 +84,7 @@ class HostKey {
 
   // By whoever holds its bucket.
   void become(const HostName& name);
-  /// Puts a lease in the place of the one before, of which it returns what is left.
+  /// Puts a lease instead of the one before, of which it returns what is left.
   LeaseReturn put(const LeaseSubject& subject, const LeaseTerms& terms);
   /// Ends its lease, and returns what is left of it.
   LeaseReturn take_lease();
@@ -109,7 +111,7 @@ class HostKey {
   Shared<std::uint64_t> is_used_;
   Shared<std::uint64_t> low_;
   Shared<std::uint64_t> high_;
-  Shared<std::uint64_t> place_;
+  Shared<std::uint64_t> keyspace_;
   Shared<std::uint64_t> policy_;
   Shared<std::uint64_t> limits_;
   // When the lease ends, which one it is, and the units that are left; changed in one step.

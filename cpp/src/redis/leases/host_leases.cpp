@@ -69,33 +69,33 @@ HostLeases::HostLeases(Mapping& mapping, const table::Holders& processes)
         "the shared memory of the leases is of a time namespace in which this process is not: give each of "
         "them a lease_in of its own");
   }
-  for (auto& place : places_of(processes_.own())) place.store(0);
+  for (auto& keyspace : keyspaces_of(processes_.own())) keyspace.store(0);
 }
 
-HostLeases::Places& HostLeases::places_of(std::size_t holder) const {
-  return head_.places[holder % shared_memory::kMostProcesses];
+HostLeases::Keyspaces& HostLeases::keyspaces_of(std::size_t holder) const {
+  return head_.keyspaces[holder % shared_memory::kMostProcesses];
 }
 
-void HostLeases::enter(std::string_view place) {
-  const std::uint64_t own = place_of(place);
-  for (auto& each : places_of(processes_.own())) {
+void HostLeases::enter(std::string_view keyspace) {
+  const std::uint64_t own = keyspace_of(keyspace);
+  for (auto& each : keyspaces_of(processes_.own())) {
     std::uint64_t known = 0;
     if (each.load(std::memory_order_relaxed) == own || each.compare_exchange_strong(known, own)) return;
   }
 }
 
-void HostLeases::leave(std::string_view place) {
-  for (auto& each : places_of(processes_.own())) {
-    std::uint64_t known = place_of(place);
+void HostLeases::leave(std::string_view keyspace) {
+  for (auto& each : keyspaces_of(processes_.own())) {
+    std::uint64_t known = keyspace_of(keyspace);
     each.compare_exchange_strong(known, 0);
   }
 }
 
-bool HostLeases::leases_from(std::string_view place, std::size_t slot) const {
-  const Places& places = places_of(slot);
-  const std::uint64_t own = place_of(place);
-  return std::ranges::any_of(places, [own](const auto& each) { return each == own; }) ||
-         std::ranges::none_of(places, [](const auto& each) { return each == 0; });
+bool HostLeases::leases_from(std::string_view keyspace, std::size_t slot) const {
+  const Keyspaces& keyspaces = keyspaces_of(slot);
+  const std::uint64_t own = keyspace_of(keyspace);
+  return std::ranges::any_of(keyspaces, [own](const auto& each) { return each == own; }) ||
+         std::ranges::none_of(keyspaces, [](const auto& each) { return each == 0; });
 }
 
 // Whoever has died leaves it to the next one, who finds what was half written by its version.
@@ -116,16 +116,18 @@ HostLeases::Hold::~Hold() {
   if (is_held_) bucket_.holder.store(0, std::memory_order_release);
 }
 
-HostName HostLeases::name_of(std::string_view place, std::string_view policy, std::string_view identifier,
+HostName HostLeases::name_of(std::string_view keyspace, std::string_view policy, std::string_view identifier,
                              std::uint64_t limits) const {
-  return {head_.hash(1, joined(place, policy, identifier)), place_of(place), policy_of(place, policy),
-          limits};
+  return {head_.hash(1, joined(keyspace, policy, identifier)), keyspace_of(keyspace),
+          policy_of(keyspace, policy), limits};
 }
 
-std::uint64_t HostLeases::place_of(std::string_view place) const { return head_.hash(3, place).low | 1; }
+std::uint64_t HostLeases::keyspace_of(std::string_view keyspace) const {
+  return head_.hash(3, keyspace).low | 1;
+}
 
-std::uint64_t HostLeases::policy_of(std::string_view place, std::string_view policy) const {
-  return head_.hash(2, joined(place, policy, {})).low;
+std::uint64_t HostLeases::policy_of(std::string_view keyspace, std::string_view policy) const {
+  return head_.hash(2, joined(keyspace, policy, {})).low;
 }
 
 HostKey* HostLeases::find(Bucket& bucket, const HostName& name) {
@@ -141,17 +143,17 @@ HostKey* HostLeases::room_for(Bucket& bucket, const HostName& name, Duration now
   return found == bucket.keys.end() ? nullptr : &*found;
 }
 
-HostLeases::Returns HostLeases::end(std::string_view place, std::string_view policy,
+HostLeases::Returns HostLeases::end(std::string_view keyspace, std::string_view policy,
                                     std::string_view identifier) {
-  const HostName name = name_of(place, policy, identifier, 0);
+  const HostName name = name_of(keyspace, policy, identifier, 0);
   Returns left;
   end_keys(
       bucket_of(name), [&](const HostKey& key) { return key.is_of_key(name); }, left);
   return left;
 }
 
-HostLeases::Returns HostLeases::end_all(std::string_view place, std::string_view policy) {
-  const std::uint64_t own = policy_of(place, policy);
+HostLeases::Returns HostLeases::end_all(std::string_view keyspace, std::string_view policy) {
+  const std::uint64_t own = policy_of(keyspace, policy);
   Returns left;
   for (Bucket& bucket : head_.buckets)
     end_keys(
@@ -159,18 +161,18 @@ HostLeases::Returns HostLeases::end_all(std::string_view place, std::string_view
   return left;
 }
 
-HostLeases::Returns HostLeases::take_all(std::string_view place) {
-  const std::uint64_t own = place_of(place);
-  const auto is_leased = [own](const HostKey& key) { return key.is_of_place(own) && key.has_units(); };
+HostLeases::Returns HostLeases::take_all(std::string_view keyspace) {
+  const std::uint64_t own = keyspace_of(keyspace);
+  const auto is_leased = [own](const HostKey& key) { return key.is_of_keyspace(own) && key.has_units(); };
   Returns left;
   for (Bucket& bucket : head_.buckets) take_units(bucket, is_leased, Hold::kPatient, left);
   return left;
 }
 
-HostLeases::Returns HostLeases::take_ended(std::string_view place, Duration now) {
-  const std::uint64_t own = place_of(place);
+HostLeases::Returns HostLeases::take_ended(std::string_view keyspace, Duration now) {
+  const std::uint64_t own = keyspace_of(keyspace);
   const auto is_left = [own, now](const HostKey& key) {
-    return key.is_of_place(own) && key.has_units() && key.has_ended(now);
+    return key.is_of_keyspace(own) && key.has_units() && key.has_ended(now);
   };
   Returns left;
   take_units(head_.buckets[looked_at_.fetch_add(1) % kBuckets], is_left, 0, left);

@@ -26,10 +26,10 @@ class HostLeases final : public shared_memory::View {
     std::array<HostKey, kBucketSize> keys;
   };
   /// From which servers a process leases; if all are used, from any.
-  using Places = std::array<std::atomic<std::uint64_t>, 4>;
+  using Keyspaces = std::array<std::atomic<std::uint64_t>, 4>;
   struct Head {
     shared_memory::FileHead file;
-    std::array<Places, shared_memory::kMostProcesses> places;  ///< by their slots
+    std::array<Keyspaces, shared_memory::kMostProcesses> keyspaces;  ///< by their slots
     table::KeyedHash hash;
     std::uint64_t time_namespace;  ///< in which its boot times are
     std::atomic<std::uint64_t> turns;
@@ -55,14 +55,14 @@ class HostLeases final : public shared_memory::View {
   };
 
   /// Notes that this process leases from a server, or no longer does.
-  void enter(std::string_view place);
-  void leave(std::string_view place);
+  void enter(std::string_view keyspace);
+  void leave(std::string_view keyspace);
   /// Whether the process of a slot does, too.
-  [[nodiscard]] bool leases_from(std::string_view place, std::size_t slot) const;
+  [[nodiscard]] bool leases_from(std::string_view keyspace, std::size_t slot) const;
 
-  /// `place`: where the server is.
-  [[nodiscard]] HostName name_of(std::string_view place, std::string_view policy, std::string_view identifier,
-                                 std::uint64_t limits) const;
+  /// `keyspace`: its name.
+  [[nodiscard]] HostName name_of(std::string_view keyspace, std::string_view policy,
+                                 std::string_view identifier, std::uint64_t limits) const;
   [[nodiscard]] Bucket& bucket_of(const HostName& name) const {
     return head_.buckets[name.key.low % kBuckets];
   }
@@ -76,19 +76,19 @@ class HostLeases final : public shared_memory::View {
 
   using Returns = std::vector<LeaseReturn>;
   /// Ends the leases of a key, whatever its limits, and returns what is left of them. It is known no more.
-  [[nodiscard]] Returns end(std::string_view place, std::string_view policy, std::string_view identifier);
+  [[nodiscard]] Returns end(std::string_view keyspace, std::string_view policy, std::string_view identifier);
   /// The same of all keys of a policy.
-  [[nodiscard]] Returns end_all(std::string_view place, std::string_view policy);
-  /// Takes what is left of all leases of a place.
-  [[nodiscard]] Returns take_all(std::string_view place);
+  [[nodiscard]] Returns end_all(std::string_view keyspace, std::string_view policy);
+  /// Takes what is left of all leases of a keyspace.
+  [[nodiscard]] Returns take_all(std::string_view keyspace);
   /// Takes what is left of some leases that have ended, others each time: whoever leased may have died, or do
   /// nothing more.
-  [[nodiscard]] Returns take_ended(std::string_view place, Duration now);
+  [[nodiscard]] Returns take_ended(std::string_view keyspace, Duration now);
 
  private:
-  [[nodiscard]] Places& places_of(std::size_t holder) const;
-  [[nodiscard]] std::uint64_t policy_of(std::string_view place, std::string_view policy) const;
-  [[nodiscard]] std::uint64_t place_of(std::string_view place) const;
+  [[nodiscard]] Keyspaces& keyspaces_of(std::size_t holder) const;
+  [[nodiscard]] std::uint64_t policy_of(std::string_view keyspace, std::string_view policy) const;
+  [[nodiscard]] std::uint64_t keyspace_of(std::string_view keyspace) const;
   void end_keys(Bucket& bucket, const auto& is_meant, Returns& left) const;
   void take_units(Bucket& bucket, const auto& is_meant, int times, Returns& left) const;
 

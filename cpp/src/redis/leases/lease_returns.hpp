@@ -18,7 +18,7 @@
 
 namespace overlimit::redis {
 
-/// Of one place. Whoever calls anything but may_have() does so alone.
+/// Of one keyspace. Whoever calls anything but may_have() does so alone.
 class LeaseReturns : NonCopyable {
  public:
   /// Whether there may be something to give back at this boot time.

@@ -29,7 +29,7 @@ struct Leases::Held : NonCopyable {
     if (host == nullptr || !hold(*host, HostLeases::Hold::kPatient)) return;
     own.shared = HostLeases::room_for(host->bucket_of(*own.name), *own.name, now);
     if (own.shared != nullptr && !own.shared->is_of(*own.name)) {
-      const bool is_ours = own.shared->is_of_place(own.name->place);
+      const bool is_ours = own.shared->is_of_keyspace(own.name->keyspace);
       if (LeaseReturn left = own.shared->take_lease(); is_ours) leases.returns_.add(std::move(left));
       own.shared->become(*own.name);
     }
@@ -92,7 +92,7 @@ HostKey* Leases::shared_of(Key& key, const Charge& charge) {
   HostLeases* const host = host_of(charge);
   if (host == nullptr) return key.shared = nullptr;
   const std::uint64_t limits = charge.policy->limits_digest();
-  if (!key.name) key.name = host->name_of(file_.place(), charge.policy->name(), charge.identifier, limits);
+  if (!key.name) key.name = host->name_of(file_.keyspace(), charge.policy->name(), charge.identifier, limits);
   key.name->limits = limits;
   if (key.shared == nullptr || !key.shared->is_of(*key.name))
     key.shared = HostLeases::find(host->bucket_of(*key.name), *key.name);
@@ -149,7 +149,7 @@ Leases::Asking Leases::ask(const Charge& charge, Duration term, Duration now, Du
   if (held.shared != nullptr) {
     HostLeases& host = *file_.leases();
     held.shared->turn = asking.turn = host.next_turn();
-    returns_.add(host.take_ended(file_.place(), now));
+    returns_.add(host.take_ended(file_.keyspace(), now));
   }
   return asking;
 }
@@ -205,7 +205,7 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
   HostLeases::Returns left;
-  if (HostLeases* const host = file_.leases()) left = host->end(file_.place(), policy, identifier);
+  if (HostLeases* const host = file_.leases()) left = host->end(file_.keyspace(), policy, identifier);
   const auto own = keys_.find(KeyName{policy, identifier});
   std::shared_ptr<Lease> lease;
   if (own != keys_.end()) {
@@ -225,7 +225,7 @@ void Leases::end_all(std::string_view policy, bool gives_back) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
   HostLeases::Returns left;
-  if (HostLeases* const host = file_.leases()) left = host->end_all(file_.place(), policy);
+  if (HostLeases* const host = file_.leases()) left = host->end_all(file_.keyspace(), policy);
   if (gives_back) {
     returns_.add(std::move(left));
   } else {
@@ -246,7 +246,7 @@ void Leases::end_all() {
   }
   keys_.clear();
   if (HostLeases* const host = file_.leases(); file_.leave() && host != nullptr)
-    returns_.add(host->take_all(file_.place()));
+    returns_.add(host->take_all(file_.keyspace()));
 }
 
 // It is found no more; whoever has found it already may still spend of it, as of one that has just ended.

@@ -21,7 +21,7 @@
 
 namespace overlimit::redis {
 
-/// The leases that this process has in one place, alone or with others of its host. Thread-safe.
+/// The leases that this process has in one keyspace, alone or with others of its host. Thread-safe.
 class Leases : public Observer, NonCopyable {
  public:
   static constexpr std::size_t kMostKeys = 4096;

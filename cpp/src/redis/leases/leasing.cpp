@@ -10,7 +10,7 @@ namespace overlimit::redis {
 namespace {
 
 void name_file(Leases& leases, const LeaseIn& file, const Location& location, const KeyNaming& keys) {
-  if (leases.file().name(file, location, name_of_place(location, keys)) || !file.warn) return;
+  if (leases.file().name(file, location, name_of_keyspace(location, keys)) || !file.warn) return;
   file.warn("lease_in='shm://" + file.name_or_path +
             "' is ignored: another store of this process has named another file for the same keys");
 }
@@ -19,7 +19,7 @@ void name_file(Leases& leases, const LeaseIn& file, const Location& location, co
 
 Leasing::Leasing(PlainCalls& store, Floor& below, const Options& options)
     : Layer(below), store_(store), longest_(options.longest), leases_([&store, file = options.lease_in] {
-        auto& leases = store.place().observed_by<Leases>(Observer::Keeps::leases);
+        auto& leases = store.keyspace().observed_by<Leases>(Observer::Keeps::leases);
         if (file) name_file(leases, *file, store.servers().location(), store.naming());
         return std::make_unique<Leases*>(&leases);
       }) {

@@ -64,7 +64,7 @@ struct Change {
   std::span<const std::string> starts = {};            ///< with all of a policy: what their keys begin with
 };
 
-/// Hears of all that this process does to the keys of one place, whichever store does it. Thread-safe.
+/// Hears of all that this process does to the keys of one keyspace, whichever store does it. Thread-safe.
 class Observer {
  public:
   /// What it keeps, in the order in which they hear of an exchange.

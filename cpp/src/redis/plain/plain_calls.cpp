@@ -29,8 +29,8 @@ bool have_common_key(std::span<const Call> calls, const Call& other) {
 }  // namespace
 
 PlainCalls::PlainCalls(Location location, KeyNaming keys, Duration timeout)
-    : naming_(std::move(keys)), servers_(std::move(location), timeout), place_([this] {
-        return std::make_unique<std::shared_ptr<Place>>(Place::of(servers_.location(), naming_));
+    : naming_(std::move(keys)), servers_(std::move(location), timeout), keyspace_([this] {
+        return std::make_unique<std::shared_ptr<Keyspace>>(Keyspace::of(servers_.location(), naming_));
       }) {}
 
 void PlainCalls::add(Layer& layer, std::optional<Observer::Keeps> what) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "redis/plain/exchange.hpp"
+#include "redis/plain/keyspace.hpp"
 #include "redis/plain/layer.hpp"
-#include "redis/plain/place.hpp"
 #include "redis/plain/servers.hpp"
 #include "redis/wire/keys.hpp"
 #include "redis/wire/script.hpp"
@@ -66,11 +66,11 @@ class PlainCalls final : public Floor {
   /// Has everybody who keeps anything know of a change, as long as this is kept.
   using Changes = std::vector<std::unique_ptr<Part>>;
   [[nodiscard]] Changes begin(const Change& change);
-  /// Calls action(observer) with those of this store, and of its place for what it does not keep itself.
+  /// Calls action(observer) with those of this store, and of its keyspace for what it does not keep itself.
   void for_each_observer(const auto& action);
 
   [[nodiscard]] Servers& servers() { return servers_; }
-  [[nodiscard]] Place& place() { return **place_; }
+  [[nodiscard]] Keyspace& keyspace() { return **keyspace_; }
   [[nodiscard]] const KeyNaming& naming() const { return naming_; }
   [[nodiscard]] const Scripts& scripts() const { return scripts_; }
   [[nodiscard]] std::string key_of(const Charge& charge) const {
@@ -89,17 +89,18 @@ class PlainCalls final : public Floor {
   const KeyNaming naming_;
   Servers servers_;
   const Scripts scripts_;
-  transport::PerProcess<std::shared_ptr<Place>> place_;
+  transport::PerProcess<std::shared_ptr<Keyspace>> keyspace_;
   std::vector<Layer*> layers_;  // the lowest first
   std::array<Observer*, Observer::kKinds> keepers_{};
 };
 
 void PlainCalls::for_each_observer(const auto& action) {
-  const bool is_observed = place().is_observed();
+  const bool is_observed = keyspace().is_observed();
   if (layers_.empty() && !is_observed) return;
   for (std::size_t what = 0; what < Observer::kKinds; ++what) {
-    Observer* const of_place = is_observed ? place().observer(Observer::Keeps(what)) : nullptr;
-    if (Observer* const observer = keepers_[what] != nullptr ? keepers_[what] : of_place) action(*observer);
+    Observer* const of_keyspace = is_observed ? keyspace().observer(Observer::Keeps(what)) : nullptr;
+    if (Observer* const observer = keepers_[what] != nullptr ? keepers_[what] : of_keyspace)
+      action(*observer);
   }
 }
 

@@ -39,7 +39,7 @@ struct Restoration {
 Recovery::Recovery(PlainCalls& store, Floor& below, Duration longest)
     : Layer(below), store_(store), longest_(longest), values_([&store] {
         return std::make_unique<Snapshots*>(
-            &store.place().observed_by<Snapshots>(Observer::Keeps::snapshots));
+            &store.keyspace().observed_by<Snapshots>(Observer::Keeps::snapshots));
       }) {
   (void)values();
 }

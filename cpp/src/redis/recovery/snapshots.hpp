@@ -53,7 +53,7 @@ struct Snapshot {
 /// When the last record of a value expires; 0: it is none, or has none.
 Instant last_expiry(std::string_view value);
 
-/// Those of one place. Thread-safe.
+/// Those of one keyspace. Thread-safe.
 class Snapshots : public Observer, NonCopyable {
  public:
   static constexpr std::size_t kMostKeys = 4096;

@@ -101,7 +101,7 @@ CachedRefusals::CachedRefusals(PlainCalls& store, Floor& below, Duration max_sta
       is_cluster_(std::holds_alternative<ClusterLocation>(store.servers().location())),
       values_([&store] {
         return std::make_unique<CachedValues*>(
-            &store.place().observed_by<CachedValues>(Observer::Keeps::values));
+            &store.keyspace().observed_by<CachedValues>(Observer::Keeps::values));
       }) {
   (void)values();
 }

@@ -104,11 +104,11 @@ Reporting::Reporting(CachedValues& values, const Deciding& deciding, Duration ma
 void Reporting::comes_after(const std::vector<std::string>& keys) {
   const std::vector<std::string>& own = deciding_.keys();
   for (const std::string& key : keys) {
-    const auto place = std::ranges::find(own, key);
-    if (place == own.end()) {
+    const auto found = std::ranges::find(own, key);
+    if (found == own.end()) {
       values_.change(key);
     } else {
-      values_.change_before_report(key, changes_[std::size_t(place - own.begin())]);
+      values_.change_before_report(key, changes_[std::size_t(found - own.begin())]);
     }
   }
 }

@@ -44,7 +44,7 @@ class CachedValue : NonCopyable {
   mutable std::atomic<std::int64_t> next_question_{0};
 };
 
-/// The values of one place that this process knows. Thread-safe.
+/// The values of one keyspace that this process knows. Thread-safe.
 class CachedValues : public Observer, NonCopyable {
  public:
   static constexpr std::size_t kMostKeys = 4096;

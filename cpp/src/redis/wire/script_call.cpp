@@ -26,27 +26,27 @@ void append_int64(std::string& bytes, std::int64_t number) {
 void append_byte(std::string& bytes, std::size_t number) { bytes += static_cast<char>(number); }
 
 // Where in a call's arguments the numbers of each policy begin, counted from 1 as Lua does.
-using Places = std::vector<std::pair<const CompiledPolicy*, std::size_t>>;
+using Offsets = std::vector<std::pair<const CompiledPolicy*, std::size_t>>;
 
-std::size_t place_of(const Places& places, const CompiledPolicy* policy) {
-  return std::ranges::find(places, policy, &Places::value_type::first)->second;
+std::size_t offset_of(const Offsets& offsets, const CompiledPolicy* policy) {
+  return std::ranges::find(offsets, policy, &Offsets::value_type::first)->second;
 }
 
-// The policies of a call, each once, one after the other from this place on.
-Places places_from(std::size_t begin, const Call& call) {
-  Places places;
+// The policies of a call, each once, one after the other from this offset on.
+Offsets offsets_from(std::size_t begin, const Call& call) {
+  Offsets offsets;
   for (const Charge& charge : call.charges) {
-    if (std::ranges::find(places, charge.policy, &Places::value_type::first) != places.end()) continue;
-    places.emplace_back(charge.policy, begin);
+    if (std::ranges::find(offsets, charge.policy, &Offsets::value_type::first) != offsets.end()) continue;
+    offsets.emplace_back(charge.policy, begin);
     begin += charge.policy->packed().size();
   }
-  return places;
+  return offsets;
 }
 
 // Where the policy of the charge begins, how many limits it has, the cost and the role.
 constexpr std::size_t kChargeBytes = 2 * sizeof(std::int64_t) + 2;
-void append_charge(std::string& bytes, std::size_t place, std::size_t limits, Cost cost, Role role) {
-  append_int64(bytes, static_cast<std::int64_t>(place));
+void append_charge(std::string& bytes, std::size_t offset, std::size_t limits, Cost cost, Role role) {
+  append_int64(bytes, static_cast<std::int64_t>(offset));
   append_byte(bytes, limits);
   append_int64(bytes, cost);
   append_byte(bytes, static_cast<std::size_t>(role));
@@ -92,12 +92,12 @@ ScriptCall begun(const Script& script, KeysOfCall keys, std::optional<Instant> n
 }
 
 void append_charges(std::string& bytes, const Call& call) {
-  const Places places = places_from(1 + bytes.size() + kChargeBytes * call.charges.size(), call);
+  const Offsets offsets = offsets_from(1 + bytes.size() + kChargeBytes * call.charges.size(), call);
   for (const Charge& charge : call.charges) {
-    append_charge(bytes, place_of(places, charge.policy), charge.policy->size(), cost_of(charge),
+    append_charge(bytes, offset_of(offsets, charge.policy), charge.policy->size(), cost_of(charge),
                   charge.role);
   }
-  for (const auto& [policy, place] : places) bytes += policy->packed();
+  for (const auto& [policy, offset] : offsets) bytes += policy->packed();
 }
 
 ScriptCall decision_of_one(const Call& call, KeysOfCall keys, const Scripts& scripts, Reports reports) {

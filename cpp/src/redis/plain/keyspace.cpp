@@ -1,4 +1,4 @@
-#include "redis/plain/place.hpp"
+#include "redis/plain/keyspace.hpp"
 
 #include <variant>
 
@@ -7,7 +7,7 @@
 namespace overlimit::redis {
 
 // Whoever it is asked as.
-std::string name_of_place(const Location& location, const KeyNaming& keys) {
+std::string name_of_keyspace(const Location& location, const KeyNaming& keys) {
   int database = 0;
   if (const auto* endpoint = std::get_if<Endpoint>(&location)) database = endpoint->database;
   if (const auto* sentinels = std::get_if<SentinelLocation>(&location)) database = sentinels->server.database;
@@ -16,16 +16,16 @@ std::string name_of_place(const Location& location, const KeyNaming& keys) {
          std::to_string(int(keys.hash_tag)) + (keys.hash_identifiers ? " hashed" : "");
 }
 
-std::shared_ptr<Place> Place::of(const Location& location, const KeyNaming& keys) {
-  using Places = transport::Registry<std::string, Place>;
-  static constinit transport::ProcessSlot<Places> places;
-  return places.get([] { return std::make_unique<Places>(); }).of(name_of_place(location, keys), [] {
-    return std::make_shared<Place>();
+std::shared_ptr<Keyspace> Keyspace::of(const Location& location, const KeyNaming& keys) {
+  using Keyspaces = transport::Registry<std::string, Keyspace>;
+  static constinit transport::ProcessSlot<Keyspaces> keyspaces;
+  return keyspaces.get([] { return std::make_unique<Keyspaces>(); }).of(name_of_keyspace(location, keys), [] {
+    return std::make_shared<Keyspace>();
   });
 }
 
-Observer& Place::observer_made_by(Observer::Keeps what,
-                                  const std::function<std::unique_ptr<Observer>()>& make) {
+Observer& Keyspace::observer_made_by(Observer::Keeps what,
+                                     const std::function<std::unique_ptr<Observer>()>& make) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Observer>& owned = owned_[std::size_t(what)];
   if (owned == nullptr) {

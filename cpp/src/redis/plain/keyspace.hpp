@@ -1,5 +1,5 @@
-// What a process knows belongs to a place: an address, and the names of the keys there, whichever stores use
-// them.
+// What a process knows belongs to a keyspace: an address, and the names of the keys there, whichever stores
+// use them.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@
 
 namespace overlimit::redis {
 
-/// Of this process, shared by all its stores of that place. Who observes it does so until it is gone.
+/// Of this process, shared by all its stores of that keyspace. Who observes it does so until it is gone.
 /// Thread-safe.
-class Place : NonCopyable {
+class Keyspace : NonCopyable {
  public:
-  static std::shared_ptr<Place> of(const Location& location, const KeyNaming& keys);
+  static std::shared_ptr<Keyspace> of(const Location& location, const KeyNaming& keys);
 
-  /// The observer of a kind, or nullptr. Most places have none.
+  /// The observer of a kind, or nullptr. Most keyspaces have none.
   [[nodiscard]] Observer* observer(Observer::Keeps what) const {
     return observers_[std::size_t(what)].load(std::memory_order_acquire);
   }
@@ -42,7 +42,7 @@ class Place : NonCopyable {
   std::array<std::unique_ptr<Observer>, Observer::kKinds> owned_;  // guarded by mutex_
 };
 
-/// The name of a place for those who share it with other processes.
-std::string name_of_place(const Location& location, const KeyNaming& keys);
+/// The name of a keyspace for those who share it with other processes.
+std::string name_of_keyspace(const Location& location, const KeyNaming& keys);
 
 }  // namespace overlimit::redis
