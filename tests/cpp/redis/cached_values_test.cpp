@@ -106,9 +106,9 @@ TEST(CachedValues, HaveABoundAndKeepThoseThatComeBack) {
 
 TEST(CachedValue, HasOneTurnAtATime) {
   const CachedValue known(value(), {At(1000), For(1), For(2)}, For(10'000));
-  EXPECT_TRUE(known.take_turn(For(100), For(50)));
-  EXPECT_FALSE(known.take_turn(For(149), For(50)));
-  EXPECT_TRUE(known.take_turn(For(150), For(50)));
+  EXPECT_TRUE(known.take_refresh(For(100), For(50)));
+  EXPECT_FALSE(known.take_refresh(For(149), For(50)));
+  EXPECT_TRUE(known.take_refresh(For(150), For(50)));
 }
 
 }  // namespace

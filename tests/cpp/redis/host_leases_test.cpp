@@ -241,9 +241,9 @@ TEST_F(HostLeasesTest, TakeTurnsTogether) {
   answered(one, {}, 0, {});
   const Leases::Asking asking = ask(one, 1000);
   answered(one, {}, 1000, asking, true);
-  EXPECT_EQ(one.leases.find(charge, term).next_turn, For(1000 + kSecond));
+  EXPECT_EQ(one.leases.find(charge, term).next_ask_at, For(1000 + kSecond));
   EXPECT_EQ(other.leases.find(charge), nullptr);
-  EXPECT_EQ(other.leases.find(charge, term).next_turn, For(1000 + kSecond));
+  EXPECT_EQ(other.leases.find(charge, term).next_ask_at, For(1000 + kSecond));
 }
 
 TEST_F(HostLeasesTest, AreOfOnePlacePolicyIdentifierAndLimits) {

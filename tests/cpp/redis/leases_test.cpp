@@ -149,25 +149,25 @@ TEST_F(LeasesTest, KeepNothingThatWasUnderWayWhenTheyEnded) {
 
 TEST_F(LeasesTest, TakeTurnsOnceRefusedUntilSomethingIsGranted) {
   note({}, 0, 8, true);
-  EXPECT_EQ(leases.find(charge, term).next_turn, kSecond);
+  EXPECT_EQ(leases.find(charge, term).next_ask_at, kSecond);
   note({}, kSecond, 8, true);
-  EXPECT_EQ(leases.find(charge, term).next_turn, 2 * kSecond);
+  EXPECT_EQ(leases.find(charge, term).next_ask_at, 2 * kSecond);
   note(terms(4, 3 * kSecond), 2 * kSecond, 8);
-  EXPECT_EQ(leases.find(charge, term).next_turn, 0);
+  EXPECT_EQ(leases.find(charge, term).next_ask_at, 0);
 }
 
 TEST_F(LeasesTest, TakeTurnsNoLongerThanTheyAreAskedAbout) {
   note({}, 0, 8, true);
-  EXPECT_EQ(leases.find(charge, For(kSecond / 10)).next_turn, kSecond / 10);
+  EXPECT_EQ(leases.find(charge, For(kSecond / 10)).next_ask_at, kSecond / 10);
 }
 
 TEST_F(LeasesTest, HaveCheaperCallsAndOtherLimitsTakeNoTurns) {
   const CompiledPolicy other("api", {Limit("fixed_window", std::array<std::int64_t, 3>{200, kSecond, 0})});
   answered({&policy, "a", 3}, {}, 0, {8}, true);
-  EXPECT_EQ(leases.find({&policy, "a", 3}, term).next_turn, kSecond);
-  EXPECT_EQ(leases.find({&policy, "a", 4}, term).next_turn, kSecond);
-  EXPECT_EQ(leases.find({&policy, "a", 2}, term).next_turn, 0);
-  EXPECT_EQ(leases.find({&other, "a", 3}, term).next_turn, 0);
+  EXPECT_EQ(leases.find({&policy, "a", 3}, term).next_ask_at, kSecond);
+  EXPECT_EQ(leases.find({&policy, "a", 4}, term).next_ask_at, kSecond);
+  EXPECT_EQ(leases.find({&policy, "a", 2}, term).next_ask_at, 0);
+  EXPECT_EQ(leases.find({&other, "a", 3}, term).next_ask_at, 0);
 }
 
 TEST_F(LeasesTest, KnowOnlySoManyKeys) {

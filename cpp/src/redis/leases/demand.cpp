@@ -35,19 +35,19 @@ void Demand::note_command(Cost cost, Duration at, Duration cold) {
 }
 
 // A costly call that was refused says nothing of cheaper ones, nor of those under other limits.
-bool Demand::takes_turns(const Charge& charge) const {
-  return turns_from > 0 && charge.cost >= turns_from && charge.policy->limits_digest() == turns_under;
+bool Demand::waits_to_ask(const Charge& charge) const {
+  return refused_cost > 0 && charge.cost >= refused_cost && charge.policy->limits_digest() == refused_limits;
 }
 
-// Who was refused takes turns until it is granted something. If it were until it is granted all that it
-// wanted, up to a tenth of what the limit admits would be left.
-void Demand::note_turn(const Charge& charge, bool is_refused) {
+// Who was refused waits before it asks until it is granted something. If it were until it is granted all that
+// it wanted, up to a tenth of what the limit admits would be left.
+void Demand::note_refusal(const Charge& charge, bool is_refused) {
   if (!is_refused) {
-    turns_from = 0;
+    refused_cost = 0;
     return;
   }
-  if (!takes_turns(charge)) turns_from = charge.cost;
-  turns_under = charge.policy->limits_digest();
+  if (!waits_to_ask(charge)) refused_cost = charge.cost;
+  refused_limits = charge.policy->limits_digest();
 }
 
 }  // namespace overlimit::redis

@@ -38,11 +38,11 @@ struct Demand {
   Shared<Duration> cold_from;  ///< if it is not asked for until then, it is cold
   Shared<Cost> asked;  ///< what that command charged for its own call, and others since without a lease
   Shared<Duration> term_began;
-  Shared<Cost> in_term;     ///< what was spent since then, in a time of a term, before the last command
-  Shared<Cost> before;      ///< the same of the term before
-  Shared<Cost> turns_from;  ///< calls of this cost and costlier ones take turns; 0: none
-  Shared<std::uint64_t> turns_under;  ///< these limits
-  Shared<Duration> next_turn;
+  Shared<Cost> in_term;       ///< what was spent since then, in a time of a term, before the last command
+  Shared<Cost> before;        ///< the same of the term before
+  Shared<Cost> refused_cost;  ///< such a call, and a costlier one, waits until next_ask_at; 0: none
+  Shared<std::uint64_t> refused_limits;  ///< under which
+  Shared<Duration> next_ask_at;
   Shared<Duration> refilled_by;  ///< somebody asks for units, who may not come back after this
 
   /// What would be spent in a term at the rate since the last command, of which a lease has spent some; 0 for
@@ -52,8 +52,8 @@ struct Demand {
                             bool has_holds) const;
   /// Notes a command that was answered, after which its own cost counts.
   void note_command(Cost cost, Duration asked_at, Duration cold_from);
-  [[nodiscard]] bool takes_turns(const Charge& charge) const;
-  void note_turn(const Charge& charge, bool is_refused);
+  [[nodiscard]] bool waits_to_ask(const Charge& charge) const;
+  void note_refusal(const Charge& charge, bool is_refused);
 };
 
 }  // namespace overlimit::redis

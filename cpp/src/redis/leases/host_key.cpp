@@ -70,7 +70,7 @@ void HostKey::become(const HostName& name) {
   policy_ = name.policy;
   limits_ = name.limits;
   demand = Demand{};
-  turn = 0;
+  request = 0;
   is_used_ = 1;
 }
 

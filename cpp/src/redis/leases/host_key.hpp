@@ -91,8 +91,8 @@ class HostKey {
   void free() { is_used_ = 0; }
 
   Demand demand;
-  /// Who asks for units: whatever an earlier one is granted comes too late.
-  Shared<std::uint64_t> turn;
+  /// The number of the latest request for units: what an earlier one is granted comes too late.
+  Shared<std::uint64_t> request;
 
  private:
   struct Row {

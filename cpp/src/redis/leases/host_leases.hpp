@@ -32,7 +32,7 @@ class HostLeases final : public shared_memory::View {
     std::array<Keyspaces, shared_memory::kMostProcesses> keyspaces;  ///< by their slots
     table::KeyedHash hash;
     std::uint64_t time_namespace;  ///< in which its boot times are
-    std::atomic<std::uint64_t> turns;
+    std::atomic<std::uint64_t> requests;
     std::array<Bucket, kBuckets> buckets;
   };
 
@@ -72,7 +72,7 @@ class HostLeases final : public shared_memory::View {
   /// The key, or one that may become it: it is free, or else old; nullptr if there is none.
   [[nodiscard]] static HostKey* room_for(Bucket& bucket, const HostName& name, Duration now);
   /// A number that nobody had before.
-  [[nodiscard]] std::uint64_t next_turn() const { return head_.turns.fetch_add(1) + 1; }
+  [[nodiscard]] std::uint64_t next_request() const { return head_.requests.fetch_add(1) + 1; }
 
   using Returns = std::vector<LeaseReturn>;
   /// Ends the leases of a key, whatever its limits, and returns what is left of them. It is known no more.

@@ -102,7 +102,7 @@ class Lease : NonCopyable {
   }
   /// The rows of a decision at this instant, after which so many units are left here.
   void show(Instant time, Cost left, const Rows& rows) const;
-  /// The rows of a call that is refused until its turn comes, after so long.
+  /// The rows of a call that is refused until the next ask, after so long.
   void show_refused(Instant time, Duration retry_after, const Rows& rows) const;
   [[nodiscard]] const LeaseSubject& subject() const { return subject_; }
   [[nodiscard]] std::vector<Receipt> receipts() const;

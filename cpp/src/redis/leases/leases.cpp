@@ -112,14 +112,14 @@ Demand& Leases::demand_of(Key& key, const Charge& charge) {
   return shared == nullptr ? key.demand : shared->demand;
 }
 
-Leases::Found Leases::find(const Charge& charge, Duration longest_turn) {
+Leases::Found Leases::find(const Charge& charge, Duration longest_pause) {
   const std::lock_guard lock(mutex_);
   Key* const key = find_key(charge);
   if (key == nullptr) return {};
   look_up(*key, charge);
   const Demand& demand = demand_of(*key, charge);
-  if (!demand.takes_turns(charge)) return {key->lease, {}};
-  return {key->lease, min(Duration(demand.next_turn), Duration(demand.asked_at) + longest_turn)};
+  if (!demand.waits_to_ask(charge)) return {key->lease, {}};
+  return {key->lease, min(Duration(demand.next_ask_at), Duration(demand.asked_at) + longest_pause)};
 }
 
 bool Leases::is_wanted(const Charge& charge, Duration term, Duration now, bool has_holds) {
@@ -145,16 +145,16 @@ Leases::Asking Leases::ask(const Charge& charge, Duration term, Duration now, Du
   if (key->lease && (asking.extra > 0 || !key->lease->covers(charge))) end(held);
   if (asking.extra == 0) return asking;
   demand.refilled_by = now + patience;
-  if (demand.takes_turns(charge)) demand.next_turn = now + term;
+  if (demand.waits_to_ask(charge)) demand.next_ask_at = now + term;
   if (held.shared != nullptr) {
     HostLeases& host = *file_.leases();
-    held.shared->turn = asking.turn = host.next_turn();
+    held.shared->request = asking.request = host.next_request();
     returns_.add(host.take_ended(file_.keyspace(), now));
   }
   return asking;
 }
 
-// What was under way while leases were ended has ended, too; and what comes when it is another's turn is
+// What was under way while leases were ended has ended, too; and what an earlier request is granted is
 // late.
 void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
                       const Asking& asking, bool is_refused, Duration cold_from) {
@@ -170,7 +170,7 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
   Key* const key = key_for(charge, asked_at);
   if (key == nullptr) return refuse();
   Held held(*this, *key, charge, asked_at);
-  if (!held || (held.shared != nullptr && asking.extra > 0 && held.shared->turn != asking.turn))
+  if (!held || (held.shared != nullptr && asking.extra > 0 && held.shared->request != asking.request))
     return refuse();
   Demand& demand = *held.demand;
   if (asking.extra == 0 && key->lease != nullptr) {
@@ -180,8 +180,8 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
   demand.note_command(is_refused ? 0 : charge.cost, asked_at, cold_from);
   if (asking.extra == 0) return;
   demand.refilled_by = Duration{};
-  demand.note_turn(charge, is_refused);
-  demand.next_turn = cold_from;
+  demand.note_refusal(charge, is_refused);
+  demand.next_ask_at = cold_from;
   if (key->lease) end(held);
   if (!terms) return;
   if (held.shared != nullptr) {

@@ -30,7 +30,7 @@ class Leases : public Observer, NonCopyable {
   struct Asking {
     Cost extra = 0;             ///< 0: nothing
     std::uint32_t endings = 0;  ///< how often leases were ended from outside before it
-    std::uint64_t turn = 0;     ///< of the processes of a host
+    std::uint64_t request = 0;  ///< its number, among those of the processes of a host
   };
 
   std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
@@ -43,10 +43,10 @@ class Leases : public Observer, NonCopyable {
   /// What there is of a key.
   struct Found {
     std::shared_ptr<Lease> lease;  ///< or nullptr
-    Duration next_turn;            ///< until when nobody asks for it, as turns are taken; 0 if they aren't
+    Duration next_ask_at;          ///< until when nobody asks for it, after a refusal; 0: anybody may
   };
-  /// Turns come no later than so long after somebody asked.
-  [[nodiscard]] Found find(const Charge& charge, Duration longest_turn);
+  /// Who was refused asks again no later than so long after somebody asked.
+  [[nodiscard]] Found find(const Charge& charge, Duration longest_pause);
   /// The lease of a key, or nullptr.
   [[nodiscard]] std::shared_ptr<Lease> find(const Charge& charge) { return find(charge, {}).lease; }
 
@@ -64,7 +64,7 @@ class Leases : public Observer, NonCopyable {
   void begin_change() { changes_.fetch_add(1); }
   void end_change() { changes_.fetch_sub(1); }
   /// What a command answered that was sent at this boot time: a lease, or none. A key that is not asked for
-  /// until `cold_from`, a term later, is cold; and then the next turn comes.
+  /// until `cold_from`, a term later, is cold; and then who was refused asks again.
   void answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
                 const Asking& asking, bool is_refused, Duration cold_from);
   /// Ends a lease that is too small for a charge which is asked for, so that its rest goes back before that.

@@ -37,18 +37,18 @@ std::unique_ptr<Part> Leasing::part_of(const Exchange& exchange, Extras& extras)
 }
 
 // What is leased first; then what is certainly refused; then what this process does not ask for yet.
-bool Leasing::decide_here(const Call& call, Duration /*turn*/, const Rows& rows, Instant& time,
+bool Leasing::decide_here(const Call& call, Duration /*next_ask_at*/, const Rows& rows, Instant& time,
                           Basis& basis) {
   leases().file().open();
   if (may_split(call) && decide_split_here(call, rows, time, basis)) return true;
   const Leases::Found leased = find(call);
   if (spend(leased, call, rows, time, basis)) return true;
-  const Duration turn = leased.next_turn;
-  if (below().decide_here(call, turn, rows, time, basis)) {
-    hold_back(turn, rows_of(rows, 0, pairs_of(call.charges)));
+  const Duration next_ask_at = leased.next_ask_at;
+  if (below().decide_here(call, next_ask_at, rows, time, basis)) {
+    hold_back(next_ask_at, rows_of(rows, 0, pairs_of(call.charges)));
     return true;
   }
-  return turn > Duration{} && refuse_until_turn(leased, rows, time, basis);
+  return next_ask_at > Duration{} && refuse_until_next_ask(leased, rows, time, basis);
 }
 
 // Several identifiers: all are leased here, or those that are not are certainly refused.
@@ -116,7 +116,7 @@ Leases::Found Leasing::find(const Call& call) {
   if (call.charges.size() != 1 || !can_be_leased(call)) return {};
   Leases::Found found = leases().find(call.charges.front(), longest_);
   if (found.lease != nullptr && !found.lease->is_of(*call.charges.front().policy)) found.lease = nullptr;
-  if (call.mode != Mode::consume) found.next_turn = {};
+  if (call.mode != Mode::consume) found.next_ask_at = {};
   return found;
 }
 
@@ -139,11 +139,12 @@ bool Leasing::spend(const Leases::Found& found, const Call& call, const Rows& ro
   return true;
 }
 
-bool Leasing::refuse_until_turn(const Leases::Found& found, const Rows& rows, Instant& time, Basis& basis) {
+bool Leasing::refuse_until_next_ask(const Leases::Found& found, const Rows& rows, Instant& time,
+                                    Basis& basis) {
   const Duration now = boot_time();
-  if (found.lease == nullptr || now >= found.next_turn) return false;
+  if (found.lease == nullptr || now >= found.next_ask_at) return false;
   time = found.lease->time(now);
-  found.lease->show_refused(time, found.next_turn - now, rows);
+  found.lease->show_refused(time, found.next_ask_at - now, rows);
   basis.source = Source::refusal;
   return true;
 }

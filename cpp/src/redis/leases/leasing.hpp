@@ -21,7 +21,8 @@ class Leasing final : public Layer {
 
   Leasing(PlainCalls& store, Floor& below, const Options& options);
 
-  bool decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) override;
+  bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
+                   Basis& basis) override;
   [[nodiscard]] bool may_decide_here() const override { return true; }
   [[nodiscard]] bool is_decided_apart(const Call& call) override;
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
@@ -47,13 +48,14 @@ class Leasing final : public Layer {
   void put_back(const std::shared_ptr<Lease>& lease, Cost units);
 
  private:
-  /// What may decide a call of one charge: its lease, and until when (boot time) this process has no turn to
+  /// What may decide a call of one charge: its lease, and until when (boot time) this process does not
   /// ask for it.
   [[nodiscard]] Leases::Found find(const Call& call);
   /// Whether the lease that was found decides the call; then its rows, time and basis are set.
   bool spend(const Leases::Found& found, const Call& call, const Rows& rows, Instant& time, Basis& basis);
-  /// Whether the call is refused until its turn, as this process was granted less than it wanted.
-  static bool refuse_until_turn(const Leases::Found& found, const Rows& rows, Instant& time, Basis& basis);
+  /// Whether the call is refused until the next ask, as this process was granted less than it wanted.
+  static bool refuse_until_next_ask(const Leases::Found& found, const Rows& rows, Instant& time,
+                                    Basis& basis);
   /// Whether a call may be cut into what is leased and what is asked for.
   [[nodiscard]] static bool may_split(const Call& call);
   bool decide_split_here(const Call& call, const Rows& rows, Instant& time, Basis& basis);

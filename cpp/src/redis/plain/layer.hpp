@@ -89,8 +89,8 @@ class Floor : NonCopyable {
  public:
   virtual ~Floor() = default;
   /// Whether a call was decided by what this process knows; then its rows, time and basis are set. Before the
-  /// boot time `turn` nobody asks.
-  virtual bool decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time,
+  /// boot time `next_ask_at` nobody asks.
+  virtual bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                            Basis& basis) = 0;
   /// Whether any call may be decided so.
   [[nodiscard]] virtual bool may_decide_here() const = 0;
@@ -113,8 +113,9 @@ class Layer : public Floor, public Observer {
  public:
   explicit Layer(Floor& below) : below_(below) {}
 
-  bool decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) override {
-    return below_.decide_here(call, turn, rows, time, basis);
+  bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
+                   Basis& basis) override {
+    return below_.decide_here(call, next_ask_at, rows, time, basis);
   }
   [[nodiscard]] bool may_decide_here() const override { return below_.may_decide_here(); }
   [[nodiscard]] bool is_decided_apart(const Call& call) override { return below_.is_decided_apart(call); }

@@ -206,7 +206,7 @@ void PlainCalls::decide_many(std::span<const Call> calls, const Rows& rows, std:
   };
   const auto is_asked_alone = [&](const Call& call) { return top().is_decided_apart(call); };
   const bool knows = top().may_decide_here();
-  std::size_t decided = calls.size();  // ahead of its turn
+  std::size_t decided = calls.size();  // ahead of those before it
   for (std::size_t first = 0, next = 0; first < calls.size(); first = next) {
     next = first + 1;
     if (decided == first || is_decided_here(first)) continue;

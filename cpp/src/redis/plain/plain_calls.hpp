@@ -39,7 +39,7 @@ class PlainCalls final : public Floor {
   void lock(const Call& call, Duration duration, const Interrupted& interrupted);
 
   // Its own part, as the lowest floor. Keys are in one slot.
-  bool decide_here(const Call& /*call*/, Duration /*turn*/, const Rows& /*rows*/, Instant& /*time*/,
+  bool decide_here(const Call& /*call*/, Duration /*next_ask_at*/, const Rows& /*rows*/, Instant& /*time*/,
                    Basis& /*basis*/) override {
     return false;
   }

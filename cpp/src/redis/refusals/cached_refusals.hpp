@@ -21,7 +21,8 @@ class CachedRefusals final : public Layer {
   /// What was reported is believed for `max_stale`.
   CachedRefusals(PlainCalls& store, Floor& below, Duration max_stale);
 
-  bool decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) override;
+  bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
+                   Basis& basis) override;
   [[nodiscard]] bool may_decide_here() const override { return true; }
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
   std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
@@ -34,11 +35,11 @@ class CachedRefusals final : public Layer {
   using Known = std::pmr::vector<std::shared_ptr<const CachedValue>>;
   class PlainCall;
 
-  bool refuse(const Call& call, Duration turn, const Rows& rows, Instant& time);
-  bool refuse_plain(const Call& call, Duration turn, const Rows& rows, Instant& time);
-  bool refuse_any(const Call& call, Duration turn, const Rows& rows, Instant& time);
-  /// Refuses a call until its turn although the server may not, as it is known what it would ask.
-  bool refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time);
+  bool refuse(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
+  bool refuse_plain(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
+  bool refuse_any(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
+  /// Refuses a call that is not asked for yet although the server may not, as it is known what it would ask.
+  bool refuse_until(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
   /// Whether another caller is asking for such a call, which was refused and may be admitted by now, as few
   /// can be: what is reported to that one decides the others.
   bool is_being_asked(const Call& call);

@@ -5,9 +5,9 @@
 
 namespace overlimit::redis {
 
-bool CachedValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Duration turn) {
+bool CachedValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Duration pause) {
   std::int64_t next = next_of_all.load(std::memory_order_relaxed);
-  return next <= now.micros() && next_of_all.compare_exchange_strong(next, (now + turn).micros());
+  return next <= now.micros() && next_of_all.compare_exchange_strong(next, (now + pause).micros());
 }
 
 namespace {

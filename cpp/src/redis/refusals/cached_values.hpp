@@ -26,22 +26,22 @@ class CachedValue : NonCopyable {
   CachedValue(Value bytes, const ServerReading& when, Duration until)
       : value(std::move(bytes)), reading(when), forgotten_at(until) {}
 
-  /// Whether it is the caller's turn to ask anew while it is still believed; others have one after `turn`.
-  [[nodiscard]] bool take_turn(Duration now, Duration turn) const { return take(next_turn_, now, turn); }
-  /// The same when the server may decide otherwise by now.
-  [[nodiscard]] bool take_question(Duration now, Duration turn) const {
-    return take(next_question_, now, turn);
+  /// Whether the caller is to refresh it while it is still believed; others may after `pause`.
+  [[nodiscard]] bool take_refresh(Duration now, Duration pause) const {
+    return take(next_refresh_, now, pause);
   }
+  /// The same when the server may decide otherwise by now.
+  [[nodiscard]] bool take_ask(Duration now, Duration pause) const { return take(next_ask_, now, pause); }
 
   const Value value;
   const ServerReading reading;
   const Duration forgotten_at;  ///< boot time, as all below
 
  private:
-  static bool take(std::atomic<std::int64_t>& next, Duration now, Duration turn);
+  static bool take(std::atomic<std::int64_t>& next, Duration now, Duration pause);
 
-  mutable std::atomic<std::int64_t> next_turn_{0};
-  mutable std::atomic<std::int64_t> next_question_{0};
+  mutable std::atomic<std::int64_t> next_refresh_{0};
+  mutable std::atomic<std::int64_t> next_ask_{0};
 };
 
 /// The values of one keyspace that this process knows. Thread-safe.
