@@ -1,4 +1,4 @@
--- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, and what refunds have given back.
+-- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, and the sum of refunds.
 local rate, period, capacity, start, count, refunded = x, y, z, a, b, c
 if start and start >= latest then start = nil end
 local instant = start and start > now and start or now

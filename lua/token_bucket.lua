@@ -1,5 +1,5 @@
 -- Token bucket. numbers: burst, debt, units per token, refill (units that come back), every (how often), start.
--- state: units used at `last`, last, and what refunds have given back and holds that have passed, counted on from the units
+-- state: units used at `last`, last, and the sum of refunds and of holds that have passed, counted on from the units
 -- per token of that time.
 -- cells: where these two differ, or with holds, a note of the units, as (0, -units); then the holds, oldest first, as
 -- (until, units): used does not drain below the sum of those whose `until` is still to come.

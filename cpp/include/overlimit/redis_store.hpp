@@ -49,8 +49,8 @@ class RedisStore final : public Store {
   void decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
                   const Interrupted& interrupted) override;
   bool decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) override;
-  void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
-                 const Interrupted& interrupted) override;
+  void refund_showing(const Call& call, std::span<const Receipt> receipts, Present* present,
+                      const Interrupted& interrupted) override;
   void lock(const Call& call, Duration duration, const Interrupted& interrupted) override;
   void unlock(const Call& call, const Interrupted& interrupted) override;
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,

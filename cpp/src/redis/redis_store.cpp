@@ -114,8 +114,8 @@ bool RedisStore::decide_here(const Call& call, const Rows& rows, Instant& time, 
   return impl_->plain.top().decide_here(call, {}, rows, time, basis);
 }
 
-void RedisStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
-                           const Interrupted& interrupted) {
+void RedisStore::refund_showing(const Call& call, std::span<const Receipt> receipts, Present* present,
+                                const Interrupted& interrupted) {
   within(impl_->options.timeout, interrupted, [&](const redis::transport::Wait& wait) {
     impl_->plain.top().refund(redis::with_reading(call), receipts, present, wait);
   });

@@ -151,8 +151,8 @@ class Histories : public ::testing::TestWithParam<Candidate> {
     Answer of_redis{{}, Columns(pairs_of(asked)), {}};
     Present in_memory{asked, of_memory.columns.rows()};
     Present in_redis{asked, of_redis.columns.rows()};
-    memory.give_back(call, one.in_memory, &in_memory, {});
-    redis->give_back(call, one.in_redis, &in_redis, {});
+    memory.refund_showing(call, one.in_memory, &in_memory, {});
+    redis->refund_showing(call, one.in_redis, &in_redis, {});
     of_memory.time = in_memory.time;
     of_redis.time = in_redis.time;
     expect_same(of_memory, of_redis);

@@ -142,7 +142,7 @@ TEST_F(HostLeasesTest, AreAskedForByOneAtATime) {
   answered(other, terms(20, 70, 600'000), 110'000, second);
   answered(one, terms(10, 50, 500'000), 1000, first);
   EXPECT_EQ(left(one), 20);
-  EXPECT_EQ(rest(one, 110'000), 10) << "what comes late goes back at once";
+  EXPECT_EQ(rest(one, 110'000), 10) << "what comes late is released at once";
 }
 
 TEST_F(HostLeasesTest, HaveWhoReplacesOneGiveBackItsRest) {
@@ -167,7 +167,7 @@ TEST_F(HostLeasesTest, NeverLastLongerThanTheyWere) {
   EXPECT_EQ(other.leases.find(charge)->ends_at(), first->ends_at());
   Cost left = 0;
   EXPECT_FALSE(first->take(1, left)) << "it is another one, although it ends with the first";
-  EXPECT_FALSE(first->put_back(1));
+  EXPECT_FALSE(first->refund(1));
   EXPECT_EQ(first->take_rest(), 0);
   EXPECT_EQ(this->left(one), 10);
 }
@@ -175,11 +175,11 @@ TEST_F(HostLeasesTest, NeverLastLongerThanTheyWere) {
 TEST_F(HostLeasesTest, EndForAllWithAReset) {
   lease(one, terms(10, 50, 500'000), 1000);
   EXPECT_TRUE(take(other, 3));
-  other.leases.end("api", "a", false);
+  other.leases.end("api", "a", Rest::forgotten);
   EXPECT_EQ(left(one), -1);
   EXPECT_EQ(rest(one, 600'000) + rest(other, 600'000), 0);
   lease(one, terms(10, 50, 900'000), 700'000);
-  other.leases.end_all("api", false);
+  other.leases.end_all("api", Rest::forgotten);
   EXPECT_EQ(left(one), -1);
   EXPECT_EQ(rest(one, 900'000) + rest(other, 900'000), 0);
   EXPECT_EQ(lapsed(one) + lapsed(other), 0U);
@@ -187,7 +187,7 @@ TEST_F(HostLeasesTest, EndForAllWithAReset) {
 
 TEST_F(HostLeasesTest, AreGivenBackByWhoeverEndsThem) {
   lease(one, terms(10, 50, 500'000), 1000);
-  other.leases.end("api", "a", true);
+  other.leases.end("api", "a", Rest::released);
   EXPECT_EQ(left(one), -1);
   EXPECT_EQ(left(other), -1);
   const auto taken = other.leases.take_ended(For(2000));
@@ -213,7 +213,7 @@ TEST_F(HostLeasesTest, AreGivenBackByWhoeverTakesTheirPlaceForAnotherKey) {
   const Leases::Asking asking = other.leases.ask(next, term, For(later + 1000), kPatience);
   other.leases.answered(next, terms(10, 50, 500'000), For(later + 1000), asking, false, For(later + kSecond));
   ASSERT_TRUE(other.leases.find(next)->is_shared());
-  EXPECT_FALSE(first->put_back(1)) << "its unit is none of the other key's";
+  EXPECT_FALSE(first->refund(1)) << "its unit is none of the other key's";
   EXPECT_EQ(first->take_rest(), 0);
   EXPECT_EQ(other.leases.find(next)->left(), 10);
 }
@@ -221,17 +221,17 @@ TEST_F(HostLeasesTest, AreGivenBackByWhoeverTakesTheirPlaceForAnotherKey) {
 TEST_F(HostLeasesTest, TakeNoMoreBackThanTheyHaveRoomFor) {
   lease(one, terms(SharedUnits::kMost, 50, 500'000), 1000);
   const auto found = one.leases.find(charge);
-  EXPECT_TRUE(found->put_back(SharedUnits::kMost));
-  EXPECT_FALSE(found->put_back(2));
-  EXPECT_TRUE(found->put_back(1));
-  EXPECT_FALSE(found->put_back(1));
+  EXPECT_TRUE(found->refund(SharedUnits::kMost));
+  EXPECT_FALSE(found->refund(2));
+  EXPECT_TRUE(found->refund(1));
+  EXPECT_FALSE(found->refund(1));
   EXPECT_EQ(found->left(), 0xFFFFFFFF);
 }
 
 TEST_F(HostLeasesTest, KeepNothingThatWasUnderWayWhenAnotherEndedThem) {
   answered(one, {}, 0, {});
   const Leases::Asking asking = ask(one, 1000);
-  other.leases.end("api", "a", false);
+  other.leases.end("api", "a", Rest::forgotten);
   answered(one, terms(10, 50, 500'000), 1000, asking);
   EXPECT_EQ(left(other), -1);
   EXPECT_EQ(rest(one, 1000), 10);
@@ -256,8 +256,8 @@ TEST_F(HostLeasesTest, AreOfOnePlacePolicyIdentifierAndLimits) {
   EXPECT_EQ(other.leases.find({&changed, "a"}), nullptr);
   EXPECT_EQ(other.leases.find({&policy, "b"}), nullptr);
   EXPECT_NE(other.leases.find({&policy, "a"}), nullptr);
-  other.leases.end("api", "b", false);
-  other.leases.end_all("api2", false);
+  other.leases.end("api", "b", Rest::forgotten);
+  other.leases.end_all("api2", Rest::forgotten);
   EXPECT_EQ(left(one), 10);
 }
 
@@ -384,7 +384,7 @@ TEST_F(HostLeasesCrashes, InAReplacementLeaveTheOneOrTheOtherOrNone) {
     spent = 3;
     EXPECT_TRUE(take(one, 2));
     spent = 5;
-    one.leases.end("api", "a", false);
+    one.leases.end("api", "a", Rest::forgotten);
   }
   EXPECT_TRUE(is_replaced);
   EXPECT_GT(writes, 40U);

@@ -152,7 +152,7 @@ class LeaseScript : public ::testing::Test {
     spent.push_back({&policy, columns.receipt[0].created_at.micros(), columns.receipt[0].after, cost});
   }
 
-  void give_back() {
+  void give_units_back() {
     if (spent.empty()) return;
     const Charged one = spent[below(spent.size())];
     const Cost cost = 1 + Cost(below(std::size_t(one.cost)));
@@ -200,7 +200,7 @@ class LeaseScript : public ::testing::Test {
       } else if (kind < 7) {
         hit(policy, Cost(1 + below(6)));
       } else if (kind < 9) {
-        give_back();
+        give_units_back();
       } else if (is_hostile && below(3) == 0) {
         damage();
       }

@@ -10,7 +10,7 @@
 #include "../limits.hpp"
 #include "../times.hpp"
 #include "redis/leases/lease_parts.hpp"
-#include "redis/leases/returning.hpp"
+#include "redis/leases/lease_release.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -106,7 +106,7 @@ TEST_F(LeasesTest, GiveBackTheRestOfALeaseThatAnotherReplaces) {
 
 TEST_F(LeasesTest, GiveBackWhatIsPutBackIntoALeaseOfNothing) {
   note(terms(0, 500), 0, 10);
-  EXPECT_TRUE(leases.find(charge)->put_back(1));
+  EXPECT_TRUE(leases.find(charge)->refund(1));
   EXPECT_EQ(rest(499), 0);
   EXPECT_EQ(rest(500), 1);
 }
@@ -117,7 +117,7 @@ TEST_F(LeasesTest, ForgetWhatAnotherHasReplacedWithIt) {
     const std::shared_ptr<Lease> found = leases.find(charge);
     note(terms(5, 900), 100, 5);
     EXPECT_EQ(leases.counts(policy.identity()).held, 15U);
-    is_one ? leases.end("api", "a", false) : leases.end_all("api", false);
+    is_one ? leases.end("api", "a", Rest::forgotten) : leases.end_all("api", Rest::forgotten);
     Cost left = 0;
     EXPECT_FALSE(found->take(1, left));
     EXPECT_EQ(rest(1'000), 0);
@@ -128,11 +128,11 @@ TEST_F(LeasesTest, ForgetWhatAnotherHasReplacedWithIt) {
 
 TEST_F(LeasesTest, EndWithOrWithoutGivingBack) {
   note(terms(10, 500), 0, 10);
-  leases.end("api", "a", true);
+  leases.end("api", "a", Rest::released);
   EXPECT_EQ(leases.find(charge), nullptr);
   EXPECT_EQ(rest(0), 10);
   note(terms(10, 500), 0, 10);
-  leases.end("api", "a", false);
+  leases.end("api", "a", Rest::forgotten);
   EXPECT_EQ(rest(500), 0);
   const LeaseCounts counts = leases.counts(policy.identity());
   EXPECT_EQ(counts.granted, 20U);
@@ -141,7 +141,7 @@ TEST_F(LeasesTest, EndWithOrWithoutGivingBack) {
 
 TEST_F(LeasesTest, KeepNothingThatWasUnderWayWhenTheyEnded) {
   const std::uint32_t before = leases.endings();
-  leases.end("api", "a", false);
+  leases.end("api", "a", Rest::forgotten);
   answered(charge, terms(10, 500), 0, {10, before});
   EXPECT_EQ(leases.find(charge), nullptr);
   EXPECT_EQ(rest(0), 10);
@@ -203,17 +203,17 @@ TEST_F(LeasesTest, LastNoLongerThanTheLimitsAllow) {
   EXPECT_EQ(longest_lease(punishing), 0);
 }
 
-// Somebody in between answers nonsense: the call behind goes on, and the units are not given back twice.
+// Somebody in between answers nonsense: the call behind goes on, and the units are not released twice.
 TEST_F(LeasesTest, AreGivenBackOnceWhateverIsReplied) {
   PlainCalls store{Endpoint{}, {"returning"}, For(kSecond)};
   const auto lease = std::make_shared<Lease>(LeaseSubject(charge), terms(5, kSecond));
-  Returning returning(store, leases, {lease, 5});
+  LeaseRelease returning(store, leases, {lease, 5});
   returning.prepare(store);
   std::optional<protocol::Reply> nonsense = protocol::Reply::string("nonsense");
   EXPECT_NO_THROW(returning.arrived(nonsense));
   EXPECT_EQ(leases.counts(policy.identity()).returned, 5);
   EXPECT_EQ(rest(2 * kSecond), 0);
-  Returning refused(store, leases, {lease, 5});
+  LeaseRelease refused(store, leases, {lease, 5});
   refused.prepare(store);
   std::optional<protocol::Reply> no_script = protocol::Reply::error("NOSCRIPT No matching script");
   refused.arrived(no_script);

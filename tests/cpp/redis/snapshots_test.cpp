@@ -144,7 +144,7 @@ TEST(Snapshots, AskForAllAgainIfAnyIsLost) {
                                            {b, true, reported(of_b), nullptr, 3}}};
     return values.judge(both, false);
   };
-  EXPECT_EQ(hear(30, 31), Trust::suspect) << "what was charged to the other is to be taken back";
+  EXPECT_EQ(hear(30, 31), Trust::suspect) << "what was charged to the other is to be refunded";
   EXPECT_EQ(reported_at(values, "b"), 20);
   EXPECT_EQ(hear(10, 31), Trust::trusted);
   EXPECT_EQ(reported_at(values, "b"), 31);

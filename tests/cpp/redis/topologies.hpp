@@ -153,7 +153,7 @@ class WatchedServers {
   [[nodiscard]] SentinelLocation location() const { return {{sentinel_.address()}, "watched", {}}; }
   [[nodiscard]] Connections& replica() { return replica_admin_; }
 
-  /// Returns when the sentinel has announced it.
+  /// Releases when the sentinel has announced it.
   void fail_over() {
     const bool done = eventually([this] {
       if (field("flags").find("failover") != std::string::npos) return false;

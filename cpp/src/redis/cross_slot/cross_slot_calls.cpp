@@ -28,14 +28,14 @@ void CrossSlotCalls::refund(const Call& call, std::span<const Receipt> receipts,
   refund_across(call, slots, receipts, present, wait);
 }
 
-void CrossSlotCalls::take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                               const Wait& wait) {
-  if (slots_across(call.charges).empty()) return below().take_back(call, receipts, basis, wait);
+void CrossSlotCalls::send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                                 const Wait& wait) {
+  if (slots_across(call.charges).empty()) return below().send_refund(call, receipts, basis, wait);
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
     Call part = call;
     part.charges = {&charge, 1};
-    below().take_back(part, receipts.subspan(row, charge.policy->size()), basis, wait);
+    below().send_refund(part, receipts.subspan(row, charge.policy->size()), basis, wait);
     row += charge.policy->size();
   }
 }
@@ -86,7 +86,7 @@ Instant CrossSlotCalls::decide_across(const Call& call, std::span<const protocol
   if (leading > 0 && leading < parts && split.admits()) ask(split, leading, parts, times, basis, wait);
   if (!split.admits()) {
     for (const Charge* const charge : split.refusing()) refusals_.note(store_.key_of(*charge));
-    take_back(split, basis, wait);
+    send_refund(split, basis, wait);
     split.show_uncharged();
   }
   split.copy_rows(rows);
@@ -94,7 +94,7 @@ Instant CrossSlotCalls::decide_across(const Call& call, std::span<const protocol
 }
 
 // Of the parts from `first` on, those before `charged` are charged. If one of them does not answer, what the
-// others have charged is taken back, which nobody confirms.
+// others have charged is refunded, which nobody confirms.
 void CrossSlotCalls::ask(SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times,
                          Basis& basis, const Wait& wait) {
   const std::vector<Call> calls = split.calls(first, charged);
@@ -109,12 +109,12 @@ void CrossSlotCalls::ask(SplitCall& split, std::size_t first, std::size_t charge
     part.is_charged = deciding[i - first].is_over() && part.admits();
     part.was_redirected = deciding[i - first].was_redirected;
   }
-  if (failure && take_back(split, basis, wait)) failure.set_maybe_charged();
+  if (failure && send_refund(split, basis, wait)) failure.set_maybe_charged();
   failure.raise_if_any();
 }
 
 // A refund is sent without learning where its slot is, so one that has moved is followed at once.
-bool CrossSlotCalls::take_back(SplitCall& split, Basis& basis, const Wait& wait) {
+bool CrossSlotCalls::send_refund(SplitCall& split, Basis& basis, const Wait& wait) {
   bool has_charged = false;
   for (CallPart& part : split.parts()) {
     if (!part.is_charged) continue;
@@ -126,7 +126,7 @@ bool CrossSlotCalls::take_back(SplitCall& split, Basis& basis, const Wait& wait)
       } catch (const StoreError&) {
       }
     } else {
-      store_.top().take_back(call, part.rows.receipts(), basis, wait);
+      store_.top().send_refund(call, part.rows.receipts(), basis, wait);
     }
     part.is_charged = false;
     has_charged = true;
@@ -134,7 +134,7 @@ bool CrossSlotCalls::take_back(SplitCall& split, Basis& basis, const Wait& wait)
   return has_charged;
 }
 
-// A failure of one slot keeps nothing from the others. What these have given back is not given back again, so
+// A failure of one slot keeps nothing from the others. What these have refunded is not refunded again, so
 // the error says that it may have been.
 void CrossSlotCalls::refund_across(const Call& call, std::span<const protocol::Slot> slots,
                                    std::span<const Receipt> receipts, Present* present, const Wait& wait) {

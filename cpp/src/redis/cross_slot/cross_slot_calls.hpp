@@ -23,8 +23,8 @@ class CrossSlotCalls final : public Layer {
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
   void refund(const Call& call, std::span<const Receipt> receipts, Present* present,
               const Wait& wait) override;
-  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                 const Wait& wait) override;
+  void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                   const Wait& wait) override;
 
  private:
   [[nodiscard]] bool are_tagged_alike(std::span<const Charge> charges) const;
@@ -34,7 +34,7 @@ class CrossSlotCalls final : public Layer {
                         Basis& basis, const Wait& wait);
   void ask(SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times, Basis& basis,
            const Wait& wait);
-  bool take_back(SplitCall& split, Basis& basis, const Wait& wait);
+  bool send_refund(SplitCall& split, Basis& basis, const Wait& wait);
   void refund_across(const Call& call, std::span<const protocol::Slot> slots,
                      std::span<const Receipt> receipts, Present* present, const Wait& wait);
 

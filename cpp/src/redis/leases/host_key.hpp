@@ -85,9 +85,9 @@ class HostKey {
   // By whoever holds its bucket.
   void become(const HostName& name);
   /// Puts a lease instead of the one before, of which it returns what is left.
-  LeaseReturn put(const LeaseSubject& subject, const LeaseTerms& terms);
+  ReleasedUnits put(const LeaseSubject& subject, const LeaseTerms& terms);
   /// Ends its lease, and returns what is left of it.
-  LeaseReturn take_lease();
+  ReleasedUnits take_lease();
   void free() { is_used_ = 0; }
 
   Demand demand;

@@ -143,44 +143,44 @@ HostKey* HostLeases::room_for(Bucket& bucket, const HostName& name, Duration now
   return found == bucket.keys.end() ? nullptr : &*found;
 }
 
-HostLeases::Returns HostLeases::end(std::string_view keyspace, std::string_view policy,
-                                    std::string_view identifier) {
+HostLeases::Releases HostLeases::end(std::string_view keyspace, std::string_view policy,
+                                     std::string_view identifier) {
   const HostName name = name_of(keyspace, policy, identifier, 0);
-  Returns left;
+  Releases left;
   end_keys(
       bucket_of(name), [&](const HostKey& key) { return key.is_of_key(name); }, left);
   return left;
 }
 
-HostLeases::Returns HostLeases::end_all(std::string_view keyspace, std::string_view policy) {
+HostLeases::Releases HostLeases::end_all(std::string_view keyspace, std::string_view policy) {
   const std::uint64_t own = policy_of(keyspace, policy);
-  Returns left;
+  Releases left;
   for (Bucket& bucket : head_.buckets)
     end_keys(
         bucket, [own](const HostKey& key) { return key.is_of_policy(own); }, left);
   return left;
 }
 
-HostLeases::Returns HostLeases::take_all(std::string_view keyspace) {
+HostLeases::Releases HostLeases::take_all(std::string_view keyspace) {
   const std::uint64_t own = keyspace_of(keyspace);
   const auto is_leased = [own](const HostKey& key) { return key.is_of_keyspace(own) && key.has_units(); };
-  Returns left;
+  Releases left;
   for (Bucket& bucket : head_.buckets) take_units(bucket, is_leased, Hold::kPatient, left);
   return left;
 }
 
-HostLeases::Returns HostLeases::take_ended(std::string_view keyspace, Duration now) {
+HostLeases::Releases HostLeases::take_ended(std::string_view keyspace, Duration now) {
   const std::uint64_t own = keyspace_of(keyspace);
   const auto is_left = [own, now](const HostKey& key) {
     return key.is_of_keyspace(own) && key.has_units() && key.has_ended(now);
   };
-  Returns left;
+  Releases left;
   take_units(head_.buckets[looked_at_.fetch_add(1) % kBuckets], is_left, 0, left);
   return left;
 }
 
 // Whoever is stopped in the middle of a change keeps only the keys from being free.
-void HostLeases::end_keys(Bucket& bucket, const auto& is_meant, Returns& left) const {
+void HostLeases::end_keys(Bucket& bucket, const auto& is_meant, Releases& left) const {
   if (std::ranges::none_of(bucket.keys, is_meant)) return;
   const Hold hold(bucket, processes_, Hold::kPatient);
   for (HostKey& key : bucket.keys) {
@@ -190,7 +190,7 @@ void HostLeases::end_keys(Bucket& bucket, const auto& is_meant, Returns& left) c
   }
 }
 
-void HostLeases::take_units(Bucket& bucket, const auto& is_meant, int times, Returns& left) const {
+void HostLeases::take_units(Bucket& bucket, const auto& is_meant, int times, Releases& left) const {
   if (std::ranges::none_of(bucket.keys, is_meant)) return;
   const Hold hold(bucket, processes_, times);
   if (!hold) return;

@@ -74,23 +74,23 @@ class HostLeases final : public shared_memory::View {
   /// A number that nobody had before.
   [[nodiscard]] std::uint64_t next_request() const { return head_.requests.fetch_add(1) + 1; }
 
-  using Returns = std::vector<LeaseReturn>;
+  using Releases = std::vector<ReleasedUnits>;
   /// Ends the leases of a key, whatever its limits, and returns what is left of them. It is known no more.
-  [[nodiscard]] Returns end(std::string_view keyspace, std::string_view policy, std::string_view identifier);
+  [[nodiscard]] Releases end(std::string_view keyspace, std::string_view policy, std::string_view identifier);
   /// The same of all keys of a policy.
-  [[nodiscard]] Returns end_all(std::string_view keyspace, std::string_view policy);
+  [[nodiscard]] Releases end_all(std::string_view keyspace, std::string_view policy);
   /// Takes what is left of all leases of a keyspace.
-  [[nodiscard]] Returns take_all(std::string_view keyspace);
+  [[nodiscard]] Releases take_all(std::string_view keyspace);
   /// Takes what is left of some leases that have ended, others each time: whoever leased may have died, or do
   /// nothing more.
-  [[nodiscard]] Returns take_ended(std::string_view keyspace, Duration now);
+  [[nodiscard]] Releases take_ended(std::string_view keyspace, Duration now);
 
  private:
   [[nodiscard]] Keyspaces& keyspaces_of(std::size_t holder) const;
   [[nodiscard]] std::uint64_t policy_of(std::string_view keyspace, std::string_view policy) const;
   [[nodiscard]] std::uint64_t keyspace_of(std::string_view keyspace) const;
-  void end_keys(Bucket& bucket, const auto& is_meant, Returns& left) const;
-  void take_units(Bucket& bucket, const auto& is_meant, int times, Returns& left) const;
+  void end_keys(Bucket& bucket, const auto& is_meant, Releases& left) const;
+  void take_units(Bucket& bucket, const auto& is_meant, int times, Releases& left) const;
 
   Head& head_;
   const table::Holders& processes_;

@@ -32,7 +32,7 @@ struct LeaseTerms {
   std::vector<LeasedRow> rows;
 };
 
-/// Of what it is, and so what it takes to give its units back, whoever does.
+/// Of what it is, and so what it takes to release its units, whoever does.
 struct LeaseSubject {
   std::string policy;  ///< its name
   std::string identifier;
@@ -66,8 +66,8 @@ class Lease : NonCopyable {
   /// Takes units; none if fewer are left. Nothing may be spent unless it has not ended after that.
   [[nodiscard]] bool take(Cost units, Cost& left);
   [[nodiscard]] bool has_ended(Duration now) const { return now >= terms_.ends_at; }
-  /// False if it was replaced, or has no room for more: then they are to be given back.
-  [[nodiscard]] bool put_back(Cost units);
+  /// False if it was replaced, or has no room for more: then they are to be released.
+  [[nodiscard]] bool refund(Cost units);
   /// Takes all that are left, once and for all.
   [[nodiscard]] Cost take_rest();
   [[nodiscard]] Cost left() const {
@@ -122,8 +122,8 @@ class Lease : NonCopyable {
   std::atomic<std::int64_t> shown_{0};  // the latest instant of a call with others
 };
 
-/// Units of a lease that are to be given back.
-struct LeaseReturn {
+/// Units of a lease that are to be released.
+struct ReleasedUnits {
   std::shared_ptr<Lease> lease;
   Cost units;
 };

@@ -31,7 +31,7 @@ std::vector<LeasedRow> rows_of_lease(const Charge& charge, Instant shown, const 
 }
 
 /// Has a bucket's receipt of the call that asked for a lease be one of that call alone: what is not leased is
-/// not held and drains meanwhile, so it does not go back into the lease.
+/// not held and drains meanwhile, so it is not refunded to the lease.
 void leave_out(Cost leased, const Charge& charge, const Rows& rows) {
   for (std::size_t i = 0; i < charge.policy->size(); ++i) {
     with_algorithm(charge.policy->limits()[i].limit, [&](const auto& limit) {
@@ -143,7 +143,7 @@ void LeaseRequest::decided(const Call& call, const ScriptReply& reply, const Ans
   answered(call, answer.now, reply.granted(), rows);
 }
 
-// A lease that would have ended by now is given back with the next command. A command for several identifiers
+// A lease that would have ended by now is released with the next command. A command for several identifiers
 // asks for none, but tells how often each comes.
 void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost> granted, const Rows& rows) {
   std::optional<LeaseTerms> terms;
@@ -170,7 +170,7 @@ EndingLeases::EndingLeases(Leases& leases, const Change& change)
     : leases_(leases),
       policy_(change.policy),
       identifiers_(change.identifiers.begin(), change.identifiers.end()),
-      gives_back_(change.kind == Change::Kind::lock) {
+      rest_(change.kind == Change::Kind::lock ? Rest::released : Rest::forgotten) {
   leases_.file().open();
   leases_.begin_change();
   end();
@@ -182,8 +182,8 @@ EndingLeases::~EndingLeases() {
 }
 
 void EndingLeases::end() const {
-  if (identifiers_.empty()) leases_.end_all(policy_, gives_back_);
-  for (const std::string& each : identifiers_) leases_.end(policy_, each, gives_back_);
+  if (identifiers_.empty()) leases_.end_all(policy_, rest_);
+  for (const std::string& each : identifiers_) leases_.end(policy_, each, rest_);
 }
 
 }  // namespace overlimit::redis

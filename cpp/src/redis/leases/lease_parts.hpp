@@ -56,7 +56,7 @@ class LeaseRequest : public NotingCharges {
 };
 
 /// As long as it lives, a command may be changing a key: what is leased of it ends at both ends. What is left
-/// goes back, or is forgotten as the key is reset.
+/// is released, or forgotten as the key is reset.
 class EndingLeases : public Part {
  public:
   EndingLeases(Leases& leases, const Change& change);
@@ -68,7 +68,7 @@ class EndingLeases : public Part {
   Leases& leases_;
   const std::string policy_;
   const std::vector<std::string> identifiers_;
-  const bool gives_back_;
+  const Rest rest_;
 };
 
 }  // namespace overlimit::redis

@@ -22,21 +22,21 @@ LeasedParts::LeasedParts(Leasing& leasing, const Call& call) : leasing_(leasing)
 // Units are taken first and the clock is read after that, as for a single one.
 bool LeasedParts::take() {
   std::size_t taken = 0;
-  const auto put_back = [&] {
+  const auto refund = [&] {
     for (std::size_t k = 0; k < taken; ++k) {
-      if (leases_[k] != nullptr) leasing_.put_back(leases_[k], call_.charges[k].cost);
+      if (leases_[k] != nullptr) leasing_.refund_to(leases_[k], call_.charges[k].cost);
     }
   };
   for (; taken < leases_.size(); ++taken) {
     if (leases_[taken] != nullptr && !leases_[taken]->take(call_.charges[taken].cost, left_[taken])) {
-      put_back();
+      refund();
       return false;
     }
   }
   const Duration now = boot_time();
   const auto has_ended = [now](const auto& lease) { return lease != nullptr && lease->has_ended(now); };
   if (!std::ranges::any_of(leases_, has_ended)) return true;
-  put_back();
+  refund();
   return false;
 }
 

@@ -30,7 +30,7 @@ struct Leases::Held : NonCopyable {
     own.shared = HostLeases::room_for(host->bucket_of(*own.name), *own.name, now);
     if (own.shared != nullptr && !own.shared->is_of(*own.name)) {
       const bool is_ours = own.shared->is_of_keyspace(own.name->keyspace);
-      if (LeaseReturn left = own.shared->take_lease(); is_ours) leases.returns_.add(std::move(left));
+      if (ReleasedUnits left = own.shared->take_lease(); is_ours) leases.releases_.add(std::move(left));
       own.shared->become(*own.name);
     }
     if (own.shared != nullptr) share();
@@ -149,7 +149,7 @@ Leases::Asking Leases::ask(const Charge& charge, Duration term, Duration now, Du
   if (held.shared != nullptr) {
     HostLeases& host = *file_.leases();
     held.shared->request = asking.request = host.next_request();
-    returns_.add(host.take_ended(file_.keyspace(), now));
+    releases_.add(host.take_ended(file_.keyspace(), now));
   }
   return asking;
 }
@@ -164,7 +164,7 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
   const bool is_void = asking.endings != endings_.load() || changes_.load() > 0;
   const auto refuse = [&] {
     if (!terms) return;
-    give_back_now(std::make_shared<Lease>(LeaseSubject(charge), *std::exchange(terms, std::nullopt)));
+    release_now(std::make_shared<Lease>(LeaseSubject(charge), *std::exchange(terms, std::nullopt)));
   };
   if (is_void) refuse();
   Key* const key = key_for(charge, asked_at);
@@ -185,12 +185,12 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
   if (key->lease) end(held);
   if (!terms) return;
   if (held.shared != nullptr) {
-    returns_.add(held.shared->put(LeaseSubject(charge), *terms));
+    releases_.add(held.shared->put(LeaseSubject(charge), *terms));
     key->lease = held.shared->lease();
   } else {
     key->lease = std::make_shared<Lease>(LeaseSubject(charge), *std::move(terms));
   }
-  if (key->lease) returns_.add(key->lease, key->lease->ends_at());
+  if (key->lease) releases_.add(key->lease, key->lease->ends_at());
 }
 
 void Leases::end_too_small(const Charge& charge) {
@@ -201,10 +201,10 @@ void Leases::end_too_small(const Charge& charge) {
   if (held && key->lease != nullptr && !key->lease->covers(charge)) end(held);
 }
 
-void Leases::end(std::string_view policy, std::string_view identifier, bool gives_back) {
+void Leases::end(std::string_view policy, std::string_view identifier, Rest rest) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
-  HostLeases::Returns left;
+  HostLeases::Releases left;
   if (HostLeases* const host = file_.leases()) left = host->end(file_.keyspace(), policy, identifier);
   const auto own = keys_.find(KeyName{policy, identifier});
   std::shared_ptr<Lease> lease;
@@ -212,28 +212,28 @@ void Leases::end(std::string_view policy, std::string_view identifier, bool give
     lease = std::move(own->second.lease);
     keys_.erase(own);
   }
-  if (gives_back) {
-    returns_.add(std::move(left));
-    if (lease) give_back_now(std::move(lease));
+  if (rest == Rest::released) {
+    releases_.add(std::move(left));
+    if (lease) release_now(std::move(lease));
   } else {
-    returns_.forget(
+    releases_.forget(
         [&](const LeaseSubject& each) { return each.policy == policy && each.identifier == identifier; });
   }
 }
 
-void Leases::end_all(std::string_view policy, bool gives_back) {
+void Leases::end_all(std::string_view policy, Rest rest) {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
-  HostLeases::Returns left;
+  HostLeases::Releases left;
   if (HostLeases* const host = file_.leases()) left = host->end_all(file_.keyspace(), policy);
-  if (gives_back) {
-    returns_.add(std::move(left));
+  if (rest == Rest::released) {
+    releases_.add(std::move(left));
   } else {
-    returns_.forget([&](const LeaseSubject& each) { return each.policy == policy; });
+    releases_.forget([&](const LeaseSubject& each) { return each.policy == policy; });
   }
   std::erase_if(keys_, [&](auto& each) {
     if (each.first.policy != policy) return false;
-    if (each.second.lease && gives_back) give_back_now(std::move(each.second.lease));
+    if (each.second.lease && rest == Rest::released) release_now(std::move(each.second.lease));
     return true;
   });
 }
@@ -242,38 +242,38 @@ void Leases::end_all() {
   const std::lock_guard lock(mutex_);
   endings_.fetch_add(1);
   for (auto& [name, key] : keys_) {
-    if (key.lease && !key.lease->is_shared()) give_back_now(std::move(key.lease));
+    if (key.lease && !key.lease->is_shared()) release_now(std::move(key.lease));
   }
   keys_.clear();
   if (HostLeases* const host = file_.leases(); file_.leave() && host != nullptr)
-    returns_.add(host->take_all(file_.keyspace()));
+    releases_.add(host->take_all(file_.keyspace()));
 }
 
 // It is found no more; whoever has found it already may still spend of it, as of one that has just ended.
 void Leases::end(Held& held) {
   Key& key = held.key;
   held.demand->asked = sum(held.demand->asked, key.lease->spent());
-  if (held.shared != nullptr && key.lease->is_shared()) returns_.add(held.shared->take_lease());
-  give_back_now(std::move(key.lease));
+  if (held.shared != nullptr && key.lease->is_shared()) releases_.add(held.shared->take_lease());
+  release_now(std::move(key.lease));
 }
 
-// Of what others spend, too, whoever takes it from the file gives back the rest.
-void Leases::give_back_now(std::shared_ptr<Lease> lease) {
-  if (!lease->is_shared()) returns_.add(std::move(lease), {});
+// Of what others spend, too, whoever takes it from the file releases the rest.
+void Leases::release_now(std::shared_ptr<Lease> lease) {
+  if (!lease->is_shared()) releases_.add(std::move(lease), {});
 }
 
-void Leases::give_back(LeaseReturn units) {
+void Leases::release(ReleasedUnits units) {
   const std::lock_guard lock(mutex_);
-  returns_.add(std::move(units));
+  releases_.add(std::move(units));
 }
 
-std::vector<LeaseReturn> Leases::take_ended(Duration now) {
-  std::vector<LeaseReturn> ended;
+std::vector<ReleasedUnits> Leases::take_ended(Duration now) {
+  std::vector<ReleasedUnits> ended;
   std::vector<std::pair<std::string, Cost>> spent;
   {
     const std::lock_guard lock(mutex_);
-    ended = returns_.take(now);
-    spent = returns_.take_spent();
+    ended = releases_.take(now);
+    spent = releases_.take_spent();
   }
   for (const auto& [policy, units] : spent) tell(policy, Units::spent, units);
   return ended;
@@ -282,7 +282,7 @@ std::vector<LeaseReturn> Leases::take_ended(Duration now) {
 void Leases::count(std::string_view policy, Units what, Cost units) {
   {
     const std::lock_guard lock(mutex_);
-    returns_.count(policy, what, units);
+    releases_.count(policy, what, units);
   }
   tell(policy, what, units);
 }
@@ -294,7 +294,7 @@ void Leases::tell(std::string_view policy, Units what, Cost units) {
 
 LeaseCounts Leases::counts(const PolicyIdentity& policy) {
   const std::lock_guard lock(mutex_);
-  return returns_.counted(policy.name());
+  return releases_.counted(policy.name());
 }
 
 // Not for every key of a flood of others. What is leased together with others stays theirs.
@@ -305,7 +305,7 @@ void Leases::forget_old(Duration now) {
     Key& key = each->second;
     const Demand& demand = key.shared != nullptr ? key.shared->demand : key.demand;
     if (now > demand.cold_from) {
-      if (key.lease && !key.lease->is_shared()) give_back_now(std::move(key.lease));
+      if (key.lease && !key.lease->is_shared()) release_now(std::move(key.lease));
       each = keys_.erase(each);
     } else {
       ++each;

@@ -1,4 +1,4 @@
-// The leases of a process: which of them decide a call, who asks for one, and what goes back
+// The leases of a process: which of them decide a call, who asks for one, and what is released
 // (docs/semantics.md: leases).
 #pragma once
 
@@ -16,10 +16,13 @@
 #include "redis/leases/key_name.hpp"
 #include "redis/leases/lease.hpp"
 #include "redis/leases/lease_file.hpp"
-#include "redis/leases/lease_returns.hpp"
+#include "redis/leases/pending_releases.hpp"
 #include "redis/plain/layer.hpp"
 
 namespace overlimit::redis {
+
+/// What becomes of the units that are left of a lease which is ended.
+enum class Rest : bool { forgotten, released };
 
 /// The leases that this process has in one keyspace, alone or with others of its host. Thread-safe.
 class Leases : public Observer, NonCopyable {
@@ -35,7 +38,7 @@ class Leases : public Observer, NonCopyable {
 
   std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
   std::unique_ptr<Part> begin(const Change& change) override;
-  void add_returns(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& returns) override;
+  void add_releases(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& releases) override;
 
   /// Where the processes of this host lease as one.
   [[nodiscard]] LeaseFile& file() { return file_; }
@@ -67,22 +70,23 @@ class Leases : public Observer, NonCopyable {
   /// until `cold_from`, a term later, is cold; and then who was refused asks again.
   void answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
                 const Asking& asking, bool is_refused, Duration cold_from);
-  /// Ends a lease that is too small for a charge which is asked for, so that its rest goes back before that.
+  /// Ends a lease that is too small for a charge which is asked for, so that its rest is released before
+  /// that.
   void end_too_small(const Charge& charge);
-  /// Ends the leases of a key. Without `gives_back`, what is left of them is forgotten, as the key is.
-  void end(std::string_view policy, std::string_view identifier, bool gives_back);
-  void end_all(std::string_view policy, bool gives_back);
+  /// Ends the leases of a key. What is left of them is released, or forgotten as the key is.
+  void end(std::string_view policy, std::string_view identifier, Rest rest);
+  void end_all(std::string_view policy, Rest rest);
   /// All but what other processes go on spending.
   void end_all();
 
-  /// Whether there may be something to give back.
-  [[nodiscard]] bool have_ended(Duration now) const { return returns_.may_have(now); }
+  /// Whether there may be something to release.
+  [[nodiscard]] bool have_ended(Duration now) const { return releases_.may_have(now); }
   /// Takes what is left of all that have ended.
-  [[nodiscard]] std::vector<LeaseReturn> take_ended(Duration now);
+  [[nodiscard]] std::vector<ReleasedUnits> take_ended(Duration now);
   /// Counts what has become of units of a policy.
   void count(std::string_view policy, Units what, Cost units);
-  /// Has units of a lease given back that it does not take any more.
-  void give_back(LeaseReturn units);
+  /// Releases units of a lease that it does not take any more.
+  void release(ReleasedUnits units);
   [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy);
   /// Whether servers knew the script for refunds when they were asked last.
   [[nodiscard]] bool knows_refunds() const { return knows_refunds_.load(std::memory_order_relaxed); }
@@ -107,7 +111,7 @@ class Leases : public Observer, NonCopyable {
   Demand& demand_of(Key& key, const Charge& charge);
   void end(Held& held);
   void forget_old(Duration now);
-  void give_back_now(std::shared_ptr<Lease> lease);
+  void release_now(std::shared_ptr<Lease> lease);
 
   std::atomic<std::uint32_t> endings_{0};
   std::atomic<std::uint32_t> changes_{0};  // under way
@@ -115,7 +119,7 @@ class Leases : public Observer, NonCopyable {
   LeaseFile file_;
   ForkSafeMutex mutex_;
   MapByKeyName<Key> keys_;  // guarded by mutex_, as all below
-  LeaseReturns returns_;
+  PendingReleases releases_;
   Duration looked_at_{};
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "redis/leases/lease_parts.hpp"
+#include "redis/leases/lease_release.hpp"
 #include "redis/leases/leased_parts.hpp"
-#include "redis/leases/returning.hpp"
 
 namespace overlimit::redis {
 namespace {
@@ -76,7 +76,7 @@ Instant Leasing::decide(const Call& call, const Rows& rows, Basis& basis, const 
   return below().decide(call, rows, basis, wait);
 }
 
-// Commands go first, and what is leased is taken last. If that is gone by then, what was charged goes back,
+// Commands go first, and what is leased is taken last. If that is gone by then, what was charged is refunded,
 // and the whole call is asked for.
 std::optional<Instant> Leasing::decide_split(const Call& call, const Rows& rows, Basis& basis,
                                              const Wait& wait) {
@@ -86,7 +86,7 @@ std::optional<Instant> Leasing::decide_split(const Call& call, const Rows& rows,
   const std::span<const Status> verdicts(leased.rows_of_rest().status, leased.rows_of_rest().count);
   const bool admits = std::ranges::all_of(verdicts, [](Status each) { return each == Status::ok; });
   if (admits && !leased.take()) {
-    take_back(leased.rest(), leased.rows_of_rest().receipts(), basis, wait);
+    send_refund(leased.rest(), leased.rows_of_rest().receipts(), basis, wait);
     return std::nullopt;
   }
   leased.note_time(time);
@@ -130,7 +130,7 @@ bool Leasing::spend(const Leases::Found& found, const Call& call, const Rows& ro
   if (call.mode == Mode::peek ? left < 0 : !lease->take(cost, left)) return false;
   const Duration now = boot_time();
   if (lease->has_ended(now) || !is_recent(*lease, now)) {
-    if (call.mode == Mode::consume) put_back(lease, cost);
+    if (call.mode == Mode::consume) refund_to(lease, cost);
     return false;
   }
   time = lease->time(now);
@@ -149,7 +149,7 @@ bool Leasing::refuse_until_next_ask(const Leases::Found& found, const Rows& rows
   return true;
 }
 
-// What leases take back that live; the rest is refunded as ever.
+// To leases that live, as far as they have charged it; the rest is refunded as ever.
 void Leasing::refund(const Call& call, std::span<const Receipt> receipts, Present* present,
                      const Wait& wait) {
   if (present != nullptr) return below().refund(call, receipts, present, wait);
@@ -161,7 +161,7 @@ void Leasing::refund(const Call& call, std::span<const Receipt> receipts, Presen
     one.charges = {&charge, 1};
     const std::span own = receipts.subspan(row, charge.policy->size());
     row += own.size();
-    if (put_back(one, own)) continue;
+    if (refund_here(one, own)) continue;
     others.push_back(charge);
     of_others.insert(of_others.end(), own.begin(), own.end());
   }
@@ -170,40 +170,41 @@ void Leasing::refund(const Call& call, std::span<const Receipt> receipts, Presen
   if (!others.empty()) below().refund(rest, of_others, nullptr, wait);
 }
 
-// What was charged together with a lease goes back to that.
-void Leasing::take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis, const Wait& wait) {
-  if (!put_back(call, receipts)) below().take_back(call, receipts, basis, wait);
+// What was charged together with a lease is refunded to that.
+void Leasing::send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                          const Wait& wait) {
+  if (!refund_here(call, receipts)) below().send_refund(call, receipts, basis, wait);
 }
 
-bool Leasing::put_back(const Call& call, std::span<const Receipt> receipts) {
+bool Leasing::refund_here(const Call& call, std::span<const Receipt> receipts) {
   if (call.charges.size() != 1 || !can_be_leased(call)) return false;
   const Charge& charge = call.charges.front();
   const std::shared_ptr<Lease> lease = leases().find(charge);
   if (lease == nullptr || !lease->is_charged_by(receipts) || lease->has_ended(boot_time())) return false;
-  return lease->put_back(charge.cost);
+  return lease->refund(charge.cost);
 }
 
-// To be spent by somebody else, or else given back.
-void Leasing::put_back(const std::shared_ptr<Lease>& lease, Cost units) {
-  if (!lease->put_back(units)) leases().give_back({lease, units});
+// To be spent by somebody else, or else released.
+void Leasing::refund_to(const std::shared_ptr<Lease>& lease, Cost units) {
+  if (!lease->refund(units)) leases().release({lease, units});
 }
 
-// What cannot be leased ends the leases of its keys, which go back before it: what is reported to it, and
-// what later decisions tell, is right then. A peek only ends those that are too small for it.
+// What cannot be leased ends the leases of its keys, which are released before it: what is reported to it,
+// and what later decisions tell, is right then. A peek only ends those that are too small for it.
 void Leasing::end_leases_of(const Call& call) {
   for (const Charge& charge : call.charges) {
     if (charge.cost == 0) continue;
     if (call.mode == Mode::peek) {
       leases().end_too_small(charge);
     } else {
-      leases().end(charge.policy->name(), charge.identifier, true);
+      leases().end(charge.policy->name(), charge.identifier, Rest::released);
     }
   }
 }
 
 void Leasing::close() {
   leases().end_all();
-  give_back_all(store_, leases());
+  release_all(store_, leases());
   below().close();
 }
 

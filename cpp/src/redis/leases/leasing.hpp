@@ -28,15 +28,15 @@ class Leasing final : public Layer {
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
   void refund(const Call& call, std::span<const Receipt> receipts, Present* present,
               const Wait& wait) override;
-  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                 const Wait& wait) override;
-  /// Gives back all that is leased.
+  void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                   const Wait& wait) override;
+  /// Releases all that is leased.
   void close() override;
 
   std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
   std::unique_ptr<Part> begin(const Change& change) override { return leases().begin(change); }
-  void add_returns(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& returns) override {
-    leases().add_returns(store, returns);
+  void add_releases(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& releases) override {
+    leases().add_releases(store, releases);
   }
 
   /// Whether this charge comes so often that a command of its own would ask for a lease.
@@ -44,8 +44,8 @@ class Leasing final : public Layer {
   [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy) { return leases().counts(policy); }
   /// The lease of a key that has enough for this charge, or nullptr.
   [[nodiscard]] std::shared_ptr<Lease> usable(const Charge& charge);
-  /// Puts back what was taken of a lease and is not spent.
-  void put_back(const std::shared_ptr<Lease>& lease, Cost units);
+  /// Refunds what was taken of a lease and is not spent.
+  void refund_to(const std::shared_ptr<Lease>& lease, Cost units);
 
  private:
   /// What may decide a call of one charge: its lease, and until when (boot time) this process does not
@@ -60,8 +60,8 @@ class Leasing final : public Layer {
   [[nodiscard]] static bool may_split(const Call& call);
   bool decide_split_here(const Call& call, const Rows& rows, Instant& time, Basis& basis);
   std::optional<Instant> decide_split(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
-  /// Gives what a leased decision has spent back to its lease, if that lives.
-  bool put_back(const Call& call, std::span<const Receipt> receipts);
+  /// Refunds what a leased decision has spent to its lease, if that lives.
+  bool refund_here(const Call& call, std::span<const Receipt> receipts);
   /// Whether a lease is no older than this store leases for: another one may lease for longer.
   [[nodiscard]] bool is_recent(const Lease& lease, Duration now) const {
     return now - lease.terms().reading.asked_at < longest_;

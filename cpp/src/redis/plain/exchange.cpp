@@ -92,7 +92,7 @@ ScriptCall Refunding::encoded(const Extras& extras) {
   return refund_call(call_, keys(), receipts_, shows_present, store_.scripts());
 }
 
-// It has given something back if any of its charges was made on a key as it is now: that was after the loss.
+// It has refunded something if any of its charges was made on a key as it is now: that was after the loss.
 bool Refunding::counts_if_suspect() const {
   std::size_t row = 0;
   const std::vector<ScriptReply::Key> there = reply_->keys();

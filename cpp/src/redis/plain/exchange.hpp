@@ -40,7 +40,7 @@ class Exchange : NonCopyable {
   void lost();
   /// Whether the reply counts, and was read; else it is to be prepared and sent again. Throws ScriptError.
   [[nodiscard]] bool hears(protocol::Reply reply);
-  /// Of a reply that does not count: what gives back what it says was charged, if anything was.
+  /// Of a reply that does not count: what refunds what it says was charged, if anything was.
   [[nodiscard]] virtual std::optional<ScriptCall> undoing() { return std::nullopt; }
   [[nodiscard]] bool is_over() const { return is_over_; }
   /// Of one that is sent in front of others, once: whether with its text, and what came for it.
@@ -102,7 +102,7 @@ class Deciding : public Exchange {
   const bool is_part_;
 };
 
-/// Gives back what a call has charged.
+/// Refunds what a call has charged.
 class Refunding : public Exchange {
  public:
   /// Borrows the receipts and `present`, which is filled unless it is nullptr.

@@ -79,7 +79,7 @@ class Observer {
   /// What this process has sent changes these keys within so long, and nobody hears of it.
   virtual void changes_unheard(std::span<const std::string> /*keys*/, Duration /*within*/) {}
   /// Adds what is to be sent in front of the next decision.
-  virtual void add_returns(PlainCalls& /*store*/, std::vector<std::unique_ptr<Exchange>>& /*returns*/) {}
+  virtual void add_releases(PlainCalls& /*store*/, std::vector<std::unique_ptr<Exchange>>& /*releases*/) {}
   /// Whether the server of a key may have lost it.
   [[nodiscard]] virtual bool suspects(std::string_view /*key*/) { return false; }
 };
@@ -99,9 +99,9 @@ class Floor : NonCopyable {
   virtual Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) = 0;
   virtual void refund(const Call& call, std::span<const Receipt> receipts, Present* present,
                       const Wait& wait) = 0;
-  /// Gives back what a call has charged that is not admitted after all. Nobody hears whether it arrives.
-  virtual void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                         const Wait& wait) = 0;
+  /// Refunds what a call has charged that is not admitted after all. Nobody hears whether it arrives.
+  virtual void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                           const Wait& wait) = 0;
   virtual void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                      const Interrupted& interrupted) = 0;
   virtual void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) = 0;
@@ -126,9 +126,9 @@ class Layer : public Floor, public Observer {
               const Wait& wait) override {
     below_.refund(call, receipts, present, wait);
   }
-  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                 const Wait& wait) override {
-    below_.take_back(call, receipts, basis, wait);
+  void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                   const Wait& wait) override {
+    below_.send_refund(call, receipts, basis, wait);
   }
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override {

@@ -69,30 +69,30 @@ void PlainCalls::run(Exchange& exchange, const Wait& wait) {
 }
 
 /// What goes in front of decisions: it is sent once.
-class Returns {
+class Releases {
  public:
-  Returns(PlainCalls& store, std::span<Exchange* const> before) {
+  Releases(PlainCalls& store, std::span<Exchange* const> before) {
     if (!before.front()->decides()) return;
-    store.for_each_observer([&](Observer& each) { each.add_returns(store, returns_); });
-    for (const auto& each : returns_) {
+    store.for_each_observer([&](Observer& each) { each.add_releases(store, releases_); });
+    for (const auto& each : releases_) {
       each->prepare(store);
       for (Exchange* const later : before) later->comes_after(each->keys());
     }
-    before.front()->basis().commands += std::uint32_t(returns_.size());
+    before.front()->basis().commands += std::uint32_t(releases_.size());
   }
 
-  [[nodiscard]] bool empty() const { return returns_.empty(); }
-  [[nodiscard]] std::size_t size() const { return returns_.size(); }
+  [[nodiscard]] bool empty() const { return releases_.empty(); }
+  [[nodiscard]] std::size_t size() const { return releases_.size(); }
   void add_to(Batch& batch) const {
-    for (const auto& each : returns_)
+    for (const auto& each : releases_)
       batch.add(each->script(), each->is_sent_with_text() ? Batch::By::text : Batch::By::name);
   }
   void take(Batch& batch) {
-    for (std::size_t i = 0; i < returns_.size(); ++i) returns_[i]->arrived(batch.received(i));
+    for (std::size_t i = 0; i < releases_.size(); ++i) releases_[i]->arrived(batch.received(i));
   }
 
  private:
-  std::vector<std::unique_ptr<Exchange>> returns_;
+  std::vector<std::unique_ptr<Exchange>> releases_;
 };
 
 // What goes in front of it is not sent again; the script is, if it was not executed.
@@ -100,7 +100,7 @@ Reply PlainCalls::ask(Exchange& exchange, const Wait& wait) {
   ++exchange.basis().commands;
   Exchange* const one = &exchange;
   try {
-    Returns before(*this, {&one, 1});
+    Releases before(*this, {&one, 1});
     if (before.empty()) return servers_.run(exchange.script(), wait);
     Batch batch(servers_);
     before.add_to(batch);
@@ -131,7 +131,7 @@ std::vector<Exchange*> PlainCalls::ask(std::span<Exchange* const> exchanges, Fir
     each->prepare(*this);
     ++each->basis().commands;
   }
-  Returns before(*this, exchanges);
+  Releases before(*this, exchanges);
   Batch batch(servers_);
   before.add_to(batch);
   for (Exchange* const each : exchanges) batch.add(each->script(), Batch::By::in_order);
@@ -192,7 +192,7 @@ Instant PlainCalls::decide(const Call& call, const Rows& rows, Basis& basis, con
   return time;
 }
 
-// In their order. A call across slots is under way alone, so that no other is refused by what it takes back.
+// In their order. A call across slots is under way alone, so that no other is refused by what it refunds.
 // What may be decided here follows the calls before it that concern one of its keys.
 void PlainCalls::decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
                              std::span<Basis> bases, const Wait& wait) {
@@ -257,8 +257,8 @@ void PlainCalls::refund(const Call& call, std::span<const Receipt> receipts, Pre
 }
 
 // A refund is sent with its text: nobody learns whether the server has the script.
-void PlainCalls::take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                           const Wait& wait) {
+void PlainCalls::send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                             const Wait& wait) {
   ++basis.commands;
   const ScriptCall script = refund_call(call, keys_of(call), receipts, false, scripts_);
   servers_.send(script.eval(), script.keys.front(), wait);

@@ -48,8 +48,8 @@ class PlainCalls final : public Floor {
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
   void refund(const Call& call, std::span<const Receipt> receipts, Present* present,
               const Wait& wait) override;
-  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                 const Wait& wait) override;
+  void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                   const Wait& wait) override;
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) override;

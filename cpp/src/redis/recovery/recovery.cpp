@@ -93,7 +93,7 @@ void Recovery::precede(std::span<Exchange* const> exchanges, const Wait& wait) {
   }
 }
 
-// What is not given back counts.
+// What is not refunded counts.
 void Recovery::undo(std::span<const ScriptCall> refunds, Basis& basis, const Wait& wait) {
   std::vector<std::string> keys;
   std::vector<const ScriptCall*> scripts;
@@ -114,9 +114,9 @@ void Recovery::undo(std::span<const ScriptCall> refunds, Basis& basis, const Wai
 }
 
 // Waits for the new values. A refund that does not arrive leaves its charge, as one that is sent does.
-void Recovery::take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                         const Wait& wait) {
-  if (call.now || call.clock != nullptr) return below().take_back(call, receipts, basis, wait);
+void Recovery::send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                           const Wait& wait) {
+  if (call.now || call.clock != nullptr) return below().send_refund(call, receipts, basis, wait);
   ++basis.commands;
   try {
     below().refund(call, receipts, nullptr, wait);

@@ -17,8 +17,8 @@ class Recovery final : public Layer {
   /// What is reported is remembered for so long at most.
   Recovery(PlainCalls& store, Floor& below, Duration longest);
 
-  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                 const Wait& wait) override;
+  void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                   const Wait& wait) override;
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) override;

@@ -41,7 +41,7 @@ ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts
 ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration term, const Scripts& scripts,
                       Reports reports = Reports::charge);
 
-/// Whether what was charged on a key that was lost is given back, too, once that key is restored.
+/// Whether what was charged on a key that was lost is refunded, too, once that key is restored.
 enum class Of : bool { keys_as_charged, restored_keys };
 
 /// Gives back the charges of a call; these are their receipts.

@@ -1,4 +1,4 @@
-// What is left of leases that have ended goes back in front of the next command, once.
+// What is left of leases that have ended is released in front of the next command, once.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace overlimit::redis {
 
-/// Gives back units of one lease.
-class Returning : public Exchange {
+/// Refunds units of one lease, once.
+class LeaseRelease : public Exchange {
  public:
-  Returning(PlainCalls& store, Leases& leases, LeaseReturn units);
+  LeaseRelease(PlainCalls& store, Leases& leases, ReleasedUnits units);
 
   [[nodiscard]] bool is_sent_with_text() const override { return !leases_.knows_refunds(); }
   void arrived(std::optional<protocol::Reply>& reply) override;
@@ -21,15 +21,15 @@ class Returning : public Exchange {
  private:
   [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
   [[nodiscard]] bool counts_if_suspect() const override { return true; }
-  [[nodiscard]] bool was_given(protocol::Reply reply);
+  [[nodiscard]] bool was_refunded(protocol::Reply reply);
 
   PlainCalls& store_;
   Leases& leases_;
-  LeaseReturn units_;
+  ReleasedUnits units_;
   Basis unused_{};
 };
 
-/// Gives back all that has ended, and follows what has moved.
-void give_back_all(PlainCalls& store, Leases& leases);
+/// Releases all that has ended, and follows what has moved.
+void release_all(PlainCalls& store, Leases& leases);
 
 }  // namespace overlimit::redis

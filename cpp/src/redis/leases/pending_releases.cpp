@@ -1,10 +1,10 @@
-#include "redis/leases/lease_returns.hpp"
+#include "redis/leases/pending_releases.hpp"
 
 #include <algorithm>
 
 namespace overlimit::redis {
 
-void LeaseReturns::add(std::shared_ptr<Lease> lease, Duration at) {
+void PendingReleases::add(std::shared_ptr<Lease> lease, Duration at) {
   const auto known = std::ranges::find(leases_, lease, &decltype(leases_)::value_type::second);
   if (known != leases_.end()) {
     known->first = at;
@@ -14,23 +14,23 @@ void LeaseReturns::add(std::shared_ptr<Lease> lease, Duration at) {
   next_.store(std::min(next_.load(), at.micros()));
 }
 
-void LeaseReturns::add(LeaseReturn taken) {
+void PendingReleases::add(ReleasedUnits taken) {
   if (taken.lease == nullptr || taken.units == 0) return;
   taken_.push_back(std::move(taken));
   next_.store(0);
 }
 
-void LeaseReturns::forget(const std::function<bool(const LeaseSubject&)>& is_meant) {
+void PendingReleases::forget(const std::function<bool(const LeaseSubject&)>& is_meant) {
   std::erase_if(leases_, [&](const auto& each) {
     if (!is_meant(each.second->subject())) return false;
     (void)each.second->take_rest();
     note_end(*each.second, 0);
     return true;
   });
-  std::erase_if(taken_, [&](const LeaseReturn& each) { return is_meant(each.lease->subject()); });
+  std::erase_if(taken_, [&](const ReleasedUnits& each) { return is_meant(each.lease->subject()); });
 }
 
-void LeaseReturns::count(std::string_view policy, Units what, Cost units) {
+void PendingReleases::count(std::string_view policy, Units what, Cost units) {
   const auto count = std::uint64_t(units);
   LeaseCounts& counts = counts_[std::string(policy)];
   if (what == Units::granted) counts.granted += count;
@@ -38,8 +38,8 @@ void LeaseReturns::count(std::string_view policy, Units what, Cost units) {
   if (what == Units::lapsed) counts.lapsed += count;
 }
 
-std::vector<LeaseReturn> LeaseReturns::take(Duration now) {
-  std::vector<LeaseReturn> ended = std::exchange(taken_, {});
+std::vector<ReleasedUnits> PendingReleases::take(Duration now) {
+  std::vector<ReleasedUnits> ended = std::exchange(taken_, {});
   Duration next{INT64_MAX};
   std::erase_if(leases_, [&](auto& each) {
     auto& [at, lease] = each;
@@ -57,11 +57,11 @@ std::vector<LeaseReturn> LeaseReturns::take(Duration now) {
 }
 
 // What is forgotten is no loss either.
-void LeaseReturns::note_end(const Lease& lease, Cost rest) {
+void PendingReleases::note_end(const Lease& lease, Cost rest) {
   if (!lease.is_shared()) spent_.emplace_back(lease.subject().policy, lease.terms().granted - rest);
 }
 
-LeaseCounts LeaseReturns::counted(const std::string& policy) const {
+LeaseCounts PendingReleases::counted(const std::string& policy) const {
   LeaseCounts counts;
   if (const auto known = counts_.find(policy); known != counts_.end()) counts = known->second;
   const auto hold = [&](const Lease& lease, Cost units) {

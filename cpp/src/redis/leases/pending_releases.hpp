@@ -1,4 +1,4 @@
-// What is to be given back of leases, and what has become of the units.
+// What is to be released of leases, and what has become of the units.
 #pragma once
 
 #include <atomic>
@@ -19,28 +19,28 @@
 namespace overlimit::redis {
 
 /// Of one keyspace. Whoever calls anything but may_have() does so alone.
-class LeaseReturns : NonCopyable {
+class PendingReleases : NonCopyable {
  public:
-  /// Whether there may be something to give back at this boot time.
+  /// Whether there may be something to release at this boot time.
   [[nodiscard]] bool may_have(Duration now) const {
     return next_.load(std::memory_order_relaxed) <= now.micros();
   }
-  /// Has what is left of a lease given back from this boot time on.
+  /// Has what is left of a lease released from this boot time on.
   void add(std::shared_ptr<Lease> lease, Duration at);
-  /// Has units given back that nobody spends any more. What is left of a lease of which nothing is known, as
+  /// Has units released that nobody spends any more. What is left of a lease of which nothing is known, as
   /// a process died that was replacing it, is lost.
-  void add(LeaseReturn taken);
-  void add(std::vector<LeaseReturn> taken) {
-    for (LeaseReturn& each : taken) add(std::move(each));
+  void add(ReleasedUnits taken);
+  void add(std::vector<ReleasedUnits> taken) {
+    for (ReleasedUnits& each : taken) add(std::move(each));
   }
   /// Forgets what is left of some. Of those that have ended before, too: somebody may have found one while it
   /// lived.
   void forget(const std::function<bool(const LeaseSubject&)>& is_meant);
   /// Takes what is left of all leases whose time has come.
-  [[nodiscard]] std::vector<LeaseReturn> take(Duration now);
+  [[nodiscard]] std::vector<ReleasedUnits> take(Duration now);
   /// Takes how many units were spent of the leases of this process alone that have ended, by policy.
   [[nodiscard]] std::vector<std::pair<std::string, Cost>> take_spent() { return std::exchange(spent_, {}); }
-  /// Counts units of a policy that were charged early, were given back, or were lost.
+  /// Counts units of a policy that were charged early, were released, or were lost.
   void count(std::string_view policy, Units what, Cost units);
   /// What has become of units of a policy, and what is held of it.
   [[nodiscard]] LeaseCounts counted(const std::string& policy) const;
@@ -50,7 +50,7 @@ class LeaseReturns : NonCopyable {
 
   std::atomic<std::int64_t> next_{INT64_MAX};  // boot time in microseconds
   std::vector<std::pair<Duration, std::shared_ptr<Lease>>> leases_;
-  std::vector<LeaseReturn> taken_;
+  std::vector<ReleasedUnits> taken_;
   std::vector<std::pair<std::string, Cost>> spent_;
   std::unordered_map<std::string, LeaseCounts> counts_;  // by policy
 };

@@ -1,0 +1,91 @@
+#include "redis/leases/lease_release.hpp"
+
+#include "redis/plain/batch.hpp"
+
+namespace overlimit::redis {
+namespace {
+
+using Releases = std::vector<std::unique_ptr<Exchange>>;
+
+std::string key_of(const PlainCalls& store, const ReleasedUnits& units) {
+  const LeaseSubject& subject = units.lease->subject();
+  return key_of(store.naming(), subject.policy, subject.identifier);
+}
+
+Releases all_releases(PlainCalls& store, Leases& leases) {
+  Releases releases;
+  for (ReleasedUnits& each : leases.take_ended(boot_time()))
+    releases.push_back(std::make_unique<LeaseRelease>(store, leases, std::move(each)));
+  for (const auto& each : releases) each->prepare(store);
+  return releases;
+}
+
+}  // namespace
+
+LeaseRelease::LeaseRelease(PlainCalls& store, Leases& leases, ReleasedUnits units)
+    : Exchange({key_of(store, units)}, unused_), store_(store), leases_(leases), units_(std::move(units)) {}
+
+ScriptCall LeaseRelease::encoded(const Extras& extras) {
+  const Lease& lease = *units_.lease;
+  return refund_call(lease.subject().packed, keys().front(), units_.units, lease.receipts(),
+                     extras.reports == Reports::value, store_.scripts());
+}
+
+// What the server has lost is released once a call has brought it back; and what it did not execute, as it
+// has no such script or the slot has moved, with the next command.
+void LeaseRelease::arrived(std::optional<protocol::Reply>& reply) {
+  const bool is_answered = reply && !reply->is_error();
+  if (reply) leases_.note_knows_refunds(is_answered);
+  const bool is_refunded = is_answered ? was_refunded(*std::move(reply)) : !reply || is_final(*reply);
+  if (!is_refunded) return leases_.release(std::move(units_));
+  leases_.count(units_.lease->subject().policy, is_answered ? Units::returned : Units::lapsed, units_.units);
+}
+
+// What somebody in between has answered is no reason to release the units once more, nor for the calls
+// behind to fail.
+bool LeaseRelease::was_refunded(protocol::Reply reply) {
+  try {
+    return hears(std::move(reply));
+  } catch (const ScriptError&) {
+    return true;
+  }
+}
+
+// What is released to a key that its server may have lost waits until a call has brought that back.
+void Leases::add_releases(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& releases) {
+  const Duration now = boot_time();
+  if (!have_ended(now)) return;
+  for (ReleasedUnits& each : take_ended(now)) {
+    bool is_suspect = false;
+    const std::string key = key_of(store, each);
+    store.for_each_observer([&](Observer& observer) { is_suspect |= observer.suspects(key); });
+    if (is_suspect) {
+      release(std::move(each));
+    } else {
+      releases.push_back(std::make_unique<LeaseRelease>(store, *this, std::move(each)));
+    }
+  }
+}
+
+// Those that were not executed, as their slots have moved, are run by themselves then.
+void release_all(PlainCalls& store, Leases& leases) {
+  const Wait wait{store.servers().deadline()};
+  const Releases all = all_releases(store, leases);
+  Batch batch(store.servers());
+  for (const auto& each : all)
+    batch.add(each->script(), each->is_sent_with_text() ? Batch::By::text : Batch::By::name);
+  batch.run(wait);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i]->arrived(batch.received(i));
+  for (const auto& moved : all_releases(store, leases)) {
+    std::optional<protocol::Reply> reply;
+    try {
+      reply = store.servers().run(moved->script(), wait);
+    } catch (const StoreError&) {
+    }
+    moved->arrived(reply);
+  }
+  for (const ReleasedUnits& each : leases.take_ended(boot_time()))
+    leases.count(each.lease->subject().policy, Units::lapsed, each.units);
+}
+
+}  // namespace overlimit::redis
