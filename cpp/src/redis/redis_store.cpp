@@ -1,7 +1,7 @@
 #include "overlimit/redis_store.hpp"
 
 #include "redis/cross_slot/cross_slot_calls.hpp"
-#include "redis/leases/lease_parts.hpp"
+#include "redis/leases/lease_request.hpp"
 #include "redis/leases/leasing.hpp"
 #include "redis/plain/plain_calls.hpp"
 #include "redis/recovery/recovery.hpp"

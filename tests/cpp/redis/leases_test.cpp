@@ -9,8 +9,8 @@
 
 #include "../limits.hpp"
 #include "../times.hpp"
-#include "redis/leases/lease_parts.hpp"
 #include "redis/leases/lease_release.hpp"
+#include "redis/leases/lease_request.hpp"
 
 namespace overlimit::redis {
 namespace {

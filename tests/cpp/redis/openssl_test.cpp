@@ -90,14 +90,14 @@ TEST(Openssl, ReasonsAreThoseOfItsHeaders) {
 TEST(Openssl, ErrorsAreTakenApartAsByItsHeaders) {
   for (const unsigned long error : {ERR_PACK(ERR_LIB_SSL, 0, SSL_R_HTTP_REQUEST),
                                     ERR_PACK(ERR_LIB_X509, 0, 7), 0x80000000UL | ECONNRESET}) {
-    EXPECT_EQ(openssl::library().part_of(error), ERR_GET_LIB(error));
+    EXPECT_EQ(openssl::library().observe_attempt(error), ERR_GET_LIB(error));
     EXPECT_EQ(openssl::library().reason_of(error), ERR_GET_REASON(error));
   }
   // OpenSSL 1.1.1 packs them differently: eight bits for the part, twelve for a function, twelve for the
   // reason.
   openssl::Library old;
   old.OpenSSL_version_num = [] { return openssl::kOldestVersion; };
-  EXPECT_EQ(old.part_of(0x1408f09c), openssl::kErrorLibSsl);
+  EXPECT_EQ(old.observe_attempt(0x1408f09c), openssl::kErrorLibSsl);
   EXPECT_EQ(old.reason_of(0x1408f09c), openssl::kReasonHttpRequest);
 }
 

@@ -155,7 +155,7 @@ void CrossSlotCalls::refund_across(const Call& call, std::span<const protocol::S
                                                 shown ? &presents[i] : nullptr, basis));
   }
   const std::vector<std::string> keys = store_.keys_of(call);
-  const PlainCalls::Changes changes = store_.begin({.keys = keys});
+  const PlainCalls::Changes changes = store_.announce({.keys = keys});
   FirstError failure = store_.run(exchanges, wait);
   if (std::ranges::any_of(refunding, &Refunding::is_over)) failure.set_maybe_charged();
   failure.raise_if_any();

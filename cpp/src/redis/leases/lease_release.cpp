@@ -45,7 +45,7 @@ void LeaseRelease::arrived(std::optional<protocol::Reply>& reply) {
 // behind to fail.
 bool LeaseRelease::was_refunded(protocol::Reply reply) {
   try {
-    return hears(std::move(reply));
+    return accepts(std::move(reply));
   } catch (const ScriptError&) {
     return true;
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "redis/leases/lease_parts.hpp"
+#include "redis/leases/lease_request.hpp"
 #include "redis/plain/exchange.hpp"
 
 namespace overlimit::redis {
@@ -57,11 +57,11 @@ struct Leases::Held : NonCopyable {
 };
 
 // For stores that do not lease.
-std::unique_ptr<Part> Leases::part_of(const Exchange& exchange, Extras& /*extras*/) {
+std::unique_ptr<Observation> Leases::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
   return exchange.decides() ? std::make_unique<NotingCharges>(*this, false) : nullptr;
 }
 
-std::unique_ptr<Part> Leases::begin(const Change& change) {
+std::unique_ptr<Observation> Leases::observe_change(const Change& change) {
   return change.kind == Change::Kind::other ? nullptr : std::make_unique<EndingLeases>(*this, change);
 }
 

@@ -36,8 +36,8 @@ class Leases : public Observer, NonCopyable {
     std::uint64_t request = 0;  ///< its number, among those of the processes of a host
   };
 
-  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
-  std::unique_ptr<Part> begin(const Change& change) override;
+  std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Observation> observe_change(const Change& change) override;
   void add_releases(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& releases) override;
 
   /// Where the processes of this host lease as one.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "redis/leases/lease_parts.hpp"
 #include "redis/leases/lease_release.hpp"
+#include "redis/leases/lease_request.hpp"
 #include "redis/leases/leased_parts.hpp"
 
 namespace overlimit::redis {
@@ -26,7 +26,7 @@ Leasing::Leasing(PlainCalls& store, Floor& below, const Options& options)
   (void)leases();
 }
 
-std::unique_ptr<Part> Leasing::part_of(const Exchange& exchange, Extras& extras) {
+std::unique_ptr<Observation> Leasing::observe_attempt(const Exchange& exchange, Extras& extras) {
   if (!exchange.decides()) return nullptr;
   const Call& call = *exchange.call();
   if (can_be_leased(call) && call.mode != Mode::peek) {

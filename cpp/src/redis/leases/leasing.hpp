@@ -33,8 +33,10 @@ class Leasing final : public Layer {
   /// Releases all that is leased.
   void close() override;
 
-  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
-  std::unique_ptr<Part> begin(const Change& change) override { return leases().begin(change); }
+  std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Observation> observe_change(const Change& change) override {
+    return leases().observe_change(change);
+  }
   void add_releases(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& releases) override {
     leases().add_releases(store, releases);
   }

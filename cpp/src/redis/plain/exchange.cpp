@@ -9,25 +9,26 @@ namespace overlimit::redis {
 
 void Exchange::prepare(PlainCalls& store) {
   ++attempts_;
-  parts_.clear();
+  observations_.clear();
   Extras extras;
   store.for_each_observer([&](Observer& observer) {
-    if (std::unique_ptr<Part> part = observer.part_of(*this, extras)) parts_.push_back(std::move(part));
+    if (std::unique_ptr<Observation> observation = observer.observe_attempt(*this, extras))
+      observations_.push_back(std::move(observation));
   });
   script_ = encoded(extras);
   script_.incarnations = std::move(extras.incarnations);
 }
 
 void Exchange::comes_after(const std::vector<std::string>& keys) {
-  for (const auto& part : parts_) part->comes_after(keys);
+  for (const auto& each : observations_) each->comes_after(keys);
 }
 
 void Exchange::lost() {
-  for (const auto& part : parts_) part->lost();
+  for (const auto& each : observations_) each->lost();
 }
 
 // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
-bool Exchange::hears(protocol::Reply reply) {
+bool Exchange::accepts(protocol::Reply reply) {
   reply_.emplace(std::move(reply), keys_.size());
   is_lost_ = true;
   if (reply_->is_out_of_bounds()) {
@@ -38,7 +39,7 @@ bool Exchange::hears(protocol::Reply reply) {
     return false;
   }
   Trust trust = Trust::trusted;
-  for (const auto& part : parts_) trust = std::max(trust, part->judge(*reply_));
+  for (const auto& each : observations_) trust = std::max(trust, each->judge(*reply_));
   is_lost_ = trust == Trust::lost || reply_->has(ReplyFlags::kOtherKeys);
   if (is_lost_ || (trust == Trust::suspect && !counts_if_suspect())) return false;
   read();
@@ -76,7 +77,7 @@ std::optional<ScriptCall> Deciding::undoing() {
 void Deciding::read() {
   const Answer answer = read_answer(call_, *reply_, rows_);
   time_ = answer.now;
-  for (const auto& part : parts_) part->decided(*call_, *reply_, answer, rows_);
+  for (const auto& each : observations_) each->decided(*call_, *reply_, answer, rows_);
 }
 
 Refunding::Refunding(PlainCalls& store, const Call& call, std::span<const Receipt> receipts, Present* present,

@@ -11,7 +11,7 @@
 
 namespace overlimit::redis {
 
-/// For keys that are in one slot. It is prepared, sent and heard as often as it takes.
+/// For keys that are in one slot. It is prepared and sent as often as it takes.
 class Exchange : NonCopyable {
  public:
   virtual ~Exchange() = default;
@@ -39,7 +39,7 @@ class Exchange : NonCopyable {
   /// Notes that no reply came, although it may have been executed.
   void lost();
   /// Whether the reply counts, and was read; else it is to be prepared and sent again. Throws ScriptError.
-  [[nodiscard]] bool hears(protocol::Reply reply);
+  [[nodiscard]] bool accepts(protocol::Reply reply);
   /// Of a reply that does not count: what refunds what it says was charged, if anything was.
   [[nodiscard]] virtual std::optional<ScriptCall> undoing() { return std::nullopt; }
   [[nodiscard]] bool is_over() const { return is_over_; }
@@ -64,7 +64,7 @@ class Exchange : NonCopyable {
   /// Has the call be one at the instant of the server's clock.
   virtual void move_to(Instant /*now*/) {}
 
-  std::vector<std::unique_ptr<Part>> parts_;
+  std::vector<std::unique_ptr<Observation>> observations_;
   std::optional<ScriptReply> reply_;
   bool is_lost_ = false;  // what the last reply says was done
 

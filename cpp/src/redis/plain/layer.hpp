@@ -38,11 +38,11 @@ struct Extras {
   std::string incarnations = {};      ///< of the keys that are meant (ScriptCall)
 };
 
-/// What somebody has to do with one attempt of an exchange: made right before it is sent, gone once it is
+/// What an observer does about one attempt of an exchange: made right before it is sent, gone once it is
 /// over.
-class Part : NonCopyable {
+class Observation : NonCopyable {
  public:
-  virtual ~Part() = default;
+  virtual ~Observation() = default;
   /// A command that changes these keys goes to their server in front of it.
   virtual void comes_after(const std::vector<std::string>& /*keys*/) {}
   /// No reply came, although it may have been executed.
@@ -72,10 +72,13 @@ class Observer {
   static constexpr std::size_t kKinds = 3;
 
   virtual ~Observer() = default;
-  /// Its part in the next attempt of an exchange, for which it may want more; nullptr: it has none.
-  virtual std::unique_ptr<Part> part_of(const Exchange& /*exchange*/, Extras& /*extras*/) { return nullptr; }
+  /// To be kept with the next attempt of an exchange, for which it may want more; nullptr: that is nothing to
+  /// it.
+  virtual std::unique_ptr<Observation> observe_attempt(const Exchange& /*exchange*/, Extras& /*extras*/) {
+    return nullptr;
+  }
   /// To be kept as long as the keys may be changing; nullptr: that is nothing to it.
-  virtual std::unique_ptr<Part> begin(const Change& /*change*/) { return nullptr; }
+  virtual std::unique_ptr<Observation> observe_change(const Change& /*change*/) { return nullptr; }
   /// What this process has sent changes these keys within so long, and nobody hears of it.
   virtual void changes_unheard(std::span<const std::string> /*keys*/, Duration /*within*/) {}
   /// Adds what is to be sent in front of the next decision.

@@ -47,10 +47,11 @@ std::vector<std::string> PlainCalls::keys_of(const PolicyIdentity& policy,
   return all;
 }
 
-PlainCalls::Changes PlainCalls::begin(const Change& change) {
+PlainCalls::Changes PlainCalls::announce(const Change& change) {
   Changes changes;
   for_each_observer([&](Observer& each) {
-    if (std::unique_ptr<Part> part = each.begin(change)) changes.push_back(std::move(part));
+    if (std::unique_ptr<Observation> observation = each.observe_change(change))
+      changes.push_back(std::move(observation));
   });
   return changes;
 }
@@ -61,7 +62,7 @@ void PlainCalls::run(Exchange& exchange, const Wait& wait) {
   for (;;) {
     for (Layer* const layer : layers_) layer->precede({&one, 1}, wait);
     exchange.prepare(*this);
-    if (exchange.hears(ask(exchange, wait))) return;
+    if (exchange.accepts(ask(exchange, wait))) return;
     const std::optional<ScriptCall> refund = exchange.undoing();
     if (!refund) continue;
     for (Layer* const layer : layers_) layer->undo({&*refund, 1}, exchange.basis(), wait);
@@ -149,7 +150,7 @@ std::vector<Exchange*> PlainCalls::ask(std::span<Exchange* const> exchanges, Fir
         if (batch.failure().maybe_charged()) each.lost();
         continue;
       }
-      if (each.hears(batch.reply(i, wait))) continue;
+      if (each.accepts(batch.reply(i, wait))) continue;
       again.push_back(&each);
       if (std::optional<ScriptCall> refund = each.undoing()) refunds.push_back(*std::move(refund));
     } catch (const StoreError& error) {
@@ -252,7 +253,7 @@ void PlainCalls::refund(const Call& call, std::span<const Receipt> receipts, Pre
                         const Wait& wait) {
   Basis basis;
   Refunding refunding(*this, call, receipts, present, basis);
-  const Changes changes = begin({.keys = refunding.keys()});
+  const Changes changes = announce({.keys = refunding.keys()});
   run(refunding, wait);
 }
 
@@ -271,10 +272,10 @@ void PlainCalls::lock(const Call& asked, Duration duration, const Interrupted& i
   naming_timeout(servers_.timeout(), [&] {
     Basis basis;
     Locking locking(*this, with_reading(asked), duration, basis);
-    const Changes changes = begin({.keys = locking.keys(),
-                                   .kind = Change::Kind::lock,
-                                   .policy = asked.charges.front().policy->name(),
-                                   .identifiers = identifiers});
+    const Changes changes = announce({.keys = locking.keys(),
+                                      .kind = Change::Kind::lock,
+                                      .policy = asked.charges.front().policy->name(),
+                                      .identifiers = identifiers});
     run(locking, {servers_.deadline(), interrupted});
   });
 }
@@ -283,14 +284,14 @@ void PlainCalls::reset(const PolicyIdentity& policy, std::span<const std::string
                        const Interrupted& interrupted) {
   if (identifiers.empty()) return;
   const std::vector<std::string> keys = keys_of(policy, identifiers);
-  const Changes changes = begin({keys, Change::Kind::reset, policy.name(), identifiers});
+  const Changes changes = announce({keys, Change::Kind::reset, policy.name(), identifiers});
   servers_.reset(keys, interrupted);
 }
 
 void PlainCalls::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
   const auto starts = starts_of(naming_, policy.name());
   const Changes changes =
-      begin({.keys = {}, .kind = Change::Kind::reset, .policy = policy.name(), .starts = starts});
+      announce({.keys = {}, .kind = Change::Kind::reset, .policy = policy.name(), .starts = starts});
   const auto unlink = [&](const std::vector<std::string>& keys) { servers_.unlink(keys, interrupted); };
   servers_.for_each_page(patterns_of(naming_, policy.name()), unlink, interrupted);
 }

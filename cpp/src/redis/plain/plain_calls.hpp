@@ -63,9 +63,9 @@ class PlainCalls final : public Floor {
   FirstError run(std::span<Exchange* const> exchanges, const Wait& wait);
   /// Runs scripts of one kind, each once, at the same time.
   std::vector<protocol::Reply> replies_to(std::span<const ScriptCall* const> scripts, const Wait& wait);
-  /// Has everybody who keeps anything know of a change, as long as this is kept.
-  using Changes = std::vector<std::unique_ptr<Part>>;
-  [[nodiscard]] Changes begin(const Change& change);
+  /// Has all observers know of a change, as long as this is kept.
+  using Changes = std::vector<std::unique_ptr<Observation>>;
+  [[nodiscard]] Changes announce(const Change& change);
   /// Calls action(observer) with those of this store, and of its keyspace for what it does not keep itself.
   void for_each_observer(const auto& action);
 

@@ -11,7 +11,7 @@ namespace overlimit::redis {
 namespace {
 
 /// Of an exchange: its reply is held against what is remembered.
-class Judging : public Part {
+class Judging : public Observation {
  public:
   Judging(CommandSnapshots snapshots, bool trusts_all)
       : snapshots_(std::move(snapshots)), trusts_all_(trusts_all) {}
@@ -45,7 +45,7 @@ Recovery::Recovery(PlainCalls& store, Floor& below, Duration longest)
 }
 
 // Not of keys that go by a clock that the caller brings.
-std::unique_ptr<Part> Recovery::part_of(const Exchange& exchange, Extras& extras) {
+std::unique_ptr<Observation> Recovery::observe_attempt(const Exchange& exchange, Extras& extras) {
   if (!exchange.goes_by_server()) return nullptr;
   CommandSnapshots snapshots(values(), store_.servers(), exchange.keys(), longest_);
   extras.reports = Reports::value;
@@ -84,7 +84,7 @@ void Recovery::precede(std::span<Exchange* const> exchanges, const Wait& wait) {
     keys.push_back(each.script.keys.front());
     scripts.push_back(&each.script);
   }
-  const PlainCalls::Changes changes = store_.begin({.keys = keys});
+  const PlainCalls::Changes changes = store_.announce({.keys = keys});
   Basis& basis = exchanges.front()->basis();
   basis.commands += std::uint32_t(all.size());
   std::vector<protocol::Reply> replies = store_.replies_to(scripts, wait);
@@ -101,7 +101,7 @@ void Recovery::undo(std::span<const ScriptCall> refunds, Basis& basis, const Wai
     keys.insert(keys.end(), refund.keys.begin(), refund.keys.end());
     scripts.push_back(&refund);
   }
-  const PlainCalls::Changes changes = store_.begin({.keys = keys});
+  const PlainCalls::Changes changes = store_.announce({.keys = keys});
   basis.commands += std::uint32_t(refunds.size());
   FirstError failure;
   try {
@@ -128,14 +128,15 @@ void Recovery::reset(const PolicyIdentity& policy, std::span<const std::string_v
                      const Interrupted& interrupted) {
   if (identifiers.empty()) return;
   const std::vector<std::string> keys = store_.keys_of(policy, identifiers);
-  const PlainCalls::Changes changes = store_.begin({keys, Change::Kind::reset, policy.name(), identifiers});
+  const PlainCalls::Changes changes =
+      store_.announce({keys, Change::Kind::reset, policy.name(), identifiers});
   reset(keys, interrupted);
 }
 
 // What is remembered here of keys that the server has lost is reset, too.
 void Recovery::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
   const PlainCalls::Changes changes =
-      store_.begin({.keys = {}, .kind = Change::Kind::reset, .policy = policy.name()});
+      store_.announce({.keys = {}, .kind = Change::Kind::reset, .policy = policy.name()});
   const std::vector<std::string> before = values().keys_of(starts_of(store_.naming(), policy.name()));
   const auto remove = [&](const std::vector<std::string>& keys) { reset(keys, interrupted); };
   store_.servers().for_each_page(patterns_of(store_.naming(), policy.name()), remove, interrupted);

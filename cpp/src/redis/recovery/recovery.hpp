@@ -23,7 +23,7 @@ class Recovery final : public Layer {
              const Interrupted& interrupted) override;
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) override;
 
-  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
   /// Whether its server may lack what is remembered of a key.
   [[nodiscard]] bool suspects(std::string_view key) override;
   /// Restores what is remembered of keys and their servers may have lost.

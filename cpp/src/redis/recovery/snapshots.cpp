@@ -49,7 +49,7 @@ Instant last_expiry(std::string_view value) {
 namespace {
 
 /// As long as it lives, keys are being reset: what is remembered of them is forgotten at both ends.
-class Forgetting : public Part {
+class Forgetting : public Observation {
  public:
   Forgetting(Snapshots& values, const Change& change)
       : values_(values),
@@ -73,7 +73,7 @@ class Forgetting : public Part {
 }  // namespace
 
 // For stores that do not remember: one that does has its own way.
-std::unique_ptr<Part> Snapshots::begin(const Change& change) {
+std::unique_ptr<Observation> Snapshots::observe_change(const Change& change) {
   return change.kind == Change::Kind::reset ? std::make_unique<Forgetting>(*this, change) : nullptr;
 }
 

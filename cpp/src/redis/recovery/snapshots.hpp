@@ -61,7 +61,7 @@ class Snapshots : public Observer, NonCopyable {
   static constexpr std::size_t kMostBytes = 4 << 20;
   using Pointer = std::shared_ptr<const Snapshot>;
 
-  std::unique_ptr<Part> begin(const Change& change) override;
+  std::unique_ptr<Observation> observe_change(const Change& change) override;
 
   /// What is remembered of a key at this boot time, or nullptr.
   [[nodiscard]] Pointer find(std::string_view key, Duration now);

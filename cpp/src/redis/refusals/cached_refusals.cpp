@@ -106,7 +106,7 @@ CachedRefusals::CachedRefusals(PlainCalls& store, Floor& below, Duration max_sta
   (void)values();
 }
 
-std::unique_ptr<Part> CachedRefusals::part_of(const Exchange& exchange, Extras& /*extras*/) {
+std::unique_ptr<Observation> CachedRefusals::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
   if (!exchange.decides()) return nullptr;
   return std::make_unique<Reporting>(values(), static_cast<const Deciding&>(exchange), max_stale_);
 }

@@ -25,8 +25,10 @@ class CachedRefusals final : public Layer {
                    Basis& basis) override;
   [[nodiscard]] bool may_decide_here() const override { return true; }
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
-  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
-  std::unique_ptr<Part> begin(const Change& change) override { return values().begin(change); }
+  std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Observation> observe_change(const Change& change) override {
+    return values().observe_change(change);
+  }
   void changes_unheard(std::span<const std::string> keys, Duration within) override {
     values().changes_unheard(keys, within);
   }

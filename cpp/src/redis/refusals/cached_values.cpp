@@ -14,7 +14,7 @@ namespace {
 
 /// As long as it lives, a command may be changing these keys: what is known of them, or being reported, is
 /// forgotten at both ends.
-class Changing : public Part {
+class Changing : public Observation {
  public:
   /// No keys: all.
   Changing(CachedValues& values, std::span<const std::string> keys)
@@ -36,12 +36,12 @@ class Changing : public Part {
 }  // namespace
 
 // For stores that believe nothing of it.
-std::unique_ptr<Part> CachedValues::part_of(const Exchange& exchange, Extras& /*extras*/) {
+std::unique_ptr<Observation> CachedValues::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
   if (!exchange.decides()) return nullptr;
   return std::make_unique<Reporting>(*this, static_cast<const Deciding&>(exchange), Duration{});
 }
 
-std::unique_ptr<Part> CachedValues::begin(const Change& change) {
+std::unique_ptr<Observation> CachedValues::observe_change(const Change& change) {
   return std::make_unique<Changing>(*this, change.keys);
 }
 

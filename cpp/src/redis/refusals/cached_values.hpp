@@ -51,8 +51,8 @@ class CachedValues : public Observer, NonCopyable {
   static constexpr std::size_t kMostBytesOfKey = 4096;
   static constexpr std::size_t kMostBytes = 4 << 20;
 
-  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
-  std::unique_ptr<Part> begin(const Change& change) override;
+  std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Observation> observe_change(const Change& change) override;
   void changes_unheard(std::span<const std::string> keys, Duration within) override;
 
   /// What is known of a key, or nullptr.
@@ -91,7 +91,7 @@ class CachedValues : public Observer, NonCopyable {
 
 /// Tells what the reply to a command says of its keys, for it to be believed for `max_stale`; 0: that they
 /// have changed.
-class Reporting : public Part {
+class Reporting : public Observation {
  public:
   /// Borrows both.
   Reporting(CachedValues& values, const Deciding& deciding, Duration max_stale);

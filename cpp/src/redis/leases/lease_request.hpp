@@ -20,7 +20,7 @@ Duration longest_lease(const CompiledPolicy& policy);
 
 /// Of a decision that asks for no lease: notes when the keys were reported, and what it has
 /// charged to them besides their leases.
-class NotingCharges : public Part {
+class NotingCharges : public Observation {
  public:
   /// Adds what is leased to what a server has left, if that `shows_held`.
   NotingCharges(Leases& leases, bool shows_held) : leases_(leases), shows_held_(shows_held) {}
@@ -57,7 +57,7 @@ class LeaseRequest : public NotingCharges {
 
 /// As long as it lives, a command may be changing a key: what is leased of it ends at both ends. What is left
 /// is released, or forgotten as the key is reset.
-class EndingLeases : public Part {
+class EndingLeases : public Observation {
  public:
   EndingLeases(Leases& leases, const Change& change);
   ~EndingLeases() override;

@@ -1,4 +1,4 @@
-#include "redis/leases/lease_parts.hpp"
+#include "redis/leases/lease_request.hpp"
 
 #include <algorithm>
 
