@@ -47,20 +47,20 @@ class HostLeasesTest : public ::testing::Test {
     std::vector<std::string> warnings;
   };
 
-  Leases::Asking ask(Process& process, Micros now) {
+  Leases::Request ask(Process& process, Micros now) {
     return process.leases.ask(charge, term, For(now), kPatience);
   }
-  void answered(Process& process, std::optional<LeaseTerms> granted, Micros asked_at, Leases::Asking asking,
+  void answered(Process& process, std::optional<LeaseTerms> granted, Micros asked_at, Leases::Request request,
                 bool is_refused = false) {
-    process.leases.answered(charge, std::move(granted), For(asked_at), asking, is_refused,
+    process.leases.answered(charge, std::move(granted), For(asked_at), request, is_refused,
                             For(asked_at + kSecond));
   }
   /// Has it call often, and lease at this time.
   void lease(Process& process, const LeaseTerms& granted, Micros now) {
     answered(process, {}, now - 1000, {});
-    const Leases::Asking asking = ask(process, now);
-    ASSERT_GT(asking.extra, 0);
-    answered(process, granted, now, asking);
+    const Leases::Request request = ask(process, now);
+    ASSERT_GT(request.extra, 0);
+    answered(process, granted, now, request);
   }
   static Cost rest(Process& process, Micros now) {
     Cost units = 0;
@@ -133,11 +133,11 @@ TEST_F(HostLeasesTest, AreSpentNoMoreThanOnceByThreads) {
 
 TEST_F(HostLeasesTest, AreAskedForByOneAtATime) {
   answered(one, {}, 0, {});
-  const Leases::Asking first = ask(one, 1000);
+  const Leases::Request first = ask(one, 1000);
   EXPECT_GT(first.extra, 0);
   EXPECT_EQ(ask(other, 2000).extra, 0);
   answered(other, {}, 2000, {});
-  const Leases::Asking second = ask(other, 110'000);  // the first one's time is up
+  const Leases::Request second = ask(other, 110'000);  // the first one's time is up
   EXPECT_GT(second.extra, 0);
   answered(other, terms(20, 70, 600'000), 110'000, second);
   answered(one, terms(10, 50, 500'000), 1000, first);
@@ -148,9 +148,9 @@ TEST_F(HostLeasesTest, AreAskedForByOneAtATime) {
 TEST_F(HostLeasesTest, HaveWhoReplacesOneGiveBackItsRest) {
   lease(one, terms(10, 50, 500'000), 1000);
   EXPECT_TRUE(take(one, 4));
-  const Leases::Asking asking = ask(other, 400'000);
-  ASSERT_GT(asking.extra, 0);
-  answered(other, terms(20, 70, 500'000), 400'000, asking);  // ends when the other would have
+  const Leases::Request request = ask(other, 400'000);
+  ASSERT_GT(request.extra, 0);
+  answered(other, terms(20, 70, 500'000), 400'000, request);  // ends when the other would have
   EXPECT_EQ(rest(other, 400'000), 6);
   EXPECT_EQ(left(one), 20);
   EXPECT_EQ(rest(one, 499'000), 0);
@@ -210,8 +210,9 @@ TEST_F(HostLeasesTest, AreGivenBackByWhoeverTakesTheirPlaceForAnotherKey) {
   const Micros later = 2 * kSecond;
   other.leases.answered(next, {}, For(later), {}, false, For(later + kSecond));
   EXPECT_EQ(rest(other, later), 10);
-  const Leases::Asking asking = other.leases.ask(next, term, For(later + 1000), kPatience);
-  other.leases.answered(next, terms(10, 50, 500'000), For(later + 1000), asking, false, For(later + kSecond));
+  const Leases::Request request = other.leases.ask(next, term, For(later + 1000), kPatience);
+  other.leases.answered(next, terms(10, 50, 500'000), For(later + 1000), request, false,
+                        For(later + kSecond));
   ASSERT_TRUE(other.leases.find(next)->is_shared());
   EXPECT_FALSE(first->refund(1)) << "its unit is none of the other key's";
   EXPECT_EQ(first->take_rest(), 0);
@@ -230,17 +231,17 @@ TEST_F(HostLeasesTest, TakeNoMoreBackThanTheyHaveRoomFor) {
 
 TEST_F(HostLeasesTest, KeepNothingThatWasUnderWayWhenAnotherEndedThem) {
   answered(one, {}, 0, {});
-  const Leases::Asking asking = ask(one, 1000);
+  const Leases::Request request = ask(one, 1000);
   other.leases.end("api", "a", Rest::forgotten);
-  answered(one, terms(10, 50, 500'000), 1000, asking);
+  answered(one, terms(10, 50, 500'000), 1000, request);
   EXPECT_EQ(left(other), -1);
   EXPECT_EQ(rest(one, 1000), 10);
 }
 
 TEST_F(HostLeasesTest, TakeTurnsTogether) {
   answered(one, {}, 0, {});
-  const Leases::Asking asking = ask(one, 1000);
-  answered(one, {}, 1000, asking, true);
+  const Leases::Request request = ask(one, 1000);
+  answered(one, {}, 1000, request, true);
   EXPECT_EQ(one.leases.find(charge, term).next_ask_at, For(1000 + kSecond));
   EXPECT_EQ(other.leases.find(charge), nullptr);
   EXPECT_EQ(other.leases.find(charge, term).next_ask_at, For(1000 + kSecond));
@@ -271,8 +272,8 @@ TEST_F(HostLeasesTest, AreOfOneProcessForPoliciesOfManyLimits) {
   LeaseTerms granted = terms(10, 50, 500'000);
   granted.rows.resize(5);
   one.leases.answered(asked, {}, For(0), {}, false, For(kSecond));
-  const Leases::Asking asking = one.leases.ask(asked, term, For(1000), kPatience);
-  one.leases.answered(asked, granted, For(1000), asking, false, For(kSecond));
+  const Leases::Request request = one.leases.ask(asked, term, For(1000), kPatience);
+  one.leases.answered(asked, granted, For(1000), request, false, For(kSecond));
   EXPECT_EQ(one.leases.find(asked)->left(), 10);
   EXPECT_FALSE(one.leases.find(asked)->is_shared());
   EXPECT_EQ(other.leases.find(asked), nullptr);
@@ -378,8 +379,8 @@ TEST_F(HostLeasesCrashes, InAReplacementLeaveTheOneOrTheOtherOrNone) {
       is_replaced = granted == 20;
       EXPECT_LE(left, granted == 10 ? 6 : 20 - spent) << "after write " << writes;
     });
-    const Leases::Asking asking = ask(one, 400'000);
-    answered(one, terms(20, 70, 900'000), 400'000, asking);
+    const Leases::Request request = ask(one, 400'000);
+    answered(one, terms(20, 70, 900'000), 400'000, request);
     EXPECT_TRUE(take(one, 3));
     spent = 3;
     EXPECT_TRUE(take(one, 2));

@@ -36,8 +36,8 @@ class LeasesTest : public ::testing::Test {
     answered(charge, std::move(granted), asked_at, {wanted, leases.endings()}, is_refused);
   }
   void answered(const Charge& asked, std::optional<LeaseTerms> granted, Micros asked_at,
-                const Leases::Asking& asking, bool is_refused = false) {
-    leases.answered(asked, std::move(granted), For(asked_at), asking, is_refused, For(asked_at + kSecond));
+                const Leases::Request& request, bool is_refused = false) {
+    leases.answered(asked, std::move(granted), For(asked_at), request, is_refused, For(asked_at + kSecond));
   }
   Cost ask(Micros now) { return leases.ask(charge, term, For(now), kPatience).extra; }
   Cost rest(Micros now) {

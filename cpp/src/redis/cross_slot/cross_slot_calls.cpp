@@ -6,7 +6,7 @@
 
 namespace overlimit::redis {
 
-CrossSlotCalls::CrossSlotCalls(PlainCalls& store, Floor& below, IsAskedApart is_asked_apart)
+CrossSlotCalls::CrossSlotCalls(PlainCalls& store, Calls& below, IsAskedApart is_asked_apart)
     : Layer(below), store_(store), is_asked_apart_(std::move(is_asked_apart)) {}
 
 bool CrossSlotCalls::is_decided_apart(const Call& call) {

@@ -17,7 +17,7 @@ class CrossSlotCalls final : public Layer {
   /// Whether a charge of a call is asked for by a command of its own, whatever its slot; none: no charge is.
   using IsAskedApart = std::function<bool(const Call&, const Charge&)>;
 
-  CrossSlotCalls(PlainCalls& store, Floor& below, IsAskedApart is_asked_apart);
+  CrossSlotCalls(PlainCalls& store, Calls& below, IsAskedApart is_asked_apart);
 
   [[nodiscard]] bool is_decided_apart(const Call& call) override;
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;

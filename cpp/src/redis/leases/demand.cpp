@@ -25,7 +25,7 @@ void Demand::note_command(Cost cost, Duration at, Duration cold) {
   const Duration term = cold - at;
   in_term = sum(in_term, asked);
   if (at - term_began >= term) {
-    before = at - term_began < 2 * term ? in_term : Shared<Cost>(0);
+    before = at - term_began < 2 * term ? in_term : SharedNumber<Cost>(0);
     in_term = 0;
     term_began = at;
   }

@@ -49,8 +49,8 @@ class HostText {
   }
 
  private:
-  Shared<std::uint64_t> size_;
-  std::array<Shared<std::uint64_t>, (kMost + 7) / 8> words_;
+  SharedNumber<std::uint64_t> size_;
+  std::array<SharedNumber<std::uint64_t>, (kMost + 7) / 8> words_;
 };
 
 /// A key in the file. Zeros are a free one. It is changed by whoever holds its bucket, but for its units; a
@@ -92,14 +92,14 @@ class HostKey {
 
   Demand demand;
   /// The number of the latest request for units: what an earlier one is granted comes too late.
-  Shared<std::uint64_t> request;
+  SharedNumber<std::uint64_t> request;
 
  private:
   struct Row {
-    Shared<std::int64_t> remaining;
-    Shared<Instant> gone_at;
-    Shared<Instant> created_at;
-    std::array<Shared<std::int64_t>, 3> after;
+    SharedNumber<std::int64_t> remaining;
+    SharedNumber<Instant> gone_at;
+    SharedNumber<Instant> created_at;
+    std::array<SharedNumber<std::int64_t>, 3> after;
   };
 
   void write(const LeaseSubject& subject, const LeaseTerms& terms, std::uint64_t tag);
@@ -108,22 +108,22 @@ class HostKey {
   [[nodiscard]] std::uint64_t next_tag(Duration ends_at) const;
 
   std::atomic<std::uint64_t> version_;  // odd while somebody writes
-  Shared<std::uint64_t> is_used_;
-  Shared<std::uint64_t> low_;
-  Shared<std::uint64_t> high_;
-  Shared<std::uint64_t> keyspace_;
-  Shared<std::uint64_t> policy_;
-  Shared<std::uint64_t> limits_;
+  SharedNumber<std::uint64_t> is_used_;
+  SharedNumber<std::uint64_t> low_;
+  SharedNumber<std::uint64_t> high_;
+  SharedNumber<std::uint64_t> keyspace_;
+  SharedNumber<std::uint64_t> policy_;
+  SharedNumber<std::uint64_t> limits_;
   // When the lease ends, which one it is, and the units that are left; changed in one step.
   std::atomic<std::uint64_t> word_;
-  Shared<std::uint64_t> tag_;    // of the lease that follows; 0: none
-  Shared<std::uint64_t> check_;  // a hash of what follows
-  Shared<Duration> ends_at_;
-  Shared<Cost> granted_;
-  Shared<Instant> shown_;
-  Shared<Duration> asked_at_;
-  Shared<Duration> answered_at_;
-  Shared<std::uint64_t> rows_count_;
+  SharedNumber<std::uint64_t> tag_;    // of the lease that follows; 0: none
+  SharedNumber<std::uint64_t> check_;  // a hash of what follows
+  SharedNumber<Duration> ends_at_;
+  SharedNumber<Cost> granted_;
+  SharedNumber<Instant> shown_;
+  SharedNumber<Duration> asked_at_;
+  SharedNumber<Duration> answered_at_;
+  SharedNumber<std::uint64_t> rows_count_;
   std::array<Row, kMostLimits> rows_;
   HostText<64> name_;
   HostText<256> identifier_;

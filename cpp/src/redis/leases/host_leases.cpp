@@ -99,21 +99,22 @@ bool HostLeases::leases_from(std::string_view keyspace, std::size_t slot) const 
 }
 
 // Whoever has died leaves it to the next one, who finds what was half written by its version.
-HostLeases::Hold::Hold(Bucket& bucket, const table::Holders& processes, int times) : bucket_(bucket) {
+HostLeases::BucketLock::BucketLock(Bucket& bucket, const table::Holders& processes, int times)
+    : bucket_(bucket) {
   const auto take = [&](std::uint32_t holder) {
     return bucket_.holder.compare_exchange_strong(holder, processes.own(), std::memory_order_acq_rel);
   };
-  for (int i = 0; i < kMomentsToSpin + times && !is_held_; ++i) {
-    is_held_ = take(0);
-    if (is_held_) return;
+  for (int i = 0; i < kMomentsToSpin + times && !is_locked_; ++i) {
+    is_locked_ = take(0);
+    if (is_locked_) return;
     i < kMomentsToSpin ? platform::pause_briefly() : std::this_thread::yield();
   }
   const std::uint32_t holder = bucket_.holder.load(std::memory_order_acquire);
-  is_held_ = (holder == 0 || processes.has_ended(holder)) && take(holder);
+  is_locked_ = (holder == 0 || processes.has_ended(holder)) && take(holder);
 }
 
-HostLeases::Hold::~Hold() {
-  if (is_held_) bucket_.holder.store(0, std::memory_order_release);
+HostLeases::BucketLock::~BucketLock() {
+  if (is_locked_) bucket_.holder.store(0, std::memory_order_release);
 }
 
 HostName HostLeases::name_of(std::string_view keyspace, std::string_view policy, std::string_view identifier,
@@ -165,7 +166,7 @@ HostLeases::Releases HostLeases::take_all(std::string_view keyspace) {
   const std::uint64_t own = keyspace_of(keyspace);
   const auto is_leased = [own](const HostKey& key) { return key.is_of_keyspace(own) && key.has_units(); };
   Releases left;
-  for (Bucket& bucket : head_.buckets) take_units(bucket, is_leased, Hold::kPatient, left);
+  for (Bucket& bucket : head_.buckets) take_units(bucket, is_leased, BucketLock::kPatient, left);
   return left;
 }
 
@@ -182,18 +183,18 @@ HostLeases::Releases HostLeases::take_ended(std::string_view keyspace, Duration 
 // Whoever is stopped in the middle of a change keeps only the keys from being free.
 void HostLeases::end_keys(Bucket& bucket, const auto& is_meant, Releases& left) const {
   if (std::ranges::none_of(bucket.keys, is_meant)) return;
-  const Hold hold(bucket, processes_, Hold::kPatient);
+  const BucketLock lock(bucket, processes_, BucketLock::kPatient);
   for (HostKey& key : bucket.keys) {
     if (!is_meant(key)) continue;
     left.push_back(key.take_lease());
-    if (hold) key.free();
+    if (lock) key.free();
   }
 }
 
 void HostLeases::take_units(Bucket& bucket, const auto& is_meant, int times, Releases& left) const {
   if (std::ranges::none_of(bucket.keys, is_meant)) return;
-  const Hold hold(bucket, processes_, times);
-  if (!hold) return;
+  const BucketLock lock(bucket, processes_, times);
+  if (!lock) return;
   for (HostKey& key : bucket.keys) {
     if (is_meant(key)) left.push_back(key.take_lease());
   }

@@ -41,17 +41,17 @@ class HostLeases final : public shared_memory::View {
 
   /// The right to change the keys of a bucket. False: a process that has it lives, and did not let go of it
   /// after so many times that others could run.
-  class Hold : ::overlimit::NonCopyable {
+  class BucketLock : ::overlimit::NonCopyable {
    public:
     static constexpr int kPatient = 50;  ///< times, for what is lost or left without it
 
-    Hold(Bucket& bucket, const table::Holders& processes, int times = 0);
-    ~Hold();
-    explicit operator bool() const { return is_held_; }
+    BucketLock(Bucket& bucket, const table::Holders& processes, int times = 0);
+    ~BucketLock();
+    explicit operator bool() const { return is_locked_; }
 
    private:
     Bucket& bucket_;
-    bool is_held_ = false;
+    bool is_locked_ = false;
   };
 
   /// Notes that this process leases from a server, or no longer does.

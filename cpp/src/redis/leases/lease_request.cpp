@@ -61,7 +61,7 @@ bool can_be_leased(const Call& call) {
   return !call.now && call.clock == nullptr && std::ranges::all_of(call.charges, is_plain);
 }
 
-void hold_back(Duration until, const Rows& rows) {
+void delay_retry(Duration until, const Rows& rows) {
   if (until == Duration{}) return;
   const std::span verdicts(rows.status, rows.count);
   const auto refusing = std::ranges::find(verdicts, Status::over);
@@ -86,7 +86,7 @@ Duration longest_lease(const CompiledPolicy& policy) {
 void NotingCharges::decided(const Call& call, const ScriptReply& /*reply*/, const Answer& answer,
                             const Rows& rows) {
   note_reading(call, answer.now, rows);
-  show_held(call, rows);
+  show_leased(call, rows);
 }
 
 // When a reply reported a key, and what it has charged to that without its lease, such as another
@@ -103,8 +103,8 @@ void NotingCharges::note_reading(const Call& call, Instant time, const Rows& row
   }
 }
 
-void NotingCharges::show_held(const Call& call, const Rows& rows) const {
-  if (!shows_held_ || call.now || call.clock != nullptr) return;
+void NotingCharges::show_leased(const Call& call, const Rows& rows) const {
+  if (!shows_leased_ || call.now || call.clock != nullptr) return;
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
     const std::size_t first = row;
@@ -122,19 +122,19 @@ LeaseRequest::LeaseRequest(Leases& leases, const Call& call, Duration longest, D
       longest_(longest),
       asked_at_(boot_time()) {
   leases.file().keep_open();
-  asking_.endings = leases.endings();
+  request_.endings = leases.endings();
   if (call.charges.size() > 1) return;
   const Charge& charge = call.charges.front();
   term_ = min(longest_, longest_lease(*charge.policy));
   if (term_ == Duration{}) return;
-  asking_ = leases.ask(charge, term_, asked_at_, timeout, has_holds(*charge.policy));
-  extras.lease = asking_.extra;
+  request_ = leases.ask(charge, term_, asked_at_, timeout, has_holds(*charge.policy));
+  extras.lease = request_.extra;
   extras.term = term_;
 }
 
 void LeaseRequest::lost() {
-  if (asking_.extra == 0) return;
-  for (const Units each : {Units::granted, Units::lapsed}) leases().count(policy_, each, asking_.extra);
+  if (request_.extra == 0) return;
+  for (const Units each : {Units::granted, Units::lapsed}) leases().count(policy_, each, request_.extra);
 }
 
 void LeaseRequest::decided(const Call& call, const ScriptReply& reply, const Answer& answer,
@@ -160,8 +160,8 @@ void LeaseRequest::answered(const Call& call, Instant shown, std::optional<Cost>
     const std::span verdicts(rows.status + row, charge.policy->size());
     row += verdicts.size();
     const bool is_refused = std::ranges::any_of(verdicts, [](Status each) { return each != Status::ok; });
-    if (is_refused && asking_.extra > 0) hold_back(asked_at_ + term_, rows_of(rows, 0, verdicts.size()));
-    leases().answered(charge, terms, asked_at_, asking_, is_refused,
+    if (is_refused && request_.extra > 0) delay_retry(asked_at_ + term_, rows_of(rows, 0, verdicts.size()));
+    leases().answered(charge, terms, asked_at_, request_, is_refused,
                       asked_at_ + (term_ > Duration{} ? term_ : longest_));
   }
 }

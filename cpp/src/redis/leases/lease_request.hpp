@@ -14,7 +14,7 @@ namespace overlimit::redis {
 bool has_holds(const CompiledPolicy& policy);
 bool can_be_leased(const Call& call);
 /// Has the rows of a refused call tell it to come back no earlier than at this boot time.
-void hold_back(Duration until, const Rows& rows);
+void delay_retry(Duration until, const Rows& rows);
 /// The longest that a lease under these limits can be; 0: what they count cannot be charged early.
 Duration longest_lease(const CompiledPolicy& policy);
 
@@ -22,8 +22,8 @@ Duration longest_lease(const CompiledPolicy& policy);
 /// charged to them besides their leases.
 class NotingCharges : public Observation {
  public:
-  /// Adds what is leased to what a server has left, if that `shows_held`.
-  NotingCharges(Leases& leases, bool shows_held) : leases_(leases), shows_held_(shows_held) {}
+  /// Adds what is leased to what a server has left, if that `shows_leased`.
+  NotingCharges(Leases& leases, bool shows_leased) : leases_(leases), shows_leased_(shows_leased) {}
   void decided(const Call& call, const ScriptReply& reply, const Answer& answer, const Rows& rows) override;
 
  protected:
@@ -31,10 +31,10 @@ class NotingCharges : public Observation {
 
  private:
   void note_reading(const Call& call, Instant time, const Rows& rows) const;
-  void show_held(const Call& call, const Rows& rows) const;
+  void show_leased(const Call& call, const Rows& rows) const;
 
   Leases& leases_;
-  const bool shows_held_;
+  const bool shows_leased_;
 };
 
 /// Of one that may be leased: asks for a lease if its key is hot, and keeps what is granted.
@@ -52,7 +52,7 @@ class LeaseRequest : public NotingCharges {
   const Duration longest_;
   const Duration asked_at_;
   Duration term_{};
-  Leases::Asking asking_;
+  Leases::Request request_;
 };
 
 /// As long as it lives, a command may be changing a key: what is leased of it ends at both ends. What is left

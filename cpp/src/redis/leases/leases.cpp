@@ -15,18 +15,18 @@ constexpr Duration kPauseBetweenLooks{100'000};
 }  // namespace
 
 /// In the file, of the key as it is there now: another process may have put a lease.
-struct Leases::Held : NonCopyable {
-  Held(Leases& leases, Key& own, const Charge& charge) : key(own), demand(&own.demand) {
+struct Leases::LockedKey : NonCopyable {
+  LockedKey(Leases& leases, Key& own, const Charge& charge) : key(own), demand(&own.demand) {
     if (leases.shared_of(own, charge) == nullptr) return;
-    if (!hold(*leases.host_of(charge))) return;
+    if (!lock(*leases.host_of(charge))) return;
     if (own.shared->is_of(*own.name)) share();
     leases.look_up(own, charge);
   }
   /// The same, and the key is made in the file, as far as there is room. Others are waited for a little.
-  Held(Leases& leases, Key& own, const Charge& charge, Duration now) : key(own), demand(&own.demand) {
+  LockedKey(Leases& leases, Key& own, const Charge& charge, Duration now) : key(own), demand(&own.demand) {
     (void)leases.shared_of(own, charge);
     HostLeases* const host = leases.host_of(charge);
-    if (host == nullptr || !hold(*host, HostLeases::Hold::kPatient)) return;
+    if (host == nullptr || !lock(*host, HostLeases::BucketLock::kPatient)) return;
     own.shared = HostLeases::room_for(host->bucket_of(*own.name), *own.name, now);
     if (own.shared != nullptr && !own.shared->is_of(*own.name)) {
       const bool is_ours = own.shared->is_of_keyspace(own.name->keyspace);
@@ -37,23 +37,23 @@ struct Leases::Held : NonCopyable {
     leases.look_up(own, charge);
   }
   /// Whether nobody else changes it.
-  explicit operator bool() const { return !bucket_hold_ || bool(*bucket_hold_); }
+  explicit operator bool() const { return !bucket_lock_ || bool(*bucket_lock_); }
 
   Key& key;
   Demand* demand;
   HostKey* shared = nullptr;
 
  private:
-  bool hold(HostLeases& host, int times = 0) {
-    bucket_hold_.emplace(host.bucket_of(*key.name), host.processes(), times);
-    return bool(*bucket_hold_);
+  bool lock(HostLeases& host, int times = 0) {
+    bucket_lock_.emplace(host.bucket_of(*key.name), host.processes(), times);
+    return bool(*bucket_lock_);
   }
   void share() {
     shared = key.shared;
     demand = &shared->demand;
   }
 
-  std::optional<HostLeases::Hold> bucket_hold_;
+  std::optional<HostLeases::BucketLock> bucket_lock_;
 };
 
 // For stores that do not lease.
@@ -130,38 +130,38 @@ bool Leases::is_wanted(const Charge& charge, Duration term, Duration now, bool h
   return demand_of(*key, charge).wanted(charge.cost, spent, term, now, has_holds) > 0;
 }
 
-Leases::Asking Leases::ask(const Charge& charge, Duration term, Duration now, Duration patience,
-                           bool has_holds) {
+Leases::Request Leases::ask(const Charge& charge, Duration term, Duration now, Duration patience,
+                            bool has_holds) {
   const std::lock_guard lock(mutex_);
-  Asking asking{0, endings_.load(), 0};
+  Request request{0, endings_.load(), 0};
   Key* const key = find_key(charge);
-  if (key == nullptr) return asking;
-  Held held(*this, *key, charge);
-  if (!held) return asking;
-  Demand& demand = *held.demand;
+  if (key == nullptr) return request;
+  LockedKey locked(*this, *key, charge);
+  if (!locked) return request;
+  Demand& demand = *locked.demand;
   const Cost spent = key->lease ? key->lease->spent() : 0;
-  asking.extra = demand.wanted(charge.cost, spent, term, now, has_holds);
-  if (held.shared != nullptr) asking.extra = std::min(asking.extra, SharedUnits::kMost);
-  if (key->lease && (asking.extra > 0 || !key->lease->covers(charge))) end(held);
-  if (asking.extra == 0) return asking;
+  request.extra = demand.wanted(charge.cost, spent, term, now, has_holds);
+  if (locked.shared != nullptr) request.extra = std::min(request.extra, SharedUnits::kMost);
+  if (key->lease && (request.extra > 0 || !key->lease->covers(charge))) end(locked);
+  if (request.extra == 0) return request;
   demand.refilled_by = now + patience;
   if (demand.waits_to_ask(charge)) demand.next_ask_at = now + term;
-  if (held.shared != nullptr) {
+  if (locked.shared != nullptr) {
     HostLeases& host = *file_.leases();
-    held.shared->request = asking.request = host.next_request();
+    locked.shared->request = request.number = host.next_request();
     releases_.add(host.take_ended(file_.keyspace(), now));
   }
-  return asking;
+  return request;
 }
 
 // What was under way while leases were ended has ended, too; and what an earlier request is granted is
 // late.
 void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
-                      const Asking& asking, bool is_refused, Duration cold_from) {
+                      const Request& request, bool is_refused, Duration cold_from) {
   if (terms) count(charge.policy->name(), Units::granted, terms->granted);
   if (terms && host_of(charge) != nullptr) tell(charge.policy->name(), Units::spent, terms->granted);
   const std::lock_guard lock(mutex_);
-  const bool is_void = asking.endings != endings_.load() || changes_.load() > 0;
+  const bool is_void = request.endings != endings_.load() || changes_.load() > 0;
   const auto refuse = [&] {
     if (!terms) return;
     release_now(std::make_shared<Lease>(LeaseSubject(charge), *std::exchange(terms, std::nullopt)));
@@ -169,24 +169,24 @@ void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Dur
   if (is_void) refuse();
   Key* const key = key_for(charge, asked_at);
   if (key == nullptr) return refuse();
-  Held held(*this, *key, charge, asked_at);
-  if (!held || (held.shared != nullptr && asking.extra > 0 && held.shared->request != asking.request))
+  LockedKey locked(*this, *key, charge, asked_at);
+  if (!locked || (locked.shared != nullptr && request.extra > 0 && locked.shared->request != request.number))
     return refuse();
-  Demand& demand = *held.demand;
-  if (asking.extra == 0 && key->lease != nullptr) {
+  Demand& demand = *locked.demand;
+  if (request.extra == 0 && key->lease != nullptr) {
     demand.asked = sum(demand.asked, is_refused ? 0 : charge.cost);
     return;
   }
   demand.note_command(is_refused ? 0 : charge.cost, asked_at, cold_from);
-  if (asking.extra == 0) return;
+  if (request.extra == 0) return;
   demand.refilled_by = Duration{};
   demand.note_refusal(charge, is_refused);
   demand.next_ask_at = cold_from;
-  if (key->lease) end(held);
+  if (key->lease) end(locked);
   if (!terms) return;
-  if (held.shared != nullptr) {
-    releases_.add(held.shared->put(LeaseSubject(charge), *terms));
-    key->lease = held.shared->lease();
+  if (locked.shared != nullptr) {
+    releases_.add(locked.shared->put(LeaseSubject(charge), *terms));
+    key->lease = locked.shared->lease();
   } else {
     key->lease = std::make_shared<Lease>(LeaseSubject(charge), *std::move(terms));
   }
@@ -197,8 +197,8 @@ void Leases::end_too_small(const Charge& charge) {
   const std::lock_guard lock(mutex_);
   Key* const key = find_key(charge);
   if (key == nullptr) return;
-  Held held(*this, *key, charge);
-  if (held && key->lease != nullptr && !key->lease->covers(charge)) end(held);
+  LockedKey locked(*this, *key, charge);
+  if (locked && key->lease != nullptr && !key->lease->covers(charge)) end(locked);
 }
 
 void Leases::end(std::string_view policy, std::string_view identifier, Rest rest) {
@@ -250,10 +250,10 @@ void Leases::end_all() {
 }
 
 // It is found no more; whoever has found it already may still spend of it, as of one that has just ended.
-void Leases::end(Held& held) {
-  Key& key = held.key;
-  held.demand->asked = sum(held.demand->asked, key.lease->spent());
-  if (held.shared != nullptr && key.lease->is_shared()) releases_.add(held.shared->take_lease());
+void Leases::end(LockedKey& locked) {
+  Key& key = locked.key;
+  locked.demand->asked = sum(locked.demand->asked, key.lease->spent());
+  if (locked.shared != nullptr && key.lease->is_shared()) releases_.add(locked.shared->take_lease());
   release_now(std::move(key.lease));
 }
 

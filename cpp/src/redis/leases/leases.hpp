@@ -30,10 +30,10 @@ class Leases : public Observer, NonCopyable {
   static constexpr std::size_t kMostKeys = 4096;
 
   /// What a command asks for besides its own units.
-  struct Asking {
+  struct Request {
     Cost extra = 0;             ///< 0: nothing
     std::uint32_t endings = 0;  ///< how often leases were ended from outside before it
-    std::uint64_t request = 0;  ///< its number, among those of the processes of a host
+    std::uint64_t number = 0;   ///< its number, among those of the processes of a host
   };
 
   std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
@@ -59,8 +59,8 @@ class Leases : public Observer, NonCopyable {
   /// the last one; none if the key is cold, or somebody else is asking. A lease that is too small for it
   /// ends. If little of a lease comes back, since it is held (`has_holds`), no more than what was spent in
   /// such a time. Who does not come back with an answer is waited for until `patience` has passed.
-  [[nodiscard]] Asking ask(const Charge& charge, Duration term, Duration now, Duration patience,
-                           bool has_holds = false);
+  [[nodiscard]] Request ask(const Charge& charge, Duration term, Duration now, Duration patience,
+                            bool has_holds = false);
   /// Whether ask() would ask for units.
   [[nodiscard]] bool is_wanted(const Charge& charge, Duration term, Duration now, bool has_holds = false);
   /// As long as keys are being changed, what is leased meanwhile ends at once.
@@ -69,7 +69,7 @@ class Leases : public Observer, NonCopyable {
   /// What a command answered that was sent at this boot time: a lease, or none. A key that is not asked for
   /// until `cold_from`, a term later, is cold; and then who was refused asks again.
   void answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
-                const Asking& asking, bool is_refused, Duration cold_from);
+                const Request& request, bool is_refused, Duration cold_from);
   /// Ends a lease that is too small for a charge which is asked for, so that its rest is released before
   /// that.
   void end_too_small(const Charge& charge);
@@ -100,7 +100,7 @@ class Leases : public Observer, NonCopyable {
     HostKey* shared = nullptr;     // where it was found there
   };
   /// A key that is changed by its holder alone: this process's, or what the file has of it.
-  struct Held;
+  struct LockedKey;
 
   static void tell(std::string_view policy, Units what, Cost units);
   [[nodiscard]] HostLeases* host_of(const Charge& charge);
@@ -109,7 +109,7 @@ class Leases : public Observer, NonCopyable {
   HostKey* shared_of(Key& key, const Charge& charge);
   void look_up(Key& key, const Charge& charge);
   Demand& demand_of(Key& key, const Charge& charge);
-  void end(Held& held);
+  void end(LockedKey& locked);
   void forget_old(Duration now);
   void release_now(std::shared_ptr<Lease> lease);
 

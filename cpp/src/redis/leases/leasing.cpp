@@ -17,7 +17,7 @@ void name_file(Leases& leases, const LeaseIn& file, const Location& location, co
 
 }  // namespace
 
-Leasing::Leasing(PlainCalls& store, Floor& below, const Options& options)
+Leasing::Leasing(PlainCalls& store, Calls& below, const Options& options)
     : Layer(below), store_(store), longest_(options.longest), leases_([&store, file = options.lease_in] {
         auto& leases = store.keyspace().observed_by<Leases>(Observer::Keeps::leases);
         if (file) name_file(leases, *file, store.servers().location(), store.naming());
@@ -45,7 +45,7 @@ bool Leasing::decide_here(const Call& call, Duration /*next_ask_at*/, const Rows
   if (spend(leased, call, rows, time, basis)) return true;
   const Duration next_ask_at = leased.next_ask_at;
   if (below().decide_here(call, next_ask_at, rows, time, basis)) {
-    hold_back(next_ask_at, rows_of(rows, 0, pairs_of(call.charges)));
+    delay_retry(next_ask_at, rows_of(rows, 0, pairs_of(call.charges)));
     return true;
   }
   return next_ask_at > Duration{} && refuse_until_next_ask(leased, rows, time, basis);

@@ -19,7 +19,7 @@ class Leasing final : public Layer {
     std::optional<LeaseIn> lease_in;
   };
 
-  Leasing(PlainCalls& store, Floor& below, const Options& options);
+  Leasing(PlainCalls& store, Calls& below, const Options& options);
 
   bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                    Basis& basis) override;

@@ -64,11 +64,11 @@ void PendingReleases::note_end(const Lease& lease, Cost rest) {
 LeaseCounts PendingReleases::counted(const std::string& policy) const {
   LeaseCounts counts;
   if (const auto known = counts_.find(policy); known != counts_.end()) counts = known->second;
-  const auto hold = [&](const Lease& lease, Cost units) {
+  const auto count = [&](const Lease& lease, Cost units) {
     if (lease.subject().policy == policy) counts.held += std::uint64_t(units);
   };
-  for (const auto& [at, lease] : leases_) hold(*lease, lease->left());
-  for (const auto& [lease, units] : taken_) hold(*lease, units);
+  for (const auto& [at, lease] : leases_) count(*lease, lease->left());
+  for (const auto& [lease, units] : taken_) count(*lease, units);
   return counts;
 }
 

@@ -88,9 +88,9 @@ class Observer {
 };
 
 /// Calls of one store: the plain ones that ask its servers, or a layer over those.
-class Floor : NonCopyable {
+class Calls : NonCopyable {
  public:
-  virtual ~Floor() = default;
+  virtual ~Calls() = default;
   /// Whether a call was decided by what this process knows; then its rows, time and basis are set. Before the
   /// boot time `next_ask_at` nobody asks.
   virtual bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
@@ -112,9 +112,9 @@ class Floor : NonCopyable {
 };
 
 /// What an option adds, over those below.
-class Layer : public Floor, public Observer {
+class Layer : public Calls, public Observer {
  public:
-  explicit Layer(Floor& below) : below_(below) {}
+  explicit Layer(Calls& below) : below_(below) {}
 
   bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                    Basis& basis) override {
@@ -148,10 +148,10 @@ class Layer : public Floor, public Observer {
   virtual void undo(std::span<const ScriptCall> /*refunds*/, Basis& /*basis*/, const Wait& /*wait*/) {}
 
  protected:
-  [[nodiscard]] Floor& below() { return below_; }
+  [[nodiscard]] Calls& below() { return below_; }
 
  private:
-  Floor& below_;
+  Calls& below_;
 };
 
 }  // namespace overlimit::redis

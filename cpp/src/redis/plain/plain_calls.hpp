@@ -23,14 +23,14 @@ inline Call with_reading(Call call) {
   return call;
 }
 
-/// The lowest floor of a store. Thread-safe. Throws as Store does.
-class PlainCalls final : public Floor {
+/// Those of a store without options, below all layers. Thread-safe. Throws as Store does.
+class PlainCalls final : public Calls {
  public:
   PlainCalls(Location location, KeyNaming keys, Duration timeout);
 
   /// Puts a layer above all others, which keeps this if it keeps anything.
   void add(Layer& layer, std::optional<Observer::Keeps> what = std::nullopt);
-  [[nodiscard]] Floor& top() { return layers_.empty() ? static_cast<Floor&>(*this) : *layers_.back(); }
+  [[nodiscard]] Calls& top() { return layers_.empty() ? static_cast<Calls&>(*this) : *layers_.back(); }
 
   // Of a store as a whole, by its layers.
   void decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
@@ -38,7 +38,7 @@ class PlainCalls final : public Floor {
   /// Locks the identifiers of a call, or with a duration of 0 unlocks them.
   void lock(const Call& call, Duration duration, const Interrupted& interrupted);
 
-  // Its own part, as the lowest floor. Keys are in one slot.
+  // Below all layers, for keys in one slot.
   bool decide_here(const Call& /*call*/, Duration /*next_ask_at*/, const Rows& /*rows*/, Instant& /*time*/,
                    Basis& /*basis*/) override {
     return false;

@@ -36,7 +36,7 @@ struct Restoration {
 
 }  // namespace
 
-Recovery::Recovery(PlainCalls& store, Floor& below, Duration longest)
+Recovery::Recovery(PlainCalls& store, Calls& below, Duration longest)
     : Layer(below), store_(store), longest_(longest), values_([&store] {
         return std::make_unique<Snapshots*>(
             &store.keyspace().observed_by<Snapshots>(Observer::Keeps::snapshots));

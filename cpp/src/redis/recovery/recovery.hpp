@@ -15,7 +15,7 @@ namespace overlimit::redis {
 class Recovery final : public Layer {
  public:
   /// What is reported is remembered for so long at most.
-  Recovery(PlainCalls& store, Floor& below, Duration longest);
+  Recovery(PlainCalls& store, Calls& below, Duration longest);
 
   void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
                    const Wait& wait) override;

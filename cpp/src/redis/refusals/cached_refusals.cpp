@@ -94,7 +94,7 @@ bool is_plain(const Call& call) {
 
 }  // namespace
 
-CachedRefusals::CachedRefusals(PlainCalls& store, Floor& below, Duration max_stale)
+CachedRefusals::CachedRefusals(PlainCalls& store, Calls& below, Duration max_stale)
     : Layer(below),
       store_(store),
       max_stale_(max_stale),
@@ -137,9 +137,9 @@ bool CachedRefusals::refuse(const Call& call, Duration next_ask_at, const Rows& 
 }
 
 /// A call of one charge at the instants that its server may be showing, by a value that has no lock.
-class CachedRefusals::PlainCall {
+class CachedRefusals::CallOnValue {
  public:
-  PlainCall(const Call& call, const CachedValue& known, Duration now)
+  CallOnValue(const Call& call, const CachedValue& known, Duration now)
       : limits_(call.charges.front().policy->limits()),
         earliest_(known.reading.earliest(now)),
         latest_(known.reading.latest(now)) {
@@ -177,7 +177,7 @@ bool CachedRefusals::refuse_plain(const Call& call, Duration next_ask_at, const 
   const std::shared_ptr<const CachedValue> known = find(call.charges.front(), now);
   if (known == nullptr) return false;
   if (known->value.lock()) return refuse_any(call, next_ask_at, rows, time);
-  const PlainCall judged(call, *known, now);
+  const CallOnValue judged(call, *known, now);
   if (!judged.is_refused() || (now >= next_ask_at && asks_anew(*known, now))) return false;
   judged.show(rows);
   time = judged.time();
@@ -193,8 +193,8 @@ bool CachedRefusals::is_being_asked(const Call& call) {
   charge.cost = product(kMany, charge.cost);
   Call many = call;
   many.charges = {&charge, 1};
-  const bool is_for_few = PlainCall(many, *known, now).is_refused();
-  const bool may_be_admitted = !PlainCall(call, *known, now).is_refused();
+  const bool is_for_few = CallOnValue(many, *known, now).is_refused();
+  const bool may_be_admitted = !CallOnValue(call, *known, now).is_refused();
   return is_for_few && may_be_admitted && !known->take_ask(now, store_.servers().timeout());
 }
 

@@ -19,7 +19,7 @@ namespace overlimit::redis {
 class CachedRefusals final : public Layer {
  public:
   /// What was reported is believed for `max_stale`.
-  CachedRefusals(PlainCalls& store, Floor& below, Duration max_stale);
+  CachedRefusals(PlainCalls& store, Calls& below, Duration max_stale);
 
   bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                    Basis& basis) override;
@@ -35,7 +35,7 @@ class CachedRefusals final : public Layer {
 
  private:
   using Known = std::pmr::vector<std::shared_ptr<const CachedValue>>;
-  class PlainCall;
+  class CallOnValue;
 
   bool refuse(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
   bool refuse_plain(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
