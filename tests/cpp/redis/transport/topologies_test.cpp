@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "../fibers/loop.hpp"
-#include "../forks.hpp"
+#include "../../fibers/loop.hpp"
+#include "../../forks.hpp"
 #include "overlimit/fibers.hpp"
 #include "topologies.hpp"
 

@@ -8,12 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "../limits.hpp"
-#include "../shared_memory/own_file.hpp"
+#include "../../limits.hpp"
+#include "../../shared_memory/own_file.hpp"
 #ifdef OVERLIMIT_STEPS
-#include "../shared_memory/writes.hpp"
+#include "../../shared_memory/writes.hpp"
 #endif
-#include "../times.hpp"
+#include "../../times.hpp"
 #include "redis/leases/leases.hpp"
 #include "shared_memory/attachments.hpp"
 

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "../limits.hpp"
-#include "../times.hpp"
+#include "../../limits.hpp"
+#include "../../times.hpp"
 #include "redis/leases/lease_release.hpp"
 #include "redis/leases/lease_request.hpp"
 
@@ -204,13 +204,13 @@ TEST_F(LeasesTest, LastNoLongerThanTheLimitsAllow) {
 }
 
 // Somebody in between answers nonsense: the call behind goes on, and the units are not released twice.
-TEST_F(LeasesTest, AreGivenBackOnceWhateverIsReplied) {
-  PlainCalls store{Endpoint{}, {"returning"}, For(kSecond)};
+TEST_F(LeasesTest, AreReleasedOnceWhateverIsReplied) {
+  PlainCalls store{Endpoint{}, {"released"}, For(kSecond)};
   const auto lease = std::make_shared<Lease>(LeaseSubject(charge), terms(5, kSecond));
-  LeaseRelease returning(store, leases, {lease, 5});
-  returning.prepare(store);
+  LeaseRelease release(store, leases, {lease, 5});
+  release.prepare(store);
   std::optional<protocol::Reply> nonsense = protocol::Reply::string("nonsense");
-  EXPECT_NO_THROW(returning.arrived(nonsense));
+  EXPECT_NO_THROW(release.arrived(nonsense));
   EXPECT_EQ(leases.counts(policy.identity()).returned, 5);
   EXPECT_EQ(rest(2 * kSecond), 0);
   LeaseRelease refused(store, leases, {lease, 5});

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "../forks.hpp"
+#include "../../forks.hpp"
 #include "overlimit/errors.hpp"
 #include "signals.hpp"
 #include "tls_fixture.hpp"

@@ -7,22 +7,28 @@
 #include <memory>
 #include <vector>
 
-#include "../calls.hpp"
-#include "../limits.hpp"
+#include "../../calls.hpp"
+#include "../../fibers/loop.hpp"
+#include "../../limits.hpp"
 #include "live_redis.hpp"
 #include "overlimit/errors.hpp"
+#include "overlimit/fibers.hpp"
 
 namespace overlimit {
 namespace {
 
 using redis::transport::call;
+using redis::transport::clients_of;
+using redis::transport::eventually;
 using redis::transport::integer;
 using testing::Answer;
 using testing::ask;
 using testing::calendar_window;
 using testing::charges_of;
 using testing::fixed_window;
+using testing::in_fibers;
 using testing::kMinute;
+using testing::on_fiber;
 
 class RedisStores : public ::testing::Test {
  protected:
@@ -83,6 +89,26 @@ TEST_F(LyingCalendars, ThatNeverTellTheTruthAreAnErrorThatWritesNothing) {
   EXPECT_THROW(ask_now(days, {"a"}), StoreError);
   EXPECT_EQ(asked, 2);
   EXPECT_EQ(live.keys(), 0);
+}
+
+// Each loop has a connection of its own; threads use that of admin().
+TEST_F(RedisStores, AreUsedOnManyLoops) {
+  Fibers loop;
+  auto other = std::make_unique<Fibers>();
+  const std::int64_t before = clients_of(live.admin());
+  const auto hit = [&] { return ask_now(policy, {"a"}).decision.remaining; };
+  EXPECT_EQ(on_fiber(loop, hit), 4);
+  EXPECT_EQ(on_fiber(*other, hit), 3);
+  EXPECT_EQ(hit(), 2);
+  EXPECT_EQ(on_fiber(loop, hit), 1);
+  EXPECT_EQ(clients_of(live.admin()), before + 2);
+  in_fibers(*other, 1, [&](int) { store->close(); });
+  EXPECT_TRUE(eventually([&] { return clients_of(live.admin()) == before + 1; }));
+  EXPECT_EQ(on_fiber(*other, hit), 0);
+  EXPECT_EQ(clients_of(live.admin()), before + 2);
+  other.reset();
+  EXPECT_TRUE(eventually([&] { return clients_of(live.admin()) == before + 1; }));
+  EXPECT_EQ(on_fiber(loop, hit), 0);
 }
 
 }  // namespace

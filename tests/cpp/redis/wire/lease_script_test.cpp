@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "../columns.hpp"
-#include "../examples.hpp"
-#include "../limits.hpp"
-#include "live_redis.hpp"
+#include "../../columns.hpp"
+#include "../../examples.hpp"
+#include "../../limits.hpp"
+#include "../live_server.hpp"
 #include "overlimit/pair.hpp"
 #include "redis/wire/answer.hpp"
 #include "redis/wire/keys.hpp"
@@ -211,7 +211,7 @@ class LeaseScript : public ::testing::Test {
   }
 
   static constexpr const char* kKey = "ol1:p:a";
-  LiveRedis live;
+  LiveServer live;
   const KeyNaming keys{"ol"};
   const Scripts scripts;
   const CompiledPolicy policies[3]{

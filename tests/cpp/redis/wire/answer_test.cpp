@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "../columns.hpp"
-#include "../limits.hpp"
+#include "../../columns.hpp"
+#include "../../limits.hpp"
+#include "../packing.hpp"
 #include "overlimit/errors.hpp"
-#include "packing.hpp"
 
 namespace overlimit::redis {
 namespace {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "../servers.hpp"
 #include "redis/protocol/cluster_slots.hpp"
 #include "redis/transport/topology.hpp"
-#include "servers.hpp"
 
 namespace overlimit::redis::transport {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "servers.hpp"
+#include "../servers.hpp"
 
 namespace overlimit::redis::transport {
 

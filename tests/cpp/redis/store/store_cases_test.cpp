@@ -1,8 +1,8 @@
 // The cases of every store and the traces of tests/vectors, on the one in Redis.
 #include <gtest/gtest.h>
 
-#include "../stores/store_cases.hpp"
-#include "../vectors/vector_cases.hpp"
+#include "../../stores/store_cases.hpp"
+#include "../../vectors/vector_cases.hpp"
 #include "live_redis.hpp"
 
 namespace overlimit::testing {

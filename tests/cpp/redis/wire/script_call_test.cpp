@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "../limits.hpp"
-#include "packing.hpp"
+#include "../../limits.hpp"
+#include "../packing.hpp"
 #include "redis/wire/keys.hpp"
 
 namespace overlimit::redis {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "servers.hpp"
+#include "../servers.hpp"
 
 namespace overlimit::redis::transport {
 

@@ -6,12 +6,12 @@
 #include <mutex>
 #include <thread>
 
-#include "asking.hpp"
+#include "../asking.hpp"
+#include "../servers.hpp"
 #include "overlimit/errors.hpp"
 #include "redis/transport/connection.hpp"
 #include "redis/transport/connector.hpp"
 #include "redis/transport/synchronization.hpp"
-#include "servers.hpp"
 
 namespace overlimit::redis::transport {
 namespace {

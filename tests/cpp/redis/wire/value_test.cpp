@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "packing.hpp"
+#include "../packing.hpp"
 
 namespace overlimit::redis {
 namespace {

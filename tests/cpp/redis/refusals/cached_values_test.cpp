@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "packing.hpp"
+#include "../packing.hpp"
 
 namespace overlimit::redis {
 namespace {

@@ -14,12 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "../calls.hpp"
-#include "../fibers/loop.hpp"
-#include "../limits.hpp"
+#include "../../fibers/loop.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/fibers.hpp"
-#include "overlimit/redis_store.hpp"
 #include "tls_fixture.hpp"
 #include "topologies.hpp"
 
@@ -285,28 +282,6 @@ TEST_P(FibersCallingTest, LetOthersRunWhileAServerIsSilent) {
   EXPECT_FALSE(held.has_ended());
   proxy.set(Proxy::Replies::pass);
   EXPECT_EQ(held.await().as, Ended::As::answered);
-}
-
-TEST_P(FibersCallingTest, AreManyStoresOnManyLoops) {
-  const CompiledPolicy policy{"p", {testing::fixed_window(5, testing::kMinute)}};
-  const std::int64_t before = clients_of(admin_);
-  RedisStore store(endpoint(), {.timeout = For(30'000'000)});
-  const auto hit = [&] {
-    return testing::ask(store, {testing::charges_of(policy, {"a"}, 1), Mode::consume}).decision.remaining;
-  };
-  auto others = std::make_unique<Fibers>();
-  EXPECT_EQ(on_fiber(fibers_, hit), 4);
-  EXPECT_EQ(on_fiber(*others, hit), 3);
-  EXPECT_EQ(hit(), 2);
-  EXPECT_EQ(on_fiber(fibers_, hit), 1);
-  EXPECT_EQ(clients_of(admin_), before + 3);
-  in_fibers(*others, 1, [&](int) { store.close(); });
-  EXPECT_TRUE(eventually([&] { return clients_of(admin_) == before + 2; }));
-  EXPECT_EQ(on_fiber(*others, hit), 0);
-  EXPECT_EQ(clients_of(admin_), before + 3);
-  others.reset();
-  EXPECT_TRUE(eventually([&] { return clients_of(admin_) == before + 2; }));
-  EXPECT_EQ(on_fiber(fibers_, hit), 0);
 }
 
 class LoopTest : public TlsTest {

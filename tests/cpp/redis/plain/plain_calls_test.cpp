@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "../columns.hpp"
-#include "../limits.hpp"
-#include "servers.hpp"
+#include "../../columns.hpp"
+#include "../../limits.hpp"
+#include "../servers.hpp"
 
 namespace overlimit::redis {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "packing.hpp"
+#include "../packing.hpp"
 #include "redis/plain/server_reading.hpp"
 
 namespace overlimit::redis {

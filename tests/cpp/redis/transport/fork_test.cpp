@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "../forks.hpp"
+#include "../../forks.hpp"
 #include "connections_fixture.hpp"
 #include "overlimit/errors.hpp"
 #include "signals.hpp"

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "../calls.hpp"
-#include "../examples.hpp"
-#include "../limits.hpp"
+#include "../../calls.hpp"
+#include "../../examples.hpp"
+#include "../../limits.hpp"
 #include "live_redis.hpp"
 #include "overlimit/memory_store.hpp"
 

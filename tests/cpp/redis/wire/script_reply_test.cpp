@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "packing.hpp"
+#include "../packing.hpp"
 
 namespace overlimit::redis {
 namespace {
