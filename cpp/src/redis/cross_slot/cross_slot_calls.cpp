@@ -6,7 +6,7 @@
 
 namespace overlimit::redis {
 
-CrossSlotCalls::CrossSlotCalls(PlainCalls& store, Calls& below, IsAskedApart is_asked_apart)
+CrossSlotCalls::CrossSlotCalls(StoreClient& store, Calls& below, IsAskedApart is_asked_apart)
     : Layer(below), store_(store), is_asked_apart_(std::move(is_asked_apart)) {}
 
 bool CrossSlotCalls::is_decided_apart(const Call& call) {
@@ -51,7 +51,7 @@ bool CrossSlotCalls::are_tagged_alike(std::span<const Charge> charges) const {
 std::vector<protocol::Slot> CrossSlotCalls::slots_across(std::span<const Charge> charges) {
   if (charges.size() < 2 || !store_.servers().topology().has_slots() || are_tagged_alike(charges)) return {};
   std::vector<protocol::Slot> slots;
-  for (const Charge& charge : charges) slots.push_back(protocol::key_slot(store_.key_of(charge)));
+  for (const Charge& charge : charges) slots.push_back(protocol::key_slot(key_of(store_.naming(), charge)));
   if (std::ranges::all_of(slots, [&](protocol::Slot each) { return each == slots.front(); })) return {};
   return slots;
 }
@@ -78,14 +78,15 @@ std::vector<protocol::Slot> CrossSlotCalls::parts_of(const Call& call) {
 // leaves the others alone.
 Instant CrossSlotCalls::decide_across(const Call& call, std::span<const protocol::Slot> slots,
                                       const Rows& rows, Basis& basis, const Wait& wait) {
-  SplitCall split(call, slots, [&](const Charge& charge) { return refusals_.has(store_.key_of(charge)); });
+  SplitCall split(call, slots,
+                  [&](const Charge& charge) { return refusals_.has(key_of(store_.naming(), charge)); });
   const std::size_t parts = split.parts().size();
   const std::size_t leading = may_charge(call) ? split.leading() : 0;
   std::vector<Instant> times(parts);
   ask(split, 0, leading, times, basis, wait);
   if (leading > 0 && leading < parts && split.admits()) ask(split, leading, parts, times, basis, wait);
   if (!split.admits()) {
-    for (const Charge* const charge : split.refusing()) refusals_.note(store_.key_of(*charge));
+    for (const Charge* const charge : split.refusing()) refusals_.note(key_of(store_.naming(), *charge));
     send_refund(split, basis, wait);
     split.show_uncharged();
   }
@@ -154,8 +155,8 @@ void CrossSlotCalls::refund_across(const Call& call, std::span<const protocol::S
     exchanges.push_back(&refunding.emplace_back(store_, calls[i], given.parts()[i].rows.receipts(),
                                                 shown ? &presents[i] : nullptr, basis));
   }
-  const std::vector<std::string> keys = store_.keys_of(call);
-  const PlainCalls::Changes changes = store_.announce({.keys = keys});
+  const std::vector<std::string> keys = keys_of(store_.naming(), call);
+  const StoreClient::Changes changes = store_.announce({.keys = keys});
   FirstError failure = store_.run(exchanges, wait);
   if (std::ranges::any_of(refunding, &Refunding::is_over)) failure.set_maybe_charged();
   failure.raise_if_any();

@@ -7,12 +7,12 @@ namespace {
 
 using Releases = std::vector<std::unique_ptr<Exchange>>;
 
-std::string key_of(const PlainCalls& store, const ReleasedUnits& units) {
+std::string key_of(const StoreClient& store, const ReleasedUnits& units) {
   const LeaseSubject& subject = units.lease->subject();
   return key_of(store.naming(), subject.policy, subject.identifier);
 }
 
-Releases all_releases(PlainCalls& store, Leases& leases) {
+Releases all_releases(StoreClient& store, Leases& leases) {
   Releases releases;
   for (ReleasedUnits& each : leases.take_ended(boot_time()))
     releases.push_back(std::make_unique<LeaseRelease>(store, leases, std::move(each)));
@@ -22,7 +22,7 @@ Releases all_releases(PlainCalls& store, Leases& leases) {
 
 }  // namespace
 
-LeaseRelease::LeaseRelease(PlainCalls& store, Leases& leases, ReleasedUnits units)
+LeaseRelease::LeaseRelease(StoreClient& store, Leases& leases, ReleasedUnits units)
     : Exchange({key_of(store, units)}, unused_), store_(store), leases_(leases), units_(std::move(units)) {}
 
 ScriptCall LeaseRelease::encoded(const Extras& extras) {
@@ -52,7 +52,7 @@ bool LeaseRelease::was_refunded(protocol::Reply reply) {
 }
 
 // What is released to a key that its server may have lost waits until a call has brought that back.
-void Leases::add_releases(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& releases) {
+void Leases::add_releases(StoreClient& store, std::vector<std::unique_ptr<Exchange>>& releases) {
   const Duration now = boot_time();
   if (!have_ended(now)) return;
   for (ReleasedUnits& each : take_ended(now)) {
@@ -68,7 +68,7 @@ void Leases::add_releases(PlainCalls& store, std::vector<std::unique_ptr<Exchang
 }
 
 // Those that were not executed, as their slots have moved, are run by themselves then.
-void release_all(PlainCalls& store, Leases& leases) {
+void release_all(StoreClient& store, Leases& leases) {
   const Wait wait{store.servers().deadline()};
   const Releases all = all_releases(store, leases);
   Batch batch(store.servers());

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "redis/leases/leases.hpp"
-#include "redis/plain/plain_calls.hpp"
+#include "redis/plain/store_client.hpp"
 
 namespace overlimit::redis {
 
 /// Refunds units of one lease, once.
 class LeaseRelease : public Exchange {
  public:
-  LeaseRelease(PlainCalls& store, Leases& leases, ReleasedUnits units);
+  LeaseRelease(StoreClient& store, Leases& leases, ReleasedUnits units);
 
   [[nodiscard]] bool is_sent_with_text() const override { return !leases_.knows_refunds(); }
   void arrived(std::optional<protocol::Reply>& reply) override;
@@ -23,13 +23,13 @@ class LeaseRelease : public Exchange {
   [[nodiscard]] bool counts_if_suspect() const override { return true; }
   [[nodiscard]] bool was_refunded(protocol::Reply reply);
 
-  PlainCalls& store_;
+  StoreClient& store_;
   Leases& leases_;
   ReleasedUnits units_;
   Basis unused_{};
 };
 
 /// Releases all that has ended, and follows what has moved.
-void release_all(PlainCalls& store, Leases& leases);
+void release_all(StoreClient& store, Leases& leases);
 
 }  // namespace overlimit::redis

@@ -38,7 +38,7 @@ class Leases : public Observer, NonCopyable {
 
   std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
   std::unique_ptr<Observation> observe_change(const Change& change) override;
-  void add_releases(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& releases) override;
+  void add_releases(StoreClient& store, std::vector<std::unique_ptr<Exchange>>& releases) override;
 
   /// Where the processes of this host lease as one.
   [[nodiscard]] LeaseFile& file() { return file_; }

@@ -17,7 +17,7 @@ void name_file(Leases& leases, const LeaseIn& file, const Location& location, co
 
 }  // namespace
 
-Leasing::Leasing(PlainCalls& store, Calls& below, const Options& options)
+Leasing::Leasing(StoreClient& store, Calls& below, const Options& options)
     : Layer(below), store_(store), longest_(options.longest), leases_([&store, file = options.lease_in] {
         auto& leases = store.keyspace().observed_by<Leases>(Observer::Keeps::leases);
         if (file) name_file(leases, *file, store.servers().location(), store.naming());

@@ -7,7 +7,7 @@
 
 #include "overlimit/redis_leases.hpp"
 #include "redis/leases/leases.hpp"
-#include "redis/plain/plain_calls.hpp"
+#include "redis/plain/store_client.hpp"
 
 namespace overlimit::redis {
 
@@ -19,7 +19,7 @@ class Leasing final : public Layer {
     std::optional<LeaseIn> lease_in;
   };
 
-  Leasing(PlainCalls& store, Calls& below, const Options& options);
+  Leasing(StoreClient& store, Calls& below, const Options& options);
 
   bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                    Basis& basis) override;
@@ -37,7 +37,7 @@ class Leasing final : public Layer {
   std::unique_ptr<Observation> observe_change(const Change& change) override {
     return leases().observe_change(change);
   }
-  void add_releases(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& releases) override {
+  void add_releases(StoreClient& store, std::vector<std::unique_ptr<Exchange>>& releases) override {
     leases().add_releases(store, releases);
   }
 
@@ -71,7 +71,7 @@ class Leasing final : public Layer {
   void end_leases_of(const Call& call);
   [[nodiscard]] Leases& leases() { return **leases_; }
 
-  PlainCalls& store_;
+  StoreClient& store_;
   const Duration longest_;
   transport::PerProcess<Leases*> leases_;
 };

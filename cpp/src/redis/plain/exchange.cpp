@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "redis/plain/plain_calls.hpp"
+#include "redis/plain/store_client.hpp"
 
 namespace overlimit::redis {
 
-void Exchange::prepare(PlainCalls& store) {
+void Exchange::prepare(StoreClient& store) {
   ++attempts_;
   observations_.clear();
   Extras extras;
@@ -46,9 +46,9 @@ bool Exchange::accepts(protocol::Reply reply) {
   return is_over_ = true;
 }
 
-Deciding::Deciding(PlainCalls& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
+Deciding::Deciding(StoreClient& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
                    bool is_part)
-    : Exchange(store.keys_of(call), basis),
+    : Exchange(keys_of(store.naming(), call), basis),
       store_(store),
       call_(call, call.now ? *call.now : system_now()),
       rows_(rows),
@@ -80,9 +80,9 @@ void Deciding::read() {
   for (const auto& each : observations_) each->decided(*call_, *reply_, answer, rows_);
 }
 
-Refunding::Refunding(PlainCalls& store, const Call& call, std::span<const Receipt> receipts, Present* present,
-                     Basis& basis)
-    : Exchange(store.keys_of(call), basis),
+Refunding::Refunding(StoreClient& store, const Call& call, std::span<const Receipt> receipts,
+                     Present* present, Basis& basis)
+    : Exchange(keys_of(store.naming(), call), basis),
       store_(store),
       call_(call),
       receipts_(receipts),
@@ -110,8 +110,8 @@ void Refunding::read() {
   present_->time = max(present_->time, read_answer(peek, *reply_, present_->rows).now);
 }
 
-Locking::Locking(PlainCalls& store, const Call& call, Duration duration, Basis& basis)
-    : Exchange(store.keys_of(call), basis), store_(store), call_(call), duration_(duration) {}
+Locking::Locking(StoreClient& store, const Call& call, Duration duration, Basis& basis)
+    : Exchange(keys_of(store.naming(), call), basis), store_(store), call_(call), duration_(duration) {}
 
 ScriptCall Locking::encoded(const Extras& extras) {
   return lock_call(call_, keys(), duration_, store_.scripts(), extras.reports);

@@ -33,7 +33,7 @@ class Exchange : NonCopyable {
   [[nodiscard]] bool is_last_attempt() const { return attempts_ > kMostAttempts; }
 
   /// To be called right before it is sent.
-  void prepare(PlainCalls& store);
+  void prepare(StoreClient& store);
   /// Notes that a command goes in front of it that changes these keys.
   void comes_after(const std::vector<std::string>& keys);
   /// Notes that no reply came, although it may have been executed.
@@ -81,7 +81,7 @@ class Exchange : NonCopyable {
 class Deciding : public Exchange {
  public:
   /// Fills the rows and the time. `is_part` of a call whose other parts are decided elsewhere.
-  Deciding(PlainCalls& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
+  Deciding(StoreClient& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
            bool is_part = false);
 
   [[nodiscard]] const Call* call() const override { return &*call_; }
@@ -95,7 +95,7 @@ class Deciding : public Exchange {
   void read() override;
   void move_to(Instant now) override { call_.move_to(now); }
 
-  PlainCalls& store_;
+  StoreClient& store_;
   DatedCall call_;
   const Rows rows_;
   Instant& time_;
@@ -106,7 +106,7 @@ class Deciding : public Exchange {
 class Refunding : public Exchange {
  public:
   /// Borrows the receipts and `present`, which is filled unless it is nullptr.
-  Refunding(PlainCalls& store, const Call& call, std::span<const Receipt> receipts, Present* present,
+  Refunding(StoreClient& store, const Call& call, std::span<const Receipt> receipts, Present* present,
             Basis& basis);
 
   [[nodiscard]] const Call* call() const override { return &call_; }
@@ -116,7 +116,7 @@ class Refunding : public Exchange {
   [[nodiscard]] bool counts_if_suspect() const override;
   void read() override;
 
-  PlainCalls& store_;
+  StoreClient& store_;
   const Call call_;
   const std::span<const Receipt> receipts_;
   Present* const present_;
@@ -125,14 +125,14 @@ class Refunding : public Exchange {
 /// Locks the identifiers of a call, or with a duration of 0 unlocks them.
 class Locking : public Exchange {
  public:
-  Locking(PlainCalls& store, const Call& call, Duration duration, Basis& basis);
+  Locking(StoreClient& store, const Call& call, Duration duration, Basis& basis);
 
   [[nodiscard]] const Call* call() const override { return &call_; }
 
  private:
   [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
 
-  PlainCalls& store_;
+  StoreClient& store_;
   const Call call_;
   const Duration duration_;
 };

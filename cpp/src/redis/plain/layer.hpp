@@ -20,7 +20,7 @@
 namespace overlimit::redis {
 
 class Exchange;
-class PlainCalls;
+class StoreClient;
 using transport::Wait;
 
 /// What is to be made of a reply.
@@ -82,7 +82,7 @@ class Observer {
   /// What this process has sent changes these keys within so long, and nobody hears of it.
   virtual void changes_unheard(std::span<const std::string> /*keys*/, Duration /*within*/) {}
   /// Adds what is to be sent in front of the next decision.
-  virtual void add_releases(PlainCalls& /*store*/, std::vector<std::unique_ptr<Exchange>>& /*releases*/) {}
+  virtual void add_releases(StoreClient& /*store*/, std::vector<std::unique_ptr<Exchange>>& /*releases*/) {}
   /// Whether the server of a key may have lost it.
   [[nodiscard]] virtual bool suspects(std::string_view /*key*/) { return false; }
 };

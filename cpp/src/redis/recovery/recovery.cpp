@@ -36,7 +36,7 @@ struct Restoration {
 
 }  // namespace
 
-Recovery::Recovery(PlainCalls& store, Calls& below, Duration longest)
+Recovery::Recovery(StoreClient& store, Calls& below, Duration longest)
     : Layer(below), store_(store), longest_(longest), values_([&store] {
         return std::make_unique<Snapshots*>(
             &store.keyspace().observed_by<Snapshots>(Observer::Keeps::snapshots));
@@ -67,7 +67,7 @@ void Recovery::precede(std::span<Exchange* const> exchanges, const Wait& wait) {
   for (const Exchange* const exchange : exchanges) {
     if (!exchange->goes_by_server()) continue;
     for (const Charge& charge : exchange->call()->charges) {
-      const std::string key = store_.key_of(charge);
+      const std::string key = key_of(store_.naming(), charge);
       auto known = values().find(key, boot_time());
       if (known == nullptr || !known->is_news_for(store_.servers().open_link_of(key, wait))) continue;
       const auto is_of_key = [&](const Restoration& each) { return each.script.keys.front() == key; };
@@ -84,7 +84,7 @@ void Recovery::precede(std::span<Exchange* const> exchanges, const Wait& wait) {
     keys.push_back(each.script.keys.front());
     scripts.push_back(&each.script);
   }
-  const PlainCalls::Changes changes = store_.announce({.keys = keys});
+  const StoreClient::Changes changes = store_.announce({.keys = keys});
   Basis& basis = exchanges.front()->basis();
   basis.commands += std::uint32_t(all.size());
   std::vector<protocol::Reply> replies = store_.replies_to(scripts, wait);
@@ -101,7 +101,7 @@ void Recovery::undo(std::span<const ScriptCall> refunds, Basis& basis, const Wai
     keys.insert(keys.end(), refund.keys.begin(), refund.keys.end());
     scripts.push_back(&refund);
   }
-  const PlainCalls::Changes changes = store_.announce({.keys = keys});
+  const StoreClient::Changes changes = store_.announce({.keys = keys});
   basis.commands += std::uint32_t(refunds.size());
   FirstError failure;
   try {
@@ -127,15 +127,15 @@ void Recovery::send_refund(const Call& call, std::span<const Receipt> receipts, 
 void Recovery::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                      const Interrupted& interrupted) {
   if (identifiers.empty()) return;
-  const std::vector<std::string> keys = store_.keys_of(policy, identifiers);
-  const PlainCalls::Changes changes =
+  const std::vector<std::string> keys = keys_of(store_.naming(), policy, identifiers);
+  const StoreClient::Changes changes =
       store_.announce({keys, Change::Kind::reset, policy.name(), identifiers});
   reset(keys, interrupted);
 }
 
 // What is remembered here of keys that the server has lost is reset, too.
 void Recovery::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
-  const PlainCalls::Changes changes =
+  const StoreClient::Changes changes =
       store_.announce({.keys = {}, .kind = Change::Kind::reset, .policy = policy.name()});
   const std::vector<std::string> before = values().keys_of(starts_of(store_.naming(), policy.name()));
   const auto remove = [&](const std::vector<std::string>& keys) { reset(keys, interrupted); };

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/plain/plain_calls.hpp"
+#include "redis/plain/store_client.hpp"
 #include "redis/recovery/snapshots.hpp"
 
 namespace overlimit::redis {
@@ -15,7 +15,7 @@ namespace overlimit::redis {
 class Recovery final : public Layer {
  public:
   /// What is reported is remembered for so long at most.
-  Recovery(PlainCalls& store, Calls& below, Duration longest);
+  Recovery(StoreClient& store, Calls& below, Duration longest);
 
   void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
                    const Wait& wait) override;
@@ -34,7 +34,7 @@ class Recovery final : public Layer {
   void reset(const std::vector<std::string>& keys, const Interrupted& interrupted);
   [[nodiscard]] Snapshots& values() { return **values_; }
 
-  PlainCalls& store_;
+  StoreClient& store_;
   const Duration longest_;
   transport::PerProcess<Snapshots*> values_;
 };

@@ -94,7 +94,7 @@ bool is_plain(const Call& call) {
 
 }  // namespace
 
-CachedRefusals::CachedRefusals(PlainCalls& store, Calls& below, Duration max_stale)
+CachedRefusals::CachedRefusals(StoreClient& store, Calls& below, Duration max_stale)
     : Layer(below),
       store_(store),
       max_stale_(max_stale),

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "overlimit/call.hpp"
-#include "redis/plain/plain_calls.hpp"
+#include "redis/plain/store_client.hpp"
 #include "redis/refusals/cached_values.hpp"
 #include "redis/transport/per_process.hpp"
 
@@ -19,7 +19,7 @@ namespace overlimit::redis {
 class CachedRefusals final : public Layer {
  public:
   /// What was reported is believed for `max_stale`.
-  CachedRefusals(PlainCalls& store, Calls& below, Duration max_stale);
+  CachedRefusals(StoreClient& store, Calls& below, Duration max_stale);
 
   bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                    Basis& basis) override;
@@ -51,7 +51,7 @@ class CachedRefusals final : public Layer {
   [[nodiscard]] bool asks_anew(const CachedValue& known, Duration now) const;
   [[nodiscard]] CachedValues& values() { return **values_; }
 
-  PlainCalls& store_;
+  StoreClient& store_;
   const Duration max_stale_;
   const bool is_cluster_;
   transport::PerProcess<CachedValues*> values_;

@@ -205,7 +205,7 @@ TEST_F(LeasesTest, LastNoLongerThanTheLimitsAllow) {
 
 // Somebody in between answers nonsense: the call behind goes on, and the units are not released twice.
 TEST_F(LeasesTest, AreReleasedOnceWhateverIsReplied) {
-  PlainCalls store{Endpoint{}, {"released"}, For(kSecond)};
+  StoreClient store{Endpoint{}, {"released"}, For(kSecond)};
   const auto lease = std::make_shared<Lease>(LeaseSubject(charge), terms(5, kSecond));
   LeaseRelease release(store, leases, {lease, 5});
   release.prepare(store);

@@ -34,14 +34,15 @@ class PlainCallsAlone : public ::testing::Test {
   Wait wait() const { return Wait{transport::Deadline(std::chrono::seconds(10))}; }
 
   transport::Server server;
-  PlainCalls calls{server.unix_socket(), {"ol"}, For(10'000'000)};
+  StoreClient store{server.unix_socket(), {"ol"}, For(10'000'000)};
+  PlainCalls calls{store};
   const CompiledPolicy policy{"p", {fixed_window(2, kMinute)}};
   const std::vector<Charge> one{{&policy, "a", 1}};
   std::vector<Receipt> receipts;
 };
 
 TEST_F(PlainCallsAlone, DecideRefundLockAndResetByTheirServer) {
-  EXPECT_EQ(&calls.top(), &calls);
+  EXPECT_EQ(&store.top(), &calls);
   EXPECT_EQ(ask(one), Status::ok);
   EXPECT_EQ(ask(one), Status::ok);
   const std::vector<Receipt> charged = receipts;
@@ -54,7 +55,7 @@ TEST_F(PlainCallsAlone, DecideRefundLockAndResetByTheirServer) {
   const std::string_view identifier = "a";
   calls.reset(policy.identity(), {&identifier, 1}, {});
   EXPECT_EQ(ask(one), Status::ok);
-  EXPECT_FALSE(calls.keyspace().is_observed());
+  EXPECT_FALSE(store.keyspace().is_observed());
 }
 
 // What is linked is what this program can name.
