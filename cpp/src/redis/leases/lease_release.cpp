@@ -27,7 +27,7 @@ LeaseRelease::LeaseRelease(StoreClient& store, Leases& leases, ReleasedUnits uni
 
 ScriptCall LeaseRelease::encoded(const Extras& extras) {
   const Lease& lease = *units_.lease;
-  return refund_call(lease.subject().packed, keys().front(), units_.units, lease.receipts(),
+  return refund_call(lease.subject().packed, std::move(take_keys().front()), units_.units, lease.receipts(),
                      extras.reports == Reports::value, store_.scripts());
 }
 

@@ -58,7 +58,7 @@ bool has_holds(const CompiledPolicy& policy) {
 
 bool can_be_leased(const Call& call) {
   const auto is_plain = [](const Charge& each) { return each.role == Role::enforce && each.cost > 0; };
-  return !call.now && call.clock == nullptr && std::ranges::all_of(call.charges, is_plain);
+  return goes_by_server(call) && std::ranges::all_of(call.charges, is_plain);
 }
 
 void delay_retry(Duration until, const Rows& rows) {
@@ -104,7 +104,7 @@ void NotingCharges::note_reading(const Call& call, Instant time, const Rows& row
 }
 
 void NotingCharges::show_leased(const Call& call, const Rows& rows) const {
-  if (!shows_leased_ || call.now || call.clock != nullptr) return;
+  if (!shows_leased_ || !goes_by_server(call)) return;
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
     const std::size_t first = row;

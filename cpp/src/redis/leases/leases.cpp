@@ -58,7 +58,7 @@ struct Leases::LockedKey : NonCopyable {
 
 // For stores that do not lease.
 std::unique_ptr<Observation> Leases::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
-  return exchange.decides() ? std::make_unique<NotingCharges>(*this, false) : nullptr;
+  return exchange.deciding() != nullptr ? std::make_unique<NotingCharges>(*this, false) : nullptr;
 }
 
 std::unique_ptr<Observation> Leases::observe_change(const Change& change) {

@@ -27,8 +27,8 @@ Leasing::Leasing(StoreClient& store, Calls& below, const Options& options)
 }
 
 std::unique_ptr<Observation> Leasing::observe_attempt(const Exchange& exchange, Extras& extras) {
-  if (!exchange.decides()) return nullptr;
-  const Call& call = *exchange.call();
+  if (exchange.deciding() == nullptr) return nullptr;
+  const Call& call = exchange.deciding()->call();
   if (can_be_leased(call) && call.mode != Mode::peek) {
     return std::make_unique<LeaseRequest>(leases(), call, longest_, store_.servers().timeout(), extras);
   }

@@ -8,7 +8,7 @@
 namespace overlimit::redis {
 
 void Exchange::prepare(StoreClient& store) {
-  ++attempts_;
+  if (++attempts_ > 1) keys_ = std::move(script_.keys);
   observations_.clear();
   Extras extras;
   store.for_each_observer([&](Observer& observer) {
@@ -29,7 +29,7 @@ void Exchange::lost() {
 
 // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
 bool Exchange::accepts(protocol::Reply reply) {
-  reply_.emplace(std::move(reply), keys_.size());
+  reply_.emplace(std::move(reply), keys().size());
   is_lost_ = true;
   if (reply_->is_out_of_bounds()) {
     if (std::exchange(was_elsewhere_, true))
@@ -57,8 +57,8 @@ Deciding::Deciding(StoreClient& store, const Call& call, const Rows& rows, Insta
 
 ScriptCall Deciding::encoded(const Extras& extras) {
   if (extras.lease > 0 && may_charge(*call_))
-    return lease_call(*call_, keys(), extras.lease, extras.term, store_.scripts(), extras.reports);
-  return script_call(*call_, keys(), store_.scripts(), extras.reports);
+    return lease_call(*call_, take_keys(), extras.lease, extras.term, store_.scripts(), extras.reports);
+  return script_call(*call_, take_keys(), store_.scripts(), extras.reports);
 }
 
 std::optional<ScriptCall> Deciding::undoing() {
@@ -90,7 +90,7 @@ Refunding::Refunding(StoreClient& store, const Call& call, std::span<const Recei
 
 ScriptCall Refunding::encoded(const Extras& extras) {
   const bool shows_present = present_ != nullptr || extras.reports == Reports::value;
-  return refund_call(call_, keys(), receipts_, shows_present, store_.scripts());
+  return refund_call(call_, take_keys(), receipts_, shows_present, store_.scripts());
 }
 
 // It has refunded something if any of its charges was made on a key as it is now: that was after the loss.
@@ -114,7 +114,7 @@ Locking::Locking(StoreClient& store, const Call& call, Duration duration, Basis&
     : Exchange(keys_of(store.naming(), call), basis), store_(store), call_(call), duration_(duration) {}
 
 ScriptCall Locking::encoded(const Extras& extras) {
-  return lock_call(call_, keys(), duration_, store_.scripts(), extras.reports);
+  return lock_call(call_, take_keys(), duration_, store_.scripts(), extras.reports);
 }
 
 }  // namespace overlimit::redis

@@ -11,22 +11,22 @@
 
 namespace overlimit::redis {
 
+class Deciding;
+
 /// For keys that are in one slot. It is prepared and sent as often as it takes.
 class Exchange : NonCopyable {
  public:
   virtual ~Exchange() = default;
 
-  [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
+  [[nodiscard]] const KeysOfCall& keys() const { return script_.keys.empty() ? keys_ : script_.keys; }
   [[nodiscard]] const ScriptCall& script() const { return script_; }
   [[nodiscard]] Basis& basis() const { return basis_; }
-  /// The call whose keys these are, if there is one.
-  [[nodiscard]] virtual const Call* call() const { return nullptr; }
-  /// Whether it decides that.
-  [[nodiscard]] virtual bool decides() const { return false; }
-  /// Whether the server does so by its own clock.
-  [[nodiscard]] bool goes_by_server() const {
-    return call() == nullptr || (!call()->now && call()->clock == nullptr);
-  }
+  /// The charges whose keys these are; none: it is about units of a lease.
+  [[nodiscard]] virtual std::span<const Charge> charges() const { return {}; }
+  /// Whether it goes by the server's clock.
+  [[nodiscard]] virtual bool goes_by_server() const { return true; }
+  /// This, if it decides a call.
+  [[nodiscard]] virtual const Deciding* deciding() const { return nullptr; }
   /// Whether its script takes which keys are meant.
   [[nodiscard]] virtual bool takes_incarnations() const { return true; }
   /// Whether its reply is taken for what it is, as it has been sent again too often.
@@ -54,7 +54,10 @@ class Exchange : NonCopyable {
   static constexpr int kMostAttempts = 16;
 
   /// Borrows the basis.
-  Exchange(std::vector<std::string> keys, Basis& basis) : keys_(std::move(keys)), basis_(basis) {}
+  Exchange(KeysOfCall keys, Basis& basis) : keys_(std::move(keys)), basis_(basis) {}
+
+  /// The keys, for the script of the next attempt.
+  [[nodiscard]] KeysOfCall take_keys() { return std::move(keys_); }
 
   [[nodiscard]] virtual ScriptCall encoded(const Extras& extras) = 0;
   /// Whether what was done counts although the keys may have been lost since.
@@ -69,7 +72,7 @@ class Exchange : NonCopyable {
   bool is_lost_ = false;  // what the last reply says was done
 
  private:
-  const std::vector<std::string> keys_;
+  KeysOfCall keys_;  // unless the script has them
   Basis& basis_;
   ScriptCall script_{};
   int attempts_ = 0;
@@ -84,8 +87,10 @@ class Deciding : public Exchange {
   Deciding(StoreClient& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
            bool is_part = false);
 
-  [[nodiscard]] const Call* call() const override { return &*call_; }
-  [[nodiscard]] bool decides() const override { return true; }
+  [[nodiscard]] const Call& call() const { return *call_; }
+  [[nodiscard]] std::span<const Charge> charges() const override { return call().charges; }
+  [[nodiscard]] bool goes_by_server() const override { return redis::goes_by_server(call()); }
+  [[nodiscard]] const Deciding* deciding() const override { return this; }
   [[nodiscard]] bool takes_incarnations() const override { return may_charge(*call_); }
   [[nodiscard]] bool is_part() const { return is_part_; }
   [[nodiscard]] std::optional<ScriptCall> undoing() override;
@@ -109,7 +114,8 @@ class Refunding : public Exchange {
   Refunding(StoreClient& store, const Call& call, std::span<const Receipt> receipts, Present* present,
             Basis& basis);
 
-  [[nodiscard]] const Call* call() const override { return &call_; }
+  [[nodiscard]] std::span<const Charge> charges() const override { return call_.charges; }
+  [[nodiscard]] bool goes_by_server() const override { return redis::goes_by_server(call_); }
 
  private:
   [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
@@ -127,7 +133,8 @@ class Locking : public Exchange {
  public:
   Locking(StoreClient& store, const Call& call, Duration duration, Basis& basis);
 
-  [[nodiscard]] const Call* call() const override { return &call_; }
+  [[nodiscard]] std::span<const Charge> charges() const override { return call_.charges; }
+  [[nodiscard]] bool goes_by_server() const override { return redis::goes_by_server(call_); }
 
  private:
   [[nodiscard]] ScriptCall encoded(const Extras& extras) override;

@@ -11,7 +11,7 @@ using protocol::Reply;
 class Releases {
  public:
   Releases(StoreClient& store, std::span<Exchange* const> before) {
-    if (!before.front()->decides()) return;
+    if (!before.front()->deciding()) return;
     store.for_each_observer([&](Observer& each) { each.add_releases(store, releases_); });
     for (const auto& each : releases_) {
       each->prepare(store);

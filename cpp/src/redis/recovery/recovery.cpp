@@ -66,7 +66,7 @@ void Recovery::precede(std::span<Exchange* const> exchanges, const Wait& wait) {
   std::deque<Restoration> all;
   for (const Exchange* const exchange : exchanges) {
     if (!exchange->goes_by_server()) continue;
-    for (const Charge& charge : exchange->call()->charges) {
+    for (const Charge& charge : exchange->charges()) {
       const std::string key = key_of(store_.naming(), charge);
       auto known = values().find(key, boot_time());
       if (known == nullptr || !known->is_news_for(store_.servers().open_link_of(key, wait))) continue;
@@ -116,7 +116,7 @@ void Recovery::undo(std::span<const ScriptCall> refunds, Basis& basis, const Wai
 // Waits for the new values. A refund that does not arrive leaves its charge, as one that is sent does.
 void Recovery::send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
                            const Wait& wait) {
-  if (call.now || call.clock != nullptr) return below().send_refund(call, receipts, basis, wait);
+  if (!goes_by_server(call)) return below().send_refund(call, receipts, basis, wait);
   ++basis.commands;
   try {
     below().refund(call, receipts, nullptr, wait);

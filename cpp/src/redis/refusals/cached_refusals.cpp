@@ -107,13 +107,13 @@ CachedRefusals::CachedRefusals(StoreClient& store, Calls& below, Duration max_st
 }
 
 std::unique_ptr<Observation> CachedRefusals::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
-  if (!exchange.decides()) return nullptr;
-  return std::make_unique<Reporting>(values(), static_cast<const Deciding&>(exchange), max_stale_);
+  const Deciding* const deciding = exchange.deciding();
+  return deciding == nullptr ? nullptr : std::make_unique<Reporting>(values(), *deciding, max_stale_);
 }
 
 bool CachedRefusals::decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                                  Basis& basis) {
-  if (call.now || call.clock != nullptr) return below().decide_here(call, next_ask_at, rows, time, basis);
+  if (!goes_by_server(call)) return below().decide_here(call, next_ask_at, rows, time, basis);
   if (!refuse(call, next_ask_at, rows, time) && !refuse_until(call, next_ask_at, rows, time))
     return below().decide_here(call, next_ask_at, rows, time, basis);
   basis.source = Source::refusal;
@@ -185,7 +185,7 @@ bool CachedRefusals::refuse_plain(const Call& call, Duration next_ask_at, const 
 }
 
 bool CachedRefusals::is_being_asked(const Call& call) {
-  if (call.now || call.clock != nullptr || !is_plain(call)) return false;
+  if (!goes_by_server(call) || !is_plain(call)) return false;
   const Duration now = boot_time();
   Charge charge = call.charges.front();
   const std::shared_ptr<const CachedValue> known = find(charge, now);

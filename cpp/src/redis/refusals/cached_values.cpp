@@ -37,8 +37,8 @@ class Changing : public Observation {
 
 // For stores that believe nothing of it.
 std::unique_ptr<Observation> CachedValues::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
-  if (!exchange.decides()) return nullptr;
-  return std::make_unique<Reporting>(*this, static_cast<const Deciding&>(exchange), Duration{});
+  const Deciding* const deciding = exchange.deciding();
+  return deciding == nullptr ? nullptr : std::make_unique<Reporting>(*this, *deciding, Duration{});
 }
 
 std::unique_ptr<Observation> CachedValues::observe_change(const Change& change) {

@@ -25,6 +25,9 @@ struct ScriptCall {
   [[nodiscard]] std::string eval() const;
 };
 
+/// Whether it is decided by the server's clock.
+inline bool goes_by_server(const Call& call) { return !call.now && call.clock == nullptr; }
+
 /// False for a call that looks, spends nothing or asks an enforced limit for more than it ever grants.
 bool may_charge(const Call& call);
 
