@@ -30,6 +30,7 @@ class Keyspace : NonCopyable {
   /// The one of this kind, which is made if there is none.
   template <class Kept>
   Kept& observed_by(Observer::Keeps what) {
+    if (Observer* const known = observer(what)) return static_cast<Kept&>(*known);
     return static_cast<Kept&>(observer_made_by(what, [] { return std::make_unique<Kept>(); }));
   }
 

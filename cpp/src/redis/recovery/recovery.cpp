@@ -37,10 +37,7 @@ struct Restoration {
 }  // namespace
 
 Recovery::Recovery(StoreClient& store, Calls& below, Duration longest)
-    : Layer(below), store_(store), longest_(longest), values_([&store] {
-        return std::make_unique<Snapshots*>(
-            &store.keyspace().observed_by<Snapshots>(Observer::Keeps::snapshots));
-      }) {
+    : Layer(below), store_(store), longest_(longest) {
   (void)values();
 }
 

@@ -32,11 +32,12 @@ class Recovery final : public Layer {
 
  private:
   void reset(const std::vector<std::string>& keys, const Interrupted& interrupted);
-  [[nodiscard]] Snapshots& values() { return **values_; }
+  [[nodiscard]] Snapshots& values() {
+    return store_.keyspace().observed_by<Snapshots>(Observer::Keeps::snapshots);
+  }
 
   StoreClient& store_;
   const Duration longest_;
-  transport::PerProcess<Snapshots*> values_;
 };
 
 }  // namespace overlimit::redis

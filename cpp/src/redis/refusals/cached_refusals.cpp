@@ -98,11 +98,7 @@ CachedRefusals::CachedRefusals(StoreClient& store, Calls& below, Duration max_st
     : Layer(below),
       store_(store),
       max_stale_(max_stale),
-      is_cluster_(std::holds_alternative<ClusterLocation>(store.servers().location())),
-      values_([&store] {
-        return std::make_unique<CachedValues*>(
-            &store.keyspace().observed_by<CachedValues>(Observer::Keeps::values));
-      }) {
+      is_cluster_(std::holds_alternative<ClusterLocation>(store.servers().location())) {
   (void)values();
 }
 
@@ -114,8 +110,10 @@ std::unique_ptr<Observation> CachedRefusals::observe_attempt(const Exchange& exc
 bool CachedRefusals::decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                                  Basis& basis) {
   if (!goes_by_server(call)) return below().decide_here(call, next_ask_at, rows, time, basis);
-  if (!refuse(call, next_ask_at, rows, time) && !refuse_until(call, next_ask_at, rows, time))
-    return below().decide_here(call, next_ask_at, rows, time, basis);
+  const bool is_refused = (is_plain(call) ? refuse_plain(call, next_ask_at, rows, time)
+                                          : refuse_any(call, next_ask_at, rows, time)) ||
+                          refuse_until(call, next_ask_at, rows, time);
+  if (!is_refused) return below().decide_here(call, next_ask_at, rows, time, basis);
   basis.source = Source::refusal;
   return true;
 }
@@ -129,11 +127,6 @@ Instant CachedRefusals::decide(const Call& call, const Rows& rows, Basis& basis,
     if (Instant time{}; store_.top().decide_here(call, {}, rows, time, basis)) return time;
   }
   return below().decide(call, rows, basis, wait);
-}
-
-bool CachedRefusals::refuse(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time) {
-  return is_plain(call) ? refuse_plain(call, next_ask_at, rows, time)
-                        : refuse_any(call, next_ask_at, rows, time);
 }
 
 /// A call of one charge at the instants that its server may be showing, by a value that has no lock.

@@ -11,7 +11,6 @@
 #include "overlimit/call.hpp"
 #include "redis/plain/store_client.hpp"
 #include "redis/refusals/cached_values.hpp"
-#include "redis/transport/per_process.hpp"
 
 namespace overlimit::redis {
 
@@ -37,7 +36,6 @@ class CachedRefusals final : public Layer {
   using Known = std::pmr::vector<std::shared_ptr<const CachedValue>>;
   class CallOnValue;
 
-  bool refuse(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
   bool refuse_plain(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
   bool refuse_any(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
   /// Refuses a call that is not asked for yet although the server may not, as it is known what it would ask.
@@ -49,12 +47,13 @@ class CachedRefusals final : public Layer {
   [[nodiscard]] std::shared_ptr<const CachedValue> find(const Charge& charge, Duration now);
   bool find_all(const Call& call, Duration now, Known& known);
   [[nodiscard]] bool asks_anew(const CachedValue& known, Duration now) const;
-  [[nodiscard]] CachedValues& values() { return **values_; }
+  [[nodiscard]] CachedValues& values() {
+    return store_.keyspace().observed_by<CachedValues>(Observer::Keeps::values);
+  }
 
   StoreClient& store_;
   const Duration max_stale_;
   const bool is_cluster_;
-  transport::PerProcess<CachedValues*> values_;
 };
 
 }  // namespace overlimit::redis
