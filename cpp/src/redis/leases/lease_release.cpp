@@ -14,7 +14,7 @@ std::string key_of(const StoreClient& store, const ReleasedUnits& units) {
 
 Releases all_releases(StoreClient& store, Leases& leases) {
   Releases releases;
-  for (ReleasedUnits& each : leases.take_ended(boot_time()))
+  for (ReleasedUnits& each : leases.releases().take_due(boot_time()))
     releases.push_back(std::make_unique<LeaseRelease>(store, leases, std::move(each)));
   for (const auto& each : releases) each->prepare(store);
   return releases;
@@ -35,10 +35,11 @@ ScriptCall LeaseRelease::encoded(const Extras& extras) {
 // has no such script or the slot has moved, with the next command.
 void LeaseRelease::arrived(std::optional<protocol::Reply>& reply) {
   const bool is_answered = reply && !reply->is_error();
-  if (reply) leases_.note_knows_refunds(is_answered);
+  if (reply) leases_.releases().note_knows_script(is_answered);
   const bool is_refunded = is_answered ? was_refunded(*std::move(reply)) : !reply || is_final(*reply);
-  if (!is_refunded) return leases_.release(std::move(units_));
-  leases_.count(units_.lease->subject().policy, is_answered ? Units::returned : Units::lapsed, units_.units);
+  if (!is_refunded) return leases_.releases().add(std::move(units_));
+  leases_.releases().count(units_.lease->subject().policy, is_answered ? Units::returned : Units::lapsed,
+                           units_.units);
 }
 
 // What somebody in between has answered is no reason to release the units once more, nor for the calls
@@ -54,13 +55,13 @@ bool LeaseRelease::was_refunded(protocol::Reply reply) {
 // What is released to a key that its server may have lost waits until a call has brought that back.
 void Leases::add_releases(StoreClient& store, std::vector<std::unique_ptr<Exchange>>& releases) {
   const Duration now = boot_time();
-  if (!have_ended(now)) return;
-  for (ReleasedUnits& each : take_ended(now)) {
+  if (!releases_.may_be_due(now)) return;
+  for (ReleasedUnits& each : releases_.take_due(now)) {
     bool is_suspect = false;
     const std::string key = key_of(store, each);
     store.for_each_observer([&](Observer& observer) { is_suspect |= observer.suspects(key); });
     if (is_suspect) {
-      release(std::move(each));
+      releases_.add(std::move(each));
     } else {
       releases.push_back(std::make_unique<LeaseRelease>(store, *this, std::move(each)));
     }
@@ -84,8 +85,8 @@ void release_all(StoreClient& store, Leases& leases) {
     }
     moved->arrived(reply);
   }
-  for (const ReleasedUnits& each : leases.take_ended(boot_time()))
-    leases.count(each.lease->subject().policy, Units::lapsed, each.units);
+  for (const ReleasedUnits& each : leases.releases().take_due(boot_time()))
+    leases.releases().count(each.lease->subject().policy, Units::lapsed, each.units);
 }
 
 }  // namespace overlimit::redis

@@ -15,7 +15,7 @@ class LeaseRelease : public Exchange {
  public:
   LeaseRelease(StoreClient& store, Leases& leases, ReleasedUnits units);
 
-  [[nodiscard]] bool is_sent_with_text() const override { return !leases_.knows_refunds(); }
+  [[nodiscard]] bool is_sent_with_text() const override { return !leases_.releases().knows_script(); }
   void arrived(std::optional<protocol::Reply>& reply) override;
 
  private:

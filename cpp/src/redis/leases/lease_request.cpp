@@ -134,7 +134,8 @@ LeaseRequest::LeaseRequest(Leases& leases, const Call& call, Duration longest, D
 
 void LeaseRequest::lost() {
   if (request_.extra == 0) return;
-  for (const Units each : {Units::granted, Units::lapsed}) leases().count(policy_, each, request_.extra);
+  for (const Units each : {Units::granted, Units::lapsed})
+    leases().releases().count(policy_, each, request_.extra);
 }
 
 void LeaseRequest::decided(const Call& call, const ScriptReply& reply, const Answer& answer,

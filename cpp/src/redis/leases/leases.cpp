@@ -158,8 +158,9 @@ Leases::Request Leases::ask(const Charge& charge, Duration term, Duration now, D
 // late.
 void Leases::answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
                       const Request& request, bool is_refused, Duration cold_from) {
-  if (terms) count(charge.policy->name(), Units::granted, terms->granted);
-  if (terms && host_of(charge) != nullptr) tell(charge.policy->name(), Units::spent, terms->granted);
+  if (terms) releases_.count(charge.policy->name(), Units::granted, terms->granted);
+  if (terms && host_of(charge) != nullptr)
+    releases_.count(charge.policy->name(), Units::spent, terms->granted);
   const std::lock_guard lock(mutex_);
   const bool is_void = request.endings != endings_.load() || changes_.load() > 0;
   const auto refuse = [&] {
@@ -260,41 +261,6 @@ void Leases::end(LockedKey& locked) {
 // Of what others spend, too, whoever takes it from the file releases the rest.
 void Leases::release_now(std::shared_ptr<Lease> lease) {
   if (!lease->is_shared()) releases_.add(std::move(lease), {});
-}
-
-void Leases::release(ReleasedUnits units) {
-  const std::lock_guard lock(mutex_);
-  releases_.add(std::move(units));
-}
-
-std::vector<ReleasedUnits> Leases::take_ended(Duration now) {
-  std::vector<ReleasedUnits> ended;
-  std::vector<std::pair<std::string, Cost>> spent;
-  {
-    const std::lock_guard lock(mutex_);
-    ended = releases_.take(now);
-    spent = releases_.take_spent();
-  }
-  for (const auto& [policy, units] : spent) tell(policy, Units::spent, units);
-  return ended;
-}
-
-void Leases::count(std::string_view policy, Units what, Cost units) {
-  {
-    const std::lock_guard lock(mutex_);
-    releases_.count(policy, what, units);
-  }
-  tell(policy, what, units);
-}
-
-// Whoever hears of it may take a lock that comes before that of the leases.
-void Leases::tell(std::string_view policy, Units what, Cost units) {
-  if (const CountUnits count = count_units.load()) count(policy, what, std::uint64_t(units));
-}
-
-LeaseCounts Leases::counts(const PolicyIdentity& policy) {
-  const std::lock_guard lock(mutex_);
-  return releases_.counted(policy.name());
 }
 
 // Not for every key of a flood of others. What is leased together with others stays theirs.

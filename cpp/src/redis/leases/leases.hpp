@@ -42,6 +42,8 @@ class Leases : public Observer, NonCopyable {
 
   /// Where the processes of this host lease as one.
   [[nodiscard]] LeaseFile& file() { return file_; }
+  /// What is to be released of them.
+  [[nodiscard]] PendingReleases& releases() { return releases_; }
 
   /// What there is of a key.
   struct Found {
@@ -79,19 +81,6 @@ class Leases : public Observer, NonCopyable {
   /// All but what other processes go on spending.
   void end_all();
 
-  /// Whether there may be something to release.
-  [[nodiscard]] bool have_ended(Duration now) const { return releases_.may_have(now); }
-  /// Takes what is left of all that have ended.
-  [[nodiscard]] std::vector<ReleasedUnits> take_ended(Duration now);
-  /// Counts what has become of units of a policy.
-  void count(std::string_view policy, Units what, Cost units);
-  /// Releases units of a lease that it does not take any more.
-  void release(ReleasedUnits units);
-  [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy);
-  /// Whether servers knew the script for refunds when they were asked last.
-  [[nodiscard]] bool knows_refunds() const { return knows_refunds_.load(std::memory_order_relaxed); }
-  void note_knows_refunds(bool knows) { knows_refunds_.store(knows, std::memory_order_relaxed); }
-
  private:
   struct Key {
     std::shared_ptr<Lease> lease;
@@ -102,7 +91,6 @@ class Leases : public Observer, NonCopyable {
   /// A key that is changed by its holder alone: this process's, or what the file has of it.
   struct LockedKey;
 
-  static void tell(std::string_view policy, Units what, Cost units);
   [[nodiscard]] HostLeases* host_of(const Charge& charge);
   [[nodiscard]] Key* find_key(const Charge& charge);
   Key* key_for(const Charge& charge, Duration now);
@@ -115,11 +103,10 @@ class Leases : public Observer, NonCopyable {
 
   std::atomic<std::uint32_t> endings_{0};
   std::atomic<std::uint32_t> changes_{0};  // under way
-  std::atomic<bool> knows_refunds_{false};
   LeaseFile file_;
   ForkSafeMutex mutex_;
-  MapByKeyName<Key> keys_;  // guarded by mutex_, as all below
-  PendingReleases releases_;
+  PendingReleases releases_;  // may lock while mutex_ is held, so it is made after it
+  MapByKeyName<Key> keys_;    // guarded by mutex_, as all below
   Duration looked_at_{};
 };
 

@@ -186,7 +186,7 @@ bool Leasing::refund_here(const Call& call, std::span<const Receipt> receipts) {
 
 // To be spent by somebody else, or else released.
 void Leasing::refund_to(const std::shared_ptr<Lease>& lease, Cost units) {
-  if (!lease->refund(units)) leases().release({lease, units});
+  if (!lease->refund(units)) leases().releases().add({lease, units});
 }
 
 // What cannot be leased ends the leases of its keys, which are released before it: what is reported to it,

@@ -43,7 +43,9 @@ class Leasing final : public Layer {
 
   /// Whether this charge comes so often that a command of its own would ask for a lease.
   [[nodiscard]] bool is_hot(const Call& call, const Charge& charge);
-  [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy) { return leases().counts(policy); }
+  [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy) {
+    return leases().releases().counted(policy.name());
+  }
   /// The lease of a key that has enough for this charge, or nullptr.
   [[nodiscard]] std::shared_ptr<Lease> usable(const Charge& charge);
   /// Refunds what was taken of a lease and is not spent.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "overlimit/forks.hpp"
 #include "overlimit/non_copyable.hpp"
 #include "overlimit/redis_leases.hpp"
 #include "overlimit/store.hpp"
@@ -18,11 +19,11 @@
 
 namespace overlimit::redis {
 
-/// Of one keyspace. Whoever calls anything but may_have() does so alone.
+/// Of one keyspace. Thread-safe.
 class PendingReleases : NonCopyable {
  public:
-  /// Whether there may be something to release at this boot time.
-  [[nodiscard]] bool may_have(Duration now) const {
+  /// Whether anything may be due at this boot time.
+  [[nodiscard]] bool may_be_due(Duration now) const {
     return next_.load(std::memory_order_relaxed) <= now.micros();
   }
   /// Has what is left of a lease released from this boot time on.
@@ -37,21 +38,28 @@ class PendingReleases : NonCopyable {
   /// lived.
   void forget(const std::function<bool(const LeaseSubject&)>& is_meant);
   /// Takes what is left of all leases whose time has come.
-  [[nodiscard]] std::vector<ReleasedUnits> take(Duration now);
-  /// Takes how many units were spent of the leases of this process alone that have ended, by policy.
-  [[nodiscard]] std::vector<std::pair<std::string, Cost>> take_spent() { return std::exchange(spent_, {}); }
+  [[nodiscard]] std::vector<ReleasedUnits> take_due(Duration now);
   /// Counts units of a policy that were charged early, were released, or were lost.
   void count(std::string_view policy, Units what, Cost units);
   /// What has become of units of a policy, and what is held of it.
-  [[nodiscard]] LeaseCounts counted(const std::string& policy) const;
+  [[nodiscard]] LeaseCounts counted(const std::string& policy);
+  /// Whether servers knew the script for refunds when they were asked last.
+  [[nodiscard]] bool knows_script() const { return knows_script_.load(std::memory_order_relaxed); }
+  void note_knows_script(bool knows) { knows_script_.store(knows, std::memory_order_relaxed); }
 
  private:
+  /// Units of the leases of this process alone that have ended, by policy.
+  using Spent = std::vector<std::pair<std::string, Cost>>;
+
+  std::vector<ReleasedUnits> take_due(Duration now, Spent& spent);
   void note_end(const Lease& lease, Cost rest);
 
   std::atomic<std::int64_t> next_{INT64_MAX};  // boot time in microseconds
+  std::atomic<bool> knows_script_{false};
+  ForkSafeMutex mutex_;  // guards all below
   std::vector<std::pair<Duration, std::shared_ptr<Lease>>> leases_;
   std::vector<ReleasedUnits> taken_;
-  std::vector<std::pair<std::string, Cost>> spent_;
+  Spent spent_;
   std::unordered_map<std::string, LeaseCounts> counts_;  // by policy
 };
 

@@ -64,7 +64,7 @@ class HostLeasesTest : public ::testing::Test {
   }
   static Cost rest(Process& process, Micros now) {
     Cost units = 0;
-    for (const auto& each : process.leases.take_ended(For(now))) units += each.units;
+    for (const auto& each : process.leases.releases().take_due(For(now))) units += each.units;
     return units;
   }
   Cost left(Process& process) {
@@ -97,7 +97,7 @@ class HostLeasesTest : public ::testing::Test {
       key.demand.cold_from = For(5 * kSecond);
     }
   }
-  std::uint64_t lapsed(Process& process) { return process.leases.counts(policy.identity()).lapsed; }
+  std::uint64_t lapsed(Process& process) { return process.leases.releases().counted(policy.name()).lapsed; }
 
   const CompiledPolicy policy{"api", {Limit("fixed_window", std::array<std::int64_t, 3>{100, kSecond, 0})}};
   const Charge charge{&policy, "a"};
@@ -190,7 +190,7 @@ TEST_F(HostLeasesTest, AreGivenBackByWhoeverEndsThem) {
   other.leases.end("api", "a", Rest::released);
   EXPECT_EQ(left(one), -1);
   EXPECT_EQ(left(other), -1);
-  const auto taken = other.leases.take_ended(For(2000));
+  const auto taken = other.leases.releases().take_due(For(2000));
   ASSERT_EQ(taken.size(), 1U);
   EXPECT_EQ(taken[0].units, 10);
   const LeaseSubject& subject = taken[0].lease->subject();

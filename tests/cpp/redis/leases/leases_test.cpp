@@ -42,7 +42,7 @@ class LeasesTest : public ::testing::Test {
   Cost ask(Micros now) { return leases.ask(charge, term, For(now), kPatience).extra; }
   Cost rest(Micros now) {
     Cost units = 0;
-    for (const auto& each : leases.take_ended(For(now))) units += each.units;
+    for (const auto& each : leases.releases().take_due(For(now))) units += each.units;
     return units;
   }
 };
@@ -88,13 +88,13 @@ TEST_F(LeasesTest, GiveBackOnceWhatIsLeft) {
   note(terms(10, 500), 0, 10);
   Cost left = 0;
   EXPECT_TRUE(leases.find(charge)->take(4, left));
-  EXPECT_EQ(leases.counts(policy.identity()).held, 6U);
-  EXPECT_FALSE(leases.have_ended(For(499)));
+  EXPECT_EQ(leases.releases().counted(policy.name()).held, 6U);
+  EXPECT_FALSE(leases.releases().may_be_due(For(499)));
   EXPECT_EQ(rest(499), 0);
-  EXPECT_TRUE(leases.have_ended(For(500)));
+  EXPECT_TRUE(leases.releases().may_be_due(For(500)));
   EXPECT_EQ(rest(500), 6);
   EXPECT_EQ(rest(501), 0);
-  EXPECT_EQ(leases.counts(policy.identity()).held, 0U);
+  EXPECT_EQ(leases.releases().counted(policy.name()).held, 0U);
 }
 
 TEST_F(LeasesTest, GiveBackTheRestOfALeaseThatAnotherReplaces) {
@@ -116,13 +116,13 @@ TEST_F(LeasesTest, ForgetWhatAnotherHasReplacedWithIt) {
     note(terms(10, 500), 0, 10);
     const std::shared_ptr<Lease> found = leases.find(charge);
     note(terms(5, 900), 100, 5);
-    EXPECT_EQ(leases.counts(policy.identity()).held, 15U);
+    EXPECT_EQ(leases.releases().counted(policy.name()).held, 15U);
     is_one ? leases.end("api", "a", Rest::forgotten) : leases.end_all("api", Rest::forgotten);
     Cost left = 0;
     EXPECT_FALSE(found->take(1, left));
     EXPECT_EQ(rest(1'000), 0);
-    EXPECT_EQ(leases.counts(policy.identity()).held, 0U);
-    EXPECT_EQ(leases.counts(policy.identity()).lapsed, 0U);
+    EXPECT_EQ(leases.releases().counted(policy.name()).held, 0U);
+    EXPECT_EQ(leases.releases().counted(policy.name()).lapsed, 0U);
   }
 }
 
@@ -134,7 +134,7 @@ TEST_F(LeasesTest, EndWithOrWithoutGivingBack) {
   note(terms(10, 500), 0, 10);
   leases.end("api", "a", Rest::forgotten);
   EXPECT_EQ(rest(500), 0);
-  const LeaseCounts counts = leases.counts(policy.identity());
+  const LeaseCounts counts = leases.releases().counted(policy.name());
   EXPECT_EQ(counts.granted, 20U);
   EXPECT_EQ(counts.held + counts.lapsed, 0U);
 }
@@ -211,7 +211,7 @@ TEST_F(LeasesTest, AreReleasedOnceWhateverIsReplied) {
   release.prepare(store);
   std::optional<protocol::Reply> nonsense = protocol::Reply::string("nonsense");
   EXPECT_NO_THROW(release.arrived(nonsense));
-  EXPECT_EQ(leases.counts(policy.identity()).returned, 5);
+  EXPECT_EQ(leases.releases().counted(policy.name()).returned, 5);
   EXPECT_EQ(rest(2 * kSecond), 0);
   LeaseRelease refused(store, leases, {lease, 5});
   refused.prepare(store);
