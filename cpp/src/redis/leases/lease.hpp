@@ -66,6 +66,10 @@ class Lease : NonCopyable {
   /// Takes units; none if fewer are left. Nothing may be spent unless it has not ended after that.
   [[nodiscard]] bool take(Cost units, Cost& left);
   [[nodiscard]] bool has_ended(Duration now) const { return now >= terms_.ends_at; }
+  /// Whether it is no older than a store leases for: another one may lease for longer.
+  [[nodiscard]] bool is_recent(Duration now, Duration longest) const {
+    return now - terms_.reading.asked_at < longest;
+  }
   /// False if it was replaced, or has no room for more: then they are to be released.
   [[nodiscard]] bool refund(Cost units);
   /// Takes all that are left, once and for all.

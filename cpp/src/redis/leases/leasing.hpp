@@ -46,31 +46,10 @@ class Leasing final : public Layer {
   [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy) {
     return leases().releases().counted(policy.name());
   }
-  /// The lease of a key that has enough for this charge, or nullptr.
-  [[nodiscard]] std::shared_ptr<Lease> usable(const Charge& charge);
-  /// Refunds what was taken of a lease and is not spent.
-  void refund_to(const std::shared_ptr<Lease>& lease, Cost units);
 
  private:
-  /// What may decide a call of one charge: its lease, and until when (boot time) this process does not
-  /// ask for it.
-  [[nodiscard]] Leases::Found find(const Call& call);
   /// Whether the lease that was found decides the call; then its rows, time and basis are set.
   bool spend(const Leases::Found& found, const Call& call, const Rows& rows, Instant& time, Basis& basis);
-  /// Whether the call is refused until the next ask, as this process was granted less than it wanted.
-  static bool refuse_until_next_ask(const Leases::Found& found, const Rows& rows, Instant& time,
-                                    Basis& basis);
-  /// Whether a call may be cut into what is leased and what is asked for.
-  [[nodiscard]] static bool may_split(const Call& call);
-  bool decide_split_here(const Call& call, const Rows& rows, Instant& time, Basis& basis);
-  std::optional<Instant> decide_split(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
-  /// Refunds what a leased decision has spent to its lease, if that lives.
-  bool refund_here(const Call& call, std::span<const Receipt> receipts);
-  /// Whether a lease is no older than this store leases for: another one may lease for longer.
-  [[nodiscard]] bool is_recent(const Lease& lease, Duration now) const {
-    return now - lease.terms().reading.asked_at < longest_;
-  }
-  void end_leases_of(const Call& call);
   [[nodiscard]] Leases& leases() { return **leases_; }
 
   StoreClient& store_;

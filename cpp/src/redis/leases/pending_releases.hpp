@@ -34,6 +34,11 @@ class PendingReleases : NonCopyable {
   void add(std::vector<ReleasedUnits> taken) {
     for (ReleasedUnits& each : taken) add(std::move(each));
   }
+  /// Refunds what was taken of a lease and is not spent: to it, to be spent by somebody else, or else it is
+  /// released.
+  void refund(const std::shared_ptr<Lease>& lease, Cost units) {
+    if (!lease->refund(units)) add({lease, units});
+  }
   /// Forgets what is left of some. Of those that have ended before, too: somebody may have found one while it
   /// lived.
   void forget(const std::function<bool(const LeaseSubject&)>& is_meant);
