@@ -11,12 +11,7 @@
 
 #include "overlimit/forks.hpp"
 #include "overlimit/redis_leases.hpp"
-#include "redis/leases/demand.hpp"
-#include "redis/leases/host_leases.hpp"
-#include "redis/leases/key_name.hpp"
-#include "redis/leases/lease.hpp"
-#include "redis/leases/lease_file.hpp"
-#include "redis/leases/pending_releases.hpp"
+#include "redis/leases/lease_keys.hpp"
 #include "redis/plain/layer.hpp"
 
 namespace overlimit::redis {
@@ -27,8 +22,6 @@ enum class Rest : bool { forgotten, released };
 /// The leases that this process has in one keyspace, alone or with others of its host. Thread-safe.
 class Leases : public Observer, NonCopyable {
  public:
-  static constexpr std::size_t kMostKeys = 4096;
-
   /// What a command asks for besides its own units.
   struct Request {
     Cost extra = 0;             ///< 0: nothing
@@ -41,7 +34,7 @@ class Leases : public Observer, NonCopyable {
   void add_releases(StoreClient& store, std::vector<std::unique_ptr<Exchange>>& releases) override;
 
   /// Where the processes of this host lease as one.
-  [[nodiscard]] LeaseFile& file() { return file_; }
+  [[nodiscard]] LeaseFile& file() { return keys_.file(); }
   /// What is to be released of them.
   [[nodiscard]] PendingReleases& releases() { return releases_; }
 
@@ -82,32 +75,13 @@ class Leases : public Observer, NonCopyable {
   void end_all();
 
  private:
-  struct Key {
-    std::shared_ptr<Lease> lease;
-    Demand demand;                 // of this process alone
-    std::optional<HostName> name;  // in the file
-    HostKey* shared = nullptr;     // where it was found there
-  };
-  /// A key that is changed by its holder alone: this process's, or what the file has of it.
-  struct LockedKey;
-
-  [[nodiscard]] HostLeases* host_of(const Charge& charge);
-  [[nodiscard]] Key* find_key(const Charge& charge);
-  Key* key_for(const Charge& charge, Duration now);
-  HostKey* shared_of(Key& key, const Charge& charge);
-  void look_up(Key& key, const Charge& charge);
-  Demand& demand_of(Key& key, const Charge& charge);
-  void end(LockedKey& locked);
-  void forget_old(Duration now);
-  void release_now(std::shared_ptr<Lease> lease);
+  void end(LeaseKeys::Locked& locked);
 
   std::atomic<std::uint32_t> endings_{0};
   std::atomic<std::uint32_t> changes_{0};  // under way
-  LeaseFile file_;
   ForkSafeMutex mutex_;
-  PendingReleases releases_;  // may lock while mutex_ is held, so it is made after it
-  MapByKeyName<Key> keys_;    // guarded by mutex_, as all below
-  Duration looked_at_{};
+  PendingReleases releases_;   // may lock while mutex_ is held, so it is made after it
+  LeaseKeys keys_{releases_};  // guarded by mutex_
 };
 
 }  // namespace overlimit::redis

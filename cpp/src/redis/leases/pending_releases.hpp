@@ -39,6 +39,11 @@ class PendingReleases : NonCopyable {
   void refund(const std::shared_ptr<Lease>& lease, Cost units) {
     if (!lease->refund(units)) add({lease, units});
   }
+  /// Has what is left of a lease that is spent no more released at once. Of one that others spend, whoever
+  /// takes it from the file releases the rest. nullptr: there is none.
+  void add_rest(std::shared_ptr<Lease> lease) {
+    if (lease != nullptr && !lease->is_shared()) add(std::move(lease), {});
+  }
   /// Forgets what is left of some. Of those that have ended before, too: somebody may have found one while it
   /// lived.
   void forget(const std::function<bool(const LeaseSubject&)>& is_meant);

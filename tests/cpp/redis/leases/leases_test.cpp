@@ -172,7 +172,7 @@ TEST_F(LeasesTest, HaveCheaperCallsAndOtherLimitsTakeNoTurns) {
 
 TEST_F(LeasesTest, KnowOnlySoManyKeys) {
   std::vector<std::string> names;
-  for (std::size_t i = 0; i <= Leases::kMostKeys; ++i) names.push_back(std::to_string(i));
+  for (std::size_t i = 0; i <= LeaseKeys::kMostKeys; ++i) names.push_back(std::to_string(i));
   for (const std::string& each : names) {
     answered({&policy, each}, {}, 1000, {});
   }
