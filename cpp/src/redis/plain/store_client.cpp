@@ -8,9 +8,9 @@ namespace {
 using protocol::Reply;
 
 /// What goes in front of decisions: it is sent once.
-class Releases {
+class ReleasesInFront {
  public:
-  Releases(StoreClient& store, std::span<Exchange* const> before) {
+  ReleasesInFront(StoreClient& store, std::span<Exchange* const> before) {
     if (!before.front()->deciding()) return;
     store.for_each_observer([&](Observer& each) { each.add_releases(store, releases_); });
     for (const auto& each : releases_) {
@@ -74,7 +74,7 @@ Reply StoreClient::ask(Exchange& exchange, const Wait& wait) {
   ++exchange.basis().commands;
   Exchange* const one = &exchange;
   try {
-    Releases before(*this, {&one, 1});
+    ReleasesInFront before(*this, {&one, 1});
     if (before.empty()) return servers_.run(exchange.script(), wait);
     Batch batch(servers_);
     before.add_to(batch);
@@ -105,7 +105,7 @@ std::vector<Exchange*> StoreClient::ask(std::span<Exchange* const> exchanges, Fi
     each->prepare(*this);
     ++each->basis().commands;
   }
-  Releases before(*this, exchanges);
+  ReleasesInFront before(*this, exchanges);
   Batch batch(servers_);
   before.add_to(batch);
   for (Exchange* const each : exchanges) batch.add(each->script(), Batch::By::in_order);

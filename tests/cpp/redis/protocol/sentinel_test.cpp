@@ -73,18 +73,18 @@ class Masterships : public ::testing::Test {
 
 TEST_F(Masterships, BeginWithNobody) {
   EXPECT_FALSE(tracker.master().has_value());
-  EXPECT_EQ(tracker.term(), 0U);
+  EXPECT_EQ(tracker.epoch(), 0U);
 }
 
 TEST_F(Masterships, FollowWhatIsNamedAndAnnounced) {
   named(kOne);
   EXPECT_EQ(tracker.master(), kOne);
   named(kOne);
-  EXPECT_EQ(tracker.term(), 1U) << "the same is no change";
+  EXPECT_EQ(tracker.epoch(), 1U) << "the same is no change";
   switched(kOne, kTwo);
   EXPECT_EQ(tracker.master(), kTwo);
   switched(kOne, kTwo);
-  EXPECT_EQ(tracker.term(), 2U) << "every sentinel announces it";
+  EXPECT_EQ(tracker.epoch(), 2U) << "every sentinel announces it";
 }
 
 TEST_F(Masterships, DoNotGoBackForASentinelThatIsBehind) {
@@ -95,7 +95,7 @@ TEST_F(Masterships, DoNotGoBackForASentinelThatIsBehind) {
   switched(kTwo, kThree);
   switched(kOne, kTwo);
   EXPECT_EQ(tracker.master(), kThree) << "a late announcement";
-  EXPECT_EQ(tracker.term(), 3U);
+  EXPECT_EQ(tracker.epoch(), 3U);
 }
 
 TEST_F(Masterships, KnowWhoWasReplacedThoughTheyNeverFollowedHim) {
