@@ -145,7 +145,7 @@ TEST_F(HostLeasesTest, AreAskedForByOneAtATime) {
   EXPECT_EQ(rest(one, 110'000), 10) << "what comes late is released at once";
 }
 
-TEST_F(HostLeasesTest, HaveWhoReplacesOneGiveBackItsRest) {
+TEST_F(HostLeasesTest, HaveWhoReplacesOneReleaseItsRest) {
   lease(one, terms(10, 50, 500'000), 1000);
   EXPECT_TRUE(take(one, 4));
   const Leases::Request request = ask(other, 400'000);
@@ -185,7 +185,7 @@ TEST_F(HostLeasesTest, EndForAllWithAReset) {
   EXPECT_EQ(lapsed(one) + lapsed(other), 0U);
 }
 
-TEST_F(HostLeasesTest, AreGivenBackByWhoeverEndsThem) {
+TEST_F(HostLeasesTest, AreReleasedByWhoeverEndsThem) {
   lease(one, terms(10, 50, 500'000), 1000);
   other.leases.end("api", "a", Rest::released);
   EXPECT_EQ(left(one), -1);
@@ -201,7 +201,7 @@ TEST_F(HostLeasesTest, AreGivenBackByWhoeverEndsThem) {
   EXPECT_EQ(rest(one, 600'000), 0);
 }
 
-TEST_F(HostLeasesTest, AreGivenBackByWhoeverTakesTheirPlaceForAnotherKey) {
+TEST_F(HostLeasesTest, AreReleasedByWhoeverTakesTheirPlaceForAnotherKey) {
   lease(one, terms(10, 50, 500'000), 1000);
   const auto first = one.leases.find(charge);
   const std::string identifier = of_the_same_bucket();
@@ -238,7 +238,7 @@ TEST_F(HostLeasesTest, KeepNothingThatWasUnderWayWhenAnotherEndedThem) {
   EXPECT_EQ(rest(one, 1000), 10);
 }
 
-TEST_F(HostLeasesTest, TakeTurnsTogether) {
+TEST_F(HostLeasesTest, WaitToAskTogether) {
   answered(one, {}, 0, {});
   const Leases::Request request = ask(one, 1000);
   answered(one, {}, 1000, request, true);
@@ -279,7 +279,7 @@ TEST_F(HostLeasesTest, AreOfOneProcessForPoliciesOfManyLimits) {
   EXPECT_EQ(other.leases.find(asked), nullptr);
 }
 
-TEST_F(HostLeasesTest, AreAllGivenBackByTheLastOne) {
+TEST_F(HostLeasesTest, AreAllReleasedByTheLastOne) {
   const OwnFile own;
   Process alone(own.path());
   lease(alone, terms(10, 50, 500'000), 1000);

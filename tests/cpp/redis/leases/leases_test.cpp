@@ -84,7 +84,7 @@ TEST_F(LeasesTest, LetOneAskAtATime) {
   EXPECT_EQ(ask(200'000), 5);  // the other one has not come back
 }
 
-TEST_F(LeasesTest, GiveBackOnceWhatIsLeft) {
+TEST_F(LeasesTest, ReleaseOnceWhatIsLeft) {
   note(terms(10, 500), 0, 10);
   Cost left = 0;
   EXPECT_TRUE(leases.find(charge)->take(4, left));
@@ -97,14 +97,14 @@ TEST_F(LeasesTest, GiveBackOnceWhatIsLeft) {
   EXPECT_EQ(leases.releases().counted(policy.name()).held, 0U);
 }
 
-TEST_F(LeasesTest, GiveBackTheRestOfALeaseThatAnotherReplaces) {
+TEST_F(LeasesTest, ReleaseTheRestOfALeaseThatAnotherReplaces) {
   note(terms(10, 500), 0, 10);
   note(terms(5, 900), 100, 5);
   EXPECT_EQ(rest(100), 10);
   EXPECT_EQ(leases.find(charge)->left(), 5);
 }
 
-TEST_F(LeasesTest, GiveBackWhatIsPutBackIntoALeaseOfNothing) {
+TEST_F(LeasesTest, ReleaseWhatIsRefundedToALeaseOfNothing) {
   note(terms(0, 500), 0, 10);
   EXPECT_TRUE(leases.find(charge)->refund(1));
   EXPECT_EQ(rest(499), 0);
@@ -126,7 +126,7 @@ TEST_F(LeasesTest, ForgetWhatAnotherHasReplacedWithIt) {
   }
 }
 
-TEST_F(LeasesTest, EndWithOrWithoutGivingBack) {
+TEST_F(LeasesTest, EndWithOrWithoutReleasingTheRest) {
   note(terms(10, 500), 0, 10);
   leases.end("api", "a", Rest::released);
   EXPECT_EQ(leases.find(charge), nullptr);
@@ -147,7 +147,7 @@ TEST_F(LeasesTest, KeepNothingThatWasUnderWayWhenTheyEnded) {
   EXPECT_EQ(rest(0), 10);
 }
 
-TEST_F(LeasesTest, TakeTurnsOnceRefusedUntilSomethingIsGranted) {
+TEST_F(LeasesTest, WaitToAskOnceRefusedUntilSomethingIsGranted) {
   note({}, 0, 8, true);
   EXPECT_EQ(leases.find(charge, term).next_ask_at, kSecond);
   note({}, kSecond, 8, true);
@@ -156,12 +156,12 @@ TEST_F(LeasesTest, TakeTurnsOnceRefusedUntilSomethingIsGranted) {
   EXPECT_EQ(leases.find(charge, term).next_ask_at, 0);
 }
 
-TEST_F(LeasesTest, TakeTurnsNoLongerThanTheyAreAskedAbout) {
+TEST_F(LeasesTest, WaitToAskNoLongerThanTheyAreAskedAbout) {
   note({}, 0, 8, true);
   EXPECT_EQ(leases.find(charge, For(kSecond / 10)).next_ask_at, kSecond / 10);
 }
 
-TEST_F(LeasesTest, HaveCheaperCallsAndOtherLimitsTakeNoTurns) {
+TEST_F(LeasesTest, HaveCheaperCallsAndOtherLimitsAskAtOnce) {
   const CompiledPolicy other("api", {Limit("fixed_window", std::array<std::int64_t, 3>{200, kSecond, 0})});
   answered({&policy, "a", 3}, {}, 0, {8}, true);
   EXPECT_EQ(leases.find({&policy, "a", 3}, term).next_ask_at, kSecond);

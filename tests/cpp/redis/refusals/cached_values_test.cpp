@@ -104,7 +104,7 @@ TEST(CachedValues, HaveABoundAndKeepThoseThatComeBack) {
   EXPECT_EQ(found, CachedValues::kMostKeys - 1);
 }
 
-TEST(CachedValue, HasOneTurnAtATime) {
+TEST(CachedValue, IsRefreshedByOneAtATime) {
   const CachedValue known(value(), {At(1000), For(1), For(2)}, For(10'000));
   EXPECT_TRUE(known.take_refresh(For(100), For(50)));
   EXPECT_FALSE(known.take_refresh(For(149), For(50)));
