@@ -12,30 +12,27 @@
 namespace overlimit {
 namespace {
 
+/// `range`: which seconds it takes, in words.
+void check(const char* option, Duration value, bool is_valid, const char* range) {
+  if (is_valid) return;
+  throw std::invalid_argument(std::string(option) + " must be " + range + " seconds, not " +
+                              std::to_string(value.micros()) + " microseconds");
+}
+
 RedisStore::Options checked(RedisStore::Options options) {
   const std::string& prefix = options.keys.prefix;
   if (!is_key_name(prefix)) {
     throw std::invalid_argument("prefix must be " + std::string(kKeyNameRule) + ", not '" + prefix + "'");
   }
-  if (options.timeout <= Duration{} || options.timeout > kMaxPeriod) {
-    throw std::invalid_argument("timeout must be above 0 seconds, not " +
-                                std::to_string(options.timeout.micros()) + " microseconds");
-  }
-  if (options.max_stale < Duration{} || options.max_stale > RedisStore::kMaxStale) {
-    throw std::invalid_argument("max_stale must be from 0 to 60 seconds, not " +
-                                std::to_string(options.max_stale.micros()) + " microseconds");
-  }
-  if (options.lease < Duration{} || options.lease > RedisStore::kMaxLease) {
-    throw std::invalid_argument("lease must be from 0 to 10 seconds, not " +
-                                std::to_string(options.lease.micros()) + " microseconds");
-  }
-  if (options.remember < Duration{} || options.remember > RedisStore::kMaxRemember) {
-    throw std::invalid_argument("remember must be from 0 to 3600 seconds, not " +
-                                std::to_string(options.remember.micros()) + " microseconds");
-  }
-  if (options.lease_in && !shared_memory::is_name_or_path(options.lease_in->name_or_path)) {
+  const auto is_to = [](Duration value, Duration most) { return value >= Duration{} && value <= most; };
+  const auto& [keys, timeout, max_stale, lease, remember, lease_in] = options;
+  check("timeout", timeout, timeout > Duration{} && timeout <= kMaxPeriod, "above 0");
+  check("max_stale", max_stale, is_to(max_stale, RedisStore::kMaxStale), "from 0 to 60");
+  check("lease", lease, is_to(lease, RedisStore::kMaxLease), "from 0 to 10");
+  check("remember", remember, is_to(remember, RedisStore::kMaxRemember), "from 0 to 3600");
+  if (lease_in && !shared_memory::is_name_or_path(lease_in->name_or_path)) {
     throw std::invalid_argument("lease_in must be " + std::string(kKeyNameRule) +
-                                ", or an absolute path, not '" + options.lease_in->name_or_path + "'");
+                                ", or an absolute path, not '" + lease_in->name_or_path + "'");
   }
   return options;
 }

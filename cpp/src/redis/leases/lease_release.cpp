@@ -16,14 +16,14 @@ Releases all_releases(StoreClient& store, Leases& leases) {
   Releases releases;
   for (ReleasedUnits& each : leases.releases().take_due(boot_time()))
     releases.push_back(std::make_unique<LeaseRelease>(store, leases, std::move(each)));
-  for (const auto& each : releases) each->prepare(store);
+  for (const auto& each : releases) each->prepare();
   return releases;
 }
 
 }  // namespace
 
 LeaseRelease::LeaseRelease(StoreClient& store, Leases& leases, ReleasedUnits units)
-    : Exchange({key_of(store, units)}, unused_), store_(store), leases_(leases), units_(std::move(units)) {}
+    : Exchange(store, {key_of(store, units)}, unused_), leases_(leases), units_(std::move(units)) {}
 
 ScriptCall LeaseRelease::encoded(const Extras& extras) {
   const Lease& lease = *units_.lease;

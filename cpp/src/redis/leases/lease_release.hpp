@@ -23,7 +23,6 @@ class LeaseRelease : public Exchange {
   [[nodiscard]] bool counts_if_suspect() const override { return true; }
   [[nodiscard]] bool was_refunded(protocol::Reply reply);
 
-  StoreClient& store_;
   Leases& leases_;
   ReleasedUnits units_;
   Basis unused_{};

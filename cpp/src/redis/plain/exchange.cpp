@@ -7,11 +7,11 @@
 
 namespace overlimit::redis {
 
-void Exchange::prepare(StoreClient& store) {
+void Exchange::prepare() {
   if (++attempts_ > 1) keys_ = std::move(script_.keys);
   observations_.clear();
   Extras extras;
-  store.for_each_observer([&](Observer& observer) {
+  store_.for_each_observer([&](Observer& observer) {
     if (std::unique_ptr<Observation> observation = observer.observe_attempt(*this, extras))
       observations_.push_back(std::move(observation));
   });
@@ -48,8 +48,7 @@ bool Exchange::accepts(protocol::Reply reply) {
 
 Deciding::Deciding(StoreClient& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
                    bool is_part)
-    : Exchange(keys_of(store.naming(), call), basis),
-      store_(store),
+    : Exchange(store, keys_of(store.naming(), call), basis),
       call_(call, call.now ? *call.now : system_now()),
       rows_(rows),
       time_(time),
@@ -82,8 +81,7 @@ void Deciding::read() {
 
 Refunding::Refunding(StoreClient& store, const Call& call, std::span<const Receipt> receipts,
                      Present* present, Basis& basis)
-    : Exchange(keys_of(store.naming(), call), basis),
-      store_(store),
+    : Exchange(store, keys_of(store.naming(), call), basis),
       call_(call),
       receipts_(receipts),
       present_(present) {}
@@ -111,7 +109,7 @@ void Refunding::read() {
 }
 
 Locking::Locking(StoreClient& store, const Call& call, Duration duration, Basis& basis)
-    : Exchange(keys_of(store.naming(), call), basis), store_(store), call_(call), duration_(duration) {}
+    : Exchange(store, keys_of(store.naming(), call), basis), call_(call), duration_(duration) {}
 
 ScriptCall Locking::encoded(const Extras& extras) {
   return lock_call(call_, take_keys(), duration_, store_.scripts(), extras.reports);

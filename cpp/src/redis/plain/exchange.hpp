@@ -33,7 +33,7 @@ class Exchange : NonCopyable {
   [[nodiscard]] bool is_last_attempt() const { return attempts_ > kMostAttempts; }
 
   /// To be called right before it is sent.
-  void prepare(StoreClient& store);
+  void prepare();
   /// Notes that a command goes in front of it that changes these keys.
   void comes_after(const std::vector<std::string>& keys);
   /// Notes that no reply came, although it may have been executed.
@@ -54,7 +54,8 @@ class Exchange : NonCopyable {
   static constexpr int kMostAttempts = 16;
 
   /// Borrows the basis.
-  Exchange(KeysOfCall keys, Basis& basis) : keys_(std::move(keys)), basis_(basis) {}
+  Exchange(StoreClient& store, KeysOfCall keys, Basis& basis)
+      : store_(store), keys_(std::move(keys)), basis_(basis) {}
 
   /// The keys, for the script of the next attempt.
   [[nodiscard]] KeysOfCall take_keys() { return std::move(keys_); }
@@ -67,6 +68,7 @@ class Exchange : NonCopyable {
   /// Has the call be one at the instant of the server's clock.
   virtual void move_to(Instant /*now*/) {}
 
+  StoreClient& store_;
   std::vector<std::unique_ptr<Observation>> observations_;
   std::optional<ScriptReply> reply_;
   bool is_lost_ = false;  // what the last reply says was done
@@ -100,7 +102,6 @@ class Deciding : public Exchange {
   void read() override;
   void move_to(Instant now) override { call_.move_to(now); }
 
-  StoreClient& store_;
   DatedCall call_;
   const Rows rows_;
   Instant& time_;
@@ -122,7 +123,6 @@ class Refunding : public Exchange {
   [[nodiscard]] bool counts_if_suspect() const override;
   void read() override;
 
-  StoreClient& store_;
   const Call call_;
   const std::span<const Receipt> receipts_;
   Present* const present_;
@@ -139,7 +139,6 @@ class Locking : public Exchange {
  private:
   [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
 
-  StoreClient& store_;
   const Call call_;
   const Duration duration_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +52,16 @@ class Observation : NonCopyable {
   /// The call was decided so. May add to the rows.
   virtual void decided(const Call& /*call*/, const ScriptReply& /*reply*/, const Answer& /*answer*/,
                        const Rows& /*rows*/) {}
+};
+
+/// Does something as long as keys may be changing: at both ends.
+class AtBothEnds final : public Observation {
+ public:
+  explicit AtBothEnds(std::function<void()> action) : action_(std::move(action)) { action_(); }
+  ~AtBothEnds() override { action_(); }
+
+ private:
+  const std::function<void()> action_;
 };
 
 /// What a command other than a decision does to keys.

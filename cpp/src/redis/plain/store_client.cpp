@@ -14,7 +14,7 @@ class ReleasesInFront {
     if (!before.front()->deciding()) return;
     store.for_each_observer([&](Observer& each) { each.add_releases(store, releases_); });
     for (const auto& each : releases_) {
-      each->prepare(store);
+      each->prepare();
       for (Exchange* const later : before) later->comes_after(each->keys());
     }
     before.front()->basis().commands += std::uint32_t(releases_.size());
@@ -61,7 +61,7 @@ void StoreClient::run(Exchange& exchange, const Wait& wait) {
   Exchange* const one = &exchange;
   for (;;) {
     for (Layer* const layer : layers_) layer->precede({&one, 1}, wait);
-    exchange.prepare(*this);
+    exchange.prepare();
     if (exchange.accepts(ask(exchange, wait))) return;
     const std::optional<ScriptCall> refund = exchange.undoing();
     if (!refund) continue;
@@ -102,7 +102,7 @@ std::vector<Exchange*> StoreClient::ask(std::span<Exchange* const> exchanges, Fi
                                         const Wait& wait) {
   for (Layer* const layer : layers_) layer->precede(exchanges, wait);
   for (Exchange* const each : exchanges) {
-    each->prepare(*this);
+    each->prepare();
     ++each->basis().commands;
   }
   ReleasesInFront before(*this, exchanges);

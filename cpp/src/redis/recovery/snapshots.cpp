@@ -46,35 +46,14 @@ Instant last_expiry(std::string_view value) {
   return last;
 }
 
-namespace {
-
-/// As long as it lives, keys are being reset: what is remembered of them is forgotten at both ends.
-class Forgetting : public Observation {
- public:
-  Forgetting(Snapshots& values, const Change& change)
-      : values_(values),
-        keys_(change.keys.begin(), change.keys.end()),
-        starts_(change.starts.begin(), change.starts.end()) {
-    forget();
-  }
-  ~Forgetting() override { forget(); }
-
- private:
-  void forget() const {
-    for (const std::string& key : keys_) values_.forget(key);
-    for (const std::string& key : values_.keys_of(starts_)) values_.forget(key);
-  }
-
-  Snapshots& values_;
-  const std::vector<std::string> keys_;
-  const std::vector<std::string> starts_;
-};
-
-}  // namespace
-
 // For stores that do not remember: one that does has its own way.
 std::unique_ptr<Observation> Snapshots::observe_change(const Change& change) {
-  return change.kind == Change::Kind::reset ? std::make_unique<Forgetting>(*this, change) : nullptr;
+  if (change.kind != Change::Kind::reset) return nullptr;
+  return std::make_unique<AtBothEnds>([this, keys = std::vector(change.keys.begin(), change.keys.end()),
+                                       starts = std::vector(change.starts.begin(), change.starts.end())] {
+    for (const std::string& key : keys) forget(key);
+    for (const std::string& key : keys_of(starts)) forget(key);
+  });
 }
 
 Snapshots::Pointer Snapshots::find(std::string_view key, Duration now) {

@@ -10,39 +10,18 @@ bool CachedValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Dur
   return next <= now.micros() && next_of_all.compare_exchange_strong(next, (now + pause).micros());
 }
 
-namespace {
-
-/// As long as it lives, a command may be changing these keys: what is known of them, or being reported, is
-/// forgotten at both ends.
-class Changing : public Observation {
- public:
-  /// No keys: all.
-  Changing(CachedValues& values, std::span<const std::string> keys)
-      : values_(values), keys_(keys.begin(), keys.end()) {
-    change();
-  }
-  ~Changing() override { change(); }
-
- private:
-  void change() const {
-    if (keys_.empty()) return values_.change_all();
-    for (const std::string& key : keys_) values_.change(key);
-  }
-
-  CachedValues& values_;
-  const std::vector<std::string> keys_;
-};
-
-}  // namespace
-
 // For stores that believe nothing of it.
 std::unique_ptr<Observation> CachedValues::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
   const Deciding* const deciding = exchange.deciding();
   return deciding == nullptr ? nullptr : std::make_unique<Reporting>(*this, *deciding, Duration{});
 }
 
+// What is known of the keys, or being reported, is forgotten. No keys: all.
 std::unique_ptr<Observation> CachedValues::observe_change(const Change& change) {
-  return std::make_unique<Changing>(*this, change.keys);
+  return std::make_unique<AtBothEnds>([this, keys = std::vector(change.keys.begin(), change.keys.end())] {
+    if (keys.empty()) change_all();
+    for (const std::string& key : keys) this->change(key);
+  });
 }
 
 void CachedValues::changes_unheard(std::span<const std::string> keys, Duration within) {

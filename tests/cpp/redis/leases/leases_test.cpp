@@ -208,13 +208,13 @@ TEST_F(LeasesTest, AreReleasedOnceWhateverIsReplied) {
   StoreClient store{Endpoint{}, {"released"}, For(kSecond)};
   const auto lease = std::make_shared<Lease>(LeaseSubject(charge), terms(5, kSecond));
   LeaseRelease release(store, leases, {lease, 5});
-  release.prepare(store);
+  release.prepare();
   std::optional<protocol::Reply> nonsense = protocol::Reply::string("nonsense");
   EXPECT_NO_THROW(release.arrived(nonsense));
   EXPECT_EQ(leases.releases().counted(policy.name()).returned, 5);
   EXPECT_EQ(rest(2 * kSecond), 0);
   LeaseRelease refused(store, leases, {lease, 5});
-  refused.prepare(store);
+  refused.prepare();
   std::optional<protocol::Reply> no_script = protocol::Reply::error("NOSCRIPT No matching script");
   refused.arrived(no_script);
   EXPECT_EQ(rest(2 * kSecond), 5) << "what was not executed goes with the next command";
