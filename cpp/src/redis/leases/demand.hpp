@@ -10,7 +10,7 @@
 
 namespace overlimit::redis {
 
-/// A number that may be read while another thread or process changes it; when that may be is settled
+/// A number that may be read while another thread or process changes it; when that may be is said
 /// elsewhere. What is read before it stays before it, and what is written before it, too.
 template <class T>
 class SharedNumber {

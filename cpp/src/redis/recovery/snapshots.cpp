@@ -77,7 +77,7 @@ std::optional<Trust> Snapshots::trust_in(const Report& report, const Pointer& kn
   return Trust::lost;
 }
 
-// Judged and kept in one step: what is believed is restored with the key from then on.
+// Judged and kept in one step: what is trusted is restored with the key from then on.
 Trust Snapshots::judge(std::span<Report> reports, bool is_of_others) {
   const std::lock_guard lock(mutex_);
   std::vector<std::optional<Trust>> trusts;

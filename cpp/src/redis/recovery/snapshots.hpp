@@ -34,7 +34,7 @@ struct Snapshot {
   Duration asked_at;    ///< boot time, as all below
   Duration answered_at;
   Duration forgotten_at;
-  std::size_t server;           ///< that told it
+  std::size_t server;           ///< that reported it
   std::uint64_t newest;         ///< of the connections of this process when it was asked for
   std::uint64_t sequence = 0;   ///< its number among what this process has asked and suspected
   std::uint64_t suspected = 0;  ///< the number of the last suspicion; 0: the server may have it still
@@ -74,7 +74,7 @@ class Snapshots : public Observer, NonCopyable {
     std::uint64_t connection;  ///< that the reply came through
   };
   /// Judges a reply by what it reports of its keys, and keeps that instead of what was reported before if it
-  /// is sound; of doubtful ones, what is remembered is suspected. What is reported of a key that has been
+  /// is sound; of suspect ones, what is remembered is suspected. What is reported of a key that has been
   /// lost since, by a server that this process has had restore it, is sound if it had come back with that,
   /// and else lost.
   Trust judge(std::span<Report> reports, bool is_of_others);

@@ -10,12 +10,12 @@
 namespace overlimit::redis {
 namespace {
 
-/// Of this part of the time for which it is believed, nobody asks anew.
+/// Of this part of the time for which it is trusted, nobody asks anew.
 constexpr std::int64_t kFreshQuarters = 3;
 
 using Keys = std::pmr::vector<FoundKey>;
 
-/// The instants of the keys of one server are those of its clock, about which every key tells something.
+/// The instants of the keys of one server are those of its clock, of which every key says something.
 void agree(Keys& earliest, Keys& latest) {
   const Instant from = std::ranges::max(earliest, {}, &FoundKey::now).now;
   const Instant to = std::ranges::min(latest, {}, &FoundKey::now).now;

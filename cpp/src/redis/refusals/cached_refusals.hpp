@@ -17,7 +17,7 @@ namespace overlimit::redis {
 /// Of one store. Thread-safe.
 class CachedRefusals final : public Layer {
  public:
-  /// What was reported is believed for `max_stale`.
+  /// What was reported is trusted for `max_stale`.
   CachedRefusals(StoreClient& store, Calls& below, Duration max_stale);
 
   bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
@@ -43,7 +43,7 @@ class CachedRefusals final : public Layer {
   /// Whether another caller is asking for such a call, which was refused and may be admitted by now, as few
   /// can be: what is reported to that one decides the others.
   bool is_being_asked(const Call& call);
-  /// What is known of the key of a charge, as far as it is believed; or nullptr.
+  /// What is known of the key of a charge, as far as it is trusted; or nullptr.
   [[nodiscard]] std::shared_ptr<const CachedValue> find(const Charge& charge, Duration now);
   bool find_all(const Call& call, Duration now, Known& known);
   [[nodiscard]] bool asks_anew(const CachedValue& known, Duration now) const;

@@ -10,7 +10,7 @@ bool CachedValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Dur
   return next <= now.micros() && next_of_all.compare_exchange_strong(next, (now + pause).micros());
 }
 
-// For stores that believe nothing of it.
+// For stores that trust nothing of it.
 std::unique_ptr<Observation> CachedValues::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
   const Deciding* const deciding = exchange.deciding();
   return deciding == nullptr ? nullptr : std::make_unique<Reporting>(*this, *deciding, Duration{});

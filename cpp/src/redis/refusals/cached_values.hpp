@@ -26,7 +26,7 @@ class CachedValue : NonCopyable {
   CachedValue(Value bytes, const ServerReading& when, Duration until)
       : value(std::move(bytes)), reading(when), forgotten_at(until) {}
 
-  /// Whether the caller is to refresh it while it is still believed; others may after `pause`.
+  /// Whether the caller is to refresh it while it is still trusted; others may after `pause`.
   [[nodiscard]] bool take_refresh(Duration now, Duration pause) const {
     return take(next_refresh_, now, pause);
   }
@@ -89,7 +89,7 @@ class CachedValues : public Observer, NonCopyable {
   ValuesInUse<std::shared_ptr<const CachedValue>> values_{kMostKeys, kMostBytes};  // guarded by mutex_
 };
 
-/// Tells what the reply to a command says of its keys, for it to be believed for `max_stale`; 0: that they
+/// Reports what the reply to a command says of its keys, for it to be trusted for `max_stale`; 0: that they
 /// have changed.
 class Reporting : public Observation {
  public:

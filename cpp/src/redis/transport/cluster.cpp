@@ -190,13 +190,13 @@ class ClusterNodes {
     bool may_change = false;      ///< a node answered, perhaps too late: it may know more next time
     bool is_mapped = false;       ///< a node gave its map, however little is in it
 
-    void add(const protocol::SlotMap& told) {
+    void add(const protocol::SlotMap& reported) {
       may_change = true;
       is_mapped = true;
       if (map.servers().empty()) {
-        map = told;
+        map = reported;
       } else {
-        map.complete(told, suspects);
+        map.complete(reported, suspects);
       }
     }
 
