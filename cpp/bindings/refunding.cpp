@@ -122,7 +122,7 @@ class GivingBack : NonCopyable {
   /// Whether the limiter counts it.
   [[nodiscard]] bool is_counted() const { return fallback_ == nullptr; }
   void ask(Store& store, Present* present, const Interrupted& interrupted) {
-    claim_.use([&] { store.give_back(**timed_, given_back_.receipts(), present, interrupted); });
+    claim_.use([&] { store.refund_showing(**timed_, given_back_.receipts(), present, interrupted); });
   }
 
  private:

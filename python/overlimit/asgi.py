@@ -184,7 +184,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
 
 
 class LifespanMiddleware:
-    """Has every store of the process that leases give that back when the server shuts down.
+    """Has every store of the process release what it has leased when the server shuts down.
 
     For ASGI apps that are limited without `RateLimitMiddleware` and without `overlimit.fastapi.RateLimit`,
     which do the same, such as ``LifespanMiddleware(get_asgi_application())`` of Django. The app need not know

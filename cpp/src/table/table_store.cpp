@@ -32,8 +32,8 @@ void TableStore::check_sizes(std::size_t max_keys, std::size_t max_bytes, std::s
                               " (8 TiB), not " + std::to_string(max_bytes));
 }
 
-void TableStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
-                           const Interrupted& interrupted) {
+void TableStore::refund_showing(const Call& call, std::span<const Receipt> receipts, Present* present,
+                                const Interrupted& interrupted) {
   MutexWait wait(call.timeout.value_or(timeout_), interrupted);
   table::Table& table = this->table();
   if (present == nullptr) {

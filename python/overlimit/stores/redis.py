@@ -202,7 +202,7 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
 
 
 def _close_at_end(store: RedisStore) -> None:
-    """Import what watches ends only where there is something to give back."""
+    """Import what watches ends only where there is something to release."""
     from overlimit.stores.process_ends import close_at_end
 
     close_at_end(store)

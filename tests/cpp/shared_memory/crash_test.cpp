@@ -218,7 +218,7 @@ TEST_F(Crashes, InASettlementLeaveAllOrNothing) {
   Columns left(pairs_of(asked));
   Present present{asked, left.rows()};
   expect_all_or_nothing([&] {
-    store->give_back(call_of(charges_of(policy, {"a"}, 2), kNow), answer.columns.receipt, &present, {});
+    store->refund_showing(call_of(charges_of(policy, {"a"}, 2), kNow), answer.columns.receipt, &present, {});
   });
 }
 

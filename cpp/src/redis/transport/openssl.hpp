@@ -101,7 +101,7 @@ struct Library {
 
   /// The part of OpenSSL that an error is from, and its reason within that part: ERR_GET_LIB and
   /// ERR_GET_REASON, which are not the same in all versions.
-  [[nodiscard]] int part_of(unsigned long error) const noexcept;
+  [[nodiscard]] int observe_attempt(unsigned long error) const noexcept;
   [[nodiscard]] int reason_of(unsigned long error) const noexcept;
 
   /// What are macros in the headers.

@@ -18,7 +18,7 @@ class TlsCategory final : public std::error_category {
   [[nodiscard]] const char* name() const noexcept override { return "tls"; }
   [[nodiscard]] std::string message(int value) const override {
     const auto code = static_cast<unsigned long>(static_cast<unsigned int>(value));
-    if (library().part_of(code) == kErrorLibSys)
+    if (library().observe_attempt(code) == kErrorLibSys)
       return std::system_category().message(library().reason_of(code));
     const OutsideForks outside;
     const char* reason = library().ERR_reason_error_string(code);
@@ -73,7 +73,7 @@ constexpr Row kTable[] = {
 
 int reason_of(std::error_code error) {
   const auto code = static_cast<unsigned long>(static_cast<unsigned int>(error.value()));
-  return error.category() == tls_category && library().part_of(code) == kErrorLibSsl
+  return error.category() == tls_category && library().observe_attempt(code) == kErrorLibSsl
              ? library().reason_of(code)
              : 0;
 }

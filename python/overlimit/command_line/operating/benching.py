@@ -27,7 +27,7 @@ _AT_ONCE = 16
 _COUNTED = ("asked", "leased", "refusals", "held", "returned", "lapsed")
 _OF_LEASES = (
     "{asked:,} commands. {unasked:,} decisions took none: {leased:,} from leases, {refusals:,} cached "
-    "refusals. Units of leases: {held:,} held, {returned:,} given back, {lapsed:,} lost."
+    "refusals. Units of leases: {held:,} held, {returned:,} released, {lapsed:,} lost."
 )
 _EXAMPLES = """
 \b
