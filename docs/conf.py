@@ -22,6 +22,7 @@ extensions = [
     "sphinx_copybutton",
     "api_pages",
     "gallery",
+    "measurements",
     "navigation",
     "notebooks",
 ]

@@ -148,12 +148,27 @@ def test_every_page_is_in_the_navigation_of_the_site():
     assert [page for page in pages if not re.search(rf'[ "]{page}[ "]', text)] == []
 
 
-def test_the_first_page_shows_factors_of_the_page_on_performance():
-    table = text_of("docs/index.md").partition("## What it costs")[2].partition("##")[0]
-    shown = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?= \||[ ]to )", table)
-    assert len(shown) == 12
-    measured = set(re.findall(r"\| ([\d.,]+) (?=\|)", text_of("docs/performance.md")))
-    assert [factor for factor in shown if factor not in measured] == []
+FACTOR_PAGES = {"README.md": 4, "docs/index.md": 4, "docs/performance.md": 25}
+"""Pages with tables of factors, each with how many there are at least."""
+
+
+@pytest.mark.parametrize("page", FACTOR_PAGES)
+def test_pages_show_the_factors_of_the_last_full_run(page, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from measuring import factors, report
+
+    kept = report.read(ROOT / "docs" / "benchmarks" / "results.json")
+    text = text_of(page)
+    assert factors.page_with(text, kept) == text
+    tables = re.findall(r"^<!-- factors: \w+ -->\n(.*?)^<!-- end -->", text, re.M | re.S)
+    rows = re.findall(r"^\| (\D[^|]*) \| ([\d.]+) \|", "".join(tables), re.M)
+    assert len(rows) >= FACTOR_PAGES[page]
+    (of_a_hit,) = [
+        each.ratio
+        for each in kept.of("redis")
+        if (each.title, each.name) == ("One hit after the other", "overlimit, one sliding window")
+    ]
+    assert float(dict(rows)["a hit in Redis"]) == pytest.approx(of_a_hit, abs=0.005)
 
 
 def documented() -> Iterator[tuple[str, object]]:
