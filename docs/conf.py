@@ -25,6 +25,7 @@ extensions = [
     "measurements",
     "navigation",
     "notebooks",
+    "tabs",
 ]
 exclude_patterns = ["_*", "conf.py"]
 

@@ -75,7 +75,7 @@ PLACE = re.compile(r"<!-- (?P<kind>factors|machine)(?:: (?P<name>\w+))? -->\n.*?
 
 
 def put_into_page(path: Path, report: Report) -> None:
-    """Replace what a page has between ``<!-- factors: NAME -->`` or ``<!-- machine -->`` and ``<!-- end -->``."""
+    """Replace what is between ``<!-- factors: NAME -->`` or ``<!-- machine -->`` and ``<!-- end -->``."""
     path.write_text(page_with(path.read_text(encoding="utf-8"), report), encoding="utf-8")
 
 

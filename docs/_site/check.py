@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 from servers.browser import Browser
 
-SHOWN = ("index", "tutorial", "guides/flask", "guides/migrating", "performance", "gallery", "genindex")
+SHOWN = ("index", "tutorial", "guides/web", "guides/migrating", "performance", "gallery", "genindex")
 SHOWN += ("notebooks/tune_from_a_log", "reference/api", "reference/api/overlimit.Limiter")
 WIDTHS = (390, 1280)
 BROKEN_IMAGES = "[...document.images].filter(image => !image.naturalWidth).map(image => image.src)"

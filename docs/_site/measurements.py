@@ -1,4 +1,4 @@
-"""The page on performance shows all tables and figures of the last full run, below what it says of each part."""
+"""The page on performance shows the tables and figures of the last full run, below its text on each part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from measuring import figures, report, tables  # noqa: E402 - it is in the path only now
+from measuring import figures, report, tables
 
 PAGE = "performance"
 FOLDER = "benchmarks"

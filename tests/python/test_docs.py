@@ -119,13 +119,15 @@ def test_every_key_of_the_configuration_is_in_the_help_or_the_page_on_flask():
 
 
 def test_every_public_name_is_in_the_index_of_names():
-    listed, module = set(), None
-    for line in text_of("docs/reference/api.md").splitlines():
-        named = re.fullmatch(r"(\.\. currentmodule:: |```\{py:type\} |   )([\w.]+)", line)
-        if named and named[1].startswith(".."):
-            module = named[2]
-        elif named:
-            listed.add(f"{module}.{named[2]}")
+    listed = set()
+    for title, names in re.findall(
+        r"^## (.+)\n\n((?:`\w+`(?:,\s)?)+)\n", text_of("docs/reference/api.md"), re.M
+    ):
+        module = title if title.startswith("overlimit.") else "overlimit"
+        listed |= {f"{module}.{name}" for name in re.findall(r"\w+", names)}
+    listed |= {
+        f"overlimit.{name}" for name in re.findall(r"\{py:type\} (\w+)", text_of("docs/reference/api.md"))
+    }
     modules = {module.__name__: module for module in MODULES}
     parts = [name.rpartition(".") for name in listed]
     values = [getattr(modules[module], name) for module, _, name in parts if module in modules]
