@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "api_pages",
+    "commands",
     "gallery",
     "measurements",
     "navigation",

@@ -20,13 +20,13 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def put_in_tabs(_: Sphinx, page: nodes.document) -> None:
     """Replace each row of names with code by tabs."""
     for number, label in enumerate([each for each in page.findall(nodes.paragraph) if name_of(each)]):
-        if label.parent is not None and name_of(label):
+        if label in label.parent.children:  # and not among the tabs of one before
             make_tabs(label, f"tabs-{number}")
 
 
 def name_of(node: nodes.Node) -> str:
     """Return the name that is all that a paragraph has, in bold, or nothing."""
-    is_bold = isinstance(node, nodes.paragraph) and isinstance(node.children[0], nodes.strong)
+    is_bold = isinstance(node, nodes.paragraph) and [type(each) for each in node.children] == [nodes.strong]
     return node.astext() if is_bold and node.astext() in NAMES else ""
 
 
