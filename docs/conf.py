@@ -23,6 +23,7 @@ extensions = [
     "api_pages",
     "commands",
     "gallery",
+    "llms",
     "measurements",
     "navigation",
     "notebooks",

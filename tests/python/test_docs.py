@@ -150,6 +150,20 @@ def test_every_page_is_in_the_navigation_of_the_site():
     assert [page for page in pages if not re.search(rf'[ "]{page}[ "]', text)] == []
 
 
+def test_llms_txt_has_a_line_for_each_page(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    import llms
+
+    lines = llms.llms_text(ROOT / "docs").splitlines()
+    assert lines[0] == "# overlimit"
+    assert re.fullmatch(r"> Rate limiting .*\.", lines[2])
+    found = [
+        re.fullmatch(r"- \[[^\]]+\]\((\S+)\.html\): .{20,}[.?]", line) for line in lines if line[:1] == "-"
+    ]
+    pages = [f"docs/{each[1]}.md" for each in found]
+    assert sorted(pages) == sorted(set(DOCS) - {"docs/index.md"})
+
+
 FACTOR_PAGES = {"README.md": 4, "docs/index.md": 4, "docs/performance.md": 25}
 """Pages with tables of factors, each with how many there are at least."""
 

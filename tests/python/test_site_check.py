@@ -26,8 +26,10 @@ def test_links_to_what_is_not_there_are_told(broken_links, tmp_path):
     (tmp_path / "guides" / "a.html").write_text(
         '<p id="there"><a href="../gone.html"></a><a href="../index.html"></a>'
     )
+    (tmp_path / "llms.txt").write_text("- [a](guides/a.html): there\n- [b](guides/b.html): gone\n")
     assert sorted(broken_links(tmp_path)) == [
         "guides/a.html: ../gone.html",
         "index.html: gone.svg",
         "index.html: guides/a.html#gone",
+        "llms.txt: guides/b.html",
     ]
