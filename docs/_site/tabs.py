@@ -26,8 +26,9 @@ def put_in_tabs(_: Sphinx, page: nodes.document) -> None:
 
 def name_of(node: nodes.Node) -> str:
     """Return the name that is all that a paragraph has, in bold, or nothing."""
-    is_bold = isinstance(node, nodes.paragraph) and [type(each) for each in node.children] == [nodes.strong]
-    return node.astext() if is_bold and node.astext() in NAMES else ""
+    if not isinstance(node, nodes.paragraph) or node.astext() not in NAMES:
+        return ""
+    return "".join(each.astext() for each in node.children if isinstance(each, nodes.strong))
 
 
 def make_tabs(label: nodes.Node, group: str) -> None:
