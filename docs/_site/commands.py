@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 from overlimit.command_line.program import program
 
 PAGE = "reference/command_line"
+BAR = r"\|"
 PLACE = re.compile(r"<!-- options: (\w+) -->")
 
 
@@ -36,5 +37,12 @@ def rows_of(name: str) -> list[str]:
     command = program.commands[name]
     context = command.make_context(name, [], resilient_parsing=True)
     records = [each.get_help_record(context) for each in command.params]
-    cells = [[cell.replace("|", r"\|") for cell in record] for record in records if record]
-    return [f"| `{option}` | {said} |" for option, said in cells]
+    return [row_of(*record) for record in records if record and record[0].startswith("-")]
+
+
+def row_of(option: str, said: str) -> str:
+    """Return a row of a table, in which many choices stand beside the option and not behind its name."""
+    name, _, choices = option.partition(" [")
+    if len(choices) > 30:
+        option, said = name, f"{said} One of {choices.strip(']').replace('|', ', ')}."
+    return f"| `{option.replace('|', BAR)}` | {said.replace('|', BAR)} |"
