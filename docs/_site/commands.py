@@ -10,6 +10,7 @@ from overlimit.command_line.program import program
 
 PAGE = "reference/command_line"
 BAR = r"\|"
+OPTION = re.compile(r"--[a-z][a-z-]*")
 PLACE = re.compile(r"<!-- options: (\w+) -->")
 
 
@@ -45,4 +46,5 @@ def row_of(option: str, said: str) -> str:
     name, _, choices = option.partition(" [")
     if len(choices) > 30:
         option, said = name, f"{said} One of {choices.strip(']').replace('|', ', ')}."
+    said = OPTION.sub(r"`\g<0>`", said)
     return f"| `{option.replace('|', BAR)}` | {said.replace('|', BAR)} |"
