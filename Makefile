@@ -57,6 +57,7 @@ check: $(DONE)/package ## What CI runs besides: C++ and the bindings under sanit
 lint: $(DONE)/package ## Style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --allowlist tests/stubtest_allowlist.txt overlimit._core
 	git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror

@@ -13,7 +13,7 @@ from werkzeug.test import Client, EnvironBuilder
 
 from asgi_sites import AsgiSite
 
-ADAPTERS = ("flask", "fastapi", "asgi", "wsgi", "django", "django on asgi")
+ADAPTERS = ("flask", "fastapi", "quart", "asgi", "wsgi", "django", "django on asgi")
 View = Callable[[], Any]
 
 
@@ -107,6 +107,24 @@ def _fastapi(view: View, options: dict[str, Any], **_: Any) -> Iterator[Callable
 
     app.get("/")(view)
     app.get("/async")(on_loop)
+    with _asgi_client(app) as send:
+        yield send
+
+
+@contextmanager
+def _quart(view: View, options: dict[str, Any], **_: Any) -> Iterator[Callable[..., Answer]]:
+    from quart import Quart
+
+    from overlimit.quart import RateLimit
+
+    app = Quart("every")
+    RateLimit(app, **_of_decorators(options))
+
+    async def on_loop() -> Any:
+        return view()
+
+    app.add_url_rule("/", "view", view)
+    app.add_url_rule("/async", "on_loop", on_loop)
     with _asgi_client(app) as send:
         yield send
 

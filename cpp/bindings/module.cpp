@@ -23,6 +23,9 @@
 #include "stores.hpp"
 
 namespace overlimit::python {
+
+void bind_raw_servers(pybind11::module_& module);
+
 namespace {
 
 void bind_errors() {
@@ -105,6 +108,9 @@ PYBIND11_MODULE(_core_in_main, module) {
   bind_calendar(module);
   bind_limits(module);
   bind_stores(module);
+#ifdef OVERLIMIT_LINKS_REDIS
+  bind_raw_servers(module);
+#endif
   bind_replays(module);
   bind_access_logs(module);
   bind_many_decisions(module);

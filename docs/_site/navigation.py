@@ -12,7 +12,8 @@ CHAPTERS = {
     "Notebooks": "gallery notebooks/first_look notebooks/which_algorithm notebooks/tune_from_a_log "
     "notebooks/retry_storms notebooks/redis_live",
     "Reference": "reference/api genindex reference/limits reference/limiter reference/stores reference/web "
-    "reference/flask reference/fastapi reference/django reference/middleware reference/simulation "
+    "reference/flask reference/fastapi reference/django reference/quart reference/middleware "
+    "reference/simulation "
     "reference/log_formats reference/command_line semantics",
     "Explanation": "algorithms appendix/systems appendix/over_limit",
     "Contributing": "architecture testing building adding_an_algorithm adding_a_store adding_a_framework "

@@ -7,7 +7,7 @@ from html import escape
 from docutils import nodes
 from sphinx.application import Sphinx
 
-NAMES = ("Flask", "FastAPI", "Django", "ASGI", "WSGI")
+NAMES = ("Flask", "FastAPI", "Django", "Quart", "ASGI", "WSGI")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
@@ -48,6 +49,20 @@ class Limit:
 class Store:
     """Where state lives and decisions are made: the base class of all stores."""
 
+    # What `overlimit.stores.kinds` says; all stores have it from there.
+    waits: bool
+    is_shared: bool
+    _has_connections: bool
+    _longest_lease: float
+    _longest_stale: float
+    _shown: Mapping[str, Any]
+    _when_full: str
+    _example: str
+    @property
+    def _why_unleased(self) -> str | None: ...
+    @property
+    def _missing(self) -> str | None: ...
+    def _hints(self) -> Iterator[str]: ...
     def close(self) -> None:
         """Give back what is leased, and close this process's connections; a later call opens new ones.
 
@@ -253,6 +268,22 @@ class RedisStore(Store):
         remember_us: SupportsIndex,
         lease_in: tuple[str, int] | None,
     ) -> None: ...
+
+class RawServer:
+    """A server of Redis that is asked anything."""
+
+    @property
+    def name(self) -> str: ...
+    def ask(self, commands: Sequence[Sequence[str | bytes]]) -> list[Any]:
+        """Send commands, and return the answers; an error is one that a store would raise, as a value."""
+
+    def certificate_left(self) -> timedelta | None:
+        """Return for how long the certificate is valid, if it is verified, since it was last seen."""
+
+def raw_servers(
+    location: Endpoint | SentinelLocation | ClusterLocation, timeout_us: SupportsIndex, key: str | bytes = ""
+) -> list[RawServer]:
+    """Return the servers that have keys of their own; of a cluster, the one that has a key, if given."""
 
 @disjoint_base
 class ManualClock:

@@ -4,7 +4,6 @@ Whatever the core calls is loaded with the package: a child that is forked while
 module for the first time would wait for ever for the end of that import.
 """
 
-from overlimit._display.notebooks import decision_html
 from overlimit._forks import open_counters_file
 from overlimit._logging.limiters import announce
 from overlimit._logging.limiters import compare as compare_with_namesakes
@@ -22,7 +21,7 @@ from overlimit._messages.migration_hints import missing_of_decision
 from overlimit._messages.texts import short_repr
 from overlimit._options import timeout_us_given
 from overlimit._pickling import decision_bytes, restored_decision
-from overlimit.decisions import Detail
+from overlimit.decisions import Detail, decision_html
 from overlimit.errors import (
     InvalidLimit,
     ScriptError,

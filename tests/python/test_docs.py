@@ -27,6 +27,7 @@ import overlimit.flask
 import overlimit.http.fields
 import overlimit.httpx
 import overlimit.metrics
+import overlimit.quart
 import overlimit.recipes
 import overlimit.requests
 import overlimit.simulation
@@ -62,6 +63,7 @@ MODULES = (
     overlimit.flask,
     overlimit.django,
     overlimit.fastapi,
+    overlimit.quart,
     overlimit.asgi,
     overlimit.wsgi,
     overlimit.requests,

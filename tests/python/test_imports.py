@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import resource
+from pathlib import Path
 
 import pytest
 
@@ -92,6 +94,22 @@ def test_another_interpreter_of_the_process_is_told_what_to_set(kind, main_has_i
         assert "'WSGIApplicationGroup %{GLOBAL}'" in each
         assert "'single-interpreter = true'" in each
     assert after == "4"
+
+
+def test_no_module_takes_of_a_package_above_it_anything_but_modules():
+    # Such an import would close a cycle that the contracts in pyproject.toml do not see.
+    package = Path(overlimit.__file__).parent
+    for path in package.rglob("*.py"):
+        above = [each for each in path.parents if each.is_relative_to(package)]
+        if path.name == "__init__.py":
+            del above[0]
+        folders = {".".join(each.relative_to(package.parent).parts): each for each in above}
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                assert not {each.name for each in node.names} & set(folders), path
+            elif isinstance(node, ast.ImportFrom) and node.module in folders:
+                there = {each.stem for each in folders[node.module].iterdir()} | {"_core"}
+                assert {each.name for each in node.names} <= there, path
 
 
 def cpu_seconds(program: str) -> float:

@@ -22,6 +22,7 @@ LICENCES = tuple(
 EXTRAS = [
     "fastapi",
     "flask",
+    "quart",
     "django",
     "drf",
     "requests",

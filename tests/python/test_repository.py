@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CPP = ROOT / "tests" / "cpp"
 CPP_FILES = {str(path.relative_to(CPP)) for path in CPP.glob("*/*_test.cpp")}
-THREADS = re.compile(r"std::(?:j?thread|async)\b")
+THREADS = re.compile(r"\bin_threads\(|std::(?:j?thread|async)\b")
 LOCK = re.compile(
     r"std::(?:recursive_|shared_|timed_)?mutex \w+\b|std::(?:condition_variable|once_flag)\b"
     r"|(?<!PerProcess\()threading\.(?:R?Lock|Condition|Event|Semaphore|Barrier)\("
@@ -132,5 +132,5 @@ def test_extras_have_the_same_names_everywhere():
     sources = [*(ROOT / "python").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     texts = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     named = set(re.findall(r"install [\"']?(?:overlimit|\.)\[(\w+)\]", texts))
-    frameworks = {"flask", "fastapi", "requests", "httpx", "django", "drf"}
+    frameworks = {"flask", "fastapi", "quart", "requests", "httpx", "django", "drf"}
     assert named == extras == frameworks | {"cli", "notebook", "prometheus", "opentelemetry"}

@@ -12,7 +12,7 @@ from typing import get_args
 import pandas as pd
 import pytest
 
-from overlimit.command_line import logs as command_line
+from overlimit.command_line.simulating import logs as command_line
 from overlimit.simulation import read_log
 from overlimit.simulation.logs import access_log
 from overlimit.simulation.logs.choosing import FormatName

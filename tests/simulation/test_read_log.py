@@ -15,7 +15,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit.http.identifying.addresses import grouped
+from overlimit._addresses import grouped
 from overlimit.simulation import read_log
 from overlimit.simulation.logs import access_log
 

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -37,7 +36,6 @@ struct Rows {
   [[nodiscard]] std::span<const Receipt> receipts() const { return {receipt, count}; }
 };
 
-/// Rows from `first` on, `count` of them.
 inline Rows rows_of(const Rows& rows, std::size_t first, std::size_t count) {
   return {rows.status + first,
           rows.remaining + first,

@@ -11,7 +11,6 @@ namespace table {
 class Table;
 }
 
-/// How full a store in memory is.
 struct MemoryUsage {
   std::size_t keys = 0;
   std::size_t max_keys = 0;

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from overlimit import _core, waiting
-from overlimit._logging.limiters import announce
+from overlimit._logging.limiters import announced
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import (
     OF_ASYNC_LIMITER,
@@ -26,7 +26,7 @@ from overlimit.decisions import Decisions, as_column
 from overlimit.limiter import IdentifierRows, Limiter, OnError
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros
-from overlimit.stores import MemoryStore, RedisStore, StoreLike
+from overlimit.stores import StoreLike
 from overlimit.waiting.acquiring import Attempt, attempted, subjects_of
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 
@@ -101,7 +101,7 @@ class AsyncLimiter(metaclass=HintingType):
 
     def _set(self, limiter: Limiter) -> None:
         self._limiter = limiter
-        self._waits = not isinstance(limiter.store, MemoryStore)
+        self._waits = limiter.store.waits
 
     @property
     def name(self) -> str | None:
@@ -151,16 +151,12 @@ class AsyncLimiter(metaclass=HintingType):
 
     async def _hit_or_refund(self, *identifiers: str | bytes) -> Decision:
         """Hit, and refund it if the task is cancelled meanwhile."""
-        if self._waits:
-            answer = await loops.answer_or_refund(self._limiter._hit_later(*identifiers), self._limiter)
-            return cast("Decision", answer)
-        return self._limiter.hit(*identifiers)
+        answer = await loops.answer_or_refund(self._limiter._hit_later(*identifiers), self._limiter)
+        return cast("Decision", answer)
 
     async def peek(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Return the Decision that ``hit`` would give now; nothing is charged."""
-        if self._waits:
-            return cast("Decision", await loops.answer(self._limiter._peek_later(*identifiers, cost=cost)))
-        return self._limiter.peek(*identifiers, cost=cost)
+        return cast("Decision", await loops.answer(self._limiter._peek_later(*identifiers, cost=cost)))
 
     async def acquire(
         self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0
@@ -189,25 +185,18 @@ class AsyncLimiter(metaclass=HintingType):
     ) -> Decision:
         """Wait as ``acquire`` does, or as ``Caller.asks_early`` says."""
         limiter = self._limiter
-        hit, peek = (
-            (limiter._hit_later, limiter._peek_later)
-            if self._waits
-            else (limiter._hit_within, limiter._peek_within)
-        )
         return await acquired(
             subjects_of(limiter, identifiers, cost),
             timeout,
-            lambda patience: hit(*identifiers, cost=cost, patience=patience),
-            lambda patience: peek(*identifiers, cost=cost, patience=patience),
+            lambda patience: limiter._hit_later(*identifiers, cost=cost, patience=patience),
+            lambda patience: limiter._peek_later(*identifiers, cost=cost, patience=patience),
             attempt,
             asks_early=asks_early,
         )
 
     async def charge(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Charge this cost whatever is left, and say whether ``hit`` would have admitted it."""
-        if self._waits:
-            return cast("Decision", await loops.answer(self._limiter._charge_later(*identifiers, cost=cost)))
-        return self._limiter.charge(*identifiers, cost=cost)
+        return cast("Decision", await loops.answer(self._limiter._charge_later(*identifiers, cost=cost)))
 
     async def hit_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
@@ -216,12 +205,7 @@ class AsyncLimiter(metaclass=HintingType):
 
         Other tasks run meanwhile. A task that is cancelled leaves the calls that it has not made yet.
         """
-        decisions = await self._decide_many(identifiers, cost, timeout, is_peek=False)
-        if self.on_decision is not None:
-            for decision in decisions:
-                if decision is not None:
-                    announce(self.on_decision, decision)
-        return decisions
+        return announced(self._limiter, await self._decide_many(identifiers, cost, timeout, is_peek=False))
 
     async def peek_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
@@ -255,7 +239,7 @@ class AsyncLimiter(metaclass=HintingType):
         above an ``async def``, or ``async with limiter.throttle("api.example.com") as decision:``. Raises
         TypeError where it decorates a function that is not awaited, or an async generator function.
         """
-        return AsyncThrottle(self, identifiers, cost, timeout)
+        return AsyncThrottle(self.acquire, identifiers, cost, timeout)
 
     @checks_arguments(
         instead={"cost": "await limiter.settle(decision, cost)"},
@@ -263,27 +247,19 @@ class AsyncLimiter(metaclass=HintingType):
     )
     async def refund(self, decision: Decision, /) -> None:
         """Give back what a decision charged, once, where it was charged; see `Limiter.refund`."""
-        if self._waits:
-            await loops.answer(self._limiter._refund_later(decision))
-            waiting.wake_after_refund(self.store, decision)
-        else:
-            self._limiter.refund(decision)
+        await loops.answer(self._limiter._refund_later(decision))
+        waiting.wake_after_refund(self.store, decision)
 
     async def settle(self, decision: Decision, /, cost: int) -> Decision:
         """Make an admitted call cost what it turned out to cost; see `Limiter.settle`."""
-        if not self._waits:
-            return self._limiter.settle(decision, cost)
         settled = await loops.answer(self._limiter._settle_later(decision, cost))
         waiting.wake_after_refund(self.store, decision)
         return cast("Decision", settled)
 
     async def reset(self, *identifiers: str | bytes) -> None:
         """Forget everything of these identifiers in this policy, locks too; see `Limiter.reset`."""
-        if self._waits:
-            await loops.answer(self._limiter._reset_later(*identifiers))
-            waiting.wake_waiters(self.store, identifiers)
-        else:
-            self._limiter.reset(*identifiers)
+        await loops.answer(self._limiter._reset_later(*identifiers))
+        waiting.wake_waiters(self.store, identifiers)
 
     async def reset_all(self) -> None:
         """Forget everything of all identifiers in this policy, locks and levels too.
@@ -291,7 +267,7 @@ class AsyncLimiter(metaclass=HintingType):
         Other calls may come in between. Memory is swept in another thread, which goes on if the task is
         cancelled.
         """
-        if isinstance(self.store, RedisStore):
+        if self.store._has_connections:
             await loops.answer(self._limiter._reset_all_later())
             waiting.wake_waiters(self.store)
         else:
@@ -299,19 +275,13 @@ class AsyncLimiter(metaclass=HintingType):
 
     async def lock(self, identifier: str | bytes, /, seconds: Seconds) -> None:
         """Refuse an identifier for so many seconds from now; see `Limiter.lock`."""
-        if self._waits:
-            await loops.answer(self._limiter._lock_later(identifier, micros(seconds, "seconds")))
-            waiting.wake_waiters(self.store, [identifier])
-        else:
-            self._limiter.lock(identifier, seconds)
+        await loops.answer(self._limiter._lock_later(identifier, micros(seconds, "seconds")))
+        waiting.wake_waiters(self.store, [identifier])
 
     async def unlock(self, identifier: str | bytes, /) -> None:
         """Lift the lock of an identifier; what was counted stays. See `Limiter.unlock`."""
-        if self._waits:
-            await loops.answer(self._limiter._unlock_later(identifier))
-            waiting.wake_waiters(self.store, [identifier])
-        else:
-            self._limiter.unlock(identifier)
+        await loops.answer(self._limiter._unlock_later(identifier))
+        waiting.wake_waiters(self.store, [identifier])
 
     async def update(self, limits: LimitsLike) -> None:
         """Change the limits while calls go on; those under way finish with the limits they began with."""
@@ -329,9 +299,7 @@ class AsyncLimiter(metaclass=HintingType):
 
         On Redis it goes by the connection of the event loop.
         """
-        if self._waits:
-            return cast(float, await loops.answer(self._limiter._ping_later(timeout)))
-        return self.store.ping(timeout)
+        return cast(float, await loops.answer(self._limiter._ping_later(timeout)))
 
     async def stats(self) -> LimiterStats:
         """Return what this limiter has counted; see `Limiter.stats`. The breaker is the event loop's."""
@@ -342,8 +310,7 @@ class AsyncLimiter(metaclass=HintingType):
 
         The limiters of one server share them. Those that a loop leaves open are closed with the loop.
         """
-        if self._waits:
-            await loops.answer(self._limiter._close_later())
+        await loops.answer(self._limiter._close_later())
 
     def __dir__(self) -> list[str]:
         return there(type(self), super().__dir__())

@@ -17,11 +17,9 @@ from weakref import WeakKeyDictionary, ref
 
 from overlimit import waiting
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
-from overlimit.stores import MemoryStore
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision
-    from overlimit.limiter import Limiter
+    from overlimit._core import Decision, Limiter
 
 _log = logging.getLogger("overlimit")
 
@@ -175,7 +173,7 @@ async def answer_or_refund(call: Any, limiter: Limiter) -> Any:
 
 async def give_back(limiter: Limiter, decision: Decision) -> None:
     """Refund a decision, also if the task is cancelled meanwhile; raise what the store raises."""
-    if isinstance(limiter.store, MemoryStore):
-        limiter.refund(decision)
-    else:
+    if limiter.store.waits:
         await of_running_loop().give_back(limiter, decision)
+    else:
+        limiter.refund(decision)

@@ -12,8 +12,6 @@ from overlimit._messages.arguments import expected_async_limiter
 from overlimit.aio import loops
 from overlimit.aio.acquiring import acquired
 from overlimit.aio.limiter import AsyncLimiter
-from overlimit.limiter import Limiter
-from overlimit.stores import MemoryStore
 from overlimit.waiting.acquiring import subjects_in
 
 if TYPE_CHECKING:
@@ -29,17 +27,13 @@ async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
     ``charges`` are tuples (limiter, identifier[, cost]), of limiters on one store.
     """
     own = _charges(charges, "hit_all")
-    if _wait(own):
-        return cast("Decision", await loops.answer(_core._hit_all_later(own, None)))
-    return _core.hit_all(own)
+    return cast("Decision", await loops.answer(_core._hit_all_later(own, None)))
 
 
 async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """Return the Decision that `hit_all` would give now; nothing is charged."""
     own = _charges(charges, "peek_all")
-    if _wait(own):
-        return cast("Decision", await loops.answer(_core._peek_all_later(own, None)))
-    return _core.peek_all(own)
+    return cast("Decision", await loops.answer(_core._peek_all_later(own, None)))
 
 
 async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.0) -> Decision:
@@ -48,18 +42,8 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
     It is to `hit_all` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_all`.
     """
     own = _core._checked_charges(_charges(charges, "acquire_all"))
-    waits = _wait(list(own))
-    hit, peek = (
-        (_core._hit_all_later, _core._peek_all_later)
-        if waits
-        else (_core._hit_all_within, _core._peek_all_within)
-    )
-    return await acquired(
-        subjects_in(own),
-        timeout,
-        partial(hit, own),
-        partial(peek, own),
-    )
+    hit, peek = partial(_core._hit_all_later, own), partial(_core._peek_all_later, own)
+    return await acquired(subjects_in(own), timeout, hit, peek)
 
 
 def _charges(given: Iterable[AsyncCharge], function: str) -> Any:
@@ -76,9 +60,3 @@ def _charge(given: Any, function: str) -> Any:
     if not isinstance(limiter, AsyncLimiter):
         raise TypeError(expected_async_limiter(limiter, function))
     return limiter._limiter, *others
-
-
-def _wait(charges: Any) -> bool:
-    first = charges[0] if isinstance(charges, list) and charges else None
-    limiter = first[0] if isinstance(first, tuple) and first else None
-    return isinstance(limiter, Limiter) and not isinstance(limiter.store, MemoryStore)

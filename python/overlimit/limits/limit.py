@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._core import Limit as CoreLimit
+from overlimit._display import html_table
 from overlimit._messages.initialised import check_initialised
 from overlimit._messages.migration_hints import OF_LIMIT, missing
 from overlimit._messages.texts import short_repr
@@ -60,9 +62,11 @@ class Value(ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
-        from overlimit._display.notebooks import value_html
-
-        return value_html(self)
+        positional, by_name = self._call()
+        names = list(inspect.signature(type(self)).parameters)[: len(positional)]
+        cells = [written(argument) for argument in (*positional, *by_name.values())]
+        text = "" if str(self) == repr(self) else str(self)
+        return html_table(type(self).__name__, text, (*names, *by_name), [cells])
 
     def __reduce__(self: _Self) -> tuple[Callable[[], _Self], tuple[()]]:
         positional, by_name = self._call()

@@ -208,4 +208,4 @@ class TokenBucket(Algorithm):
         return max(used - self.burst * self.units, used + cost * self.units - most)
 
     def _rescaled(self, state: Bucket) -> int:
-        return rounded_up(state.used * self.units, state.units)
+        return saturating(rounded_up(state.used * self.units, state.units))

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 import overlimit.flask
 from every_adapter import ADAPTERS, serving
-from overlimit.http.identifying.addresses import Addresses, group_address
+from overlimit._addresses import Addresses, group_address
 
 PROXY, STRANGER = "10.0.0.1", "198.51.100.7"
 NOBODY = [

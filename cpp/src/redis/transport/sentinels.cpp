@@ -262,6 +262,11 @@ class Sentinels final : public Topology {
     });
   }
 
+  [[nodiscard]] std::optional<std::chrono::seconds> certificate_left() override {
+    const Master known = known_master();
+    return known.node ? known.node->certificate_left() : std::nullopt;
+  }
+
   void close() override {
     const std::lock_guard lock(mutex_);
     for (Sentinel& each : sentinels_) {

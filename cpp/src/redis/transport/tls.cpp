@@ -274,7 +274,7 @@ class TlsStream final : public Stream {
     const int result = library().SSL_read_ex(session_.get(), buffer, size, &transfer.count);
     if (result != 1) return no_bytes(result, receiving_awaits_);
     receiving_awaits_ = POLLIN;
-    has_received_ = true;
+    if (!std::exchange(has_received_, true)) context_->note_certificate(session_.get());
     return transfer;
   }
 
@@ -412,6 +412,17 @@ void TlsContext::set_certificate(const TlsOptions& options) {
   if (library().SSL_CTX_use_PrivateKey_file(get(), key.c_str(), kFiletypePem) != 1) {
     raise_unusable(shown("ssl_keyfile", key) + " (with its ssl_password, if it is encrypted)", endpoint_);
   }
+}
+
+// A server sends its own certificate before those of its CAs.
+void TlsContext::note_certificate(openssl::Session* session) noexcept {
+  const auto* const chain = reinterpret_cast<const stack_st*>(library().SSL_get_peer_cert_chain(session));
+  if (!endpoint_.tls->verify || chain == nullptr) return;
+  const auto* const own = static_cast<const Certificate*>(library().OPENSSL_sk_value(chain, 0));
+  int days = 0;
+  int seconds = 0;
+  if (library().ASN1_TIME_diff(&days, &seconds, nullptr, library().X509_get0_notAfter(own)) != 1) return;
+  certificate_left_.store(std::int64_t{days} * 86'400 + seconds);
 }
 
 void require_tls() { static_cast<void>(library()); }
