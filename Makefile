@@ -134,7 +134,7 @@ count: $(DONE)/package ## Instructions of a hit, a Decision and a script, held a
 bench: $(DONE)/bench $(DONE)/bench-cpp ## Speed, side by side with others, of an extension built as wheels are (ARGS='web tasks' for parts)
 	build/bench/bin/python benchmarks/run.py --json build/benchmarks/results.json --figures build/benchmarks $(ARGS)
 
-bench-docs: $(DONE)/bench $(DONE)/bench-cpp ## The same, and docs/performance.md gets the figures and tables
+bench-docs: $(DONE)/bench $(DONE)/bench-cpp ## The same, kept for the site, and the factors that pages show
 	build/bench/bin/python benchmarks/run.py --docs
 
 docs: $(DONE)/package ## The documentation as a site in build/site

@@ -75,7 +75,7 @@ class Addresses:
         ``peer`` is where the connection came from, None or empty on a Unix socket; ``forwarded_for`` are the
         values of the field, to which each proxy appends the address of its own client. A field other than
         ``X-Forwarded-For`` and ``Forwarded`` has one address, and several are none. Which of
-        them it is, docs/reference/flask.md has as a table: none that a client may have invented. A request
+        them it is, docs/reference/web.md has as a table: none that a client may have invented. A request
         with fewer entries than there are proxies did not pass them all, and could choose its count by an
         entry; the address of the peer cannot be forged.
 

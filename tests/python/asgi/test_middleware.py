@@ -1,4 +1,4 @@
-"""`overlimit.asgi.RateLimitMiddleware`: docs/reference/asgi.md."""
+"""`overlimit.asgi.RateLimitMiddleware`: docs/reference/middleware.md."""
 
 from __future__ import annotations
 

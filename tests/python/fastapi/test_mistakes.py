@@ -255,9 +255,9 @@ def test_a_limited_method_that_is_a_path_function_is_not_called_lost(site, caplo
     assert [each for each in caplog.records if "holds for no request" in each.message] == []
 
 
-def test_the_guide_lists_all_options_of_a_ratelimit_and_no_others():
-    guide = (Path(__file__).parents[3] / "docs/guides/fastapi.md").read_text(encoding="utf-8")
-    table = guide.partition("## Options")[2].partition("## Test")[0]
+def test_the_reference_lists_all_options_of_a_ratelimit_and_no_others():
+    page = (Path(__file__).parents[3] / "docs/reference/web.md").read_text(encoding="utf-8")
+    table = page.partition("## Options")[2].partition("\nOf one limit")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     listed = {name.strip(" `") for row in rows for name in row.split(",")}
     assert listed == set(Keywords.__annotations__) - {"app"}

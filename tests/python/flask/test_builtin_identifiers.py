@@ -1,4 +1,4 @@
-"""Who is limited, by built-in functions: docs/reference/flask.md, "Who is limited"."""
+"""Who is limited, by built-in functions: docs/reference/web.md, "Who is limited"."""
 
 from __future__ import annotations
 

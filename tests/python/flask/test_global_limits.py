@@ -1,4 +1,4 @@
-"""Limits of all clients of an app together: docs/reference/flask.md, "Which limits hold"."""
+"""Limits of all clients of an app together: docs/reference/web.md, "Which limits hold"."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A refusal says when to come again, whoever raises it and whatever answers it.
 
-docs/reference/flask.md, "What the client sees".
+docs/reference/web.md, "What the client sees".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`overlimit.wsgi.RateLimitMiddleware` on real servers: docs/reference/wsgi.md."""
+"""`overlimit.wsgi.RateLimitMiddleware` on real servers: docs/reference/middleware.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which rules hold for a route: those of its decorators, of its groups and of the app.
 
-docs/reference/flask.md has this as tables.
+docs/reference/web.md has this as tables.
 """
 
 from __future__ import annotations
