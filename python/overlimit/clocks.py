@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from overlimit import _core
@@ -15,7 +15,7 @@ __all__ = ["Clock", "ClockLike", "ManualClock", "reader_of"]
 END_US = 2**53 - 2**50
 """The end of time, in microseconds: no clock reads it, no event has it, and no wait is longer."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from overlimit.http.client import Exchange, Identify, Patience, host_of
 from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["AsyncThrottledTransport", "RateLimitExceeded", "ThrottledTransport", "host_of"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Self, TypeVar
 
 from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._core import Limit as CoreLimit
@@ -22,8 +22,6 @@ from overlimit.limits.quantities import Seconds, duration_label, duration_words,
 
 if TYPE_CHECKING:
     from overlimit._core import Calendar as CoreCalendar
-
-_Self = TypeVar("_Self", bound="Value")
 
 
 class Value(ABC):
@@ -68,7 +66,7 @@ class Value(ABC):
         text = "" if str(self) == repr(self) else str(self)
         return html_table(type(self).__name__, text, (*names, *by_name), [cells])
 
-    def __reduce__(self: _Self) -> tuple[Callable[[], _Self], tuple[()]]:
+    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
         positional, by_name = self._call()
         return partial(type(self), *positional, **by_name), ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
@@ -48,7 +48,7 @@ def test_a_date_of_the_view_is_read_in_utc_whatever_the_zone_of_the_machine(
     time.tzset()
     try:
         site = make_site(default_limits="1/minute")
-        moment = datetime.fromtimestamp(site.clock.now(), timezone.utc) + timedelta(seconds=seconds)
+        moment = datetime.fromtimestamp(site.clock.now(), UTC) + timedelta(seconds=seconds)
         date = format_datetime(moment, usegmt=True)
         site.app.register_error_handler(429, lambda error: ("wait", 429, {"Retry-After": date}))
         assert site.ask("/free", 1) == [200]

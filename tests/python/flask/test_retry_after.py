@@ -6,7 +6,7 @@ docs/reference/web.md, "What the client sees".
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from flask import Blueprint, Flask, Response, abort, jsonify, make_response, request
@@ -159,7 +159,7 @@ def test_the_fields_of_the_route_are_there_too(make_site, own, way):
 )
 def test_a_later_one_of_the_handler_is_kept(make_site, own, way, given, sent):
     def as_field(value):
-        when = datetime.fromtimestamp(START, timezone.utc)
+        when = datetime.fromtimestamp(START, UTC)
         return value if isinstance(value, str) else http_date(when + timedelta(seconds=value))
 
     site = make_site()

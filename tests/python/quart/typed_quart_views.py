@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import assert_type
 
 from quart import Blueprint, Quart, Request, Response
-from typing_extensions import assert_type
 
 from overlimit import Decision
 from overlimit.quart import ExemptionScope, RateLimit, RateLimitExceeded, by_header, get_identifiers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 import click
@@ -107,7 +107,7 @@ def _samples(place: Place, walk: Walk, every: float, count: int | None) -> Itera
         time.sleep(every)
         (after, counts), now = _looked(place, walk, may_count=may_count), time.monotonic()
         calls, writes = _difference(counted, counts)
-        when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        when = datetime.now(UTC).isoformat(timespec="seconds")
         unreached = sorted(lost.union(walk.unreached))
         yield Sample(when, now - began, calls, writes, _rows(before, after), unreached)
         before, counted, began, lost = after, counts, now, set(walk.unreached)
