@@ -91,7 +91,7 @@ def _asked(request: Any) -> Asked:
 
 
 def of_request(function: Any, own: int, *, awaits: bool, asked: Any, response: Any) -> Any:
-    """Return a function of the app for a framework that gives it the request; ``awaits``: a coroutine function."""
+    """Return a function of the app for a framework that gives it the request, a coroutine function or not."""
 
     async def awaited(request):  # type: ignore[no-untyped-def]
         return function(asked(request))

@@ -163,3 +163,67 @@ def test_a_body_that_limits_go_by_is_still_there_for_the_view(serve):
 def test_what_needs_no_call_is_a_key_function_too(serve, by):
     site = serve(limits="1/minute", key_func=by)
     assert [site.ask(peer=f"192.0.2.{last}").status for last in (1, 1, 2)] == [200, 429, 200]
+
+
+PROXY, STRANGER = "10.0.0.1", "198.51.100.7"
+NO_ADDRESS = ["unknown", "_hidden", "", "1.1.1.1, 6.6.6.6", "1.1.1", "6.6.6.6;1.1.1.1", "for=6.6.6.6", "[::1"]
+
+
+@pytest.fixture
+def behind(serve):
+    """Return a function that serves one request a minute behind proxies, and returns what asks by them."""
+
+    def make(header, trusted):
+        site = serve(limits="1/minute", address_header=header, trusted_proxies=trusted)
+
+        def ask(*values, header=header, peer=PROXY):
+            """Return the statuses of requests with these values, of each several lines if it is a list."""
+            lines = ([value] if isinstance(value, str) else value for value in values)
+            fields = [[(header, line) for line in several] for several in lines]
+            return [site.ask("/", *each_line, peer=peer).status for each_line in fields]
+
+        return ask
+
+    return make
+
+
+@each()
+@pytest.mark.parametrize("trusted", [1, 2, ["10.0.0.0/8"]], ids=str)
+def test_a_field_with_one_address_is_read_however_it_is_written(behind, trusted):
+    ask = behind("CF-Connecting-IP", trusted)
+    assert ask("1.1.1.1", "1.1.1.1:4711", "::ffff:1.1.1.1", " 1.1.1.1 ") == [200, 429, 429, 429]
+    assert ask("2001:db8::1", "[2001:db8::2]:80") == [200, 429]
+    assert ask(*NO_ADDRESS, ["1.1.1.1", "6.6.6.7"]) == [200] + [429] * len(NO_ADDRESS)
+    assert ask("9.9.9.9", "9.9.9.8", header="X-Forwarded-For") == [429, 429]
+
+
+@each()
+def test_elements_of_the_standard_field_are_read_from_all_its_lines(behind):
+    ask, nearest = behind("Forwarded", 2), 'for="10.0.0.2:_port";by=10.0.0.1'
+    same = ["for=1.1.1.1", "FOR=1.1.1.1:80", 'proto=https; For="1.1.1.1" ;by=_x', 'x="a,b";for=1.1.1.1']
+    asked = [f"for=6.6.6.{number}, {value}, {nearest}" for number, value in enumerate(same)]
+    assert ask(*asked) == [200, 429, 429, 429]
+    assert ask(["for=1.1.1.1", nearest], ["for=2.2.2.2", nearest], header="forwarded") == [429, 200]
+    unread = ["for=unknown", "for=_hidden", 'for="', "by=3.3.3.3", "for=3.3.3.3;for=3.3.3.4"]
+    asked = [f"for=6.6.6.{number}, {value}, {nearest}" for number, value in enumerate(unread)]
+    assert ask(*asked) == [200, 429, 429, 429, 429]
+    assert ask("for=6.6.6.6", "for=6.6.6.7") == [200, 429]
+
+
+@each()
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [("X-Forwarded-For", "6.6.6.{}"), ("Forwarded", "for=6.6.6.{}"), ("X-Real-IP", "6.6.6.{}")],
+)
+def test_what_strangers_send_changes_nothing(behind, header, value):
+    ask = behind(header, ["10.0.0.0/8"])
+    values = [value.format(number) for number in range(4)]
+    assert ask(*values, peer=STRANGER) == [200, 429, 429, 429]
+    assert ask(*values) == [200] * 4
+
+
+@each()
+def test_a_field_that_nobody_is_trusted_to_write_is_an_error(behind):
+    for trusted in (None, 0, []):
+        with pytest.raises(Exception, match="'X-Real-IP' is believed of proxies"):
+            behind("X-Real-IP", trusted)

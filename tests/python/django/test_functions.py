@@ -298,8 +298,3 @@ def test_what_is_wrong_with_the_setting_names_its_key(given, wrong):
 
     with pytest.raises(ImproperlyConfigured, match=wrong):
         read(given)
-
-
-def test_a_key_of_nobody_is_refused():
-    with pytest.raises(ValueError, match="names nobody"):
-        rate_limit("1/minute", key=[])

@@ -52,21 +52,6 @@ def test_a_rate_of_none_is_no_limit(either):
     assert statuses(client, "/c") == statuses(client, "/d") == [200, 429, 429]
 
 
-def test_a_rate_may_be_a_function_of_the_request(either):
-    def rate(request):
-        return {"many": "3/minute", "none": None}.get(request.GET["rate"], "1/minute")
-
-    client = either(path("", view_of(rate_limit(rate))))
-    assert statuses(client, "/?rate=one") == [200, 429, 429]
-    assert statuses(client, "/?rate=none", times=5) == [200] * 5
-    assert statuses(client, "/?rate=many") == [200, 200, 429]  # the same period, and one was spent
-
-
-def test_functions_need_not_take_the_request(either):
-    client = either(path("", view_of(rate_limit(lambda: "4/minute", key=lambda: "all", cost=lambda: 2))))
-    assert statuses(client) == [200, 200, 429]
-
-
 def test_costs_exemptions_and_scopes_are_given_the_request(either):
     client = either(
         path("cost", view_of(rate_limit("6/minute", cost=lambda request: int(request.GET["cost"])))),
