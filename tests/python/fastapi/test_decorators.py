@@ -75,22 +75,6 @@ def test_the_order_of_the_decorators_does_not_matter(site):
         assert site.statuses(path, 2) == [200, 429], path
 
 
-@pytest.mark.every_store
-def test_all_limits_of_a_request_are_one_call_and_a_refusal_charges_none(make_site, store_calls):
-    site = make_site(application_limits="9/minute", global_limits="99/minute", meta_limits="50/hour")
-
-    @site.app.get("/")
-    @site.limiter.limit("2/minute; 50/hour", name="often")
-    @site.limiter.limit("5/minute", identifiers=by_header("X-Key"), name="key")
-    async def index() -> None: ...
-
-    assert site.statuses("/", 4) == [200, 200, 429, 429]
-    assert len(store_calls) == 4
-    assert site.items("/") == {"often:2-per-60s": 0, "often:50-per-3600s": 48, "key": 3, "application": 7} | {
-        "global": 97
-    }
-
-
 def test_default_limits_give_way_to_decorators_unless_these_say_otherwise(make_site):
     site = make_site(default_limits="1/minute", application_limits="99/minute")
 
@@ -215,23 +199,6 @@ def test_methods_and_counts_per_method(site):
     async def misspelt() -> None: ...
 
     assert site.statuses("/misspelt") == [500]
-
-
-@pytest.mark.every_store
-def test_costs_and_what_does_not_count(site):
-    @site.app.get("/{status}")
-    @site.limiter.limit(
-        "4/minute",
-        cost=lambda request: int(request.query_params.get("cost", 1)),
-        deduct_when=lambda response, request: response.status_code == int(request.query_params["counts"]),
-    )
-    def answer(status: int, response: Response) -> None:
-        response.status_code = status
-
-    assert site.statuses("/200?counts=401", 9) == [200] * 9
-    assert site.statuses("/401?counts=401&cost=3", 1) == [401]
-    assert site.statuses("/401?counts=401&cost=2", 1) == [429]
-    assert site.statuses("/401?counts=401", 2) == [401, 429]
 
 
 def test_coroutine_functions_of_each_kind(site):

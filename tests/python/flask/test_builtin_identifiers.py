@@ -68,15 +68,6 @@ def test_each_goes_by_what_its_name_says_alone_or_in_a_list(site_by, of):
         assert site.limiter.current_decision.identifier == f"cookie:Session:{hashed('s3')}"
 
 
-@pytest.mark.parametrize(
-    "who", [by_user, by_header("X-Key"), by_cookie("c"), by_path_parameter("tenant"), by_json("account")]
-)
-def test_what_is_absent_is_the_empty_identity(site_by, who):
-    assert charged(site_by(who)) == ["anonymous"]
-    assert charged(site_by(who, anonymous="exempt")) == []
-    assert charged(site_by([who, by_address])) == ["ip:192.0.2.1"]
-
-
 def test_an_empty_header_or_cookie_is_absent(site_by):
     assert charged(site_by(by_header("X-Key")), headers={"X-Key": ""}) == ["anonymous"]
     with Flask("cookies").test_request_context("/", headers={"Cookie": "c="}):

@@ -44,19 +44,6 @@ def ask(site, *statuses, path="/"):
     return [site.open(path, headers={"X-Status": str(status)}).status_code for status in statuses]
 
 
-def test_only_what_counts_is_charged(make_login, clock):
-    site = make_login(("2/minute", {"deduct_when": failed}))
-    assert ask(site, *[200] * 10) == [200] * 10
-    assert ask(site, 401, 200, 401, 200, 401) == [401, 200, 401, 429, 429]
-    clock.advance(60)
-    assert ask(site, 200, 401, 401, 200) == [200, 401, 401, 429]
-
-
-def test_a_refund_concerns_only_the_limit_with_the_condition(make_login, clock):
-    site = make_login(("3/hour", {}), ("2/minute", {"deduct_when": failed}))
-    assert ask(site, 200, 200, 200, 200) == [200, 200, 200, 429]
-
-
 def test_two_conditions_are_weighed_apart(make_login, clock):
     site = make_login(
         ("1/second", {"deduct_when": lambda response: response.status_code == 200}),
@@ -92,23 +79,6 @@ def test_quota_is_reserved_while_the_view_runs(make_site):
     assert ask(site, 401, 401, 401) == [401, 401, 429]
 
 
-def test_of_ten_at_once_that_count_exactly_the_quota_passes(make_site):
-    site = make_site()
-    together = threading.Barrier(10)
-
-    @site.app.get("/")
-    @site.limiter.limit("2/minute", deduct_when=lambda response: response.status_code == 200)
-    def index():
-        return "ok"
-
-    def visit(_):
-        together.wait(30)
-        return ask(site, 200)[0]
-
-    with ThreadPoolExecutor(10) as pool:
-        assert sorted(pool.map(visit, range(10))) == [200] * 2 + [429] * 8
-
-
 def test_the_final_response_decides_behind_all_hooks(make_login):
     site = make_login(("1/minute", {"deduct_when": failed}))
 
@@ -120,17 +90,6 @@ def test_the_final_response_decides_behind_all_hooks(make_login):
     assert ask(site, 200, 200) == [418, 418]
     site.app.after_request_funcs.clear()
     assert ask(site, 200) == [429]
-
-
-def test_a_view_that_raises_counts_by_its_500(make_site):
-    site = make_site()
-
-    @site.app.get("/")
-    @site.limiter.limit("1/minute", deduct_when=lambda response: response.status_code == 500)
-    def broken():
-        raise LookupError
-
-    assert site.ask("/", 2) == [500, 429]
 
 
 @pytest.mark.parametrize("failures", [1, 2])
@@ -156,18 +115,6 @@ def test_a_hook_that_fails_counts_by_its_500(make_login, failures):
         assert ask(site, 200) == [500]
     assert asked == [500] * 3
     assert ask(site, 200, 200) == [200, 429]
-
-
-def test_a_refused_request_is_not_asked_about(make_login):
-    asked = []
-
-    def condition(response):
-        asked.append(response.status_code)
-        return True
-
-    site = make_login(("2/minute", {"deduct_when": condition}))
-    assert ask(site, 200, 404, 200) == [200, 404, 429]
-    assert asked == [200, 404]
 
 
 def test_a_shared_limit_may_count_failures_only(make_site, clock):

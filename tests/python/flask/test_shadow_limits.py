@@ -69,16 +69,6 @@ def test_shadow_limits_are_not_shown(make_site):
     assert not [name for name, _ in site.open("/alone").headers if "ratelimit" in name.lower()]
 
 
-def test_a_shadow_rate_limit_refuses_nobody(make_site, log):
-    site = make_site(default_limits="2/minute", application_limits="3/minute", shadow=True)
-    site.route("/", site.limiter.limit("1/minute"))
-    assert [site.decision("/free").allowed for _ in range(3)] == [True, True, False]
-    assert [site.decision("/").allowed for _ in range(2)] == [True, False]
-    assert site.ask("/", 3) + site.ask("/free", 3) == [200] * 6
-    levels = [each.levelno for each in log.records]
-    assert (levels.count(logging.WARNING), levels.count(logging.INFO)) == (2, 6)
-
-
 def test_a_shadow_rate_limit_charges_as_if_it_were_real(make_site, store, clock):
     shadow = make_site(application_limits="5/minute", key_prefix="same", shadow=True)
     shadow.route("/", shadow.limiter.limit("2/minute"))
