@@ -19,6 +19,7 @@ class AsgiDriver(Driver):
     def __init__(self, *, in_thread: bool = False) -> None:
         self._in_thread = in_thread
         self.cannot = {
+            "decorators": "limits are given to the middleware, by patterns",
             "meta": "a middleware has no refusals of other routes to count",
             **({"stream": "as without a thread"} if in_thread else {}),
         }

@@ -111,6 +111,7 @@ class CoreDriver(Driver):
     one_limit = all_limits = "application"
     cannot = {  # noqa: RUF012
         "await": "it runs no event loop",
+        "decorators": "limits are given to the middleware, by patterns",
         "meta": "a middleware has no refusals of other routes to count",
         "stream": "it answers at once",
     }

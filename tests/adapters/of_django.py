@@ -11,7 +11,7 @@ from typing import Any
 
 from adapters.clients import asgi_site, wsgi_client
 from adapters.of_fastapi import of_request
-from adapters.site import Asked, Driver, Reply, Site, by_path, of_decorators
+from adapters.site import Asked, Driver, Reply, Site, by_path, decorators_of, of_decorators
 
 OURS = "overlimit.django.RateLimitMiddleware"
 numbers = itertools.count()
@@ -85,8 +85,10 @@ class DjangoDriver(Driver):
         urls = []
         for at, view in by_path(views).items():
             answer = self._view(view)
-            if at in routes:
-                answer = rate_limit(routes[at], name=at.strip("/"), **of_one)(answer)
+            for limits, shared, own in decorators_of(self, routes.get(at, []), of_one, awaits=awaits):
+                how = {"name": at.strip("/") or "root"} if shared is None else {"group": shared}
+                key = {"key" if name == "identifiers" else name: value for name, value in own.items()}
+                answer = rate_limit(limits, **{**how, **key})(answer)
             urls.append(path(at.removeprefix("/"), exempt(answer) if at in free else answer))
         middleware = [OURS, f"{__name__}.WithUser"]
         with override_settings(ROOT_URLCONF=tuple(urls), MIDDLEWARE=middleware, OVERLIMIT=setting):

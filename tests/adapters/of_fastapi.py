@@ -10,7 +10,7 @@ from fastapi import Depends, FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from adapters.clients import asgi_site, with_user
-from adapters.site import Asked, Driver, Reply, Site, by_path, named, of_decorators
+from adapters.site import Asked, Driver, Reply, Site, by_path, decorators_of, named, of_decorators
 from overlimit.fastapi import RateLimit
 
 
@@ -30,8 +30,11 @@ class FastAPIDriver(Driver):
         limiter = RateLimit(app, **given)
         for path, view in by_path(views).items():
             answer = self._view(view, limiter)
-            if path in routes:
-                answer = limiter.limit(routes[path], name=path.strip("/"), **of_one)(answer)
+            for limits, shared, own in decorators_of(self, routes.get(path, []), of_one, awaits=awaits):
+                if shared is None:
+                    answer = limiter.limit(limits, **{"name": path.strip("/") or "root", **own})(answer)
+                else:
+                    answer = limiter.shared_limit(limits, shared, **own)(answer)
             if path in exempt:
                 answer = limiter.exempt(answer)
             app.api_route(path, methods=["GET", "POST", "HEAD"])(answer)

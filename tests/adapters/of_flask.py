@@ -9,7 +9,7 @@ from typing import Any
 from flask import Flask, Response, g, request, stream_with_context
 
 from adapters.clients import wsgi_client
-from adapters.site import Asked, Driver, Reply, Site, by_path, named, of_decorators
+from adapters.site import Asked, Driver, Reply, Site, by_path, decorators_of, named, of_decorators
 from overlimit.flask import RateLimit
 
 AS_A_VIEW_IS_SYNC = "functions of the app are called in the thread of the request, where nobody awaits them"
@@ -33,8 +33,11 @@ class FlaskDriver(Driver):
         app.before_request(lambda: setattr(g, "user", request.headers.get("X-User")))
         for path, view in by_path(views).items():
             answer = self._view(view, limiter)
-            if path in routes:
-                answer = limiter.limit(routes[path], name=path.strip("/"), **of_one)(answer)
+            for limits, shared, own in decorators_of(self, routes.get(path, []), of_one, awaits=awaits):
+                if shared is None:
+                    answer = limiter.limit(limits, **{"name": path.strip("/") or "root", **own})(answer)
+                else:
+                    answer = limiter.shared_limit(limits, shared, **own)(answer)
             if path in exempt:
                 answer = limiter.exempt(answer)
             app.add_url_rule(path, path.strip("/") or "index", answer, methods=["GET", "POST"])

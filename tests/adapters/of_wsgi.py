@@ -18,6 +18,7 @@ class WsgiDriver(Driver):
     one_limit = all_limits = "application"
     cannot = {  # noqa: RUF012
         "await": AS_A_VIEW_IS_SYNC,
+        "decorators": "limits are given to the middleware, by patterns",
         "meta": "a middleware has no refusals of other routes to count",
     }
 

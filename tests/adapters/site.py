@@ -150,7 +150,11 @@ class Driver:
     """Serves views under limits by one adapter, whose options have the names of `serve`."""
 
     cannot: Mapping[str, str] = MappingProxyType({})
-    """What the adapter cannot do, each with the reason: ``await``, ``meta``, ``patterns``, ``stream``."""
+    """What the adapter cannot do, each with the reason.
+
+    ``await`` (functions), ``decorators``, ``head`` (leave out the body of its answer), ``key_func``, ``meta``
+    (limits on refusals, and others while the store fails), ``patterns`` (of paths), ``stream``.
+    """
     one_limit, all_limits = "default", "application"
     """The names by which a limit of each route, and one of all routes together, are shown."""
 
@@ -160,8 +164,9 @@ class Driver:
         """Serve views by their paths, or a single one at /.
 
         ``limits`` hold for each route by itself (in a middleware for all), ``together`` for all of them,
-        ``routes`` by path; ``exempt`` is a list of paths or a function. Functions are given the request last,
-        and are coroutine functions if it ``awaits``. The header X-User names the user.
+        ``routes`` by path, where decorators may be several `Limited`; ``exempt`` is a list of paths or a
+        function. Functions are given the request last, and are coroutine functions if it ``awaits``. The
+        header X-User names the user.
         """
         raise NotImplementedError
 
@@ -182,8 +187,30 @@ class Driver:
         return {name: taken(name, value) for name, value in options.items()}
 
 
-_OWN = dict.fromkeys(("limits", "together", "cost", "identifiers", "key_func", "exempt"), 0)
-_OWN |= dict.fromkeys(("deduct_when", "on_breach"), 1)
+_OWN = dict.fromkeys(
+    ("limits", "together", "cost", "identifiers", "key_func", "exempt", "exempt_when", "error_message"), 0
+)
+_OWN |= dict.fromkeys(("deduct_when", "on_breach", "scope", "shared"), 1)
+
+
+class Limited:
+    """Limits that a decorator puts on a view, with its options; ``shared`` names what counts together."""
+
+    def __init__(self, limits: Any, *, shared: Any = None, **options: Any) -> None:
+        self.limits, self.shared, self.options = limits, shared, options
+
+
+def decorators_of(
+    driver: Driver, found: Any, options: Mapping[str, Any], *, awaits: bool
+) -> list[tuple[Any, Any, dict[str, Any]]]:
+    """Return limits, what they share and the options of each decorator of a path, the innermost first."""
+    made = []
+    for each in found if isinstance(found, list) else [found]:
+        limited = each if isinstance(each, Limited) else Limited(each, **options)
+        given = {"limits": limited.limits, "shared": limited.shared, **limited.options}
+        taken = driver.functions(given, awaits=awaits) if isinstance(each, Limited) else given
+        made.append((taken.pop("limits"), taken.pop("shared"), taken))
+    return made
 
 
 def by_path(views: View | Mapping[str, View]) -> dict[str, View]:

@@ -6,85 +6,12 @@ import pickle
 from contextlib import contextmanager
 
 import pytest
-from flask import Response
 from werkzeug.exceptions import HTTPException, TooManyRequests
 
 import overlimit
 from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore
 from overlimit import flask as extension
 from overlimit.flask import RateLimit, RateLimitExceeded
-
-
-@pytest.fixture
-def refused(make_site):
-    """Return a function: the answer to a second request under a limit of one, by options and headers."""
-
-    def refuse(headers=None, site_options=None, **options) -> Response:
-        site = make_site(**(site_options or {}))
-        site.route("/", site.limiter.limit("1/minute", **{"name": "n", **options}))
-        assert site.ask("/", 1) == [200]
-        return site.open("/", headers=headers or {})
-
-    return refuse
-
-
-@pytest.mark.parametrize("message", ["slowly, please", lambda: "slowly, please"], ids=["text", "callable"])
-@pytest.mark.parametrize("accept", ["application/problem+json", "application/json", "text/html"])
-def test_the_error_message_is_in_the_body(refused, message, accept):
-    assert "slowly, please" in refused({"Accept": accept}, error_message=message).text
-
-
-def test_the_message_is_that_of_the_limit_that_refused(make_site, clock):
-    site = make_site()
-    site.route(
-        "/",
-        site.limiter.limit("2/hour", error_message="hourly"),
-        site.limiter.limit("1/minute", error_message="minutely"),
-    )
-    accept = {"Accept": "application/problem+json"}
-    assert site.ask("/", 1) == [200]
-    assert "minutely" in site.open("/", headers=accept).text
-    clock.advance(60)
-    assert site.ask("/", 1) == [200]
-    clock.advance(60)
-    assert "hourly" in site.open("/", headers=accept).text
-
-
-def test_the_routes_own_on_breach_runs_after_and_wins(make_site):
-    calls = []
-
-    def general(decision):
-        calls.append("general")
-        return Response("general", status=429)
-
-    def special(decision):
-        calls.append("special")
-        return Response("special", status=429)
-
-    site = make_site(on_breach=general)
-    site.route("/own", site.limiter.limit("1/minute", on_breach=special))
-    site.route("/silent", site.limiter.limit("1/minute", on_breach=lambda decision: calls.append("silent")))
-    site.route("/none", site.limiter.limit("1/minute"))
-    for path in ("/own", "/silent", "/none"):
-        site.ask(path, 1)
-    assert [site.open(path).text for path in ("/own", "/silent", "/none")] == [
-        "special",
-        "general",
-        "general",
-    ]
-    assert calls == ["general", "special", "general", "silent", "general"]
-
-
-def test_only_the_on_breach_of_the_limit_that_refused_runs(make_site):
-    calls = []
-    site = make_site()
-    site.route(
-        "/",
-        site.limiter.limit("9/minute", on_breach=lambda decision: calls.append(9)),
-        site.limiter.limit("1/minute", on_breach=lambda decision: calls.append(1)),
-    )
-    assert site.ask("/", 2) == [200, 429]
-    assert calls == [1]
 
 
 @pytest.mark.parametrize("answer", ["later", b"later", ("later", 429), ["later"], {"error": "later"}])

@@ -79,3 +79,11 @@ def test_many_different_answers_do_not_pile_up(make_site):
     assert site.ask("/", 300) == [200] * 300
     gc.collect()
     assert len(gc.get_objects()) - before < 300
+
+
+def test_the_cost_is_asked_for_once_per_limit_and_request(make_site):
+    site = make_site()
+    asked = []
+    site.route("/", site.limiter.limit("5/minute; 50/hour", cost=lambda: asked.append(1) or 1))
+    assert site.ask("/", 6, user="ann") == [200] * 5 + [429]
+    assert len(asked) == 6

@@ -20,12 +20,6 @@ from overlimit import (
 )
 from overlimit.flask import RateLimit, RateLimitExceeded, rate_limit
 
-FIELDS = ("RateLimit-Policy", "RateLimit", "Retry-After")
-
-
-def fields(response: Response) -> dict[str, str]:
-    return {name: value for name, value in response.headers.items() if name in FIELDS}
-
 
 def test_remaining_is_that_of_the_identifier_with_least(make_site):
     site = make_site()

@@ -33,18 +33,6 @@ def test_a_shadow_limit_refuses_nobody_and_says_whom_it_would_have(make_site, lo
         )
 
 
-def test_a_real_limit_beside_it_is_charged_whatever_it_says(make_site):
-    site = make_site()
-    site.route("/", site.limiter.limit("1/minute", shadow=True), site.limiter.limit("3/minute"))
-    assert site.ask("/", 5) == [200] * 3 + [429] * 2
-
-
-def test_the_default_limits_hold_beside_it(make_site):
-    site = make_site(default_limits="2/minute")
-    site.route("/", site.limiter.limit("1/minute", shadow=True))
-    assert site.ask("/", 3) == [200, 200, 429]
-
-
 def test_what_a_real_limit_refuses_charges_no_shadow_limit(make_site, clock):
     site = make_site()
     site.route("/", site.limiter.limit("3/hour", shadow=True), site.limiter.limit("1/minute"))
@@ -75,14 +63,6 @@ def test_a_shadow_rate_limit_charges_as_if_it_were_real(make_site, store, clock)
     assert shadow.ask("/", 9) == [200] * 9
     real = make_site(application_limits="5/minute", key_prefix="same")
     assert real.ask("/free", 4) == [200] * 3 + [429]
-
-
-def test_a_shadow_limit_runs_no_on_breach(make_site):
-    calls = []
-    site = make_site(on_breach=calls.append)
-    site.route("/", site.limiter.limit("1/minute", shadow=True, on_breach=calls.append))
-    assert site.ask("/", 3) == [200] * 3
-    assert calls == []
 
 
 def test_a_shadow_limit_spends_no_meta_limit(make_site):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,14 +12,6 @@ from servers.patience import PATIENCE, eventually
 from servers.redis_server import RedisServer
 
 DEADLINE = 0.5
-GRACE = 2.0
-"""Seconds beyond the deadline that a busy machine may take."""
-
-FAULTS = {
-    "refuses": FaultProxy.refuse,
-    "is-silent": FaultProxy.hold_all,
-    "loses-replies": FaultProxy.hold_replies,
-}
 
 
 @pytest.fixture
@@ -39,28 +29,6 @@ def make_remote(make_site: Any, proxy: FaultProxy, prefix: str) -> Callable[...,
         return make_site(store=f"{proxy.url}?prefix={prefix}&timeout={timeout}", **options)
 
     return make
-
-
-@pytest.fixture(params=["refuses", "is-silent", pytest.param("loses-replies", marks=pytest.mark.prove)])
-def fail(request: pytest.FixtureRequest, proxy: FaultProxy) -> Callable[[], None]:
-    """Return a function that takes the store away, in one way after the other."""
-    return lambda: FAULTS[request.param](proxy)
-
-
-def test_by_default_requests_pass_without_rate_fields(make_remote, fail, caplog):
-    site = make_remote(default_limits="2/hour", headers="both")
-    assert site.ask("/free", 1) == [200]
-    fail()
-    began = time.monotonic()
-    with caplog.at_level(logging.WARNING, logger="overlimit"):
-        assert site.ask("/free", 5) == [200] * 5
-        assert time.monotonic() - began < 5 * DEADLINE + GRACE
-        headers = site.open("/free").headers
-        assert not [name for name, _ in headers if "ratelimit" in name.lower()]
-        assert "Retry-After" not in headers
-        assert [each for each in caplog.records if each.name.startswith("overlimit")]
-        decision = site.decision("/free")
-        assert (decision.source, decision.allowed, decision.details) == ("error", True, ())
 
 
 @pytest.mark.parametrize("way", ["option", "configuration"])
