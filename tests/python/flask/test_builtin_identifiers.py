@@ -94,15 +94,6 @@ def test_a_name_that_cannot_be_is_an_error_where_it_is_written(make, name):
         make(name)
 
 
-def test_a_decorator_goes_by_them_too(make_site):
-    site = make_site()
-    site.route("/a/<tenant>", site.limiter.limit("1/minute", identifiers=by_path_parameter("tenant")))
-    site.route("/b", site.limiter.limit("1/minute", identifiers=[by_address, by_user]))
-    assert [site.ask(path, 2) for path in ("/a/x", "/a/y")] == [[200, 429]] * 2
-    assert charged(site, "/a/z") == ["path:tenant:z"]
-    assert charged(site, "/b", user="ann") == ["ip:192.0.2.1", "user:ann"]
-
-
 @pytest.mark.parametrize(
     ("body", "identifier"),
     [

@@ -21,17 +21,6 @@ from overlimit import (
 from overlimit.flask import RateLimit, RateLimitExceeded, rate_limit
 
 
-def test_remaining_is_that_of_the_identifier_with_least(make_site):
-    site = make_site()
-    site.app.get("/")(rate_limit("5/minute", name="n")(lambda: "ok"))
-    site.ask("/", 3, user="ann", ip="192.0.2.1")
-    assert site.open("/", user="ann", ip="192.0.2.2").headers["RateLimit"] == '"n";r=1;t=60'
-    assert site.open("/", user="ben", ip="192.0.2.2").headers["RateLimit"] == '"n";r=3;t=60'
-    assert site.open("/", user="ann", ip="192.0.2.3").headers["RateLimit"] == '"n";r=0;t=60'
-    refused = site.open("/", user="ann", ip="192.0.2.4")
-    assert (refused.status_code, refused.headers["RateLimit"]) == (429, '"n";r=0;t=60')
-
-
 def test_headers_are_formatted_once_per_request(make_site, monkeypatch):
     formatted = []
     rate_field = _core._rate_field
@@ -126,47 +115,9 @@ def test_retry_after_is_never_earlier_than_the_t_of_any_refusing_item(make_site)
     assert headers["Retry-After"] == "3600"
 
 
-def legacy(response, start) -> tuple[str | None, ...]:
-    """Return limit, remaining, and the reset in seconds after ``start``."""
-    limit, remaining, reset = (
-        response.headers.get(f"X-RateLimit-{name}") for name in ("Limit", "Remaining", "Reset")
-    )
-    return limit, remaining, None if reset is None else int(reset) - start
-
-
 @pytest.fixture
 def start(clock):
     return int(clock.now())
-
-
-def test_they_say_limit_remaining_and_when_the_limit_is_unused_again(make_site, start, at):
-    site = make_site(default_limits="2/minute", headers="legacy")
-    at(0.25)
-    assert legacy(site.open("/free"), start) == ("2", "1", 61)
-    at(30)
-    assert legacy(site.open("/free"), start) == ("2", "0", 61)
-    refused = site.open("/free")
-    assert legacy(refused, start) == ("2", "0", 61)
-    assert refused.headers["Retry-After"] == "31"
-
-
-def test_they_are_of_the_limit_that_binds(make_site, start, at):
-    site = make_site(default_limits="2/second; 5/minute; 7/hour", headers="legacy")
-    assert [legacy(site.open("/free"), start) for _ in range(3)] == [
-        ("2", "1", 1),
-        ("2", "0", 1),
-        ("2", "0", 1),
-    ]
-    at(1)
-    assert legacy(site.open("/free"), start) == ("2", "1", 2)
-    assert legacy(site.open("/free"), start) == ("2", "0", 2)
-    at(2)
-    assert legacy(site.open("/free"), start) == ("5", "0", 60)
-    assert legacy(site.open("/free"), start) == ("5", "0", 60)
-    at(60)
-    assert legacy(site.open("/free"), start) == ("7", "1", 3600)
-    at(61)
-    assert legacy(site.open("/free"), start) == ("7", "0", 3600)
 
 
 def test_their_names_come_from_the_configuration(make_site, start):
