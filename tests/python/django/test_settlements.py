@@ -29,10 +29,10 @@ def api(request):
         spend()
 
     def spend():
-        for used in request.GET.getlist("used"):
-            settle(request, int(used))
         if "refund" in request.GET:
             refund(request)
+        for used in request.GET.getlist("used"):
+            settle(request, int(used))
 
     if "stream" in request.GET:
         return StreamingHttpResponse(parts())

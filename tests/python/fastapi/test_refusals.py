@@ -49,6 +49,17 @@ def test_a_handler_of_the_app_sees_it(site, key, is_async):
     assert (refusal.headers["Retry-After"], refusal.headers["RateLimit"]) == ("60", '"index";r=0;t=60')
 
 
+def test_no_handler_is_asked_where_on_breach_answers(site):
+    @site.app.exception_handler(429)
+    async def unused(request: Request, error: Exception) -> None:
+        raise AssertionError
+
+    limited(site, on_breach=lambda decision, request: PlainTextResponse(request.url.path, 429))
+    site.ask("/")
+    refusal = site.ask("/")
+    assert (refusal.status_code, refusal.text, refusal.headers["Retry-After"]) == (429, "/", "60")
+
+
 def test_fields_are_on_what_handlers_of_exceptions_answer(site):
     class OwnError(Exception): ...
 

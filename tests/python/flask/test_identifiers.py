@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from flask import Flask, g, request
 
-from overlimit.flask import get_identifiers, rate_limit
+from overlimit.flask import get_address, get_identifiers, rate_limit
 
 
 @pytest.fixture
@@ -186,3 +186,12 @@ def test_a_fallback_exempts(make_site):
     )
     assert site.ask("/free", 3) == [200] * 3
     assert site.ask("/free", 2, headers={"X-Key": "a"}) == [200, 429]
+
+
+def test_functions_of_ones_own_may_ask_for_the_address(make_site):
+    own = {"trusted_proxies": 1, "identifiers": lambda: f"tenant:{get_address()}"}
+    site = make_site(default_limits="9/minute", **own)
+    for sent, counted in (("198.51.100.9", "198.51.100.9"), ("2001:db8::1", "2001:db8::/64")):
+        decision = site.decision("/free", ip="10.0.0.1", headers={"X-Forwarded-For": sent})
+        assert decision.identifier == f"tenant:{counted}"
+    assert get_address() == "unknown"
