@@ -49,11 +49,21 @@ def asgi_site(app: Any, limiter: Any) -> Iterator[Site]:
     loop = asyncio.new_event_loop()
 
     async def send_one(asked: Request) -> Answer:
-        transport = httpx.ASGITransport(app, client=(asked.peer, 5000), raise_app_exceptions=False)
+        sent: list[bytes] = []
+
+        async def watched(scope: Any, receive: Any, send: Any) -> None:
+            def note(message: Any) -> Any:
+                sent.append(message.get("body", b""))
+                return send(message)
+
+            await app(scope, receive, note)
+
+        transport = httpx.ASGITransport(watched, client=(asked.peer, 5000), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://site") as client:
             given = list(asked.fields)
             response = await client.request(asked.method, asked.path, headers=given, content=asked.body)
-        return Answer(response.status_code, response.headers, response.text)
+        text = b"".join(sent).decode() if asked.method == "HEAD" else response.text
+        return Answer(response.status_code, response.headers, text)
 
     async def send_each(requests: Iterable[Request]) -> list[Answer]:
         return list(await asyncio.gather(*map(send_one, requests)))

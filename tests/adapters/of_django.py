@@ -55,15 +55,12 @@ class WithUser:
 class DjangoDriver(Driver):
     def __init__(self, *, is_async: bool = False, on_asgi: bool = False) -> None:
         self._is_async, self._on_asgi = is_async, on_asgi
-        left_out = (
-            {} if on_asgi else {"head": "what Django answers to HEAD has its body taken off by the server"}
-        )
         mixed = {} if is_async == on_asgi else {"stream": "Django warns of parts of the other kind"}
         self.cannot = {
             "patterns": "limits hold for views, which the decorators name",
             "key_func": "KEY takes functions of both kinds, and lists",
+            "head": "what it answers to HEAD has its body taken off by the server",
             **mixed,
-            **left_out,
         }
 
     @contextmanager

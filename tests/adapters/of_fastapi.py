@@ -16,6 +16,7 @@ from overlimit.fastapi import RateLimit
 
 class FastAPIDriver(Driver):
     cannot = {  # noqa: RUF012
+        "head": "what it answers to HEAD has its body taken off by the server",
         "patterns": "limits hold for routes, which the decorators name",
     }
 

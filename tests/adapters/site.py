@@ -180,6 +180,8 @@ class Driver:
         def taken(name: str, value: Any) -> Any:
             if isinstance(value, list):
                 return [taken(name, each) for each in value]
+            if name == "routes":
+                return {path: taken("limits", limits) for path, limits in value.items()}
             if not callable(value) or isinstance(value, BuiltinIdentifier) or name not in _OWN:
                 return value
             return self.function(value, _OWN[name], awaits=awaits)

@@ -165,8 +165,12 @@ def test_what_is_switched_off_limits_nothing(serve):
 
 
 @each()
-def test_functions_name_the_limits_of_each_request(serve):
-    site = serve(limits=lambda asked: asked.header("X-Limits") or "")
+@pytest.mark.parametrize("of", ["limits", "routes"])
+def test_functions_name_the_limits_of_each_request(serve, of):
+    def named(asked):
+        return asked.header("X-Limits") or ""
+
+    site = serve(**{of: named if of == "limits" else {"/": named}})
     assert site.ask().ours == []
     sent = ["1/minute", "3/minute", "3/minute", "1/minute", "9/hour"]
     assert [site.ask("/", ("X-Limits", each)).status for each in sent] == [200, 200, 200, 429, 200]

@@ -39,7 +39,8 @@ def test_a_coroutine_function_is_awaited_once_a_request(serve):
         called.append(asked.path)
         return ["a", "b"]
 
-    site = serve(awaits=True, limits="5/minute; 9/hour", global_limits="9/minute", identifiers=[key])
+    limits = ["5/minute", lambda asked: "9/hour"]
+    site = serve(awaits=True, limits=limits, global_limits="9/minute", identifiers=key)
     assert site.statuses(times=3) == [200] * 3
     assert called == ["/"] * 3
 
