@@ -15,6 +15,7 @@ from adapters.of_core import CoreDriver
 from adapters.of_django import DjangoDriver
 from adapters.of_fastapi import FastAPIDriver
 from adapters.of_flask import FlaskDriver
+from adapters.of_quart import QuartDriver
 from adapters.of_wsgi import WsgiDriver
 from adapters.site import Driver
 
@@ -24,6 +25,8 @@ DRIVERS: dict[str, Driver] = {
     "flask async": FlaskDriver(is_async=True),
     "fastapi": FastAPIDriver(is_async=True),
     "fastapi thread": FastAPIDriver(),
+    "quart": QuartDriver(is_async=True),
+    "quart thread": QuartDriver(),
     "asgi": AsgiDriver(),
     "asgi thread": AsgiDriver(in_thread=True),
     "wsgi": WsgiDriver(),

@@ -16,7 +16,7 @@ from overlimit.http.answering.refusals import retry_after_instead
 from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding import settling
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.plans import NO_PLAN
 from overlimit.http.middleware import LimitsByPath
 from overlimit.http.request import json_in, may_have_json
 
@@ -69,8 +69,9 @@ class FakeAdapter:
     def __call__(self, request: FakeRequest) -> tuple[int, list[tuple[str, str]], str]:
         asked = request.asked
         plan = self._limits.plan(asked.method, request.path, request.arguments)
-        ledger = RequestLedger(request, RoutePlan()) if plan is None else plan.decide(request)
+        ledger = RequestLedger(request, plan or NO_PLAN)
         if plan is not None:
+            ledger.decide()
             request.kept[settling.DECISION] = ledger.decision(self._limits.rate_limit)
         status, fields, text = self._answer(request, ledger, plan)
         if ledger.may_refund:
