@@ -31,12 +31,12 @@ BUILDS := $(DONE)/package build-dev
 TESTS := test-python test-dev lint
 CHECKS := test-asan check-python test-bindings test-threads count
 PROOFS := prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz \
-  prove-algorithm prove-python wheels prove-reproducible smoke smoke-sdist test-sdist release-check
+  prove-algorithm prove-mutations prove-python wheels prove-reproducible smoke smoke-sdist test-sdist release-check
 
 SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
 SOURCES := $(shell find cpp lua cmake -type f -not -path 'cpp/benchmarks/*') CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test check check-python lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python prove-reproducible cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
+.PHONY: help demo serve test check check-python lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-mutations prove-portable prove-python prove-reproducible cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -118,6 +118,9 @@ prove-portable: $(DONE)/portable ## The Python tests on an extension that uses P
 
 prove-algorithm: $(DONE)/package ## An algorithm added as docs/adding_an_algorithm.md says, through all suites
 	scripts/prove-algorithm $(JOBS)
+
+prove-mutations: $(DONE)/package ## Lines broken one after the other in a copy of the tree, each of which tests must notice
+	$(BIN)/python scripts/prove-mutations
 
 fuzz: $(DONE)/packages-prove ## Search each parser in C++ for inputs that break it (SECONDS=60)
 	cmake --preset fuzz >/dev/null

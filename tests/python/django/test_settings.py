@@ -100,34 +100,12 @@ def test_a_clock_may_be_named_by_its_path(serve):
     assert statuses(client) == [200, 429, 429]
 
 
-def test_stores_are_shared_by_their_url(serve, every_url):
-    served = [
-        serve(path("", plain), default_limits="4/minute", store=every_url, clock=None) for _ in range(2)
-    ]
-    assert [client.get("/").status_code for client in served for _ in range(3)] == [200] * 4 + [429] * 2
-
-
-@pytest.fixture(params=["shm", "redis"])
-def every_url(request, tmp_path):
-    if request.param == "shm":
-        request.getfixturevalue("shared_memory")
-        return f"shm://{tmp_path}/counts"
-    server = request.getfixturevalue("redis_server")
-    return f"{server.tcp_url()}?timeout=10&prefix={tmp_path.name}"
-
-
 def test_unused_options_are_named(serve):
     client = serve(path("", plain), default_limits_cost=2)
     with pytest.warns(
         UserWarning, match=r"OVERLIMIT\['DEFAULT_LIMITS_COST'\] has no effect without OVERLIMIT"
     ):
         client.get("/")
-
-
-def test_functions_in_the_settings_return_none_for_no_limit(serve):
-    client = serve(path("", plain), default_limits=lambda request: request.GET.get("rate"))
-    assert statuses(client) == [200] * 3
-    assert statuses(client, "/?rate=1/m") == [200, 429, 429]
 
 
 def test_methods_that_a_client_makes_up_are_one(serve):
