@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 from quart import Response
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
-from overlimit import Decision, errors
+from overlimit import errors
+from overlimit._core import Decision
 from overlimit.http.answering.fields import retry_after_seconds
 from overlimit.http.asgi.conversations import current
 from overlimit.http.deciding.answer import StoreAnswer
