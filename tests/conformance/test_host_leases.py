@@ -214,6 +214,7 @@ print(json.dumps(limiter.stats()["calls"]))
             process.kill()
 
 
+@pytest.mark.usefixtures("shared_memory")
 class TestTheFile:
     def test_is_made_when_something_is_asked_for(self, hosted, file):
         limiter = limiter_of(hosted)
