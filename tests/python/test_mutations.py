@@ -15,8 +15,6 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "prove-mutations"
 FILES = sorted((ROOT / "tests" / "mutations").glob("*.toml"))
 
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="the script needs Python 3.11")
-
 
 @pytest.fixture
 def script():
