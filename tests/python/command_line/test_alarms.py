@@ -156,8 +156,9 @@ class Symptom:
 
 
 def plain(text: str) -> str:
-    """Return a text with one number for all and without what aligns columns."""
-    return re.sub(r"\d[\d,.]*\d|\d", "#", " ".join(text.split()))
+    """Return a text with one number for all, also of durations, and without what aligns columns."""
+    numbers = re.sub(r"\d[\d,.]*\d|\d", "#", " ".join(text.split()))
+    return re.sub(r"# (ms|s|min|h)\b(?: # (s|min)\b)?", "# s", numbers)
 
 
 SYMPTOMS = {
