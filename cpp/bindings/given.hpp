@@ -1,4 +1,4 @@
-// Part of module.cpp: arguments. Objects that pybind11 has bound are taken by their holders: of one whose
+// Arguments of what pybind11 binds. Objects that pybind11 has bound are taken by their holders: of one whose
 // __init__ was never called it would otherwise hand out uninitialised memory.
 #pragma once
 

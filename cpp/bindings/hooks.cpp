@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "waits.hpp"
+
 namespace overlimit::python {
 namespace {
 
@@ -42,6 +44,17 @@ PyTypeObject* detail_type() {
   PyObject* const loaded = detail.load(std::memory_order_acquire);
   if (loaded == nullptr) refuse();
   return reinterpret_cast<PyTypeObject*>(loaded);
+}
+
+void warn_about_shared_memory(const std::string& message) {
+  in_python([&] {
+    try {
+      const Object text = text_of(message.c_str());
+      call_hook("warn_about_shared_memory", checked(text.get()));
+    } catch (const PythonError&) {
+      PyErr_WriteUnraisable(nullptr);
+    }
+  });
 }
 
 }  // namespace overlimit::python

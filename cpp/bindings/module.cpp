@@ -1,6 +1,6 @@
-// overlimit._core. The hot types are on the C API; what pybind11 binds is here and in pending_call.cpp.
+// overlimit._core. The hot types are on the C API; bound_types.hpp says what pybind11 binds.
 
-#include "access_logs.hpp"
+#include "bound_types.hpp"
 #include "charges.hpp"
 #include "clock.hpp"
 #include "counters.hpp"
@@ -11,16 +11,11 @@
 #include "hooks.hpp"
 #include "http_fast_path.hpp"
 #include "limiter.hpp"
-#include "limits.hpp"
 #include "locked_calls.hpp"
-#include "many_decisions_binding.hpp"
 #include "object.hpp"
 #include "overlimit/errors.hpp"
-#include "pending_call.hpp"
 #include "policy.hpp"
 #include "refunding.hpp"
-#include "replays.hpp"
-#include "stores.hpp"
 
 namespace overlimit::python {
 namespace {

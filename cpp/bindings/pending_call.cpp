@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bound_types.hpp"
 #include "given.hpp"
 #include "overlimit/fibers.hpp"
 #include "overlimit/forks.hpp"

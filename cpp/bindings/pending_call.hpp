@@ -49,7 +49,4 @@ class PendingCall : NonCopyable {
   Stopwatch::Clock::time_point ended_{};
 };
 
-/// Part of module.cpp.
-void bind_pending_calls(pybind11::module_& module);
-
 }  // namespace overlimit::python

@@ -38,24 +38,8 @@ class StoreTask : NonCopyable {
   virtual Object answer_without(const StoreError& /*error*/) { throw; }
 };
 
-/// Has a task done by this thread, which waits for it.
-inline Object perform(StoreTask& task) {
-  if (task.is_nothing()) return task.answer();
-  const auto ask = [&](Store& store, const Interrupted& interrupted) { task.ask(store, interrupted); };
-  try {
-    if (task.limiters().empty()) {
-      without_gil([&](const Interrupted& interrupted) { ask(task.store(), interrupted); });
-    } else if (task.is_long()) {
-      ask_store_for_many(task.limiters(), ask);
-    } else {
-      ask_store(
-          task.limiters(), [&](Store& store) { return task.decide_here(store); }, ask);
-    }
-  } catch (const StoreError& error) {
-    return task.answer_without(error);
-  }
-  return task.answer();
-}
+/// Has a task done by this thread, which waits for it. In store_calls.cpp.
+Object perform(StoreTask& task);
 
 /// A task made of two functions. `Ask` is called as StoreTask::ask; `Answer` returns its answer.
 template <class Ask, class Answer>

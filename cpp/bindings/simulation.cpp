@@ -1,6 +1,5 @@
-// Part of module.cpp: the replay of events, whose columns are objects with a buffer, such as numpy arrays.
-#pragma once
-
+// What overlimit.simulation has the core do: the replay of events, whose columns are objects with a buffer,
+// such as numpy arrays, and finding lines in access logs.
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -10,14 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "bound_types.hpp"
 #include "given.hpp"
 #include "limiter.hpp"
 #include "object.hpp"
+#include "overlimit/access_lines.hpp"
 #include "overlimit/replay.hpp"
 #include "policy.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
+namespace {
 
 /// The columns of one call. They are kept from being resized for as long as it lasts.
 class ReplayColumns {
@@ -119,8 +121,7 @@ class BoundReplay {
   std::atomic<bool> is_used_{false};
 };
 
-inline std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter,
-                                              std::vector<std::int32_t> distinct) {
+std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter, std::vector<std::int32_t> distinct) {
   const auto is_negative = [](std::int32_t count) { return count < 0; };
   if (distinct.empty() || std::ranges::any_of(distinct, is_negative)) {
     throw pybind11::value_error("distinct must have a count from 0 on for each column");
@@ -130,7 +131,13 @@ inline std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter,
   });
 }
 
-inline void bind_replays(pybind11::module_& module) {
+pybind11::bytes column_of(const std::vector<std::int64_t>& places) {
+  return {reinterpret_cast<const char*>(places.data()), places.size() * sizeof(std::int64_t)};
+}
+
+}  // namespace
+
+void bind_replays(pybind11::module_& module) {
   namespace py = pybind11;
   using Pointer = std::shared_ptr<BoundReplay>;
   py::class_<BoundReplay, Pointer>(module, "Replay",
@@ -164,6 +171,24 @@ inline void bind_replays(pybind11::module_& module) {
           },
           "Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in "
           "seconds.");
+}
+
+void bind_access_logs(pybind11::module_& module) {
+  namespace py = pybind11;
+  module.def(
+      "access_lines",
+      [](const py::bytes& log, bool combined) {
+        const std::string_view text(log);
+        AccessLines found;
+        {
+          const py::gil_scoped_release released;
+          found = access_lines(text, combined);
+        }
+        return py::make_tuple(column_of(found.ends), column_of(found.plain), column_of(found.ip_ends),
+                              column_of(found.quotes));
+      },
+      py::arg("log"), py::arg("combined"),
+      "Where lines end, which are plain, and where their addresses end and quotes are: int64 in bytes.");
 }
 
 }  // namespace overlimit::python

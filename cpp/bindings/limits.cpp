@@ -1,6 +1,4 @@
-// Part of module.cpp: the core's view of a limit, and calendars, whose periods Python works out.
-#pragma once
-
+// The core's view of a limit, and calendars, whose periods Python works out.
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -8,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bound_types.hpp"
 #include "given.hpp"
 #include "object.hpp"
 #include "overlimit/calendar.hpp"
@@ -15,8 +14,9 @@
 #include "waits.hpp"
 
 namespace overlimit::python {
+namespace {
 
-inline Bounds bounds_by_python(PyObject* periods, Instant instant) {
+Bounds bounds_by_python(PyObject* periods, Instant instant) {
   const Object answer =
       required(PyObject_CallFunction(periods, "L", static_cast<long long>(instant.micros())));
   long long start = 0;
@@ -33,13 +33,15 @@ inline Bounds bounds_by_python(PyObject* periods, Instant instant) {
 }
 
 /// Asks Python. What it raises stays set in this thread, and PythonError is thrown.
-inline Bounds bounds_from(PyObject* periods, Instant instant) {
+Bounds bounds_from(PyObject* periods, Instant instant) {
   std::optional<Bounds> bounds;
   in_python([&] { bounds = bounds_by_python(periods, instant); });
   return *bounds;
 }
 
-inline void bind_calendar(pybind11::module_& module) {
+}  // namespace
+
+void bind_calendar(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<Calendar, std::shared_ptr<Calendar>>(
       module, "Calendar", "Natural periods: an identity, and a function that knows those around an instant.")
@@ -55,7 +57,7 @@ inline void bind_calendar(pybind11::module_& module) {
           "Tells its records from those of other calendars.");
 }
 
-inline void bind_limits(pybind11::module_& module) {
+void bind_limits(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<Limit, std::shared_ptr<Limit>>(module, "Limit",
                                             "A limit as the core sees it; the limit classes hold one.")

@@ -1,6 +1,4 @@
-// Part of module.cpp: the decisions of Limiter.hit_many.
-#pragma once
-
+// The decisions of Limiter.hit_many.
 #include <pybind11/stl.h>
 
 #include <array>
@@ -9,12 +7,14 @@
 #include <optional>
 #include <string>
 
+#include "bound_types.hpp"
 #include "clock.hpp"
 #include "errors.hpp"
 #include "given.hpp"
 #include "many_decisions.hpp"
 
 namespace overlimit::python {
+namespace {
 
 /// Writes a column: a number of each row's answer.
 template <class Number, class Of>
@@ -26,20 +26,20 @@ void fill(const ManyDecisions& many, const pybind11::buffer_info& buffer, const 
 }
 
 /// "ok", "over", "locked", "never"; "unknown" where the store has not decided.
-inline constexpr std::size_t kStatuses = 5;
-inline std::size_t status_of(const ManyDecisions::Answer& answer) {
+constexpr std::size_t kStatuses = 5;
+std::size_t status_of(const ManyDecisions::Answer& answer) {
   const bool is_known = answer.source != Source::local && answer.source != Source::error &&
                         answer.source != ManyDecisions::kNobody;
   return is_known ? static_cast<std::size_t>(answer.decision.status) : kStatuses - 1;
 }
 
 /// NaN without any answer.
-inline double retry_after_of(const ManyDecisions::Answer& answer) {
+double retry_after_of(const ManyDecisions::Answer& answer) {
   if (answer.source == ManyDecisions::kNobody) return std::numeric_limits<double>::quiet_NaN();
   return answer.decision.retry_after.seconds();
 }
 
-inline void fill_column(const ManyDecisions& many, const std::string& name, const pybind11::buffer& column) {
+void fill_column(const ManyDecisions& many, const std::string& name, const pybind11::buffer& column) {
   using Answer = ManyDecisions::Answer;
   const pybind11::buffer_info buffer = column.request(true);
   if (name == "allowed") {
@@ -65,14 +65,16 @@ inline void fill_column(const ManyDecisions& many, const std::string& name, cons
 }
 
 /// ValueError unless it is above 0.
-inline std::optional<Duration> timeout_from(const pybind11::object& seconds) {
+std::optional<Duration> timeout_from(const pybind11::object& seconds) {
   if (seconds.is_none()) return std::nullopt;
   const Duration timeout = duration_from(seconds.ptr(), "timeout");
   if (timeout <= Duration{}) raise_value_error("timeout must be above 0 seconds");
   return timeout;
 }
 
-inline void bind_many_decisions(pybind11::module_& module) {
+}  // namespace
+
+void bind_many_decisions(pybind11::module_& module) {
   namespace py = pybind11;
   using Pointer = std::shared_ptr<ManyDecisions>;
   py::class_<ManyDecisions, Pointer>(module, "ManyDecisions",
