@@ -101,19 +101,19 @@ Object finished(const LimiterState& limiter, Object decision) {
   return decision;
 }
 
-template <Mode mode, Role role>
+template <Mode mode>
 [[gnu::flatten]] Object ask(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
                             const WholeCost& cost, Cost units) {
   LimiterState* const limiters[] = {&limiter};
   if (identifiers.size() == 1) [[likely]] {
     // The decision keeps it before anything of Python runs.
     const auto& policy = limiter.policy_for_now();
-    const LoneCharge lone(policy.get(), identifiers.front(), units, role);
+    const LoneCharge lone(policy.get(), identifiers.front(), units, Role::enforce);
     return finished<mode>(limiter, decided(limiters, lone, mode, patience, cost.number()));
   }
   const Object policy = limiter.present_policy();
   ChargeList collected;
-  collect<role>(policy.get(), identifiers, units, collected);
+  collect<Role::enforce>(policy.get(), identifiers, units, collected);
   return finished<mode>(limiter, decided(limiters, collected.call(), mode, patience, cost.number()));
 }
 
@@ -145,7 +145,7 @@ class DecidingTask : public StoreTask {
   std::optional<DecidingLater> deciding_;
 };
 
-template <Mode mode, Role role>
+template <Mode mode, Role role = Role::enforce>
 class PendingDecision final : public DecidingTask {
  public:
   PendingDecision(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
@@ -170,7 +170,7 @@ class PendingDecision final : public DecidingTask {
 };
 
 // A template that is inlined, since every hit counts.
-template <Mode mode, bool takes_patience, Role role = Role::enforce, When when = When::now>
+template <Mode mode, bool takes_patience, When when = When::now>
 [[gnu::flatten]] PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                                            PyObject* names) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
@@ -183,10 +183,10 @@ template <Mode mode, bool takes_patience, Role role = Role::enforce, When when =
     const Cost units = keywords.cost == one ? 1 : cost.units();
     LimiterState& limiter = state_of_self(self);
     if constexpr (when == When::later) {
-      using Task = PendingDecision<mode, role>;
+      using Task = PendingDecision<mode>;
       return answer_or_pending(std::make_unique<Task>(limiter, identifiers, patience, cost, units)).release();
     }
-    return ask<mode, role>(limiter, identifiers, patience, cost, units).release();
+    return ask<mode>(limiter, identifiers, patience, cost, units).release();
   });
 }
 
@@ -290,7 +290,7 @@ PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
 }
 
 PyObject* hit_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, true, Role::enforce, When::later>(self, arguments, count, names);
+  return ask_by_keywords<Mode::consume, true, When::later>(self, arguments, count, names);
 }
 
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
@@ -302,15 +302,15 @@ PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 }
 
 PyObject* peek_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::peek, true, Role::enforce, When::later>(self, arguments, count, names);
+  return ask_by_keywords<Mode::peek, true, When::later>(self, arguments, count, names);
 }
 
-PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, false, Role::always>(self, arguments, count, names);
-}
-
-PyObject* charge_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, false, Role::always, When::later>(self, arguments, count, names);
+Task charging(PyObject* self, Arguments identifiers, PyObject* names) {
+  const Keywords keywords = parse_keywords(identifiers.data() + identifiers.size(), names, false);
+  if (identifiers.empty()) raise_value_error(kNoIdentifier);
+  const WholeCost cost(keywords.cost);
+  using Charging = PendingDecision<Mode::consume, Role::always>;
+  return std::make_unique<Charging>(state_of(self), identifiers, kNever, cost, cost.units());
 }
 
 namespace {

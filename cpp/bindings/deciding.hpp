@@ -12,6 +12,7 @@
 #include "limiter.hpp"
 #include "object.hpp"
 #include "on_error.hpp"
+#include "operation.hpp"
 #include "overlimit/call.hpp"
 #include "stats.hpp"
 #include "store_task.hpp"
@@ -28,8 +29,8 @@ PyObject* hit_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count
 PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 PyObject* peek_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* charge_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+/// What Limiter.charge asks.
+Task charging(PyObject* self, Arguments identifiers, PyObject* names);
 
 /// Decides charges under several limiters, at least one, and calls their on_decision unless it is a peek.
 Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience = kNever);

@@ -13,9 +13,9 @@
 #include "limiter.hpp"
 #include "locked_calls.hpp"
 #include "object.hpp"
+#include "operations.hpp"
 #include "overlimit/errors.hpp"
 #include "policy.hpp"
-#include "refunding.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -54,7 +54,7 @@ void bind_heap_types(const pybind11::module_& module) {
   if (add_clocks(module.ptr()) && add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) &&
       add_decision(module.ptr()) && add_details(module.ptr()) && add_limiter(module.ptr()) &&
       add_http_fast_path(module.ptr()) && add_hooks(module.ptr()) && add_counters(module.ptr()) &&
-      add_locked_calls(module.ptr()) && add_refunding(module.ptr()))
+      add_locked_calls(module.ptr()) && add_operations(module.ptr()))
     return;
   throw pybind11::error_already_set();
 }

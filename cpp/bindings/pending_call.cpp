@@ -192,6 +192,7 @@ pybind11::object result_of(const Action& action) {
 }  // namespace
 
 Object answer_or_pending(std::unique_ptr<StoreTask> task) {
+  if (!task->store().waits() && !task->limiters().empty()) return perform(*task);
   auto call = std::make_shared<PendingCall>(std::move(task));
   call->ask_at_once();
   if (call->is_done()) return call->answer();

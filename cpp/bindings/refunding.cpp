@@ -304,84 +304,40 @@ class Settling final : public StoreTask {
   std::optional<GivingBack> giving_back_;
 };
 
-template <When when>
-PyObject* refunded(PyObject* self, PyObject* decision) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return done<when>(std::make_unique<Refunding>(state_of(self), decision, nullptr)); });
+Task settling_under(Arguments arguments, Settled which) {
+  if (arguments.size() != 3 || !PyTuple_Check(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) == 0) {
+    raise_type_error("this function takes a tuple of limiters, a decision and what it turned out to cost");
+  }
+  std::vector<LimiterState*> limiters;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
+    limiters.push_back(&state_of(PyTuple_GET_ITEM(arguments[0], i)));
+  }
+  return std::make_unique<Settling>(arguments[0], std::move(limiters), arguments[1], arguments[2], which);
 }
-
-template <When when>
-PyObject* refunded_in_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_type_error("_refund_part takes a decision and places of its charges");
-    return done<when>(std::make_unique<Refunding>(state_of(self), arguments[0], arguments[1]));
-  });
-}
-
-template <When when>
-PyObject* settled(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_type_error("settle takes a decision and what it turned out to cost");
-    return done<when>(std::make_unique<Settling>(self, std::vector{&state_of(self)}, arguments[0],
-                                                 arguments[1], Settled::all_alike));
-  });
-}
-
-template <When when, Settled which>
-PyObject* settled_under(PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 3 || !PyTuple_Check(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) == 0) {
-      raise_type_error("this function takes a tuple of limiters, a decision and what it turned out to cost");
-    }
-    std::vector<LimiterState*> limiters;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
-      limiters.push_back(&state_of(PyTuple_GET_ITEM(arguments[0], i)));
-    }
-    return done<when>(
-        std::make_unique<Settling>(arguments[0], std::move(limiters), arguments[1], arguments[2], which));
-  });
-}
-
-template <When when>
-PyObject* settle_more(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return settled_under<when, Settled::those_that_cost_less>(arguments, count);
-}
-
-template <When when>
-PyObject* settle_rest(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return settled_under<when, Settled::those_that_cost_no_less>(arguments, count);
-}
-
-PyMethodDef functions[] = {
-    {"_settle_more", as_c_function(settle_more<When::now>), METH_FASTCALL,
-     "_settle_more(limiters, decision, cost, /)\n--\n\nsettle() for several limiters on one store, of the "
-     "charges that cost less than that."},
-    {"_settle_more_later", as_c_function(settle_more<When::later>), METH_FASTCALL,
-     "_settle_more_later(limiters, decision, cost, /)\n--\n\n_settle_more(), to be awaited."},
-    {"_settle_rest", as_c_function(settle_rest<When::now>), METH_FASTCALL,
-     "_settle_rest(limiters, decision, cost, /)\n--\n\nsettle() for several limiters on one store, of the "
-     "charges that cost that or more."},
-    {"_settle_rest_later", as_c_function(settle_rest<When::later>), METH_FASTCALL,
-     "_settle_rest_later(limiters, decision, cost, /)\n--\n\n_settle_rest(), to be awaited."},
-    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
-PyObject* refund(PyObject* self, PyObject* decision) { return refunded<When::now>(self, decision); }
-PyObject* refund_later(PyObject* self, PyObject* decision) { return refunded<When::later>(self, decision); }
-PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return refunded_in_part<When::now>(self, arguments, count);
-}
-PyObject* refund_part_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return refunded_in_part<When::later>(self, arguments, count);
-}
-PyObject* settle(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return settled<When::now>(self, arguments, count);
-}
-PyObject* settle_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return settled<When::later>(self, arguments, count);
+Task refunding(PyObject* self, PyObject* decision) {
+  return std::make_unique<Refunding>(state_of(self), decision, nullptr);
 }
 
-bool add_refunding(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+Task refunding_part(PyObject* self, Arguments arguments) {
+  if (arguments.size() != 2) raise_type_error("_refund_part takes a decision and places of its charges");
+  return std::make_unique<Refunding>(state_of(self), arguments[0], arguments[1]);
+}
+
+Task settling(PyObject* self, Arguments arguments) {
+  if (arguments.size() != 2) raise_type_error("settle takes a decision and what it turned out to cost");
+  return std::make_unique<Settling>(self, std::vector{&state_of(self)}, arguments[0], arguments[1],
+                                    Settled::all_alike);
+}
+
+Task settling_more(PyObject*, Arguments arguments) {
+  return settling_under(arguments, Settled::those_that_cost_less);
+}
+
+Task settling_rest(PyObject*, Arguments arguments) {
+  return settling_under(arguments, Settled::those_that_cost_no_less);
+}
 
 }  // namespace overlimit::python

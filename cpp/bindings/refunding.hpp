@@ -3,17 +3,16 @@
 
 #include <Python.h>
 
+#include "operation.hpp"
+
 namespace overlimit::python {
 
-/// Adds what settles a decision for several limiters to the module; false with a Python exception set.
-bool add_refunding(PyObject* module);
-
-/// Methods of Limiter: METH_O, and METH_FASTCALL. Those that are called later return a PendingCall.
-PyObject* refund(PyObject* self, PyObject* decision);
-PyObject* refund_later(PyObject* self, PyObject* decision);
-PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
-PyObject* refund_part_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
-PyObject* settle(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
-PyObject* settle_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+/// What the methods of Limiter ask.
+Task refunding(PyObject* self, PyObject* decision);
+Task refunding_part(PyObject* self, Arguments arguments);
+Task settling(PyObject* self, Arguments arguments);
+/// What _settle_more and _settle_rest ask.
+Task settling_more(PyObject* self, Arguments arguments);
+Task settling_rest(PyObject* self, Arguments arguments);
 
 }  // namespace overlimit::python

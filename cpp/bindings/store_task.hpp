@@ -83,10 +83,4 @@ Object answer_or_pending(std::unique_ptr<StoreTask> task);
 /// would have to wait.
 enum class When : bool { now, later };
 
-template <When when>
-PyObject* done(std::unique_ptr<StoreTask> task) {
-  if constexpr (when == When::later) return answer_or_pending(std::move(task)).release();
-  return perform(*task).release();
-}
-
 }  // namespace overlimit::python

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from overlimit import _core
 from overlimit._messages.arguments import expected_async_limiter
@@ -30,7 +30,7 @@ async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """
     own = _charges(charges, "hit_all")
     if _wait(own):
-        return cast("Decision", await loops.answer(_core._hit_all_later(own, None)))
+        return await loops.answer(_core._hit_all_later(own, None))
     return _core.hit_all(own)
 
 
@@ -38,7 +38,7 @@ async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """Return the Decision that `hit_all` would give now; nothing is charged."""
     own = _charges(charges, "peek_all")
     if _wait(own):
-        return cast("Decision", await loops.answer(_core._peek_all_later(own, None)))
+        return await loops.answer(_core._peek_all_later(own, None))
     return _core.peek_all(own)
 
 

@@ -145,6 +145,21 @@ def test_all_of_the_core_is_here():
     assert {"Limiter.hit", "Decision", "hit_all", "MemoryStore.__len__", "Decision.details"} <= set(NAMES)
 
 
+def test_what_is_awaited_answers_as_its_method_does():
+    world = World()
+    limiter, method = world.limiter, _core.Limiter
+    assert _core._later(method.charge, limiter, "user:1", cost=7).remaining == 10**9 - 7
+    assert limiter.peek("user:1", cost=0).remaining == 10**9 - 7
+    _core._later(method.refund, limiter, limiter.hit("user:1"))
+    assert limiter.peek("user:1", cost=0).remaining == 10**9 - 7
+    for arguments in ([], [method.hit], [method.hit, limiter, "user:1"], [len, []], [method.refund, limiter]):
+        with pytest.raises(TypeError, match=r"_later\(\)"):
+            _core._later(*arguments)
+    with pytest.raises(TypeError, match="_later"):
+        _core._later(method.stats, limiter, cost=1)
+    assert limiter.peek("user:1", cost=0).remaining == 10**9 - 7
+
+
 @EACH
 def test_wrong_counts_and_unknown_keywords(name):
     use = uses()[name]

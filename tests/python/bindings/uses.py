@@ -35,6 +35,13 @@ WITHOUT_CONSTRUCTOR = (_core.Decision, _core.Details)
 _SLOTS = {"__init__", "__repr__", "__reduce__", "__eq__", "__ne__", "__hash__"}
 
 
+AWAITED = (
+    *("charge", "settle", "refund", "_refund_part", "_lock", "unlock", "reset", "reset_all", "stats"),
+    *("_ping", "_close"),
+)
+"""The methods that ``_later`` takes, each a use of its own."""
+
+
 @dataclass
 class Use:
     """A callable with right arguments, what it's called on kept alive."""
@@ -55,6 +62,7 @@ def everything() -> Iterator[str]:
             yield from (f"{name}.{member}" for member in members_of(value))
         elif callable(value):
             yield name
+    yield from (f"_later {name}" for name in AWAITED)
 
 
 def members_of(cls: type) -> Iterator[str]:
@@ -191,17 +199,14 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "Limiter._lock": ["banned", 1000],
         "Limiter.unlock": ["banned"],
         "Limiter.reset": ["user:43"],
-        "Limiter._ping_later": [None],
+        "Limiter._ping": [None],
         "Limiter._count_wait": [1000],
         "Limiter._unlike_limits": [world.new_limiter()],
         "Limiter._derive": [LIMITS, None],
         "Limiter._set_limits": [LIMITS, None],
     }
-    for name in ("_lock", "_refund", "_refund_part", "_reset", "_settle", "_unlock"):
-        known = f"Limiter.{name}" if name in ("_lock", "_refund_part") else f"Limiter.{name[1:]}"
-        positional[f"Limiter.{name}_later"] = list(positional[known])
     arguments = {name: (given, {}) for name, given in positional.items()}
-    of_cost, ends = ("hit", "charge", "peek", "_charge_later"), ("_within", "_later")
+    of_cost, ends = ("hit", "charge", "peek"), ("_within", "_later")
     arguments |= {f"Limiter.{name}": ([*IDENTIFIERS], {"cost": 1}) for name in of_cost}
     return arguments | {
         f"Limiter.{name}{end}": ([*IDENTIFIERS], patience) for name in ("_hit", "_peek") for end in ends
@@ -219,13 +224,9 @@ def _functions(world: World) -> dict[str, Use]:
         "_hit_all_later": Use(_core._hit_all_later, [[(limiter, "a", 1), (limiter, b"b")], None]),
         "_peek_all_later": Use(_core._peek_all_later, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
         "_decide_request_later": Use(_core._decide_request_later, [rules, {}, tuple, ()]),
-        **{
-            f"_settle_{which}{end}": Use(
-                getattr(_core, f"_settle_{which}{end}"), [(limiter,), world.decision, 2]
-            )
-            for which in ("more", "rest")
-            for end in ("", "_later")
-        },
+        "_settle_more": Use(_core._settle_more, [(limiter,), world.decision, 2]),
+        "_settle_rest": Use(_core._settle_rest, [(limiter,), world.decision, 2]),
+        "_later": Use(_core._later, [_core._settle_more, (limiter,), world.decision, 2]),
         "_checked_charges": Use(_core._checked_charges, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
@@ -248,6 +249,11 @@ def _functions(world: World) -> dict[str, Use]:
     }
 
 
+def _later(name: str, world: World, use: Use) -> Use:
+    method = getattr(_core.Limiter, name)
+    return Use(_core._later, [method, world.limiter, *use.positional], use.named)
+
+
 def uses() -> dict[str, Use]:
     """Return a right use of each, by name, in a world of its own."""
     world = World()
@@ -266,7 +272,8 @@ def uses() -> dict[str, Use]:
             call = _remake(made[cls.__name__].call) if is_init else _call(cls, member, objects[cls.__name__])
             members[name] = Use(call, *arguments.get(name, ()))
     members["PendingCall.answer"] = Use(lambda: _done_call(world).answer())  # once only
-    return {**made, **members, **_functions(world)}
+    awaited = {f"_later {name}": _later(name, world, members[f"Limiter.{name}"]) for name in AWAITED}
+    return {**made, **members, **awaited, **_functions(world)}
 
 
 def _call(cls: type, member: str, one: object) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from overlimit.http.answering.fields import (
     raw_name,
 )
 from overlimit.http.callables import StandsForFunctions, as_cost, awaited_in, truth_of
-from overlimit.http.deciding.steps import Call, Steps, awaiting
+from overlimit.http.deciding.steps import Call, Steps, asking, awaiting
 from overlimit.http.identifying.identifiers import (
     FromFunctions,
     IdentifierCache,
@@ -136,8 +136,7 @@ class StoreCall:
 
     def refund(self, decision: Decision) -> Steps[None]:
         """Refund what it charged."""
-        refund = partial(_core.Limiter.refund, self.refunding, decision)
-        yield Call(refund, partial(self.refunding._refund_later, decision))
+        yield asking(_core.Limiter.refund, self.refunding, decision)
         self._wake_waiters(decision)
 
     def settling(self, decision: Decision, used: int) -> Steps[None]:
@@ -147,8 +146,8 @@ class StoreCall:
         do, no store is asked.
         """
         about = self._settled, decision, used
-        yield Call(partial(_core._settle_more, *about), partial(_core._settle_more_later, *about))
-        yield Call(partial(_core._settle_rest, *about), partial(_core._settle_rest_later, *about))
+        yield asking(_core._settle_more, *about)
+        yield asking(_core._settle_rest, *about)
         self._wake_waiters(decision)
 
     def _wake_waiters(self, decision: Decision) -> None:
@@ -162,9 +161,7 @@ class StoreCall:
 
     def refund_part(self, decision: Decision, charges: list[int]) -> Steps[None]:
         """Refund some of its charges."""
-        limiter = self.refunding
-        about = decision, charges
-        yield Call(partial(limiter._refund_part, *about), partial(limiter._refund_part_later, *about))
+        yield asking(_core.Limiter._refund_part, self.refunding, decision, charges)
         self._wake_waiters(decision)
 
     def names_of(self, rule: ResolvedRule) -> list[str]:

@@ -1,0 +1,296 @@
+#include "operations.hpp"
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "charges.hpp"
+#include "clock.hpp"
+#include "deciding.hpp"
+#include "errors.hpp"
+#include "handles.hpp"
+#include "limiter.hpp"
+#include "on_error.hpp"
+#include "operation.hpp"
+#include "policy.hpp"
+#include "refunding.hpp"
+#include "stats.hpp"
+#include "waits.hpp"
+
+namespace overlimit::python {
+namespace {
+
+// A call about one identifier, and the policy that its charge borrows.
+class OneIdentifier : NonCopyable {
+ public:
+  OneIdentifier(const LimiterState& limiter, PyObject* identifier)
+      : identifier_(Object::borrow(identifier)), policy_(limiter.present_policy()) {
+    collected_.add(policy_.get(), identifier, 1);
+    timed_.emplace(limiter, collected_.charges());
+  }
+  [[nodiscard]] const Call& call() { return **timed_; }
+
+ private:
+  Object identifier_;
+  Object policy_;
+  ChargeList collected_;
+  std::optional<TimedCall> timed_;
+};
+
+// Runs an action where the limiter's local fallback may have decided in the place of its store.
+template <class Action>
+void follow_in_fallback(const LimiterState& limiter, const Action& action) {
+  if (limiter.on_error != OnError::local || !limiter.store->waits()) return;
+  action(*local_fallback_store(limiter.store_object.get()), kInterrupted);
+}
+
+/// Drops all that is kept for some identifiers, or for all, in a policy.
+class Reset : NonCopyable {
+ public:
+  explicit Reset(PolicyIdentity policy) : policy_(std::move(policy)) {}
+  Reset(PolicyIdentity policy, std::span<PyObject* const> identifiers) : Reset(std::move(policy)) {
+    if (identifiers.empty()) raise_value_error(kNoIdentifier);
+    for (PyObject* const identifier : identifiers) {
+      kept_.push_back(Object::borrow(identifier));
+      identifiers_.push_back(bytes_.view(identifier));
+    }
+  }
+
+  void operator()(Store& store, const Interrupted& interrupted) const {
+    if (identifiers_.empty()) return store.reset_all(policy_, interrupted);
+    store.reset(policy_, identifiers_, interrupted);
+  }
+
+ private:
+  PolicyIdentity policy_;
+  IdentifierBytes bytes_;
+  std::vector<Object> kept_;
+  std::vector<std::string_view> identifiers_;
+};
+
+std::span<PyObject* const> members_of(PyObject* tuple) {
+  return {PySequence_Fast_ITEMS(tuple), static_cast<std::size_t>(PyTuple_GET_SIZE(tuple))};
+}
+
+// A task of a limiter's store that answers None, with `limiter` to count it.
+template <class Ask, class Answer>
+Task task_of(LimiterState& of, LimiterState* counts, Ask ask, Answer answer) {
+  return task_of(of.store, counts, Object::borrow(of.object), std::move(ask), [answer = std::move(answer)] {
+    answer();
+    return Object::borrow(Py_None);
+  });
+}
+
+Task resetting(PyObject* self, Arguments identifiers) {
+  LimiterState& limiter = state_of(self);
+  const auto reset = std::make_shared<const Reset>(limiter.identity, identifiers);
+  return task_of(
+      limiter, &limiter,
+      [reset](Store& store, const Interrupted& interrupted) { (*reset)(store, interrupted); },
+      [reset, &limiter] { follow_in_fallback(limiter, *reset); });
+}
+
+Task resetting_all(PyObject* self) {
+  LimiterState& limiter = state_of(self);
+  const auto reset = std::make_shared<const Reset>(limiter.identity);
+  return task_of(
+      limiter, nullptr,
+      [reset](Store& store, const Interrupted& interrupted) { (*reset)(store, interrupted); },
+      [reset, &limiter] { follow_in_fallback(limiter, *reset); });
+}
+
+// By the name of a policy, whatever its limits, also where the local fallback of a store has decided.
+PyObject* reset_name(PyObject*, PyObject* arguments) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    PyObject* store = nullptr;
+    PyObject* name = nullptr;
+    PyObject* identifiers = nullptr;
+    if (!PyArg_ParseTuple(arguments, "OUO", &store, &name, &identifiers)) throw PythonError{};
+    const bool is_of_all = identifiers == Py_None;
+    if (!is_of_all && !PyTuple_Check(identifiers)) raise_type_error("identifiers must be a tuple or None");
+    const std::shared_ptr<Store> opened = store_from(store);
+    const PolicyIdentity policy = identity_from(name);
+    const Reset reset = is_of_all ? Reset(policy) : Reset(policy, members_of(identifiers));
+    without_gil([&](const Interrupted& interrupted) { reset(*opened, interrupted); });
+    if (opened->waits()) reset(*local_fallback_store(store), kInterrupted);
+    return Py_NewRef(Py_None);
+  });
+}
+
+Task locking(PyObject* self, Arguments arguments) {
+  if (arguments.size() != 2) raise_type_error("_lock takes an identifier and microseconds");
+  LimiterState& limiter = state_of(self);
+  const Duration duration(PyLong_AsLongLong(arguments[1]));
+  if (PyErr_Occurred() != nullptr) throw PythonError{};
+  if (duration < kMicrosecond || duration > kMaxPeriod)
+    raise_value_error("a lock lasts from 1 to 2**49 microseconds");
+  const auto one = std::make_shared<OneIdentifier>(limiter, arguments[0]);
+  return task_of(
+      limiter, &limiter,
+      [one, duration](Store& store, const Interrupted& interrupted) {
+        store.lock(one->call(), duration, interrupted);
+      },
+      [] {});
+}
+
+Task unlocking(PyObject* self, PyObject* identifier) {
+  LimiterState& limiter = state_of(self);
+  const auto one = std::make_shared<OneIdentifier>(limiter, identifier);
+  const auto lift = [one](Store& store, const Interrupted& interrupted) {
+    store.unlock(one->call(), interrupted);
+  };
+  return task_of(limiter, &limiter, lift, [lift, &limiter] { follow_in_fallback(limiter, lift); });
+}
+
+Task pinging(PyObject* self, PyObject* timeout) {
+  const std::optional<Duration> longest = store_timeout_from(timeout);
+  const auto took = std::make_shared<Duration>();
+  return task_of(
+      state_of(self).store, nullptr, Object::borrow(self),
+      [took, longest](Store& store, const Interrupted& interrupted) {
+        *took = store.ping(longest, interrupted);
+      },
+      [took] { return required(PyFloat_FromDouble(took->seconds())); });
+}
+
+Task closing(PyObject* self) {
+  return task_of(
+      state_of(self), nullptr, [](Store& store, const Interrupted&) { store.close(); }, [] {});
+}
+
+// What the store itself has counted; where both have counted the same, the limiter's own figures are shown.
+void add_stats_of_store(PyObject* stats, PyObject* store) {
+  if (PyObject_HasAttrString(store, "stats") == 0) return;
+  const Object theirs = required(PyObject_CallMethod(store, "stats", nullptr));
+  if (PyDict_Merge(stats, theirs.get(), 0) < 0) throw PythonError{};
+}
+
+// The breaker is that of the threads, or that of the event loop that awaits the answer.
+Task telling_stats(PyObject* self) {
+  LimiterState& limiter = state_of(self);
+  const auto breaker = std::make_shared<BreakerState>();
+  return task_of(
+      limiter.store, nullptr, Object::borrow(self),
+      [breaker](Store& store, const Interrupted&) { *breaker = store.breaker(); },
+      [breaker, &limiter] {
+        if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
+        Object stats = required(stats_dict(limiter.stats, *breaker, limiter.store->leased(limiter.identity)));
+        add_stats_of_store(stats.get(), limiter.store_object.get());
+        return stats;
+      });
+}
+
+// So that the compiler joins the signature that help() shows with the text.
+#define OPERATION(prepare, name, arguments, doc) operation<prepare>(name, name "(" arguments ")\n--\n\n" doc)
+
+Operation methods[] = {
+    OPERATION(charging, "charge", "$self, /, *identifiers, cost=1",
+              "Charge this cost whatever is left, and say whether hit() would have admitted it.\n\nNever "
+              "refused, not by a lock either, and sets none. What is owed counts like any charge: windows "
+              "hold more than their limit, buckets owe beyond burst and debt. Arguments and errors are those "
+              "of hit().\n\nReturns\n-------\nDecision\n    allowed and status say what hit() would have "
+              "answered; retry_after is from when on the same cost would fit; remaining is what is left, "
+              "never below 0. It can be refunded, and settled."),
+    OPERATION(settling, "settle", "$self, decision, cost, /",
+              "Make an admitted call cost what it turned out to cost."),
+    OPERATION(refunding, "refund", "$self, decision, /",
+              "Give back what a decision charged, once, where it was charged."),
+    OPERATION(refunding_part, "_refund_part", "$self, decision, places, /",
+              "Give back what a decision charged to some of its charges, by their places; no more of it can "
+              "be given back then."),
+    OPERATION(locking, "_lock", "$self, identifier, microseconds, /",
+              "Refuse an identifier for this long from now."),
+    OPERATION(unlocking, "unlock", "$self, identifier, /",
+              "Lift the lock of an identifier; what was counted stays."),
+    OPERATION(resetting, "reset", "$self, /, *identifiers",
+              "Remove everything that is stored for these identifiers in this policy."),
+    OPERATION(resetting_all, "reset_all", "$self, /", "Remove everything that is stored for this policy."),
+    OPERATION(telling_stats, "stats", "$self, /",
+              "Return what this limiter has counted of its calls to the store, in this process, as a new "
+              "dict.\n\ncalls: how often the store was asked to decide, refund, lock or reset; errors: how "
+              "many of these failed, by\nkind; timeouts: of these the deadlines missed; local: decisions "
+              "made in this process instead; crowded: decisions by counts that identifiers share because a "
+              "memory store had no room left; \nleased: decisions by what this process had charged early "
+              "(lease); held: units charged early and not spent; returned: those given back unspent; lapsed: "
+              "those lost unspent, as with a connection; refusals: what this process refused by what it was "
+              "told (max_stale), so not those of the server; asked: commands sent to Redis for decisions, "
+              "with those that give back leases or restore counts; restored: keys whose counts this process "
+              "has brought back after the server had lost them (remember); breaker:\n'closed', 'open' or "
+              "'half_open'; latency: an upper bound in seconds -> how many calls took that long and\nlonger "
+              "than the bound before, the last one being inf; counted for stores that wait only."),
+    OPERATION(pinging, "_ping", "$self, timeout, /",
+              "Store.ping() of the store, by the connections of those who wait."),
+    OPERATION(closing, "_close", "$self, /",
+              "Store.close() of the store, of the connections of those who wait.")};
+
+Operation functions[] = {
+    OPERATION(settling_more, "_settle_more", "limiters, decision, cost, /",
+              "settle() for several limiters on one store, of the charges that cost less than that."),
+    OPERATION(settling_rest, "_settle_rest", "limiters, decision, cost, /",
+              "settle() for several limiters on one store, of the charges that cost that or more.")};
+
+#undef OPERATION
+
+const PyMethodDef* definition_of(PyObject* function) {
+  if (Py_IS_TYPE(function, &PyMethodDescr_Type))
+    return reinterpret_cast<PyMethodDescrObject*>(function)->d_method;
+  return PyCFunction_CheckExact(function) ? reinterpret_cast<PyCFunctionObject*>(function)->m_ml : nullptr;
+}
+
+const Operation* found_in(std::span<const Operation> operations, PyObject* function) {
+  const auto is_it = [definition = definition_of(function)](const Operation& each) {
+    return &each.method == definition;
+  };
+  const auto found = std::ranges::find_if(operations, is_it);
+  return found == operations.end() ? nullptr : &*found;
+}
+
+Task prepared(Arguments arguments, PyObject* names) {
+  if (const Operation* const function = arguments.empty() ? nullptr : found_in(functions, arguments[0]))
+    return function->prepare(nullptr, arguments.subspan(1), names);
+  const Operation* const method = arguments.size() < 2 ? nullptr : found_in(methods, arguments[0]);
+  if (method == nullptr)
+    raise_type_error("_later() takes an operation, its limiter if it is a method, and its arguments");
+  return method->prepare(arguments[1], arguments.subspan(2), names);
+}
+
+PyObject* later(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  return guarded(static_cast<PyObject*>(nullptr), [&] {
+    return answer_or_pending(prepared({arguments, std::size_t(count)}, names)).release();
+  });
+}
+
+PyMethodDef others[] = {
+    {"_later", as_c_function(later), METH_FASTCALL | METH_KEYWORDS,
+     "_later(operation, /, *arguments, **keywords)\n--\n\nReturn what an operation, such as Limiter.settle, "
+     "answers to these arguments; a PendingCall if that has to be waited for."},
+    {"_reset", reset_name, METH_VARARGS,
+     "_reset(store, name, identifiers, /)\n--\n\nRemove everything that is stored for these identifiers, or "
+     "with None for all, in the policy of a name."},
+    {nullptr, nullptr, 0, nullptr}};
+
+void add(PyObject* owner, const char* name, PyObject* function) {
+  const Object added = required(function);
+  if (PyObject_SetAttrString(owner, name, added.get()) < 0) throw PythonError{};
+}
+
+}  // namespace
+
+bool add_operations(PyObject* module) {
+  return guarded(false, [&] {
+    const Object limiter = required(PyObject_GetAttrString(module, "Limiter"));
+    const Object name = required(PyModule_GetNameObject(module));
+    for (Operation& each : methods) {
+      auto* const type = reinterpret_cast<PyTypeObject*>(limiter.get());
+      add(limiter.get(), each.method.ml_name, PyDescr_NewMethod(type, &each.method));
+    }
+    for (Operation& each : functions) {
+      add(module, each.method.ml_name, PyCFunction_NewEx(&each.method, module, name.get()));
+    }
+    return PyModule_AddFunctions(module, others) == 0;
+  });
+}
+
+}  // namespace overlimit::python
