@@ -281,30 +281,6 @@ std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Durat
   return std::make_unique<PendingDecisionOfAll>(collect, mode, patience, std::move(kept));
 }
 
-PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, false>(self, arguments, count, names);
-}
-
-PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, true>(self, arguments, count, names);
-}
-
-PyObject* hit_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, true, When::later>(self, arguments, count, names);
-}
-
-PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::peek, false>(self, arguments, count, names);
-}
-
-PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::peek, true>(self, arguments, count, names);
-}
-
-PyObject* peek_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::peek, true, When::later>(self, arguments, count, names);
-}
-
 Task charging(PyObject* self, Arguments identifiers, PyObject* names) {
   const Keywords keywords = parse_keywords(identifiers.data() + identifiers.size(), names, false);
   if (identifiers.empty()) raise_value_error(kNoIdentifier);
@@ -324,7 +300,7 @@ void collect(ChargesOfLimiters& collected, PyObject* given) {
 }
 
 template <Mode mode, When when>
-PyObject* decide_given(PyObject* charges, Duration patience = kNever) {
+PyObject* decide_within(PyObject* charges, Duration patience) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     Object given = own_charges(charges);
     if constexpr (when == When::later) {
@@ -339,32 +315,18 @@ PyObject* decide_given(PyObject* charges, Duration patience = kNever) {
   });
 }
 
+template <Mode mode>
+PyObject* decide_given(PyObject*, PyObject* charges) {
+  return decide_within<mode, When::now>(charges, kNever);
+}
+
 template <Mode mode, When when>
-PyObject* decide_given_within(PyObject* const* arguments, Py_ssize_t count) {
+PyObject* decide_given_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 2) raise_type_error("this function takes charges and the patience");
     const Duration patience = arguments[1] == Py_None ? kNever : duration_from(arguments[1], "patience");
-    return decide_given<mode, when>(arguments[0], patience);
+    return decide_within<mode, when>(arguments[0], patience);
   });
-}
-
-PyObject* hit_all(PyObject*, PyObject* charges) { return decide_given<Mode::consume, When::now>(charges); }
-PyObject* peek_all(PyObject*, PyObject* charges) { return decide_given<Mode::peek, When::now>(charges); }
-
-PyObject* hit_all_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_within<Mode::consume, When::now>(arguments, count);
-}
-
-PyObject* hit_all_later(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_within<Mode::consume, When::later>(arguments, count);
-}
-
-PyObject* peek_all_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_within<Mode::peek, When::now>(arguments, count);
-}
-
-PyObject* peek_all_later(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_within<Mode::peek, When::later>(arguments, count);
 }
 
 PyObject* checked_charges(PyObject*, PyObject* charges) {
@@ -387,23 +349,50 @@ PyObject* checked_charges(PyObject*, PyObject* charges) {
   });
 }
 
+PyMethodDef methods[] = {
+    {"hit", as_c_function(ask_by_keywords<Mode::consume, false>), METH_FASTCALL | METH_KEYWORDS,
+     "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and "
+     "charge it if they may.\n\nEvery limit is checked for every identifier; if any refuses, nothing is "
+     "charged.\n\nParameters\n----------\nidentifiers : str or bytes\n    Who is limited, such as 'user:42': "
+     "1 to 16 of them, duplicates counting once.\ncost : int\n    What the call spends, 0 or more; 0 asks "
+     "and charges nothing.\n\nReturns\n-------\nDecision\n    Truthy when the call may pass. A refusal is "
+     "not an exception.\n\nRaises\n------\nValueError, TypeError\n    A wrong argument; nothing was "
+     "charged.\nStoreError\n    The store cannot answer, within its timeout, and on_error is 'raise'."},
+    {"_hit_within", as_c_function(ask_by_keywords<Mode::consume, true>), METH_FASTCALL | METH_KEYWORDS,
+     "_hit_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nA hit that is refused when its delay "
+     "would be longer than patience seconds."},
+    {"_hit_later", as_c_function(ask_by_keywords<Mode::consume, true, When::later>),
+     METH_FASTCALL | METH_KEYWORDS,
+     "_hit_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_hit_within(), to be awaited, like all "
+     "of "
+     "these: each returns a PendingCall."},
+    {"peek", as_c_function(ask_by_keywords<Mode::peek, false>), METH_FASTCALL | METH_KEYWORDS,
+     "peek($self, /, *identifiers, cost=1)\n--\n\nReturn the Decision that hit() would give now; nothing is "
+     "charged.\n\nSo remaining is what would be left after such a hit; cost=0 shows the present."},
+    {"_peek_within", as_c_function(ask_by_keywords<Mode::peek, true>), METH_FASTCALL | METH_KEYWORDS,
+     "_peek_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nReturn the Decision that "
+     "_hit_within() would give now; nothing is charged."},
+    {"_peek_later", as_c_function(ask_by_keywords<Mode::peek, true, When::later>),
+     METH_FASTCALL | METH_KEYWORDS,
+     "_peek_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_peek_within(), to be awaited."}};
+
 PyMethodDef functions[] = {
-    {"hit_all", hit_all, METH_O,
+    {"hit_all", decide_given<Mode::consume>, METH_O,
      "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) "
      "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
      "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
      "twice."},
-    {"peek_all", peek_all, METH_O,
+    {"peek_all", decide_given<Mode::peek>, METH_O,
      "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."},
-    {"_hit_all_later", as_c_function(hit_all_later), METH_FASTCALL,
+    {"_hit_all_later", as_c_function(decide_given_within<Mode::consume, When::later>), METH_FASTCALL,
      "_hit_all_later(charges, patience, /)\n--\n\n_hit_all_within(), to be awaited."},
-    {"_peek_all_later", as_c_function(peek_all_later), METH_FASTCALL,
+    {"_peek_all_later", as_c_function(decide_given_within<Mode::peek, When::later>), METH_FASTCALL,
      "_peek_all_later(charges, patience, /)\n--\n\n_peek_all_within(), to be awaited."},
-    {"_hit_all_within", as_c_function(hit_all_within), METH_FASTCALL,
+    {"_hit_all_within", as_c_function(decide_given_within<Mode::consume, When::now>), METH_FASTCALL,
      "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
      "longer "
      "than patience seconds."},
-    {"_peek_all_within", as_c_function(peek_all_within), METH_FASTCALL,
+    {"_peek_all_within", as_c_function(decide_given_within<Mode::peek, When::now>), METH_FASTCALL,
      "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
      "now; "
      "nothing is charged."},
@@ -418,8 +407,11 @@ bool add_deciding(PyObject* module) {
   one = PyLong_FromLong(1);
   cost_name = PyUnicode_InternFromString("cost");
   patience_name = PyUnicode_InternFromString("patience");
-  return one != nullptr && cost_name != nullptr && patience_name != nullptr &&
-         PyModule_AddFunctions(module, functions) == 0;
+  return guarded(false, [&] {
+    for (PyMethodDef& each : methods) add_method(each);
+    return one != nullptr && cost_name != nullptr && patience_name != nullptr &&
+           PyModule_AddFunctions(module, functions) == 0;
+  });
 }
 
 }  // namespace overlimit::python

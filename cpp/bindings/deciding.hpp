@@ -12,23 +12,17 @@
 #include "limiter.hpp"
 #include "object.hpp"
 #include "on_error.hpp"
-#include "operation.hpp"
+#include "operations.hpp"
 #include "overlimit/call.hpp"
 #include "stats.hpp"
 #include "store_task.hpp"
 
 namespace overlimit::python {
 
-/// Adds hit_all and its relatives to the module; false with a Python exception set.
+/// Adds hit and peek to Limiter, and hit_all and its relatives to the module; false with a Python exception
+/// set.
 bool add_deciding(PyObject* module);
 
-/// Methods of Limiter, METH_FASTCALL | METH_KEYWORDS. Those that are called later return a PendingCall.
-PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* hit_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* peek_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 /// What Limiter.charge asks.
 Task charging(PyObject* self, Arguments identifiers, PyObject* names);
 

@@ -1,4 +1,4 @@
-// Between the C API files and what pybind11 binds. Defined in module.cpp, the last in keywords.cpp.
+// Between module.cpp and the C API files.
 #pragma once
 
 #include <Python.h>
@@ -19,5 +19,9 @@ Limit limit_from(PyObject* object);
 /// Puts a check before all that pybind11 has bound in this module: a keyword without UTF-8, such as "\ud800",
 /// is a TypeError, where pybind11 would throw out of a C function. False with a Python exception set.
 bool check_keywords(PyObject* module);
+
+/// These add what the source of that name holds to the module; false with a Python exception set.
+bool add_http_fast_path(PyObject* module);
+bool add_locked_calls(PyObject* module);
 
 }  // namespace overlimit::python

@@ -1,5 +1,4 @@
-#include "http_fast_path.hpp"
-
+// The only place in C++ that knows of HTTP, for speed: no Python object for each charge and each row.
 #include <algorithm>
 #include <charconv>
 
@@ -8,6 +7,7 @@
 #include "decision.hpp"
 #include "errors.hpp"
 #include "free_threading.hpp"
+#include "handles.hpp"
 #include "object.hpp"
 #include "policy.hpp"
 
@@ -192,8 +192,11 @@ std::string field_of(const DecisionParts& decision, PyObject* keys) {
   return text;
 }
 
+/// METH_FASTCALL: a tuple of resolved rules (limiter, identify, cost, role), a dict of known identifiers by
+/// `identify`, a function that converts what another `identify` returns, and the arguments of the app's
+/// functions. It charges all identifiers, adds those it asked for to the dict, and raises as hit_all does.
 template <When when>
-PyObject* decide_given_request(PyObject* const* arguments, Py_ssize_t count) {
+PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (count != 4 || !PyTuple_Check(arguments[0]) || !PyDict_Check(arguments[1]) ||
         !PyTuple_Check(arguments[3])) {
@@ -279,17 +282,6 @@ PyObject* with_fields(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-/// METH_FASTCALL: a tuple of resolved rules (limiter, identify, cost, role), a dict of known identifiers by
-/// `identify`, a function that converts what another `identify` returns, and the arguments of the app's
-/// functions. It charges all identifiers, adds those it asked for to the dict, and raises as hit_all does.
-PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_request<When::now>(arguments, count);
-}
-
-PyObject* decide_request_later(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_request<When::later>(arguments, count);
-}
-
 /// A decision and, per policy in the order of its charges, a tuple of one key per limit in the order given,
 /// or None for what is not shown. Each key is followed by what its limit answered for all identifiers: the
 /// smallest remaining; behind `;t=` the longest retry_after when it refused anyone, else the reset_after of
@@ -309,12 +301,12 @@ PyObject* rate_field(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 }
 
 PyMethodDef functions[] = {
-    {"_decide_request", as_c_function(decide_request), METH_FASTCALL,
+    {"_decide_request", as_c_function(decide_request<When::now>), METH_FASTCALL,
      "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
      "role): each charges the identifiers known[identify], or else those that read makes of "
      "identify(*arguments); a cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 "
      "on_refusal."},
-    {"_decide_request_later", as_c_function(decide_request_later), METH_FASTCALL,
+    {"_decide_request_later", as_c_function(decide_request<When::later>), METH_FASTCALL,
      "_decide_request_later(rules, known, read, arguments, /)\n--\n\n_decide_request(), to be awaited: "
      "returns a PendingCall."},
     {"_rate_field", as_c_function(rate_field<PyUnicode_FromStringAndSize>), METH_FASTCALL,

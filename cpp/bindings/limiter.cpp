@@ -242,32 +242,9 @@ PyObject* get_tells_time_time(PyObject* self, void*) {
 }
 
 PyMethodDef methods[] = {
-    {"hit", as_c_function(hit), METH_FASTCALL | METH_KEYWORDS,
-     "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and "
-     "charge it if they may.\n\nEvery limit is checked for every identifier; if any refuses, nothing is "
-     "charged.\n\nParameters\n----------\nidentifiers : str or bytes\n    Who is limited, such as 'user:42': "
-     "1 to 16 of them, duplicates counting once.\ncost : int\n    What the call spends, 0 or more; 0 asks "
-     "and charges nothing.\n\nReturns\n-------\nDecision\n    Truthy when the call may pass. A refusal is "
-     "not an exception.\n\nRaises\n------\nValueError, TypeError\n    A wrong argument; nothing was "
-     "charged.\nStoreError\n    The store cannot answer, within its timeout, and on_error is 'raise'."},
-    {"_hit_within", as_c_function(hit_within), METH_FASTCALL | METH_KEYWORDS,
-     "_hit_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nA hit that is refused when its delay "
-     "would be longer than patience seconds."},
-    {"peek", as_c_function(peek), METH_FASTCALL | METH_KEYWORDS,
-     "peek($self, /, *identifiers, cost=1)\n--\n\nReturn the Decision that hit() would give now; nothing is "
-     "charged.\n\nSo remaining is what would be left after such a hit; cost=0 shows the present."},
-    {"_peek_within", as_c_function(peek_within), METH_FASTCALL | METH_KEYWORDS,
-     "_peek_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nReturn the Decision that "
-     "_hit_within() would give now; nothing is charged."},
     {"_lease_bounds", lease_bounds, METH_NOARGS,
      "_lease_bounds($self, /)\n--\n\nReturn how many microseconds a lease lasts at most, and how many units "
      "are leased here."},
-    {"_hit_later", as_c_function(hit_later), METH_FASTCALL | METH_KEYWORDS,
-     "_hit_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_hit_within(), to be awaited, like all "
-     "of "
-     "these: each returns a PendingCall."},
-    {"_peek_later", as_c_function(peek_later), METH_FASTCALL | METH_KEYWORDS,
-     "_peek_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_peek_within(), to be awaited."},
     {"_count_wait", count_wait, METH_O,
      "_count_wait($self, microseconds, /)\n--\n\nCount for metrics that a caller has waited so long, or with "
      "None that one begins to."},
@@ -330,6 +307,12 @@ bool add_limiter(PyObject* module) {
   limiter_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
   return limiter_type != nullptr && PyModule_AddType(module, limiter_type) == 0 && add_deciding(module) &&
          PyModule_AddFunctions(module, functions) == 0;
+}
+
+void add_method(PyMethodDef& method) {
+  const Object added = required(PyDescr_NewMethod(limiter_type, &method));
+  if (PyObject_SetAttrString(reinterpret_cast<PyObject*>(limiter_type), method.ml_name, added.get()) < 0)
+    throw PythonError{};
 }
 
 bool is_limiter(PyObject* object) { return PyObject_TypeCheck(object, limiter_type) != 0; }

@@ -61,6 +61,9 @@ struct LimiterObject {
 /// Adds the type and the functions to the module; false with a Python exception set.
 bool add_limiter(PyObject* module);
 
+/// Adds a method to the type. PythonError.
+void add_method(PyMethodDef& method);
+
 [[noreturn]] void raise_uninitialised();
 /// For methods, whose object Python has checked. RuntimeError for a limiter that was not initialised, as
 /// PythonError.

@@ -1,6 +1,6 @@
-#include "locked_calls.hpp"
-
+// Calls under a lock of Python's that a signal handler cannot break, whenever it raises.
 #include "errors.hpp"
+#include "handles.hpp"
 #include "object.hpp"
 
 namespace overlimit::python {
@@ -35,7 +35,7 @@ PyObject* call_locked(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 }
 
 PyMethodDef functions[] = {
-    {"_call_locked", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_locked)), METH_FASTCALL,
+    {"_call_locked", as_c_function(call_locked), METH_FASTCALL,
      "_call_locked(lock, function, /, *arguments)\n--\n\nReturn what the function returns, called while the "
      "lock is "
      "held, whatever signal handlers raise."},

@@ -13,7 +13,6 @@
 #include "handles.hpp"
 #include "limiter.hpp"
 #include "on_error.hpp"
-#include "operation.hpp"
 #include "policy.hpp"
 #include "refunding.hpp"
 #include "stats.hpp"
@@ -271,23 +270,15 @@ PyMethodDef others[] = {
      "with None for all, in the policy of a name."},
     {nullptr, nullptr, 0, nullptr}};
 
-void add(PyObject* owner, const char* name, PyObject* function) {
-  const Object added = required(function);
-  if (PyObject_SetAttrString(owner, name, added.get()) < 0) throw PythonError{};
-}
-
 }  // namespace
 
 bool add_operations(PyObject* module) {
   return guarded(false, [&] {
-    const Object limiter = required(PyObject_GetAttrString(module, "Limiter"));
+    for (Operation& each : methods) add_method(each.method);
     const Object name = required(PyModule_GetNameObject(module));
-    for (Operation& each : methods) {
-      auto* const type = reinterpret_cast<PyTypeObject*>(limiter.get());
-      add(limiter.get(), each.method.ml_name, PyDescr_NewMethod(type, &each.method));
-    }
     for (Operation& each : functions) {
-      add(module, each.method.ml_name, PyCFunction_NewEx(&each.method, module, name.get()));
+      const Object function = required(PyCFunction_NewEx(&each.method, module, name.get()));
+      if (PyModule_AddObjectRef(module, each.method.ml_name, function.get()) < 0) throw PythonError{};
     }
     return PyModule_AddFunctions(module, others) == 0;
   });

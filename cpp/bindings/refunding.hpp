@@ -3,7 +3,7 @@
 
 #include <Python.h>
 
-#include "operation.hpp"
+#include "operations.hpp"
 
 namespace overlimit::python {
 

@@ -152,10 +152,13 @@ def test_what_is_awaited_answers_as_its_method_does():
     assert limiter.peek("user:1", cost=0).remaining == 10**9 - 7
     _core._later(method.refund, limiter, limiter.hit("user:1"))
     assert limiter.peek("user:1", cost=0).remaining == 10**9 - 7
-    for arguments in ([], [method.hit], [method.hit, limiter, "user:1"], [len, []], [method.refund, limiter]):
+    for arguments in ([], [method.hit], [method.hit, limiter, "user:1"], [len, []], [method.stats]):
         with pytest.raises(TypeError, match=r"_later\(\)"):
             _core._later(*arguments)
-    with pytest.raises(TypeError, match="_later"):
+    for wrong in ([method.refund, limiter], [method.stats, limiter, 1], [method.settle, limiter]):
+        with pytest.raises(TypeError, match="takes"):
+            _core._later(*wrong)
+    with pytest.raises(TypeError, match="takes"):
         _core._later(method.stats, limiter, cost=1)
     assert limiter.peek("user:1", cost=0).remaining == 10**9 - 7
 
