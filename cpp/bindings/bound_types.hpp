@@ -12,6 +12,7 @@ void bind_redis_store(pybind11::module_& module);
 void bind_replays(pybind11::module_& module);
 void bind_access_logs(pybind11::module_& module);
 void bind_many_decisions(pybind11::module_& module);
+void bind_counter_layout(pybind11::module_& module);
 void bind_pending_calls(pybind11::module_& module);
 
 }  // namespace overlimit::python

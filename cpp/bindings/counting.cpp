@@ -17,9 +17,8 @@ CounterSlot& new_counters_of_store(PyObject* store) {
 }
 
 void count_end_of_wait(CounterSlot& counters, Duration wait) {
-  const auto bound = std::ranges::lower_bound(kWaitBounds, wait);
-  counters.add(place::kWaits + std::size_t(bound - kWaitBounds.begin()));
-  counters.add(place::kWaitMicros, std::uint64_t(std::max<std::int64_t>(0, wait.micros())));
+  counters.add(place_of("waits") + place_among(kWaitBounds, wait));
+  counters.add(place_of("wait_micros"), std::uint64_t(std::max<std::int64_t>(0, wait.micros())));
 }
 
 }  // namespace
@@ -40,7 +39,7 @@ PyObject* count_wait(PyObject* self, PyObject* microseconds) {
     CounterSlot& counters = counters_of_policy(state_of(self));
     if (microseconds == Py_None) {
       open_counters_file();
-      counters.add(place::kWaitsBegun);
+      counters.add(place_of("waits_begun"));
       return Py_NewRef(Py_None);
     }
     const Duration wait(PyLong_AsLongLong(microseconds));

@@ -265,7 +265,7 @@ PyGetSetDef properties[] = {
 PyObject* count_shadow_refusal(PyObject* self, PyObject*) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     if (const std::optional<RowOwner> owner = binding_row_owner(of(self))) {
-      counters_of(owner->subject->policy, owner->limit).add(place::kShadow);
+      counters_of(owner->subject->policy, owner->limit).add(place_of("shadow"));
     }
     return Py_NewRef(Py_None);
   });
@@ -343,9 +343,7 @@ PyObject* checked_decision(PyObject* object) {
 }
 
 bool add_names() {
-  constexpr std::array kStatuses{"ok", "over", "locked", "never"};
-  constexpr std::array<const char*, kSources> kSourceNames{"store", "local", "error", "refusal", "lease"};
-  std::ranges::transform(kStatuses, status_names.begin(), PyUnicode_InternFromString);
+  std::ranges::transform(kStatusNames, status_names.begin(), PyUnicode_InternFromString);
   std::ranges::transform(kSourceNames, source_names.begin(), PyUnicode_InternFromString);
   return std::ranges::find(status_names, nullptr) == status_names.end() &&
          std::ranges::find(source_names, nullptr) == source_names.end();

@@ -191,7 +191,7 @@ void count_decision(PyObject* object, const Charges& charges) {
       row -= limits;
   }
   const std::size_t place =
-      std::size_t(decision.source) * place::kStatuses + std::size_t(decision.answer.status);
+      std::size_t(decision.source) * kStatusNames.size() + std::size_t(decision.answer.status);
   counters_of(charges.subject(charge).policy, row).add(place);
 }
 

@@ -322,12 +322,12 @@ void ManyDecisions::count_decisions(std::size_t first, std::size_t last) const {
     const Source source = source_of(row);
     if (source == kNobody) continue;
     const auto [status, limit] = binding(row);
-    counters_of(policy_.get(), limit).add(std::size_t(source) * place::kStatuses + std::size_t(status));
+    counters_of(policy_.get(), limit).add(std::size_t(source) * kStatusNames.size() + std::size_t(status));
   }
 }
 
 void ManyDecisions::count_single_pairs(std::size_t first, std::size_t last) const {
-  std::array<std::uint64_t, place::kStatuses> counts{};
+  std::array<std::uint64_t, kStatusNames.size()> counts{};
   const Status* const statuses = pairs_of_rows(first, last).status - first;
   for (std::size_t row = first; row < last; ++row) {
     if (is_decided(row)) ++counts[std::size_t(statuses[row])];
@@ -335,7 +335,7 @@ void ManyDecisions::count_single_pairs(std::size_t first, std::size_t last) cons
   CounterSlot& counters = counters_of(policy_.get(), 0);
   for (std::size_t status = 0; status < counts.size(); ++status) {
     if (counts[status] > 0)
-      counters.add(std::size_t(Source::store) * place::kStatuses + status, counts[status]);
+      counters.add(std::size_t(Source::store) * kStatusNames.size() + status, counts[status]);
   }
 }
 

@@ -101,6 +101,7 @@ PYBIND11_MODULE(_core_in_main, module) {
   bind_replays(module);
   bind_access_logs(module);
   bind_many_decisions(module);
+  bind_counter_layout(module);
   bind_pending_calls(module);
   refuse_pickling(module);
   if (!check_keywords(module.ptr())) throw pybind11::error_already_set();

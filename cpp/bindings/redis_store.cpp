@@ -92,7 +92,7 @@ HashTag hash_tag_from(const std::string& name) {
 /// For metrics; called without the GIL, or with it.
 void count_units(std::string_view policy, redis::Units what, std::uint64_t count) noexcept {
   try {
-    slot_of(SlotKind::policy, policy).add_anywhere(place::kUnits + std::size_t(what), count);
+    slot_of(SlotKind::policy, policy).add_anywhere(place_of("granted") + std::size_t(what), count);
   } catch (const std::bad_alloc&) {
   }
 }

@@ -12,10 +12,6 @@
 namespace overlimit::python {
 namespace {
 
-constexpr std::array<const char*, kKindsOfFailure> kFailureNames{"timeout", "unavailable", "config",
-                                                                 "script"};
-constexpr std::array kBreakerNames{"closed", "open", "half_open"};
-
 void set(const Object& dict, const char* key, Object value) {
   if (PyDict_SetItemString(dict.get(), key, checked(value.get())) < 0) throw PythonError{};
 }
@@ -24,7 +20,8 @@ Object number(std::uint64_t count) { return Object::steal(PyLong_FromUnsignedLon
 
 Object errors_dict(const Stats& stats) {
   Object dict = required(PyDict_New());
-  for (std::size_t i = 0; i < kKindsOfFailure; ++i) set(dict, kFailureNames[i], number(stats.errors[i]));
+  for (std::size_t i = 0; i < kFailureNames.size(); ++i)
+    set(dict, kFailureNames[i], number(stats.of_store[place_of("errors") + i]));
   return dict;
 }
 
@@ -37,9 +34,9 @@ Object bound_in_seconds(std::size_t place) {
 
 Object latency_dict(const Stats& stats) {
   Object dict = required(PyDict_New());
-  for (std::size_t i = 0; i < stats.latencies.size(); ++i) {
+  for (std::size_t i = 0; i <= kLatencyBounds.size(); ++i) {
     const Object bound = bound_in_seconds(i);
-    const Object count = number(stats.latencies[i]);
+    const Object count = number(stats.of_store[place_of("latencies") + i]);
     if (PyDict_SetItem(dict.get(), bound.get(), checked(count.get())) < 0) throw PythonError{};
   }
   return dict;
@@ -56,30 +53,25 @@ bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, Ch
 
 const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t(failure)]; }
 
-static_assert(place::kLatencies + kLatencyBounds.size() + 1 <= place::kCommands);
-
-void Stats::count_latency(Duration duration) { ++latencies[place_of_latency(duration)]; }
-
 void Stats::clear() {
-  for (Count* const count : {&calls, &local, &crowded, &leased, &refusals, &asked, &restored}) *count = 0;
-  std::ranges::fill(errors, 0);
-  std::ranges::fill(latencies, 0);
+  for (Count* const count : {&calls, &local, &crowded, &leased, &refusals}) *count = 0;
+  std::ranges::fill(of_store, 0);
 }
 
 PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts& leased) {
   Object dict = required(PyDict_New());
   set(dict, "calls", number(stats.calls));
   set(dict, "errors", errors_dict(stats));
-  set(dict, "timeouts", number(stats.errors[std::size_t(StoreError::Kind::timeout)]));
+  set(dict, "timeouts", number(stats.of_store[place_of("errors") + std::size_t(StoreError::Kind::timeout)]));
   set(dict, "local", number(stats.local));
   set(dict, "crowded", number(stats.crowded));
   set(dict, "leased", number(stats.leased));
   set(dict, "refusals", number(stats.refusals));
-  set(dict, "asked", number(stats.asked));
+  set(dict, "asked", number(stats.of_store[place_of("commands")]));
   set(dict, "held", number(leased.held));
   set(dict, "returned", number(leased.returned));
   set(dict, "lapsed", number(leased.lapsed));
-  set(dict, "restored", number(stats.restored));
+  set(dict, "restored", number(stats.of_store[place_of("restored")]));
   set(dict, "breaker", Object::steal(PyUnicode_FromString(kBreakerNames[std::size_t(breaker)])));
   set(dict, "latency", latency_dict(stats));
   return dict.release();
@@ -97,25 +89,27 @@ PyObject* lease_bounds(PyObject* self, PyObject*) {
   });
 }
 
+void count_of_store(std::span<LimiterState* const> limiters, std::size_t place, std::uint64_t count) {
+  for (LimiterState* const limiter : limiters) limiter->stats.of_store[place] += count;
+  CounterSlot* const counters = limiters.empty() ? nullptr : limiters.front()->counters_of_store;
+  if (counters != nullptr) counters->add(place, count);
+}
+
 void count_basis(std::span<LimiterState* const> limiters, const Basis& basis) {
   if (basis.commands == 0 && basis.source == Source::store) return;
   for (LimiterState* const limiter : limiters) {
-    limiter->stats.asked += basis.commands;
     if (basis.source == Source::refusal) ++limiter->stats.refusals;
     if (basis.source == Source::lease) ++limiter->stats.leased;
   }
-  CounterSlot* const counters = limiters.front()->counters_of_store;
-  if (basis.commands > 0 && counters != nullptr) counters->add(place::kCommands, basis.commands);
+  count_of_store(limiters, place_of("commands"), basis.commands);
   count_restored(limiters, basis);
 }
 
 void count_restored(std::span<LimiterState* const> limiters, const Basis& basis) {
   if (basis.restored == 0) return;
-  for (LimiterState* const limiter : limiters) limiter->stats.restored += basis.restored;
-  const LimiterState& first = *limiters.front();
-  if (first.counters_of_store != nullptr) first.counters_of_store->add(place::kRestored, basis.restored);
+  count_of_store(limiters, place_of("restored"), basis.restored);
   const Object count = number(basis.restored);
-  call_hook("warn_of_lost_counts", first.store_object.get(), checked(count.get()));
+  call_hook("warn_of_lost_counts", limiters.front()->store_object.get(), checked(count.get()));
 }
 
 void count_crowded(std::span<LimiterState* const> limiters, std::span<const Charge> charges,
@@ -124,7 +118,7 @@ void count_crowded(std::span<LimiterState* const> limiters, std::span<const Char
   for (LimiterState* const limiter : limiters) {
     if (!has_one_of(*limiter, charges, crowded)) continue;
     is_first = limiter->stats.crowded++ == 0 || is_first;
-    counters_of_policy(*limiter).add(place::kCrowded);
+    counters_of_policy(*limiter).add(place_of("crowded"));
   }
   if (is_first) call_hook("warn_of_crowded_store", store);
 }

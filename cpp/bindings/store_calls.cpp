@@ -4,28 +4,33 @@
 #include <cstdint>
 
 #include "counters.hpp"
+#include "stats.hpp"
 #include "store_task.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
+namespace {
+
+/// Returns where the store counts, or nullptr.
+CounterSlot* set_breaker(std::span<LimiterState* const> limiters, BreakerState breaker) {
+  CounterSlot* const counters = limiters.empty() ? nullptr : limiters.front()->counters_of_store;
+  if (counters != nullptr) counters->set(place_of("breaker"), std::uint64_t(breaker));
+  return counters;
+}
+
+}  // namespace
 
 void count_latency(std::span<LimiterState* const> limiters, std::chrono::steady_clock::duration took) {
   const auto micros = std::chrono::ceil<std::chrono::microseconds>(took).count();
-  for (LimiterState* limiter : limiters) limiter->stats.count_latency(Duration(micros));
-  if (limiters.empty() || limiters.front()->counters_of_store == nullptr) return;
-  CounterSlot& counters = *limiters.front()->counters_of_store;
-  counters.add(place::kLatencies + place_of_latency(Duration(micros)));
-  counters.add(place::kLatencyMicros, std::uint64_t(micros));
-  counters.set(place::kBreaker, std::uint64_t(BreakerState::closed));  // unless a failure follows
+  count_of_store(limiters, place_of("latencies") + place_among(kLatencyBounds, Duration(micros)));
+  count_of_store(limiters, place_of("latency_micros"), std::uint64_t(micros));
+  set_breaker(limiters, BreakerState::closed);  // unless a failure follows
 }
 
 void count_failure(std::span<LimiterState* const> limiters, const StoreError& error, BreakerState breaker) {
-  for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
-  if (limiters.empty() || limiters.front()->counters_of_store == nullptr) return;
-  CounterSlot& counters = *limiters.front()->counters_of_store;
-  counters.add(place::kErrors + std::size_t(error.kind()));
-  counters.set(place::kBreaker, std::uint64_t(breaker));
-  counters.set(place::kFailedAt, std::uint64_t(system_now().micros()) / 1'000'000);
+  count_of_store(limiters, place_of("errors") + std::size_t(error.kind()));
+  if (CounterSlot* const counters = set_breaker(limiters, breaker))
+    counters->set(place_of("failed_at"), std::uint64_t(system_now().micros()) / 1'000'000);
 }
 
 Object perform(StoreTask& task) {

@@ -19,6 +19,16 @@ MAX_CELLS: int
 MAX_CHARGES: int
 """How many blocks and log entries one call takes, over all its identifiers and limits."""
 
+# How counters are laid out in slots, and what their numbers are about.
+_PLACES: dict[str, int]
+_SLOT: str
+_STATUSES: tuple[str, ...]
+_SOURCES: tuple[str, ...]
+_FAILURES: tuple[str, ...]
+_BREAKER_STATES: tuple[str, ...]
+_LATENCY_BOUNDS: tuple[float, ...]
+_WAIT_BOUNDS: tuple[float, ...]
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _LimiterT = TypeVar("_LimiterT", bound="Limiter")

@@ -1,0 +1,40 @@
+// How metrics are counted, for overlimit.metrics, which reads slots of any process.
+#include <pybind11/stl.h>
+
+#include <string>
+
+#include "bound_types.hpp"
+#include "counters.hpp"
+
+namespace overlimit::python {
+namespace {
+
+template <class Members>
+pybind11::tuple tuple_of(const Members& members) {
+  return pybind11::tuple(pybind11::cast(members));
+}
+
+template <std::size_t size>
+pybind11::tuple seconds_of(const std::array<Duration, size>& bounds) {
+  std::array<double, size> seconds{};
+  std::ranges::transform(bounds, seconds.begin(), &Duration::seconds);
+  return tuple_of(seconds);
+}
+
+}  // namespace
+
+void bind_counter_layout(pybind11::module_& module) {
+  pybind11::dict places;
+  for (const Counted& each : kCounted) places[pybind11::cast(each.name)] = place_of(each);
+  module.attr("_PLACES") = places;
+  module.attr("_SLOT") =
+      "=" + std::to_string(CounterSlot::kKeyBytes) + "s" + std::to_string(CounterSlot::kNumbers) + "Q";
+  module.attr("_STATUSES") = tuple_of(kStatusNames);
+  module.attr("_SOURCES") = tuple_of(kSourceNames);
+  module.attr("_FAILURES") = tuple_of(kFailureNames);
+  module.attr("_BREAKER_STATES") = tuple_of(kBreakerNames);
+  module.attr("_LATENCY_BOUNDS") = seconds_of(kLatencyBounds);
+  module.attr("_WAIT_BOUNDS") = seconds_of(kWaitBounds);
+}
+
+}  // namespace overlimit::python
