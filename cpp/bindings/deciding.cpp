@@ -10,6 +10,7 @@
 #include "hooks.hpp"
 #include "limiter.hpp"
 #include "on_error.hpp"
+#include "operations.hpp"
 #include "stats.hpp"
 #include "store_task.hpp"
 

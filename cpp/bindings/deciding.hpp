@@ -12,7 +12,6 @@
 #include "limiter.hpp"
 #include "object.hpp"
 #include "on_error.hpp"
-#include "operations.hpp"
 #include "overlimit/call.hpp"
 #include "stats.hpp"
 #include "store_task.hpp"
@@ -22,9 +21,6 @@ namespace overlimit::python {
 /// Adds hit and peek to Limiter, and hit_all and its relatives to the module; false with a Python exception
 /// set.
 bool add_deciding(PyObject* module);
-
-/// What Limiter.charge asks.
-Task charging(PyObject* self, Arguments identifiers, PyObject* names);
 
 /// Decides charges under several limiters, at least one, and calls their on_decision unless it is a peek.
 Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience = kNever);

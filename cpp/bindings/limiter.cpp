@@ -6,8 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "charges.hpp"
-#include "counting.hpp"
 #include "deciding.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
@@ -17,9 +15,7 @@
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"
 #include "policy.hpp"
-#include "refunding.hpp"
 #include "stats.hpp"
-#include "store_task.hpp"
 
 namespace overlimit::python {
 namespace {

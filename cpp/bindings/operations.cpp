@@ -14,7 +14,6 @@
 #include "limiter.hpp"
 #include "on_error.hpp"
 #include "policy.hpp"
-#include "refunding.hpp"
 #include "stats.hpp"
 #include "waits.hpp"
 
@@ -37,13 +36,6 @@ class OneIdentifier : NonCopyable {
   ChargeList collected_;
   std::optional<TimedCall> timed_;
 };
-
-// Runs an action where the limiter's local fallback may have decided in the place of its store.
-template <class Action>
-void follow_in_fallback(const LimiterState& limiter, const Action& action) {
-  if (limiter.on_error != OnError::local || !limiter.store->waits()) return;
-  action(*local_fallback_store(limiter.store_object.get()), kInterrupted);
-}
 
 /// Drops all that is kept for some identifiers, or for all, in a policy.
 class Reset : NonCopyable {
@@ -73,32 +65,62 @@ std::span<PyObject* const> members_of(PyObject* tuple) {
   return {PySequence_Fast_ITEMS(tuple), static_cast<std::size_t>(PyTuple_GET_SIZE(tuple))};
 }
 
-// A task of a limiter's store that answers None, with `limiter` to count it.
+/// A task made of two functions, of which `Answer` returns the answer, or nothing for None.
 template <class Ask, class Answer>
-Task task_of(LimiterState& of, LimiterState* counts, Ask ask, Answer answer) {
-  return task_of(of.store, counts, Object::borrow(of.object), std::move(ask), [answer = std::move(answer)] {
-    answer();
+class TaskOf final : public StoreTask {
+ public:
+  TaskOf(LimiterState& limiter, bool is_counted, Ask ask, Answer answer)
+      : limiter_(&limiter),
+        is_counted_(is_counted),
+        kept_(Object::borrow(limiter.object)),
+        ask_(std::move(ask)),
+        answer_(std::move(answer)) {}
+  [[nodiscard]] std::span<LimiterState* const> limiters() const override {
+    return {&limiter_, std::size_t(is_counted_)};
+  }
+  [[nodiscard]] Store& store() const override { return *limiter_->store; }
+  void ask(Store& store, const Interrupted& interrupted) override { ask_(store, interrupted); }
+  Object answer() override {
+    if constexpr (!std::is_void_v<decltype(answer_())>) return answer_();
+    answer_();
     return Object::borrow(Py_None);
+  }
+
+ private:
+  LimiterState* limiter_;
+  bool is_counted_;
+  Object kept_;
+  Ask ask_;
+  Answer answer_;
+};
+
+/// A task that asks the limiter's store, and whether the limiter counts it.
+template <class Ask, class Answer>
+Task task_of(LimiterState& limiter, bool is_counted, Ask ask, Answer answer) {
+  return std::make_unique<TaskOf<Ask, Answer>>(limiter, is_counted, std::move(ask), std::move(answer));
+}
+
+/// The same where the limiter's local fallback may have decided in the place of its store.
+template <class Ask>
+Task task_of(LimiterState& limiter, bool is_counted, Ask ask) {
+  return task_of(limiter, is_counted, ask, [ask, &limiter] {
+    if (limiter.on_error != OnError::local || !limiter.store->waits()) return;
+    ask(*local_fallback_store(limiter.store_object.get()), kInterrupted);
   });
 }
 
-Task resetting(PyObject* self, Arguments identifiers) {
-  LimiterState& limiter = state_of(self);
-  const auto reset = std::make_shared<const Reset>(limiter.identity, identifiers);
-  return task_of(
-      limiter, &limiter,
-      [reset](Store& store, const Interrupted& interrupted) { (*reset)(store, interrupted); },
-      [reset, &limiter] { follow_in_fallback(limiter, *reset); });
+template <class... Identifiers>
+Task resetting(LimiterState& limiter, bool is_counted, const Identifiers&... identifiers) {
+  const auto reset = std::make_shared<const Reset>(limiter.identity, identifiers...);
+  return task_of(limiter, is_counted,
+                 [reset](Store& store, const Interrupted& interrupted) { (*reset)(store, interrupted); });
 }
 
-Task resetting_all(PyObject* self) {
-  LimiterState& limiter = state_of(self);
-  const auto reset = std::make_shared<const Reset>(limiter.identity);
-  return task_of(
-      limiter, nullptr,
-      [reset](Store& store, const Interrupted& interrupted) { (*reset)(store, interrupted); },
-      [reset, &limiter] { follow_in_fallback(limiter, *reset); });
+Task resetting_some(PyObject* self, Arguments identifiers) {
+  return resetting(state_of(self), true, identifiers);
 }
+
+Task resetting_all(PyObject* self) { return resetting(state_of(self), false); }
 
 // By the name of a policy, whatever its limits, also where the local fallback of a store has decided.
 PyObject* reset_name(PyObject*, PyObject* arguments) {
@@ -127,7 +149,7 @@ Task locking(PyObject* self, Arguments arguments) {
     raise_value_error("a lock lasts from 1 to 2**49 microseconds");
   const auto one = std::make_shared<OneIdentifier>(limiter, arguments[0]);
   return task_of(
-      limiter, &limiter,
+      limiter, true,
       [one, duration](Store& store, const Interrupted& interrupted) {
         store.lock(one->call(), duration, interrupted);
       },
@@ -137,17 +159,16 @@ Task locking(PyObject* self, Arguments arguments) {
 Task unlocking(PyObject* self, PyObject* identifier) {
   LimiterState& limiter = state_of(self);
   const auto one = std::make_shared<OneIdentifier>(limiter, identifier);
-  const auto lift = [one](Store& store, const Interrupted& interrupted) {
+  return task_of(limiter, true, [one](Store& store, const Interrupted& interrupted) {
     store.unlock(one->call(), interrupted);
-  };
-  return task_of(limiter, &limiter, lift, [lift, &limiter] { follow_in_fallback(limiter, lift); });
+  });
 }
 
 Task pinging(PyObject* self, PyObject* timeout) {
   const std::optional<Duration> longest = store_timeout_from(timeout);
   const auto took = std::make_shared<Duration>();
   return task_of(
-      state_of(self).store, nullptr, Object::borrow(self),
+      state_of(self), false,
       [took, longest](Store& store, const Interrupted& interrupted) {
         *took = store.ping(longest, interrupted);
       },
@@ -156,7 +177,7 @@ Task pinging(PyObject* self, PyObject* timeout) {
 
 Task closing(PyObject* self) {
   return task_of(
-      state_of(self), nullptr, [](Store& store, const Interrupted&) { store.close(); }, [] {});
+      state_of(self), false, [](Store& store, const Interrupted&) { store.close(); }, [] {});
 }
 
 // What the store itself has counted; where both have counted the same, the limiter's own figures are shown.
@@ -171,8 +192,7 @@ Task telling_stats(PyObject* self) {
   LimiterState& limiter = state_of(self);
   const auto breaker = std::make_shared<BreakerState>();
   return task_of(
-      limiter.store, nullptr, Object::borrow(self),
-      [breaker](Store& store, const Interrupted&) { *breaker = store.breaker(); },
+      limiter, false, [breaker](Store& store, const Interrupted&) { *breaker = store.breaker(); },
       [breaker, &limiter] {
         if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
         Object stats = required(stats_dict(limiter.stats, *breaker, limiter.store->leased(limiter.identity)));
@@ -203,7 +223,7 @@ Operation methods[] = {
               "Refuse an identifier for this long from now."),
     OPERATION(unlocking, "unlock", "$self, identifier, /",
               "Lift the lock of an identifier; what was counted stays."),
-    OPERATION(resetting, "reset", "$self, /, *identifiers",
+    OPERATION(resetting_some, "reset", "$self, /, *identifiers",
               "Remove everything that is stored for these identifiers in this policy."),
     OPERATION(resetting_all, "reset_all", "$self, /", "Remove everything that is stored for this policy."),
     OPERATION(telling_stats, "stats", "$self, /",

@@ -64,6 +64,14 @@ Operation operation(const char* name, const char* doc) {
   }
 }
 
+// What prepares them in deciding.cpp and in refunding.cpp.
+Task charging(PyObject* self, Arguments identifiers, PyObject* names);
+Task refunding(PyObject* self, PyObject* decision);
+Task refunding_part(PyObject* self, Arguments arguments);
+Task settling(PyObject* self, Arguments arguments);
+Task settling_more(PyObject* self, Arguments arguments);
+Task settling_rest(PyObject* self, Arguments arguments);
+
 /// Adds them to the Limiter of the module and to the module; false with a Python exception set.
 bool add_operations(PyObject* module);
 

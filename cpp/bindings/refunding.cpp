@@ -1,5 +1,4 @@
-#include "refunding.hpp"
-
+// refund and settle: what a decision has charged is given back, or charged further.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "errors.hpp"
 #include "limiter.hpp"
 #include "on_error.hpp"
+#include "operations.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/past_rates.hpp"
 #include "policy.hpp"

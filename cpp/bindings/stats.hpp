@@ -1,4 +1,5 @@
-// What a limiter counts of its calls, in this process. Each number is counted by itself, without a lock.
+// What a limiter counts of its calls, in this process, for its statistics and for metrics. Each number is
+// counted by itself, without a lock.
 #pragma once
 
 #include <Python.h>
@@ -31,6 +32,11 @@ struct Stats {
 
 /// limiter.stats(): a new dict. PythonError when there's no memory.
 PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts& leased);
+
+/// Finds where its present policy counts for metrics, and its store if that can fail. PythonError.
+void find_counters(LimiterState& limiter);
+/// Limiter._count_wait, METH_O.
+PyObject* count_wait(PyObject* self, PyObject* microseconds);
 
 /// Limiter._lease_bounds, METH_NOARGS.
 PyObject* lease_bounds(PyObject* self, PyObject* nothing);

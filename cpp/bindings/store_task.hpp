@@ -41,39 +41,6 @@ class StoreTask : NonCopyable {
 /// Has a task done by this thread, which waits for it. In store_calls.cpp.
 Object perform(StoreTask& task);
 
-/// A task made of two functions. `Ask` is called as StoreTask::ask; `Answer` returns its answer.
-template <class Ask, class Answer>
-class TaskOf final : public StoreTask {
- public:
-  TaskOf(std::shared_ptr<Store> store, LimiterState* limiter, Object kept, Ask ask, Answer answer)
-      : store_(std::move(store)),
-        limiter_(limiter),
-        kept_(std::move(kept)),
-        ask_(std::move(ask)),
-        answer_(std::move(answer)) {}
-  [[nodiscard]] std::span<LimiterState* const> limiters() const override {
-    return {&limiter_, limiter_ == nullptr ? std::size_t{0} : std::size_t{1}};
-  }
-  [[nodiscard]] Store& store() const override { return *store_; }
-  void ask(Store& store, const Interrupted& interrupted) override { ask_(store, interrupted); }
-  Object answer() override { return answer_(); }
-
- private:
-  std::shared_ptr<Store> store_;
-  LimiterState* limiter_;
-  Object kept_;
-  Ask ask_;
-  Answer answer_;
-};
-
-/// A task that asks this store; `limiter`, if any, counts it. `kept` lives as long as the task.
-template <class Ask, class Answer>
-std::unique_ptr<StoreTask> task_of(std::shared_ptr<Store> store, LimiterState* limiter, Object kept, Ask ask,
-                                   Answer answer) {
-  return std::make_unique<TaskOf<Ask, Answer>>(std::move(store), limiter, std::move(kept), std::move(ask),
-                                               std::move(answer));
-}
-
 /// A new reference to a PendingCall.
 Object pending(std::unique_ptr<StoreTask> task);
 /// The answer of a task that need not wait, or else a PendingCall.

@@ -34,6 +34,9 @@ _T = TypeVar("_T")
 _LimiterT = TypeVar("_LimiterT", bound="Limiter")
 _Charges: TypeAlias = Iterable[tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]]
 """Tuples (limiter, identifier[, cost]), of limiters on one store."""
+_Rules: TypeAlias = tuple[tuple[Limiter, object, int | Callable[..., int], int], ...]
+_Known: TypeAlias = dict[Any, tuple[str | bytes, ...]]
+_Read: TypeAlias = Callable[[object], tuple[str | bytes, ...]]
 _Record: TypeAlias = tuple[int, int, tuple[int, int, int], list[tuple[int, int]]]
 """The tag, when it expires in microseconds, the state and its cells."""
 _Key: TypeAlias = tuple[str, int, int, bool, list[_Record]]
@@ -529,19 +532,9 @@ def _peek_all_within(charges: _Charges, patience: float, /) -> Decision: ...
 def _checked_charges(
     charges: Iterable[tuple[_LimiterT, str | bytes] | tuple[_LimiterT, str | bytes, int]], /
 ) -> tuple[tuple[_LimiterT, str | bytes, int], ...]: ...
-def _decide_request(
-    rules: tuple[tuple[Limiter, object, int | Callable[..., int], int], ...],
-    known: dict[Any, tuple[str | bytes, ...]],
-    read: Callable[[object], tuple[str | bytes, ...]],
-    arguments: tuple[Any, ...],
-    /,
-) -> Decision: ...
+def _decide_request(rules: _Rules, known: _Known, read: _Read, arguments: tuple[Any, ...], /) -> Decision: ...
 def _decide_request_later(
-    rules: tuple[tuple[Limiter, object, int | Callable[..., int], int], ...],
-    known: dict[Any, tuple[str | bytes, ...]],
-    read: Callable[[object], tuple[str | bytes, ...]],
-    arguments: tuple[Any, ...],
-    /,
+    rules: _Rules, known: _Known, read: _Read, arguments: tuple[Any, ...], /
 ) -> Any: ...
 def _settle_more(limiters: tuple[Limiter, ...], decision: Decision, cost: int, /) -> Decision: ...
 def _settle_rest(limiters: tuple[Limiter, ...], decision: Decision, cost: int, /) -> Decision: ...
