@@ -9,16 +9,11 @@
 namespace overlimit::python {
 namespace {
 
-template <class Members>
-pybind11::tuple tuple_of(const Members& members) {
-  return pybind11::tuple(pybind11::cast(members));
-}
-
 template <std::size_t size>
 pybind11::tuple seconds_of(const std::array<Duration, size>& bounds) {
   std::array<double, size> seconds{};
   std::ranges::transform(bounds, seconds.begin(), &Duration::seconds);
-  return tuple_of(seconds);
+  return pybind11::cast(seconds);
 }
 
 }  // namespace
@@ -29,10 +24,10 @@ void bind_counter_layout(pybind11::module_& module) {
   module.attr("_PLACES") = places;
   module.attr("_SLOT") =
       "=" + std::to_string(CounterSlot::kKeyBytes) + "s" + std::to_string(CounterSlot::kNumbers) + "Q";
-  module.attr("_STATUSES") = tuple_of(kStatusNames);
-  module.attr("_SOURCES") = tuple_of(kSourceNames);
-  module.attr("_FAILURES") = tuple_of(kFailureNames);
-  module.attr("_BREAKER_STATES") = tuple_of(kBreakerNames);
+  module.attr("_STATUSES") = pybind11::cast(kStatusNames);
+  module.attr("_SOURCES") = pybind11::cast(kSourceNames);
+  module.attr("_FAILURES") = pybind11::cast(kFailureNames);
+  module.attr("_BREAKER_STATES") = pybind11::cast(kBreakerNames);
   module.attr("_LATENCY_BOUNDS") = seconds_of(kLatencyBounds);
   module.attr("_WAIT_BOUNDS") = seconds_of(kWaitBounds);
 }

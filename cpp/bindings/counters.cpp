@@ -160,15 +160,13 @@ PyObject* count_in(PyObject*, PyObject* path) {
   });
 }
 
-PyMethodDef functions[] = {
-    {"_counters", counters, METH_NOARGS,
-     "_counters()\n--\n\nReturn what was counted for metrics in this process, as bytes of 512 for each slot: "
-     "a key of\n256, padded with NULs, and 32 numbers."},
-    {"_count_in", count_in, METH_O,
-     "_count_in(path, /)\n--\n\nHave a file that exists hold the counters of this process, as _counters() "
-     "returns "
-     "them, from now on."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"_counters", counters, METH_NOARGS,
+                            "_counters()\n--\n\nReturn what was counted for metrics in this process, as "
+                            "bytes of 512 for each slot: a key of\n256, padded with NULs, and 32 numbers."},
+                           {"_count_in", count_in, METH_O,
+                            "_count_in(path, /)\n--\n\nHave a file that exists hold the counters of this "
+                            "process, as _counters() returns them, from now on."},
+                           {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

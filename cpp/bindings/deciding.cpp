@@ -37,11 +37,10 @@ Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_pat
     } else if (takes_patience && PyUnicode_Compare(name, patience_name) == 0) {
       keywords.patience = values[i];
     } else {
-      PyErr_Format(
-          PyExc_TypeError,
-          "unexpected keyword argument %R: the only one is cost, and identifiers are given by position, "
-          "as in hit('user:42', cost=2)",
-          name);
+      PyErr_Format(PyExc_TypeError,
+                   "unexpected keyword argument %R: the only one is cost, and identifiers are given by "
+                   "position, as in hit('user:42', cost=2)",
+                   name);
       throw PythonError{};
     }
   }
@@ -193,8 +192,8 @@ template <Mode mode, bool takes_patience, When when = When::now>
 
 [[noreturn]] void refuse_charge(PyObject* charge, const char* function) {
   PyErr_Format(PyExc_TypeError,
-               "a charge must be a tuple (limiter, identifier[, cost]), as in "
-               "%s([(limiter, 'user:42'), (other, 'ip:203.0.113.7', 2)]), not %U",
+               "a charge must be a tuple (limiter, identifier[, cost]), as in %s([(limiter, 'user:42'), "
+               "(other, 'ip:203.0.113.7', 2)]), not %U",
                function, call_hook("short_repr", charge).get());
   throw PythonError{};
 }
@@ -304,15 +303,10 @@ template <Mode mode, When when>
 PyObject* decide_within(PyObject* charges, Duration patience) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
     Object given = own_charges(charges);
-    if constexpr (when == When::later) {
-      const auto add = [members = given.get()](ChargesOfLimiters& collected) {
-        collect<mode>(collected, members);
-      };
-      return answer_or_pending(deciding_all(add, mode, patience, std::move(given))).release();
-    }
-    ChargesOfLimiters collected;
-    collect<mode>(collected, given.get());
-    return decide_all(collected, mode, patience).release();
+    const auto add = [members = given.get()](ChargesOfLimiters& collected) {
+      collect<mode>(collected, members);
+    };
+    return decided_all<when>(add, mode, patience, std::move(given)).release();
   });
 }
 
@@ -365,8 +359,7 @@ PyMethodDef methods[] = {
     {"_hit_later", as_c_function(ask_by_keywords<Mode::consume, true, When::later>),
      METH_FASTCALL | METH_KEYWORDS,
      "_hit_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_hit_within(), to be awaited, like all "
-     "of "
-     "these: each returns a PendingCall."},
+     "of these: each returns a PendingCall."},
     {"peek", as_c_function(ask_by_keywords<Mode::peek, false>), METH_FASTCALL | METH_KEYWORDS,
      "peek($self, /, *identifiers, cost=1)\n--\n\nReturn the Decision that hit() would give now; nothing is "
      "charged.\n\nSo remaining is what would be left after such a hit; cost=0 shows the present."},
@@ -391,12 +384,10 @@ PyMethodDef functions[] = {
      "_peek_all_later(charges, patience, /)\n--\n\n_peek_all_within(), to be awaited."},
     {"_hit_all_within", as_c_function(decide_given_within<Mode::consume, When::now>), METH_FASTCALL,
      "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
-     "longer "
-     "than patience seconds."},
+     "longer than patience seconds."},
     {"_peek_all_within", as_c_function(decide_given_within<Mode::peek, When::now>), METH_FASTCALL,
      "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
-     "now; "
-     "nothing is charged."},
+     "now; nothing is charged."},
     {"_checked_charges", checked_charges, METH_O,
      "_checked_charges(charges, /)\n--\n\nReturn the charges of an acquire_all() as triples, each cost as an "
      "int, or raise what it raises for wrong ones."},

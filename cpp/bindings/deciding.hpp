@@ -30,6 +30,18 @@ using Collect = std::function<void(ChargesOfLimiters&)>;
 /// The same as a task, which keeps alive what these charges borrow.
 std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience, Object kept);
 
+/// The first of these two, or the second to be awaited.
+template <When when, class Add>
+Object decided_all(const Add& add, Mode mode, Duration patience, Object kept) {
+  if constexpr (when == When::later) {
+    return answer_or_pending(deciding_all(add, mode, patience, std::move(kept)));
+  } else {
+    ChargesOfLimiters collected;
+    add(collected);
+    return decide_all(collected, mode, patience);
+  }
+}
+
 /// What one call that decides needs besides its arguments, which it borrows. `Charges` are CallCharges or a
 /// LoneCharge.
 template <class Charges>

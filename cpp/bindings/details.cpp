@@ -253,8 +253,7 @@ PyObject* repeat(PyObject* self, Py_ssize_t times) {
 PyMethodDef methods[] = {
     {"index", index, METH_VARARGS,
      "index($self, value, start=0, stop=sys.maxsize, /)\n--\n\nReturn the first place of a row; ValueError "
-     "if "
-     "there is none."},
+     "if there is none."},
     {"count", count, METH_O, "count($self, value, /)\n--\n\nReturn how often a row occurs."},
     {"__reduce__", reduce, METH_NOARGS, "__reduce__($self, /)\n--\n\nPickle and copy as a tuple."},
     {nullptr, nullptr, 0, nullptr}};

@@ -208,13 +208,7 @@ PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count
         add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), identifiers);
       }
     };
-    if constexpr (when == When::later) {
-      return answer_or_pending(deciding_all(collect, Mode::consume, kNever, Object::borrow(arguments[0])))
-          .release();
-    }
-    ChargesOfLimiters collected;
-    collect(collected);
-    return decide_all(collected, Mode::consume).release();
+    return decided_all<when>(collect, Mode::consume, kNever, Object::borrow(arguments[0])).release();
   });
 }
 

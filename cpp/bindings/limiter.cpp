@@ -237,23 +237,21 @@ PyObject* get_tells_time_time(PyObject* self, void*) {
                  [&] { return PyBool_FromLong(state_of(self).clock.is_time_time()); });
 }
 
-PyMethodDef methods[] = {
-    {"_lease_bounds", lease_bounds, METH_NOARGS,
-     "_lease_bounds($self, /)\n--\n\nReturn how many microseconds a lease lasts at most, and how many units "
-     "are leased here."},
-    {"_count_wait", count_wait, METH_O,
-     "_count_wait($self, microseconds, /)\n--\n\nCount for metrics that a caller has waited so long, or with "
-     "None that one begins to."},
-    {"_unlike_limits", unlike_limits, METH_O,
-     "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the other's, that are alike "
-     "in all but their numbers."},
-    {"_derive", derive, METH_VARARGS,
-     "_derive($self, limits, local_limits, /)\n--\n\nReturn a limiter with the same counts and options, "
-     "under "
-     "other limits."},
-    {"_set_limits", set_limits, METH_VARARGS,
-     "_set_limits($self, limits, local_limits, /)\n--\n\nReplace the limits."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"_lease_bounds", lease_bounds, METH_NOARGS,
+                          "_lease_bounds($self, /)\n--\n\nReturn how many microseconds a lease lasts at "
+                          "most, and how many units are leased here."},
+                         {"_count_wait", count_wait, METH_O,
+                          "_count_wait($self, microseconds, /)\n--\n\nCount for metrics that a caller has "
+                          "waited so long, or with None that one begins to."},
+                         {"_unlike_limits", unlike_limits, METH_O,
+                          "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the "
+                          "other's, that are alike in all but their numbers."},
+                         {"_derive", derive, METH_VARARGS,
+                          "_derive($self, limits, local_limits, /)\n--\n\nReturn a limiter with the same "
+                          "counts and options, under other limits."},
+                         {"_set_limits", set_limits, METH_VARARGS,
+                          "_set_limits($self, limits, local_limits, /)\n--\n\nReplace the limits."},
+                         {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef properties[] = {
     {"name", policy_property<[](PyObject* policy) { return name_of(policy); }>, nullptr,
@@ -291,11 +289,10 @@ PyObject* fork_generation_of_process(PyObject*, PyObject*) {
 PyType_Spec spec = {"overlimit._core.Limiter", sizeof(LimiterObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
-PyMethodDef functions[] = {
-    {"_fork_generation", fork_generation_of_process, METH_NOARGS,
-     "_fork_generation()\n--\n\nReturn how many forks lie between this process and the one that imported the "
-     "package."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"_fork_generation", fork_generation_of_process, METH_NOARGS,
+                            "_fork_generation()\n--\n\nReturn how many forks lie between this process and "
+                            "the one that imported the package."},
+                           {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

@@ -34,12 +34,10 @@ PyObject* call_locked(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-PyMethodDef functions[] = {
-    {"_call_locked", as_c_function(call_locked), METH_FASTCALL,
-     "_call_locked(lock, function, /, *arguments)\n--\n\nReturn what the function returns, called while the "
-     "lock is "
-     "held, whatever signal handlers raise."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"_call_locked", as_c_function(call_locked), METH_FASTCALL,
+                            "_call_locked(lock, function, /, *arguments)\n--\n\nReturn what the function "
+                            "returns, called while the lock is held, whatever signal handlers raise."},
+                           {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

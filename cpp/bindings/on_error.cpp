@@ -90,7 +90,7 @@ void log_failure(const StoreError& error, std::span<LimiterState* const> limiter
     limiter->answers_before = limiter->store->answers().value_or(0);
     limiter->is_cut_off = true;
   }
-  const Object kind = text_of(name_of(error.kind()));
+  const Object kind = text_of(kFailureNames[std::size_t(error.kind())]);
   const Object decider = text_of(name_of(on_error));
   const Object message = text_of(error.what());
   call_hook("store_failed", limiters.front()->store_object.get(), checked(kind.get()), checked(decider.get()),

@@ -66,8 +66,6 @@ bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, Ch
 
 }  // namespace
 
-const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t(failure)]; }
-
 void Stats::clear() {
   for (Count* const count : {&calls, &local, &crowded, &leased, &refusals}) *count = 0;
   std::ranges::fill(of_store, 0);

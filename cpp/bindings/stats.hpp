@@ -16,9 +16,6 @@ namespace overlimit::python {
 
 struct LimiterState;
 
-/// "timeout", ...: as stats() and the log call it.
-const char* name_of(StoreError::Kind failure);
-
 struct Stats {
   using Count = Shared<std::uint64_t>;
   Count calls = 0;

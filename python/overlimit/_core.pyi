@@ -22,10 +22,10 @@ MAX_CHARGES: int
 # How counters are laid out in slots, and what their numbers are about.
 _PLACES: dict[str, int]
 _SLOT: str
-_STATUSES: tuple[str, ...]
-_SOURCES: tuple[str, ...]
-_FAILURES: tuple[str, ...]
-_BREAKER_STATES: tuple[str, ...]
+_STATUSES: list[str]
+_SOURCES: list[str]
+_FAILURES: list[str]
+_BREAKER_STATES: list[str]
 _LATENCY_BOUNDS: tuple[float, ...]
 _WAIT_BOUNDS: tuple[float, ...]
 
