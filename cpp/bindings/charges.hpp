@@ -137,6 +137,15 @@ class ChargeList {
     ++size_;
   }
 
+  /// Adds charges of the same to several identifiers, each once.
+  void add_each(PyObject* policy, std::span<PyObject* const> identifiers, Cost cost, Role role) {
+    for (PyObject* const identifier : identifiers) {
+      add(policy, identifier, cost, role);
+      if (repeats()) --size_;
+      check_count(size_);
+    }
+  }
+
   /// Whether the newest charge is on the same key as an earlier one.
   [[nodiscard]] bool repeats() const {
     const Charge& newest = charges_[size_ - 1];
@@ -145,7 +154,6 @@ class ChargeList {
              (earlier.policy == newest.policy || earlier.policy->identity() == newest.policy->identity());
     });
   }
-  void drop_newest() { --size_; }
 
   /// Whether an earlier charge has a policy of the same name with other limits, also for a local decision.
   [[nodiscard]] bool contradicts() const {
@@ -215,6 +223,14 @@ class ChargesOfLimiters {
   Object cost = required(PyLong_FromLong(0));
   const char* function = "hit_all";  // which errors name
 
+  /// Adds all charges of a call of one limiter.
+  void add_call(LimiterState& limiter, std::span<PyObject* const> identifiers, PyObject* number, Cost units,
+                Role role) {
+    limiters.push_back(&limiter);
+    kept.push_back(limiter.present_policy());
+    cost = Object::borrow(number);
+    charges.add_each(kept.back().get(), identifiers, units, role);
+  }
   void add(const GivenCharge& given) {
     const WholeCost whole(given.cost);  // first of all, as reading it may change the limiter
     LimiterState& limiter = state_of(given.limiter);

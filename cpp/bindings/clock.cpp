@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "errors.hpp"
+#include "functions.hpp"
+#include "module.hpp"
 #include "overlimit/forks.hpp"
 
 namespace overlimit::python {
@@ -71,32 +73,28 @@ Instant real_or_patched(bool& is_real) {
   return reading;
 }
 
-PyObject* follow_clock(PyObject*, PyObject* clock) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    ClockSource::follow(clock);
-    return Py_NewRef(Py_None);
-  });
-}
+void follow_clock(PyObject*, PyObject* clock) { ClockSource::follow(clock); }
 
-PyObject* steady_micros(PyObject*, PyObject*) {
+std::int64_t steady_micros(PyObject*) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return PyLong_FromLongLong(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
 PyMethodDef functions[] = {
-    {"_follow_clock", follow_clock, METH_O,
-     "_follow_clock(clock, /)\n--\n\nHave limiters without a clock follow a ManualClock or time.time, or "
-     "with None their stores'."},
-    {"_steady_micros", steady_micros, METH_NOARGS,
-     "_steady_micros()\n--\n\nThe monotonic clock in microseconds, which nobody can patch."},
-    {nullptr, nullptr, 0, nullptr}};
+    method<follow_clock>(
+        "_follow_clock",
+        "_follow_clock(clock, /)\n--\n\nHave limiters without a clock follow a ManualClock or "
+        "time.time, or with None their stores'."),
+    method<steady_micros>(
+        "_steady_micros",
+        "_steady_micros()\n--\n\nThe monotonic clock in microseconds, which nobody can patch.")};
 
 }  // namespace
 
-bool add_clocks(PyObject* module) {
-  time_module = PyImport_ImportModule("time");
-  real_time_time = time_module == nullptr ? nullptr : PyObject_GetAttrString(time_module, "time");
-  return real_time_time != nullptr && PyModule_AddFunctions(module, functions) == 0;
+void add_clocks(PyObject* module) {
+  time_module = checked(PyImport_ImportModule("time"));
+  real_time_time = present_time_time().release();
+  add_functions(module, functions);
 }
 
 Duration duration_from(PyObject* seconds, const char* what) {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "bound_types.hpp"
 #include "counters.hpp"
+#include "module.hpp"
 
 namespace overlimit::python {
 namespace {

@@ -130,7 +130,4 @@ inline constexpr std::string_view kUnnamed = "(unnamed)";
 /// first call. PythonError.
 void open_counters_file();
 
-/// Adds the functions to the module; false with a Python exception set.
-bool add_counters(PyObject* module);
-
 }  // namespace overlimit::python

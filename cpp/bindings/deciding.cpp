@@ -2,17 +2,13 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "charges.hpp"
 #include "clock.hpp"
-#include "decision.hpp"
-#include "errors.hpp"
 #include "hooks.hpp"
-#include "limiter.hpp"
-#include "on_error.hpp"
+#include "module.hpp"
 #include "operations.hpp"
-#include "stats.hpp"
-#include "store_task.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -54,8 +50,8 @@ Object counted(Object decision, const Charges& charges, Mode mode) {
 }
 
 template <class Charges>
-Object decided(std::span<LimiterState* const> limiters, const Charges& collected, Mode mode,
-               Duration patience, PyObject* cost) {
+Object decided_now(std::span<LimiterState* const> limiters, const Charges& collected, Mode mode,
+                   Duration patience, PyObject* cost) {
   collected.check_cells();
   Deciding deciding(*limiters.front(), collected, mode, patience);
   const Rows rows = deciding.rows();
@@ -76,118 +72,72 @@ void tell(const LimiterState& limiter, const Object& decision) {
   call_hook("announce", on_decision.get(), decision.get());
 }
 
-/// The charges of a limiter to identifiers, each once. Borrows the policy.
-template <Role role>
-void collect(PyObject* policy, std::span<PyObject* const> identifiers, Cost units, ChargeList& collected) {
-  for (PyObject* const identifier : identifiers) {
-    collected.add(policy, identifier, units, role);
-    if (collected.repeats()) collected.drop_newest();
-    check_count(collected.size());
-  }
-}
-
-template <Mode mode>
-void finish(const LimiterState& limiter, const Object& decision) {
-  if constexpr (mode == Mode::consume) {
-    tell(limiter, decision);
-  } else {
+Object told(std::span<LimiterState* const> limiters, Mode mode, Object decision) {
+  if (mode == Mode::peek) {
     make_final(decision.get());
+  } else {
+    for (const LimiterState* const limiter : limiters) tell(*limiter, decision);
   }
-}
-
-template <Mode mode>
-Object finished(const LimiterState& limiter, Object decision) {
-  finish<mode>(limiter, decision);
   return decision;
 }
 
-template <Mode mode>
-[[gnu::flatten]] Object ask(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
-                            const WholeCost& cost, Cost units) {
+/// The arguments of hit and its relatives, read once. Borrowed.
+struct Given {
+  Given(Arguments named, PyObject* names, bool takes_patience)
+      : keywords(parse_keywords(named.data() + named.size(), names, takes_patience)),
+        patience(keywords.patience == nullptr ? kNever : duration_from(keywords.patience, "patience")),
+        identifiers((check_any(named), named)),
+        cost(keywords.cost),
+        units(keywords.cost == one ? 1 : cost.units()) {}
+
+  Keywords keywords;
+  Duration patience;
+  Arguments identifiers;
+  WholeCost cost;
+  Cost units;
+
+ private:
+  static void check_any(Arguments identifiers) {
+    if (identifiers.empty()) raise_value_error(kNoIdentifier);
+  }
+};
+
+template <Mode mode, Role role>
+[[gnu::flatten]] Object ask(LimiterState& limiter, const Given& given) {
   LimiterState* const limiters[] = {&limiter};
-  if (identifiers.size() == 1) [[likely]] {
+  if (given.identifiers.size() == 1) [[likely]] {
     // The decision keeps it before anything of Python runs.
     const auto& policy = limiter.policy_for_now();
-    const LoneCharge lone(policy.get(), identifiers.front(), units, Role::enforce);
-    return finished<mode>(limiter, decided(limiters, lone, mode, patience, cost.number()));
+    const LoneCharge lone(policy.get(), given.identifiers.front(), given.units, role);
+    return told(limiters, mode, decided_now(limiters, lone, mode, given.patience, given.cost.number()));
   }
-  const Object policy = limiter.present_policy();
-  ChargeList collected;
-  collect<Role::enforce>(policy.get(), identifiers, units, collected);
-  return finished<mode>(limiter, decided(limiters, collected.call(), mode, patience, cost.number()));
+  ChargesOfLimiters collected;
+  collected.add_call(limiter, given.identifiers, given.cost.number(), given.units, role);
+  return decide_all(collected, mode, given.patience);
 }
 
-/// A call that decides, to be awaited.
-class DecidingTask : public StoreTask {
- public:
-  bool decide_here(Store& store) override { return deciding_->decide_here(store); }
-  void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
-  Object answer() override { return finished(deciding_->answer()); }
-  Object answer_without(const StoreError& error) override {
-    return finished(deciding_->answer_without(error));
-  }
-
- protected:
-  /// Borrows the arguments.
-  void prepare(const ChargeList& collected, Mode mode, Duration patience, PyObject* cost) {
-    deciding_.emplace(limiters(), collected, mode, patience, cost);
-  }
-  /// What follows a decision.
-  virtual void finish_with(const Object& decision) const = 0;
-
- private:
-  Object finished(Object decision) const {
-    deciding_->count(decision.get());
-    finish_with(decision);
-    return decision;
-  }
-
-  std::optional<DecidingLater> deciding_;
-};
-
-template <Mode mode, Role role = Role::enforce>
-class PendingDecision final : public DecidingTask {
- public:
-  PendingDecision(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
-                  const WholeCost& cost, Cost units)
-      : limiter_(&limiter),
-        kept_(Object::borrow(limiter.object)),
-        policy_(limiter.present_policy()),
-        cost_(Object::borrow(cost.number())) {
-    collect<role>(policy_.get(), identifiers, units, collected_);
-    prepare(collected_, mode, patience, cost_.get());
-  }
-  [[nodiscard]] std::span<LimiterState* const> limiters() const override { return {&limiter_, 1}; }
-
- private:
-  void finish_with(const Object& decision) const override { finish<mode>(*limiter_, decision); }
-
-  LimiterState* limiter_;
-  Object kept_;
-  Object policy_;
-  Object cost_;
-  ChargeList collected_;
-};
-
 // A template that is inlined, since every hit counts.
-template <Mode mode, bool takes_patience, When when = When::now>
+template <Mode mode, bool takes_patience, Role role = Role::enforce>
 [[gnu::flatten]] PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                                            PyObject* names) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Keywords keywords = parse_keywords(arguments + count, names, takes_patience);
-    const bool is_patient = takes_patience && keywords.patience != nullptr;
-    const Duration patience = is_patient ? duration_from(keywords.patience, "patience") : kNever;
-    const std::span identifiers(arguments, static_cast<std::size_t>(count));
-    if (identifiers.empty()) raise_value_error(kNoIdentifier);
-    const WholeCost cost(keywords.cost);
-    const Cost units = keywords.cost == one ? 1 : cost.units();
-    LimiterState& limiter = state_of_self(self);
-    if constexpr (when == When::later) {
-      using Task = PendingDecision<mode>;
-      return answer_or_pending(std::make_unique<Task>(limiter, identifiers, patience, cost, units)).release();
-    }
-    return ask<mode>(limiter, identifiers, patience, cost, units).release();
+    const Given given({arguments, std::size_t(count)}, names, takes_patience);
+    return ask<mode, role>(state_of_self(self), given).release();
   });
+}
+
+template <Mode mode, bool takes_patience, Role role = Role::enforce>
+Task asking(LimiterState& limiter, Arguments identifiers, PyObject* names) {
+  const Given given(identifiers, names, takes_patience);
+  const auto collect = [&](ChargesOfLimiters& collected) {
+    collected.add_call(limiter, given.identifiers, given.cost.number(), given.units, role);
+  };
+  return std::make_unique<DecidingTask>(collect, mode, given.patience, limiter.object);
+}
+
+template <Mode mode>
+Object ask_later(LimiterState& limiter, Arguments identifiers, PyObject* names) {
+  return answer_or_pending(asking<mode, true>(limiter, identifiers, names));
 }
 
 [[noreturn]] void refuse_charge(PyObject* charge, const char* function) {
@@ -231,117 +181,40 @@ Object own_charges(PyObject* charges) {
   return required(PyList_AsTuple(given.get()));
 }
 
-}  // namespace
-
-namespace {
-
-std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
-  if (collected.limiters.empty()) {
-    PyErr_Format(PyExc_ValueError, "a call must have at least one charge, as in %s([(limiter, 'user:42')])",
-                 collected.function);
-    throw PythonError{};
-  }
-  return collected.limiters;
-}
-
-void finish(const ChargesOfLimiters& collected, Mode mode, const Object& decision) {
-  if (mode == Mode::peek) return make_final(decision.get());
-  for (const LimiterState* limiter : collected.limiters) tell(*limiter, decision);
-}
-
-/// A call under several limiters, to be awaited.
-class PendingDecisionOfAll final : public DecidingTask {
- public:
-  PendingDecisionOfAll(const Collect& collect, Mode mode, Duration patience, Object kept)
-      : kept_(std::move(kept)), mode_(mode) {
-    collect(collected_);
-    (void)limiters_of(collected_);
-    prepare(collected_.charges, mode, patience, collected_.cost.get());
-  }
-  [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
-
- private:
-  void finish_with(const Object& decision) const override { finish(collected_, mode_, decision); }
-
-  Object kept_;
-  Mode mode_;
-  ChargesOfLimiters collected_;
-};
-
-}  // namespace
-
-Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience) {
-  Object decision =
-      decided(limiters_of(collected), collected.charges.call(), mode, patience, collected.cost.get());
-  finish(collected, mode, decision);
-  return decision;
-}
-
-std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience, Object kept) {
-  return std::make_unique<PendingDecisionOfAll>(collect, mode, patience, std::move(kept));
-}
-
-Task charging(PyObject* self, Arguments identifiers, PyObject* names) {
-  const Keywords keywords = parse_keywords(identifiers.data() + identifiers.size(), names, false);
-  if (identifiers.empty()) raise_value_error(kNoIdentifier);
-  const WholeCost cost(keywords.cost);
-  using Charging = PendingDecision<Mode::consume, Role::always>;
-  return std::make_unique<Charging>(state_of(self), identifiers, kNever, cost, cost.units());
-}
-
-namespace {
-
 template <Mode mode>
 void collect(ChargesOfLimiters& collected, PyObject* given) {
   collected.function = mode == Mode::peek ? "peek_all" : "hit_all";
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
-    collected.add(parse_charge(PyTuple_GET_ITEM(given, i), collected.function));
-  }
+  for (PyObject* const each : members_of(given)) collected.add(parse_charge(each, collected.function));
 }
 
-template <Mode mode, When when>
-PyObject* decide_within(PyObject* charges, Duration patience) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    Object given = own_charges(charges);
-    const auto add = [members = given.get()](ChargesOfLimiters& collected) {
-      collect<mode>(collected, members);
-    };
-    return decided_all<when>(add, mode, patience, std::move(given)).release();
-  });
+template <class Answer, Mode mode>
+Answer decide_within(PyObject*, PyObject* charges, PyObject* given_patience) {
+  const Duration patience = given_patience == Py_None ? kNever : duration_from(given_patience, "patience");
+  const Object given = own_charges(charges);
+  const auto add = [&](ChargesOfLimiters& collected) { collect<mode>(collected, given.get()); };
+  return decided<Answer>(add, mode, patience, given.get());
 }
 
 template <Mode mode>
-PyObject* decide_given(PyObject*, PyObject* charges) {
-  return decide_within<mode, When::now>(charges, kNever);
+Object decide_given(PyObject* module, PyObject* charges) {
+  return decide_within<Object, mode>(module, charges, Py_None);
 }
 
-template <Mode mode, When when>
-PyObject* decide_given_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_type_error("this function takes charges and the patience");
-    const Duration patience = arguments[1] == Py_None ? kNever : duration_from(arguments[1], "patience");
-    return decide_within<mode, when>(arguments[0], patience);
-  });
-}
-
-PyObject* checked_charges(PyObject*, PyObject* charges) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object given = own_charges(charges);
-    Object checked = required(PyTuple_New(PyTuple_GET_SIZE(given.get())));
-    ChargesOfLimiters collected;
-    collected.function = "acquire_all";  // which alone asks for it
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-      GivenCharge charge = parse_charge(PyTuple_GET_ITEM(given.get(), i), collected.function);
-      const WholeCost whole(charge.cost);
-      charge.cost = whole.number();
-      collected.add(charge);
-      Object kept = required(PyTuple_Pack(3, charge.limiter, charge.identifier, charge.cost));
-      PyTuple_SET_ITEM(checked.get(), i, kept.release());
-    }
-    (void)limiters_of(collected);
-    collected.charges.check_cells();
-    return checked.release();
-  });
+Object checked_charges(PyObject*, PyObject* charges) {
+  const Object given = own_charges(charges);
+  std::vector<Object> checked;
+  ChargesOfLimiters collected;
+  collected.function = "acquire_all";  // which alone asks for it
+  for (PyObject* const each : members_of(given.get())) {
+    GivenCharge charge = parse_charge(each, collected.function);
+    const WholeCost whole(charge.cost);
+    charge.cost = whole.number();
+    collected.add(charge);
+    checked.push_back(required(PyTuple_Pack(3, charge.limiter, charge.identifier, charge.cost)));
+  }
+  (void)limiters_of(collected);
+  collected.charges.check_cells();
+  return tuple_of(checked);
 }
 
 PyMethodDef methods[] = {
@@ -356,54 +229,91 @@ PyMethodDef methods[] = {
     {"_hit_within", as_c_function(ask_by_keywords<Mode::consume, true>), METH_FASTCALL | METH_KEYWORDS,
      "_hit_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nA hit that is refused when its delay "
      "would be longer than patience seconds."},
-    {"_hit_later", as_c_function(ask_by_keywords<Mode::consume, true, When::later>),
-     METH_FASTCALL | METH_KEYWORDS,
-     "_hit_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_hit_within(), to be awaited, like all "
-     "of these: each returns a PendingCall."},
+    method<ask_later<Mode::consume>>("_hit_later",
+                                     "_hit_later($self, /, *identifiers, cost=1, "
+                                     "patience=inf)\n--\n\n_hit_within(), to be awaited: returns a "
+                                     "PendingCall unless it is answered at once."),
     {"peek", as_c_function(ask_by_keywords<Mode::peek, false>), METH_FASTCALL | METH_KEYWORDS,
      "peek($self, /, *identifiers, cost=1)\n--\n\nReturn the Decision that hit() would give now; nothing is "
      "charged.\n\nSo remaining is what would be left after such a hit; cost=0 shows the present."},
     {"_peek_within", as_c_function(ask_by_keywords<Mode::peek, true>), METH_FASTCALL | METH_KEYWORDS,
      "_peek_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nReturn the Decision that "
      "_hit_within() would give now; nothing is charged."},
-    {"_peek_later", as_c_function(ask_by_keywords<Mode::peek, true, When::later>),
-     METH_FASTCALL | METH_KEYWORDS,
-     "_peek_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n_peek_within(), to be awaited."}};
+    method<ask_later<Mode::peek>>("_peek_later",
+                                  "_peek_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n"
+                                  "_peek_within(), to be awaited.")};
+
+Operation charges[] = {
+    {{"charge", as_c_function(ask_by_keywords<Mode::consume, false, Role::always>),
+      METH_FASTCALL | METH_KEYWORDS,
+      "charge($self, /, *identifiers, cost=1)\n--\n\nCharge this cost whatever is left, and say whether "
+      "hit() "
+      "would have admitted it.\n\nNever refused, not by a lock either, and sets none. What is owed counts "
+      "like "
+      "any charge: windows hold more than their limit, buckets owe beyond burst and debt. Arguments and "
+      "errors "
+      "are those of hit().\n\nReturns\n-------\nDecision\n    allowed and status say what hit() would have "
+      "answered; retry_after is from when on the same cost would fit; remaining is what is left, never below "
+      "0. "
+      "It can be refunded, and settled."},
+     call<asking<Mode::consume, false, Role::always>>}};
+
+Operation functions_within[] = {
+    operation<decide_within<Object, Mode::consume>, decide_within<Task, Mode::consume>>(
+        "_hit_all_within",
+        "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
+        "longer "
+        "than patience seconds, if that is not None."),
+    operation<decide_within<Object, Mode::peek>, decide_within<Task, Mode::peek>>(
+        "_peek_all_within",
+        "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
+        "now; "
+        "nothing is charged.")};
 
 PyMethodDef functions[] = {
-    {"hit_all", decide_given<Mode::consume>, METH_O,
-     "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) "
-     "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
-     "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
-     "twice."},
-    {"peek_all", decide_given<Mode::peek>, METH_O,
-     "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."},
-    {"_hit_all_later", as_c_function(decide_given_within<Mode::consume, When::later>), METH_FASTCALL,
-     "_hit_all_later(charges, patience, /)\n--\n\n_hit_all_within(), to be awaited."},
-    {"_peek_all_later", as_c_function(decide_given_within<Mode::peek, When::later>), METH_FASTCALL,
-     "_peek_all_later(charges, patience, /)\n--\n\n_peek_all_within(), to be awaited."},
-    {"_hit_all_within", as_c_function(decide_given_within<Mode::consume, When::now>), METH_FASTCALL,
-     "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
-     "longer than patience seconds."},
-    {"_peek_all_within", as_c_function(decide_given_within<Mode::peek, When::now>), METH_FASTCALL,
-     "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
-     "now; nothing is charged."},
-    {"_checked_charges", checked_charges, METH_O,
-     "_checked_charges(charges, /)\n--\n\nReturn the charges of an acquire_all() as triples, each cost as an "
-     "int, or raise what it raises for wrong ones."},
-    {nullptr, nullptr, 0, nullptr}};
+    method<decide_given<Mode::consume>>(
+        "hit_all",
+        "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) "
+        "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
+        "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
+        "twice."),
+    method<decide_given<Mode::peek>>(
+        "peek_all",
+        "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."),
+    method<checked_charges>("_checked_charges",
+                            "_checked_charges(charges, /)\n--\n\nReturn the charges of an acquire_all() as "
+                            "triples, each cost as an "
+                            "int, or raise what it raises for wrong ones.")};
 
 }  // namespace
 
-bool add_deciding(PyObject* module) {
-  one = PyLong_FromLong(1);
-  cost_name = PyUnicode_InternFromString("cost");
-  patience_name = PyUnicode_InternFromString("patience");
-  return guarded(false, [&] {
-    for (PyMethodDef& each : methods) add_method(each);
-    return one != nullptr && cost_name != nullptr && patience_name != nullptr &&
-           PyModule_AddFunctions(module, functions) == 0;
-  });
+std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
+  if (collected.limiters.empty()) {
+    PyErr_Format(PyExc_ValueError, "a call must have at least one charge, as in %s([(limiter, 'user:42')])",
+                 collected.function);
+    throw PythonError{};
+  }
+  return collected.limiters;
+}
+
+Object finished(const ChargesOfLimiters& collected, Mode mode, Object decision) {
+  return told(collected.limiters, mode, counted(std::move(decision), collected.charges.call(), mode));
+}
+
+Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience) {
+  return told(
+      collected.limiters, mode,
+      decided_now(limiters_of(collected), collected.charges.call(), mode, patience, collected.cost.get()));
+}
+
+void add_deciding(PyObject* module) {
+  one = checked(PyLong_FromLong(1));
+  cost_name = checked(PyUnicode_InternFromString("cost"));
+  patience_name = checked(PyUnicode_InternFromString("patience"));
+  for (PyMethodDef& each : methods) add_method(each);
+  add_methods(charges);
+  add_functions(module, functions_within);
+  add_functions(module, functions);
 }
 
 }  // namespace overlimit::python

@@ -3,9 +3,9 @@
 
 #include <Python.h>
 
-#include <functional>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include "charges.hpp"
 #include "decision.hpp"
@@ -17,30 +17,6 @@
 #include "store_task.hpp"
 
 namespace overlimit::python {
-
-/// Adds hit and peek to Limiter, and hit_all and its relatives to the module; false with a Python exception
-/// set.
-bool add_deciding(PyObject* module);
-
-/// Decides charges under several limiters, at least one, and calls their on_decision unless it is a peek.
-Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience = kNever);
-
-/// Adds the charges of a call.
-using Collect = std::function<void(ChargesOfLimiters&)>;
-/// The same as a task, which keeps alive what these charges borrow.
-std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience, Object kept);
-
-/// The first of these two, or the second to be awaited.
-template <When when, class Add>
-Object decided_all(const Add& add, Mode mode, Duration patience, Object kept) {
-  if constexpr (when == When::later) {
-    return answer_or_pending(deciding_all(add, mode, patience, std::move(kept)));
-  } else {
-    ChargesOfLimiters collected;
-    add(collected);
-    return decide_all(collected, mode, patience);
-  }
-}
 
 /// What one call that decides needs besides its arguments, which it borrows. `Charges` are CallCharges or a
 /// LoneCharge.
@@ -92,16 +68,12 @@ class DecidingLater {
       : limiters_(limiters),
         collected_((collected.check_cells(), collected.call())),
         cost_(cost),
-        mode_(mode),
         deciding_(*limiters.front(), collected_, mode, patience),
         rows_(deciding_.rows()) {}
   void show_present() { deciding_.show_present(); }
   bool decide_here(Store& store) { return deciding_.decide_here(rows_, store); }
   void ask(Store& store, const Interrupted& interrupted) { deciding_.ask(rows_, store, interrupted); }
   Object answer() { return deciding_.answer(limiters_, collected_, rows_, cost_); }
-  void count(PyObject* decision) const {
-    if (mode_ == Mode::consume) count_decision(decision, collected_);
-  }
   Object answer_without(const StoreError& error) {
     return deciding_.answer_without(error, limiters_, collected_, cost_);
   }
@@ -110,9 +82,51 @@ class DecidingLater {
   std::span<LimiterState* const> limiters_;
   CallCharges collected_;
   PyObject* cost_;
-  Mode mode_;
   Deciding<CallCharges> deciding_;
   Rows rows_;
 };
+
+/// The limiters of a call, at least one: ValueError otherwise, as PythonError.
+std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected);
+/// Decides charges, and calls the on_decision of their limiters unless it is a peek.
+Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience);
+/// What follows a decision: it is counted and announced, or final.
+Object finished(const ChargesOfLimiters& collected, Mode mode, Object decision);
+
+/// A call that decides, to be awaited. `kept` is what keeps alive what its charges borrow.
+class DecidingTask final : public StoreTask {
+ public:
+  template <class Collect>
+  DecidingTask(const Collect& collect, Mode mode, Duration patience, PyObject* kept)
+      : kept_(Object::borrow(kept)), mode_(mode) {
+    collect(collected_);
+    deciding_.emplace(limiters_of(collected_), collected_.charges, mode, patience, collected_.cost.get());
+  }
+  [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
+  bool decide_here(Store& store) override { return deciding_->decide_here(store); }
+  void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
+  Object answer() override { return finished(collected_, mode_, deciding_->answer()); }
+  Object answer_without(const StoreError& error) override {
+    return finished(collected_, mode_, deciding_->answer_without(error));
+  }
+
+ private:
+  Object kept_;
+  Mode mode_;
+  ChargesOfLimiters collected_;
+  std::optional<DecidingLater> deciding_;
+};
+
+/// Decides the charges that `collect` adds, or prepares a task that does, by which of them is wanted.
+template <class Answer, class Collect>
+Answer decided(const Collect& collect, Mode mode, Duration patience, PyObject* kept) {
+  if constexpr (std::is_same_v<Answer, Object>) {
+    ChargesOfLimiters collected;
+    collect(collected);
+    return decide_all(collected, mode, patience);
+  } else {
+    return std::make_unique<DecidingTask>(collect, mode, patience, kept);
+  }
+}
 
 }  // namespace overlimit::python

@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "functions.hpp"
+#include "module.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
@@ -11,14 +13,10 @@ namespace {
 std::atomic<PyObject*> hooks = nullptr;
 std::atomic<PyObject*> detail = nullptr;
 
-PyObject* load_hooks(PyObject*, PyObject*) {
-  Object module = Object::steal(PyImport_ImportModule("overlimit._core_hooks"));
-  if (!module) return nullptr;
-  PyObject* const type = PyObject_GetAttrString(module.get(), "Detail");
-  if (type == nullptr) return nullptr;
-  detail = type;
+void load_hooks(PyObject*) {
+  Object module = required(PyImport_ImportModule("overlimit._core_hooks"));
+  detail = checked(PyObject_GetAttrString(module.get(), "Detail"));
   hooks = module.release();
-  Py_RETURN_NONE;
 }
 
 [[noreturn]] void refuse() {
@@ -26,13 +24,12 @@ PyObject* load_hooks(PyObject*, PyObject*) {
   throw PythonError{};
 }
 
-PyMethodDef functions[] = {{"_load_hooks", load_hooks, METH_NOARGS,
-                            "_load_hooks()\n--\n\nImport overlimit._core_hooks, which the core calls."},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {method<load_hooks>(
+    "_load_hooks", "_load_hooks()\n--\n\nImport overlimit._core_hooks, which the core calls.")};
 
 }  // namespace
 
-bool add_hooks(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+void add_hooks(PyObject* module) { add_functions(module, functions); }
 
 Object hook(const char* name) {
   PyObject* const loaded = hooks.load(std::memory_order_acquire);

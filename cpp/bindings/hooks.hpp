@@ -9,9 +9,6 @@
 
 namespace overlimit::python {
 
-/// Adds the function by which the package has them imported; false with a Python exception set.
-bool add_hooks(PyObject* module);
-
 /// One of them by its name: a new reference.
 Object hook(const char* name);
 

@@ -1,21 +1,8 @@
 #include "limiter.hpp"
 
-#include <atomic>
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <vector>
-
-#include "deciding.hpp"
-#include "decision.hpp"
-#include "errors.hpp"
-#include "handles.hpp"
 #include "hooks.hpp"
-#include "on_error.hpp"
-#include "overlimit/errors.hpp"
-#include "overlimit/forks.hpp"
+#include "module.hpp"
 #include "policy.hpp"
-#include "stats.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -25,14 +12,12 @@ PyTypeObject* limiter_type = nullptr;
 LimiterObject& of(PyObject* self) { return *reinterpret_cast<LimiterObject*>(self); }
 
 // The policy of these limits; `local_limits` are those of its local fallback, or the same tuple.
-Object policy_of(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty,
-                 PyObject* local_limits) {
-  if (local_limits == Py_None || local_limits == limits) return new_policy(identity, limits, penalty);
-  if (!PyTuple_Check(local_limits)) raise_type_error("local_limits must be a tuple");
-  if (PyTuple_GET_SIZE(local_limits) != PyTuple_GET_SIZE(limits)) {
+Object policy_of(const PolicyIdentity& identity, Tuple limits, PyObject* penalty, PyObject* local_limits) {
+  if (local_limits == Py_None || local_limits == limits.object) return new_policy(identity, limits, penalty);
+  const Tuple local = From<Tuple>::get(local_limits);
+  if (local.members().size() != limits.members().size())
     raise_value_error("local_limits must have a limit for each of limits");
-  }
-  return new_policy(identity, limits, penalty, new_policy(identity, local_limits, penalty));
+  return new_policy(identity, limits, penalty, new_policy(identity, local, penalty));
 }
 
 // Other processes find counts by a name.
@@ -46,19 +31,16 @@ void check_has_name(PyObject* name, const Store& store, PyObject* store_object) 
 }
 
 // Pairs of limits, this limiter's and the other's, that share a record and have different numbers.
-PyObject* unlike_limits(PyObject* self, PyObject* other) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object mine = state_of(self).present_policy();
-    const Object theirs = state_of(other).present_policy();
-    Object pairs = required(PyList_New(0));
-    for (const auto& [place, other_place] : unlike_places(compiled(mine.get()), compiled(theirs.get()))) {
-      const Object pair =
-          required(PyTuple_Pack(2, PyTuple_GET_ITEM(limits_of(mine.get()), Py_ssize_t(place)),
-                                PyTuple_GET_ITEM(limits_of(theirs.get()), Py_ssize_t(other_place))));
-      if (PyList_Append(pairs.get(), pair.get()) < 0) throw PythonError{};
-    }
-    return pairs.release();
-  });
+Object unlike_limits(LimiterState& limiter, LimiterState& other) {
+  const Object mine = limiter.present_policy();
+  const Object theirs = other.present_policy();
+  Object pairs = required(PyList_New(0));
+  for (const auto& [place, other_place] : unlike_places(compiled(mine.get()), compiled(theirs.get()))) {
+    const Object pair = required(PyTuple_Pack(2, members_of(limits_of(mine.get()))[place],
+                                              members_of(limits_of(theirs.get()))[other_place]));
+    if (PyList_Append(pairs.get(), pair.get()) < 0) throw PythonError{};
+  }
+  return pairs;
 }
 
 void compare_with_namesakes(const LimiterState& limiter) {
@@ -95,20 +77,13 @@ void notice_first_call(LimiterState& limiter, std::uint64_t now) {
 namespace {
 
 // Calls under way go on with the policy they began with.
-PyObject* set_limits(PyObject* self, PyObject* arguments) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    PyObject* limits = nullptr;
-    PyObject* local_limits = nullptr;
-    if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
-    LimiterState& limiter = state_of(self);
-    const Object old = limiter.present_policy();
-    Object policy = policy_of(limiter.identity, limits, penalty_of(old.get()), local_limits);
-    const ObjectLock lock(self);
-    succeed(limiter.policy.get(), policy.get());
-    limiter.policy = std::move(policy);  // the old one ends where no lock is held
-    limiter.is_compared = false;
-    return Py_NewRef(Py_None);
-  });
+void set_limits(LimiterState& limiter, Tuple limits, PyObject* local_limits) {
+  const Object old = limiter.present_policy();
+  Object policy = policy_of(limiter.identity, limits, penalty_of(old.get()), local_limits);
+  const ObjectLock lock(limiter.object);
+  succeed(limiter.policy.get(), policy.get());
+  std::swap(limiter.policy, policy);  // the old one ends where no lock is held
+  limiter.is_compared = false;
 }
 
 constexpr const char* kInitialisedBefore = "a Limiter is initialised once: build another one";
@@ -121,28 +96,23 @@ void set_state(LimiterObject& object, std::unique_ptr<LimiterState> state) {
 }
 
 // Another limiter of the same type, identity and options, under other limits. Its __init__ is not called.
-PyObject* derive(PyObject* self, PyObject* arguments) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const LimiterState& like = state_of(self);
-    PyObject* limits = nullptr;
-    PyObject* local_limits = nullptr;
-    if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &limits, &local_limits)) throw PythonError{};
-    const Object old = like.present_policy();
-    Object derived = required(Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0));
-    std::unique_ptr<LimiterState> state(new LimiterState{
-        .identity = like.identity,
-        .policy = policy_of(like.identity, limits, penalty_of(old.get()), local_limits),
-        .store_object = Object::borrow(like.store_object.get()),
-        .store = like.store,
-        .clock = ClockSource(like.clock.object()),
-        .on_decision = Object::borrow(like.on_decision.get()),
-        .on_error = like.on_error,
-        .object = derived.get(),
-        .made_after = like.made_after,
-    });
-    set_state(of(derived.get()), std::move(state));
-    return derived.release();
+Object derive(LimiterState& like, Tuple limits, PyObject* local_limits) {
+  const Object old = like.present_policy();
+  PyTypeObject* const type = Py_TYPE(like.object);
+  Object derived = required(type->tp_alloc(type, 0));
+  std::unique_ptr<LimiterState> state(new LimiterState{
+      .identity = like.identity,
+      .policy = policy_of(like.identity, limits, penalty_of(old.get()), local_limits),
+      .store_object = Object::borrow(like.store_object.get()),
+      .store = like.store,
+      .clock = ClockSource(like.clock.object()),
+      .on_decision = Object::borrow(like.on_decision.get()),
+      .on_error = like.on_error,
+      .object = derived.get(),
+      .made_after = like.made_after,
   });
+  set_state(of(derived.get()), std::move(state));
+  return derived;
 }
 
 int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
@@ -168,7 +138,7 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
     const PolicyIdentity identity = identity_from(name);
     std::unique_ptr<LimiterState> state(new LimiterState{
         .identity = identity,
-        .policy = policy_of(identity, limits, penalty, local_limits),
+        .policy = policy_of(identity, {limits}, penalty, local_limits),
         .store_object = Object::borrow(store),
         .store = std::move(opened),
         .clock = ClockSource(clock),
@@ -211,64 +181,68 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
+// (how long a lease lasts at most in microseconds, how many units are leased)
+PyObject* lease_bounds(LimiterState& limiter) {
+  const Duration longest = limiter.store->longest_lease(compiled(limiter.present_policy().get()));
+  const std::uint64_t held = limiter.store->leased(limiter.identity).held;
+  return Py_BuildValue("(LK)", static_cast<long long>(longest.micros()),
+                       static_cast<unsigned long long>(held));
+}
+
 /// A property whose value `get` borrows from the limiter; nullptr: None.
 template <auto get>
-PyObject* property(PyObject* self, void*) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    PyObject* const value = get(state_of(self));
-    return Py_NewRef(value == nullptr ? Py_None : value);
-  });
+Object borrowed(LimiterState& limiter) {
+  PyObject* const value = get(limiter);
+  return Object::borrow(value == nullptr ? Py_None : value);
 }
 
 /// A property that `get` borrows from the policy of the limiter.
 template <auto get>
-PyObject* policy_property(PyObject* self, void*) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return Py_NewRef(get(state_of(self).present_policy().get())); });
+Object of_policy(LimiterState& limiter) {
+  return Object::borrow(get(limiter.present_policy().get()));
 }
 
-PyObject* get_on_error(PyObject* self, void*) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return PyUnicode_InternFromString(name_of(state_of(self).on_error)); });
+PyObject* get_on_error(LimiterState& limiter) {
+  return PyUnicode_InternFromString(name_of(limiter.on_error));
 }
 
-PyObject* get_tells_time_time(PyObject* self, void*) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return PyBool_FromLong(state_of(self).clock.is_time_time()); });
-}
+bool is_clock_time_time(LimiterState& limiter) { return limiter.clock.is_time_time(); }
 
-PyMethodDef methods[] = {{"_lease_bounds", lease_bounds, METH_NOARGS,
-                          "_lease_bounds($self, /)\n--\n\nReturn how many microseconds a lease lasts at "
-                          "most, and how many units are leased here."},
-                         {"_count_wait", count_wait, METH_O,
-                          "_count_wait($self, microseconds, /)\n--\n\nCount for metrics that a caller has "
-                          "waited so long, or with None that one begins to."},
-                         {"_unlike_limits", unlike_limits, METH_O,
+PyMethodDef methods[] = {
+    method<lease_bounds>(
+        "_lease_bounds",
+        "_lease_bounds($self, /)\n--\n\nReturn how many microseconds a lease lasts at most, and "
+        "how many units are leased here."),
+    method<count_wait>(
+        "_count_wait",
+        "_count_wait($self, microseconds, /)\n--\n\nCount for metrics that a caller has waited "
+        "so long, or with None that one begins to."),
+    method<unlike_limits>("_unlike_limits",
                           "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the "
-                          "other's, that are alike in all but their numbers."},
-                         {"_derive", derive, METH_VARARGS,
-                          "_derive($self, limits, local_limits, /)\n--\n\nReturn a limiter with the same "
-                          "counts and options, under other limits."},
-                         {"_set_limits", set_limits, METH_VARARGS,
-                          "_set_limits($self, limits, local_limits, /)\n--\n\nReplace the limits."},
-                         {nullptr, nullptr, 0, nullptr}};
+                          "other's, that are alike in all but their numbers."),
+    method<derive>("_derive",
+                   "_derive($self, limits, local_limits, /)\n--\n\nReturn a limiter with the same counts and "
+                   "options, under other limits."),
+    method<set_limits>("_set_limits",
+                       "_set_limits($self, limits, local_limits, /)\n--\n\nReplace the limits."),
+    {}};
 
 PyGetSetDef properties[] = {
-    {"name", policy_property<[](PyObject* policy) { return name_of(policy); }>, nullptr,
-     "The policy's name, which is part of the key, or None.", nullptr},
-    {"limits", policy_property<limits_of>, nullptr, "The limits, in the order given.", nullptr},
-    {"penalty", policy_property<penalty_of>, nullptr, "The penalty, or None.", nullptr},
-    {"store", property<[](const LimiterState& limiter) { return limiter.store_object.get(); }>, nullptr,
-     "The store that decides.", nullptr},
-    {"on_error", get_on_error, nullptr,
-     "What a call answers when the store fails: \"raise\", \"allow\", \"deny\" or \"local\".", nullptr},
-    {"clock", property<[](const LimiterState& limiter) { return limiter.clock.object(); }>, nullptr,
-     "The clock, or None for the store's own.", nullptr},
-    {"_tells_time_time", get_tells_time_time, nullptr,
-     "Whether the clock is time.time, whoever has patched it.", nullptr},
-    {"on_decision", property<[](const LimiterState& limiter) { return limiter.on_decision.get(); }>, nullptr,
-     "Who is told of every decision, or None.", nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+    property<of_policy<[](PyObject* policy) { return name_of(policy); }>>(
+        "name", "The policy's name, which is part of the key, or None."),
+    property<of_policy<limits_of>>("limits", "The limits, in the order given."),
+    property<of_policy<penalty_of>>("penalty", "The penalty, or None."),
+    property<borrowed<[](const LimiterState& limiter) { return limiter.store_object.get(); }>>(
+        "store", "The store that decides."),
+    property<get_on_error>(
+        "on_error", "What a call answers when the store fails: \"raise\", \"allow\", \"deny\" or \"local\"."),
+    property<borrowed<[](const LimiterState& limiter) { return limiter.clock.object(); }>>(
+        "clock", "The clock, or None for the store's own."),
+    property<is_clock_time_time>("_tells_time_time",
+                                 "Whether the clock is time.time, whoever has patched it."),
+    property<borrowed<[](const LimiterState& limiter) { return limiter.on_decision.get(); }>>(
+        "on_decision", "Who is told of every decision, or None."),
+    {}};
 
 PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char*>("Limiter(name, limits, store, clock=None, penalty=None, on_decision=None, "
@@ -282,24 +256,19 @@ PyType_Slot slots[] = {
     {Py_tp_getset, properties},
     {0, nullptr}};
 
-PyObject* fork_generation_of_process(PyObject*, PyObject*) {
-  return PyLong_FromUnsignedLongLong(fork_generation());
-}
-
 PyType_Spec spec = {"overlimit._core.Limiter", sizeof(LimiterObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
-PyMethodDef functions[] = {{"_fork_generation", fork_generation_of_process, METH_NOARGS,
-                            "_fork_generation()\n--\n\nReturn how many forks lie between this process and "
-                            "the one that imported the package."},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {method<[](PyObject*) { return fork_generation(); }>(
+    "_fork_generation",
+    "_fork_generation()\n--\n\nReturn how many forks lie between this process and the one that imported the "
+    "package.")};
 
 }  // namespace
 
-bool add_limiter(PyObject* module) {
-  limiter_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  return limiter_type != nullptr && PyModule_AddType(module, limiter_type) == 0 && add_deciding(module) &&
-         PyModule_AddFunctions(module, functions) == 0;
+void add_limiter(PyObject* module) {
+  limiter_type = add_type(module, spec);
+  add_functions(module, functions);
 }
 
 void add_method(PyMethodDef& method) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bound_types.hpp"
 #include "given.hpp"
+#include "module.hpp"
 #include "object.hpp"
 #include "overlimit/calendar.hpp"
 #include "overlimit/limit.hpp"

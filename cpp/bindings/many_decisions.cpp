@@ -1,6 +1,6 @@
 #include "many_decisions.hpp"
 
-#include "handles.hpp"
+#include "module.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {

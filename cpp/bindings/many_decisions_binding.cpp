@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "bound_types.hpp"
 #include "clock.hpp"
 #include "errors.hpp"
 #include "given.hpp"
 #include "many_decisions.hpp"
+#include "module.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -39,7 +39,7 @@ double retry_after_of(const ManyDecisions::Answer& answer) {
   return answer.decision.retry_after.seconds();
 }
 
-void fill_column(const ManyDecisions& many, const std::string& name, const pybind11::buffer& column) {
+void fill_column(ManyDecisions& many, const std::string& name, const pybind11::buffer& column) {
   using Answer = ManyDecisions::Answer;
   const pybind11::buffer_info buffer = column.request(true);
   if (name == "allowed") {
@@ -65,68 +65,55 @@ void fill_column(const ManyDecisions& many, const std::string& name, const pybin
 }
 
 /// ValueError unless it is above 0.
-std::optional<Duration> timeout_from(const pybind11::object& seconds) {
-  if (seconds.is_none()) return std::nullopt;
-  const Duration timeout = duration_from(seconds.ptr(), "timeout");
+std::optional<Duration> timeout_from(PyObject* seconds) {
+  if (seconds == Py_None) return std::nullopt;
+  const Duration timeout = duration_from(seconds, "timeout");
   if (timeout <= Duration{}) raise_value_error("timeout must be above 0 seconds");
   return timeout;
+}
+
+std::shared_ptr<ManyDecisions> many_of(const pybind11::object& limiter, const pybind11::object& identifiers,
+                                       const pybind11::object& cost, bool is_peek,
+                                       const pybind11::object& timeout) {
+  return with_python_errors([&] {
+    return std::make_shared<ManyDecisions>(limiter.ptr(), identifiers.ptr(), cost.ptr(),
+                                           is_peek ? Mode::peek : Mode::consume, timeout_from(timeout.ptr()));
+  });
+}
+
+Object next_step(ManyDecisions& many) {
+  std::unique_ptr<StoreTask> step = many.next_step();
+  return step == nullptr ? Object::borrow(Py_None) : pending(std::move(step));
+}
+
+std::array<std::size_t, kStatuses> counts(ManyDecisions& many) {
+  std::array<std::size_t, kStatuses> counts{};
+  for (std::size_t row = 0; row < many.size(); ++row) ++counts[status_of(many.answer(row))];
+  return counts;
+}
+
+Object decision(ManyDecisions& many, std::size_t row) {
+  if (row >= many.size()) throw pybind11::index_error("there is no such row");
+  return many.decision(row);
 }
 
 }  // namespace
 
 void bind_many_decisions(pybind11::module_& module) {
   namespace py = pybind11;
-  using Pointer = std::shared_ptr<ManyDecisions>;
-  py::class_<ManyDecisions, Pointer>(module, "ManyDecisions",
-                                     "The decisions on many calls of one limiter, each by itself.")
-      .def(py::init([](const py::object& limiter, const py::object& identifiers, const py::object& cost,
-                       bool is_peek, const py::object& timeout) {
-             const Mode mode = is_peek ? Mode::peek : Mode::consume;
-             return with_python_errors([&] {
-               return std::make_shared<ManyDecisions>(limiter.ptr(), identifiers.ptr(), cost.ptr(), mode,
-                                                      timeout_from(timeout));
-             });
-           }),
-           py::arg("limiter"), py::arg("identifiers"), py::arg("cost"), py::arg("is_peek"),
-           py::arg("timeout") = py::none())
-      .def(
-          "decide", [](const Pointer& many) { with_python_errors([&] { given(many).decide(); }); },
-          "Decide all rows.")
-      .def(
-          "_next_step",
-          [](const Pointer& many) {
-            return with_python_errors([&]() -> py::object {
-              std::unique_ptr<StoreTask> step = given(many).next_step();
-              if (step == nullptr) return py::none();
-              return py::reinterpret_steal<py::object>(pending(std::move(step)).release());
-            });
-          },
-          "Prepare the decisions on the next thousand rows, to be awaited; None: there are none.")
-      .def("__len__", [](const Pointer& many) { return given(many).size(); })
-      .def(
-          "counts",
-          [](const Pointer& many) {
-            std::array<std::size_t, kStatuses> counts{};
-            for (std::size_t row = 0; row < given(many).size(); ++row) {
-              ++counts[status_of(many->answer(row))];
-            }
-            return counts;
-          },
-          "How many calls ended with each status.")
-      .def(
-          "decision",
-          [](const Pointer& many, std::size_t row) {
-            if (row >= given(many).size()) throw py::index_error("there is no such row");
-            return with_python_errors(
-                [&] { return py::reinterpret_steal<py::object>(many->decision(row).release()); });
-          },
-          py::arg("row"), "Return a new Decision on a row; keep it, or it could be refunded twice.")
-      .def(
-          "fill",
-          [](const Pointer& many, const std::string& name, const py::buffer& column) {
-            with_python_errors([&] { fill_column(given(many), name, column); });
-          },
-          py::arg("name"), py::arg("column"), "Write a number of each row's answer to a column.");
+  py::class_<ManyDecisions, std::shared_ptr<ManyDecisions>>(
+      module, "ManyDecisions", "The decisions on many calls of one limiter, each by itself.")
+      .def(py::init(&many_of), py::arg("limiter"), py::arg("identifiers"), py::arg("cost"),
+           py::arg("is_peek"), py::arg("timeout") = py::none())
+      .def("decide", bound(&ManyDecisions::decide), "Decide all rows.")
+      .def("_next_step", bound(next_step),
+           "Prepare the decisions on the next thousand rows, to be awaited; None: there are none.")
+      .def("__len__", bound(&ManyDecisions::size))
+      .def("counts", bound(counts), "How many calls ended with each status.")
+      .def("decision", bound(decision), py::arg("row"),
+           "Return a new Decision on a row; keep it, or it could be refunded twice.")
+      .def("fill", bound(fill_column), py::arg("name"), py::arg("column"),
+           "Write a number of each row's answer to a column.");
 }
 
 }  // namespace overlimit::python

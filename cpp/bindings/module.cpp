@@ -1,19 +1,12 @@
-// overlimit._core. The hot types are on the C API; bound_types.hpp says what pybind11 binds.
+// overlimit._core. The hot types are on the C API; module.hpp says what pybind11 binds.
+#include "module.hpp"
 
-#include "bound_types.hpp"
+#include <pybind11/pybind11.h>
+
 #include "charges.hpp"
-#include "clock.hpp"
-#include "counters.hpp"
-#include "decision.hpp"
-#include "details.hpp"
-#include "errors.hpp"
-#include "handles.hpp"
-#include "hooks.hpp"
-#include "limiter.hpp"
-#include "object.hpp"
-#include "operations.hpp"
+#include "functions.hpp"
+#include "given.hpp"
 #include "overlimit/errors.hpp"
-#include "policy.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -48,22 +41,10 @@ void refuse_pickling(const pybind11::module_& module) {
   }
 }
 
-void bind_heap_types(const pybind11::module_& module) {
-  if (add_clocks(module.ptr()) && add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) &&
-      add_decision(module.ptr()) && add_details(module.ptr()) && add_limiter(module.ptr()) &&
-      add_http_fast_path(module.ptr()) && add_hooks(module.ptr()) && add_counters(module.ptr()) &&
-      add_locked_calls(module.ptr()) && add_operations(module.ptr()))
-    return;
-  throw pybind11::error_already_set();
-}
-
 template <class Bound>
 std::shared_ptr<Bound> bound_in(PyObject* object, const char* expected) {
   const pybind11::handle handle(object);
-  if (!pybind11::isinstance<Bound>(handle)) {
-    PyErr_Format(PyExc_TypeError, "expected %s, not %.100s", expected, Py_TYPE(object)->tp_name);
-    throw PythonError{};
-  }
+  if (!pybind11::isinstance<Bound>(handle)) refuse_type(expected, object);
   try {
     return pybind11::cast<std::shared_ptr<Bound>>(handle);
   } catch (const pybind11::cast_error&) {
@@ -104,8 +85,14 @@ PYBIND11_MODULE(_core_in_main, module) {
   bind_counter_layout(module);
   bind_pending_calls(module);
   refuse_pickling(module);
-  if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
-  bind_heap_types(module);
+  check_keywords(module.ptr());
+  with_python_errors([&] {
+    for (auto* const add :
+         {add_clocks, add_manual_clock, add_policies, add_decision, add_details, add_limiter, add_deciding,
+          add_operations, add_http_fast_path, add_hooks, add_counters, add_locked_calls}) {
+      add(module.ptr());
+    }
+  });
 }
 
 namespace {

@@ -56,6 +56,11 @@ inline PyObject* checked(PyObject* object) {
 
 inline Object required(PyObject* object) { return Object::steal(checked(object)); }
 
+/// The members of a tuple, borrowed.
+inline std::span<PyObject* const> members_of(PyObject* tuple) {
+  return {PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple))};
+}
+
 /// A tuple that takes them, filled before Python code can see it. MemoryError is thrown as PythonError.
 inline Object tuple_of(std::span<Object> members) {
   Object tuple = required(PyTuple_New(Py_ssize_t(members.size())));

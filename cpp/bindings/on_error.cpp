@@ -6,9 +6,9 @@
 #include "charges.hpp"
 #include "decision.hpp"
 #include "errors.hpp"
-#include "handles.hpp"
 #include "hooks.hpp"
 #include "limiter.hpp"
+#include "module.hpp"
 #include "stats.hpp"
 #include "store_calls.hpp"
 

@@ -8,12 +8,8 @@
 
 #include "charges.hpp"
 #include "clock.hpp"
-#include "deciding.hpp"
-#include "errors.hpp"
-#include "handles.hpp"
-#include "limiter.hpp"
+#include "module.hpp"
 #include "on_error.hpp"
-#include "policy.hpp"
 #include "stats.hpp"
 #include "waits.hpp"
 
@@ -60,10 +56,6 @@ class Reset : NonCopyable {
   std::vector<Object> kept_;
   std::vector<std::string_view> identifiers_;
 };
-
-std::span<PyObject* const> members_of(PyObject* tuple) {
-  return {PySequence_Fast_ITEMS(tuple), static_cast<std::size_t>(PyTuple_GET_SIZE(tuple))};
-}
 
 /// A task made of two functions, of which `Answer` returns the answer, or nothing for None.
 template <class Ask, class Answer>
@@ -116,38 +108,27 @@ Task resetting(LimiterState& limiter, bool is_counted, const Identifiers&... ide
                  [reset](Store& store, const Interrupted& interrupted) { (*reset)(store, interrupted); });
 }
 
-Task resetting_some(PyObject* self, Arguments identifiers) {
-  return resetting(state_of(self), true, identifiers);
+Task resetting_some(LimiterState& limiter, Arguments identifiers) {
+  return resetting(limiter, true, identifiers);
 }
 
-Task resetting_all(PyObject* self) { return resetting(state_of(self), false); }
+Task resetting_all(LimiterState& limiter) { return resetting(limiter, false); }
 
 // By the name of a policy, whatever its limits, also where the local fallback of a store has decided.
-PyObject* reset_name(PyObject*, PyObject* arguments) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    PyObject* store = nullptr;
-    PyObject* name = nullptr;
-    PyObject* identifiers = nullptr;
-    if (!PyArg_ParseTuple(arguments, "OUO", &store, &name, &identifiers)) throw PythonError{};
-    const bool is_of_all = identifiers == Py_None;
-    if (!is_of_all && !PyTuple_Check(identifiers)) raise_type_error("identifiers must be a tuple or None");
-    const std::shared_ptr<Store> opened = store_from(store);
-    const PolicyIdentity policy = identity_from(name);
-    const Reset reset = is_of_all ? Reset(policy) : Reset(policy, members_of(identifiers));
-    without_gil([&](const Interrupted& interrupted) { reset(*opened, interrupted); });
-    if (opened->waits()) reset(*local_fallback_store(store), kInterrupted);
-    return Py_NewRef(Py_None);
-  });
+void reset_name(PyObject*, PyObject* store, PyObject* name, PyObject* identifiers) {
+  const std::shared_ptr<Store> opened = store_from(store);
+  const PolicyIdentity policy = identity_from(name);
+  const bool is_of_all = identifiers == Py_None;
+  const Reset reset = is_of_all ? Reset(policy) : Reset(policy, From<Tuple>::get(identifiers).members());
+  without_gil([&](const Interrupted& interrupted) { reset(*opened, interrupted); });
+  if (opened->waits()) reset(*local_fallback_store(store), kInterrupted);
 }
 
-Task locking(PyObject* self, Arguments arguments) {
-  if (arguments.size() != 2) raise_type_error("_lock takes an identifier and microseconds");
-  LimiterState& limiter = state_of(self);
-  const Duration duration(PyLong_AsLongLong(arguments[1]));
-  if (PyErr_Occurred() != nullptr) throw PythonError{};
+Task locking(LimiterState& limiter, PyObject* identifier, std::int64_t microseconds) {
+  const Duration duration(microseconds);
   if (duration < kMicrosecond || duration > kMaxPeriod)
     raise_value_error("a lock lasts from 1 to 2**49 microseconds");
-  const auto one = std::make_shared<OneIdentifier>(limiter, arguments[0]);
+  const auto one = std::make_shared<OneIdentifier>(limiter, identifier);
   return task_of(
       limiter, true,
       [one, duration](Store& store, const Interrupted& interrupted) {
@@ -156,48 +137,37 @@ Task locking(PyObject* self, Arguments arguments) {
       [] {});
 }
 
-Task unlocking(PyObject* self, PyObject* identifier) {
-  LimiterState& limiter = state_of(self);
+Task unlocking(LimiterState& limiter, PyObject* identifier) {
   const auto one = std::make_shared<OneIdentifier>(limiter, identifier);
   return task_of(limiter, true, [one](Store& store, const Interrupted& interrupted) {
     store.unlock(one->call(), interrupted);
   });
 }
 
-Task pinging(PyObject* self, PyObject* timeout) {
+Task pinging(LimiterState& limiter, PyObject* timeout) {
   const std::optional<Duration> longest = store_timeout_from(timeout);
   const auto took = std::make_shared<Duration>();
   return task_of(
-      state_of(self), false,
+      limiter, false,
       [took, longest](Store& store, const Interrupted& interrupted) {
         *took = store.ping(longest, interrupted);
       },
       [took] { return required(PyFloat_FromDouble(took->seconds())); });
 }
 
-Task closing(PyObject* self) {
+Task closing(LimiterState& limiter) {
   return task_of(
-      state_of(self), false, [](Store& store, const Interrupted&) { store.close(); }, [] {});
-}
-
-// What the store itself has counted; where both have counted the same, the limiter's own figures are shown.
-void add_stats_of_store(PyObject* stats, PyObject* store) {
-  if (PyObject_HasAttrString(store, "stats") == 0) return;
-  const Object theirs = required(PyObject_CallMethod(store, "stats", nullptr));
-  if (PyDict_Merge(stats, theirs.get(), 0) < 0) throw PythonError{};
+      limiter, false, [](Store& store, const Interrupted&) { store.close(); }, [] {});
 }
 
 // The breaker is that of the threads, or that of the event loop that awaits the answer.
-Task telling_stats(PyObject* self) {
-  LimiterState& limiter = state_of(self);
+Task telling_stats(LimiterState& limiter) {
   const auto breaker = std::make_shared<BreakerState>();
   return task_of(
       limiter, false, [breaker](Store& store, const Interrupted&) { *breaker = store.breaker(); },
       [breaker, &limiter] {
         if (limiter.called_after != LimiterState::kNotCalled) notice_call(limiter);
-        Object stats = required(stats_dict(limiter.stats, *breaker, limiter.store->leased(limiter.identity)));
-        add_stats_of_store(stats.get(), limiter.store_object.get());
-        return stats;
+        return stats_of(limiter, *breaker);
       });
 }
 
@@ -205,13 +175,6 @@ Task telling_stats(PyObject* self) {
 #define OPERATION(prepare, name, arguments, doc) operation<prepare>(name, name "(" arguments ")\n--\n\n" doc)
 
 Operation methods[] = {
-    OPERATION(charging, "charge", "$self, /, *identifiers, cost=1",
-              "Charge this cost whatever is left, and say whether hit() would have admitted it.\n\nNever "
-              "refused, not by a lock either, and sets none. What is owed counts like any charge: windows "
-              "hold more than their limit, buckets owe beyond burst and debt. Arguments and errors are those "
-              "of hit().\n\nReturns\n-------\nDecision\n    allowed and status say what hit() would have "
-              "answered; retry_after is from when on the same cost would fit; remaining is what is left, "
-              "never below 0. It can be refunded, and settled."),
     OPERATION(settling, "settle", "$self, decision, cost, /",
               "Make an admitted call cost what it turned out to cost."),
     OPERATION(refunding, "refund", "$self, decision, /",
@@ -252,56 +215,61 @@ Operation functions[] = {
 
 #undef OPERATION
 
-const PyMethodDef* definition_of(PyObject* function) {
-  if (Py_IS_TYPE(function, &PyMethodDescr_Type))
-    return reinterpret_cast<PyMethodDescrObject*>(function)->d_method;
-  return PyCFunction_CheckExact(function) ? reinterpret_cast<PyCFunctionObject*>(function)->m_ml : nullptr;
+std::vector<std::span<const Operation>>& known() {
+  static auto* const operations = new std::vector<std::span<const Operation>>();
+  return *operations;
 }
 
-const Operation* found_in(std::span<const Operation> operations, PyObject* function) {
-  const auto is_it = [definition = definition_of(function)](const Operation& each) {
-    return &each.method == definition;
-  };
-  const auto found = std::ranges::find_if(operations, is_it);
-  return found == operations.end() ? nullptr : &*found;
+const Operation& found(const PyMethodDef* definition) {
+  for (const std::span<const Operation> some : known()) {
+    for (const Operation& each : some) {
+      if (&each.method == definition) return each;
+    }
+  }
+  raise_type_error("_later() takes an operation, its limiter if it is a method, and its arguments");
 }
 
 Task prepared(Arguments arguments, PyObject* names) {
-  if (const Operation* const function = arguments.empty() ? nullptr : found_in(functions, arguments[0]))
-    return function->prepare(nullptr, arguments.subspan(1), names);
-  const Operation* const method = arguments.size() < 2 ? nullptr : found_in(methods, arguments[0]);
-  if (method == nullptr)
-    raise_type_error("_later() takes an operation, its limiter if it is a method, and its arguments");
-  return method->prepare(arguments[1], arguments.subspan(2), names);
+  PyObject* const function = arguments.empty() ? Py_None : arguments[0];
+  if (Py_IS_TYPE(function, &PyMethodDescr_Type) && arguments.size() > 1) {
+    const Operation& method = found(reinterpret_cast<PyMethodDescrObject*>(function)->d_method);
+    return method.prepare(arguments[1], arguments.subspan(2), names);
+  }
+  const bool is_function = PyCFunction_CheckExact(function);
+  const Operation& operation =
+      found(is_function ? reinterpret_cast<PyCFunctionObject*>(function)->m_ml : nullptr);
+  return operation.prepare(nullptr, arguments.subspan(1), names);
 }
 
-PyObject* later(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    return answer_or_pending(prepared({arguments, std::size_t(count)}, names)).release();
-  });
+Object later(PyObject*, Arguments arguments, PyObject* names) {
+  return answer_or_pending(prepared(arguments, names));
 }
 
 PyMethodDef others[] = {
-    {"_later", as_c_function(later), METH_FASTCALL | METH_KEYWORDS,
-     "_later(operation, /, *arguments, **keywords)\n--\n\nReturn what an operation, such as Limiter.settle, "
-     "answers to these arguments; a PendingCall if that has to be waited for."},
-    {"_reset", reset_name, METH_VARARGS,
-     "_reset(store, name, identifiers, /)\n--\n\nRemove everything that is stored for these identifiers, or "
-     "with None for all, in the policy of a name."},
-    {nullptr, nullptr, 0, nullptr}};
+    method<later>("_later",
+                  "_later(operation, /, *arguments, **keywords)\n--\n\nReturn what an operation, such as "
+                  "Limiter.settle, answers to these arguments; a PendingCall if that has to be waited for."),
+    method<reset_name>(
+        "_reset",
+        "_reset(store, name, identifiers, /)\n--\n\nRemove everything that is stored for these "
+        "identifiers, or with None for all, in the policy of a name.")};
 
 }  // namespace
 
-bool add_operations(PyObject* module) {
-  return guarded(false, [&] {
-    for (Operation& each : methods) add_method(each.method);
-    const Object name = required(PyModule_GetNameObject(module));
-    for (Operation& each : functions) {
-      const Object function = required(PyCFunction_NewEx(&each.method, module, name.get()));
-      if (PyModule_AddObjectRef(module, each.method.ml_name, function.get()) < 0) throw PythonError{};
-    }
-    return PyModule_AddFunctions(module, others) == 0;
-  });
+void add_functions(PyObject* module, std::span<Operation> operations) {
+  for (Operation& each : operations) add_functions(module, std::span(&each.method, 1));
+  known().push_back(operations);
+}
+
+void add_methods(std::span<Operation> operations) {
+  for (Operation& each : operations) add_method(each.method);
+  known().push_back(operations);
+}
+
+void add_operations(PyObject* module) {
+  add_methods(methods);
+  add_functions(module, functions);
+  add_functions(module, others);
 }
 
 }  // namespace overlimit::python

@@ -5,18 +5,15 @@
 #include <Python.h>
 
 #include <memory>
-#include <span>
-#include <type_traits>
 
-#include "errors.hpp"
-#include "object.hpp"
+#include "functions.hpp"
+#include "limiter.hpp"
 #include "store_task.hpp"
 
 namespace overlimit::python {
 
 using Task = std::unique_ptr<StoreTask>;
-/// Borrowed. The values of keywords, if there are any, follow behind them.
-using Arguments = std::span<PyObject* const>;
+inline PyObject* returned(const Task& task) { return perform(*task).release(); }
 
 struct Operation {
   PyMethodDef method;
@@ -24,55 +21,27 @@ struct Operation {
   Task (*prepare)(PyObject* self, Arguments arguments, PyObject* names);
 };
 
-/// Calls what prepares an operation, whose parameters say what arguments it takes.
-template <auto prepare>
-Task prepared(PyObject* self, Arguments arguments, PyObject* names) {
-  using Prepare = decltype(prepare);
-  constexpr bool is_alone = std::is_invocable_v<Prepare, PyObject*>;
-  constexpr bool takes_one = std::is_invocable_v<Prepare, PyObject*, PyObject*>;
-  if constexpr (std::is_invocable_v<Prepare, PyObject*, Arguments, PyObject*>) {
-    return prepare(self, arguments, names);
-  } else {
-    if (names != nullptr || (is_alone && !arguments.empty()) || (takes_one && arguments.size() != 1))
-      raise_type_error("this operation takes other arguments");
-    if constexpr (is_alone) return prepare(self);
-    if constexpr (takes_one) return prepare(self, arguments[0]);
-    if constexpr (!is_alone && !takes_one) return prepare(self, arguments);
-  }
-}
-
-template <auto prepare>
-PyObject* performed(PyObject* self, Arguments arguments, PyObject* names = nullptr) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return perform(*prepared<prepare>(self, arguments, names)).release(); });
-}
-
+/// One whose method waits for the task that is prepared.
 template <auto prepare>
 Operation operation(const char* name, const char* doc) {
-  using Prepare = decltype(prepare);
-  if constexpr (std::is_invocable_v<Prepare, PyObject*>) {
-    const PyCFunction now = [](PyObject* self, PyObject*) { return performed<prepare>(self, {}); };
-    return {{name, now, METH_NOARGS, doc}, prepared<prepare>};
-  } else if constexpr (std::is_invocable_v<Prepare, PyObject*, PyObject*>) {
-    const PyCFunction now = [](PyObject* self, PyObject* one) { return performed<prepare>(self, {&one, 1}); };
-    return {{name, now, METH_O, doc}, prepared<prepare>};
-  } else {
-    constexpr auto now = +[](PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-      return performed<prepare>(self, {arguments, std::size_t(count)}, names);
-    };
-    return {{name, as_c_function(now), METH_FASTCALL | METH_KEYWORDS, doc}, prepared<prepare>};
-  }
+  return {method<prepare>(name, doc), call<prepare>};
+}
+/// One whose method takes a shorter way to the same answer.
+template <auto now, auto prepare>
+Operation operation(const char* name, const char* doc) {
+  return {method<now>(name, doc), call<prepare>};
 }
 
-// What prepares them in deciding.cpp and in refunding.cpp.
-Task charging(PyObject* self, Arguments identifiers, PyObject* names);
-Task refunding(PyObject* self, PyObject* decision);
-Task refunding_part(PyObject* self, Arguments arguments);
-Task settling(PyObject* self, Arguments arguments);
-Task settling_more(PyObject* self, Arguments arguments);
-Task settling_rest(PyObject* self, Arguments arguments);
+/// Adds operations to the module, or to Limiter, and has _later() find them. They must live as long as the
+/// module does. PythonError.
+void add_functions(PyObject* module, std::span<Operation> operations);
+void add_methods(std::span<Operation> operations);
 
-/// Adds them to the Limiter of the module and to the module; false with a Python exception set.
-bool add_operations(PyObject* module);
+// What prepares them in refunding.cpp.
+Task refunding(LimiterState& limiter, PyObject* decision);
+Task refunding_part(LimiterState& limiter, PyObject* decision, PyObject* places);
+Task settling(LimiterState& limiter, PyObject* decision, PyObject* cost);
+Task settling_more(PyObject* module, Tuple limiters, PyObject* decision, PyObject* cost);
+Task settling_rest(PyObject* module, Tuple limiters, PyObject* decision, PyObject* cost);
 
 }  // namespace overlimit::python

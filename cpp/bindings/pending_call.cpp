@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bound_types.hpp"
 #include "given.hpp"
+#include "module.hpp"
 #include "overlimit/fibers.hpp"
 #include "overlimit/forks.hpp"
 
@@ -142,7 +142,7 @@ class CallsOfLoop : NonCopyable {
   Pointers begin(const Pointer& call) {
     if (is_of_parent())
       throw StoreUnavailable("the process was forked: a child needs an event loop of its own");
-    if (call->has_begun()) return {};
+    if (given(call).has_begun()) return {};
     under_way_[call.get()] = call;
     call->begin(fibers_, done_);
     if (call->is_done()) under_way_.erase(call.get());
@@ -157,7 +157,7 @@ class CallsOfLoop : NonCopyable {
 
   Pointers cancel(const Pointer& call) {
     if (is_of_parent()) return {};
-    call->cancel(fibers_);
+    given(call).cancel(fibers_);
     return run();
   }
 
@@ -183,12 +183,6 @@ class CallsOfLoop : NonCopyable {
   Fibers fibers_;  // ends first: what it ends is noted above
 };
 
-template <class Action>
-pybind11::object result_of(const Action& action) {
-  return with_python_errors(
-      [&] { return pybind11::reinterpret_steal<pybind11::object>(action().release()); });
-}
-
 }  // namespace
 
 Object answer_or_pending(std::unique_ptr<StoreTask> task) {
@@ -205,43 +199,24 @@ Object pending(std::unique_ptr<StoreTask> task) {
 
 void bind_pending_calls(pybind11::module_& module) {
   namespace py = pybind11;
-  using Calls = std::shared_ptr<CallsOfLoop>;
   py::class_<PendingCall, CallsOfLoop::Pointer>(module, "PendingCall", "A call to a store that is awaited.")
-      .def(
-          "answer",
-          [](const CallsOfLoop::Pointer& call) { return result_of([&] { return given(call).answer(); }); },
-          "Return what the call answered, or raise what it raised; once, when it is done.")
-      .def_property_readonly(
-          "is_done", [](const CallsOfLoop::Pointer& call) { return given(call).is_done(); },
-          "Whether it can be answered.");
-  py::class_<CallsOfLoop, Calls>(module, "CallsOfLoop", "The calls to stores that one event loop awaits.")
+      .def("answer", bound(&PendingCall::answer),
+           "Return what the call answered, or raise what it raised; once, when it is done.")
+      .def_property_readonly("is_done", bound(&PendingCall::is_done), "Whether it can be answered.");
+  py::class_<CallsOfLoop, std::shared_ptr<CallsOfLoop>>(module, "CallsOfLoop",
+                                                        "The calls to stores that one event loop awaits.")
       .def(py::init<>())
-      .def(
-          "fileno", [](const Calls& calls) { return given(calls).fd(); },
-          "Return the descriptor to watch: run() is to be called when it is readable.")
-      .def_property_readonly(
-          "needs_run", [](const Calls& calls) { return given(calls).needs_run(); },
-          "Whether run() is to be called once all tasks that are due have run.")
-      .def(
-          "begin",
-          [](const Calls& calls, const CallsOfLoop::Pointer& call) {
-            given(call);
-            return with_python_errors([&] { return given(calls).begin(call); });
-          },
-          "Begin a call that has not begun; it may be done at once. Return those begun before that are done "
-          "now.",
-          py::arg("call"))
-      .def(
-          "run", [](const Calls& calls) { return with_python_errors([&] { return given(calls).run(); }); },
-          "Go on with the calls that can go on; return those that are done.")
-      .def(
-          "cancel",
-          [](const Calls& calls, const CallsOfLoop::Pointer& call) {
-            given(call);
-            return with_python_errors([&] { return given(calls).cancel(call); });
-          },
-          "End a call, which charges nothing if nothing of it was sent; return those that are done.",
-          py::arg("call"));
+      .def("fileno", bound(&CallsOfLoop::fd),
+           "Return the descriptor to watch: run() is to be called when it is readable.")
+      .def_property_readonly("needs_run", bound(&CallsOfLoop::needs_run),
+                             "Whether run() is to be called once all tasks that are due have run.")
+      .def("begin", bound(&CallsOfLoop::begin), py::arg("call"),
+           "Begin a call that has not begun; it may be done at once. Return those begun before that are done "
+           "now.")
+      .def("run", bound(&CallsOfLoop::run),
+           "Go on with the calls that can go on; return those that are done.")
+      .def("cancel", bound(&CallsOfLoop::cancel), py::arg("call"),
+           "End a call, which charges nothing if nothing of it was sent; return those that are done.");
 }
 
 }  // namespace overlimit::python

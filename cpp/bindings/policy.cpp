@@ -4,8 +4,8 @@
 #include <atomic>
 #include <mutex>
 
-#include "errors.hpp"
-#include "handles.hpp"
+#include "functions.hpp"
+#include "module.hpp"
 #include "overlimit/forks.hpp"
 #include "overlimit/past_rates.hpp"
 
@@ -54,9 +54,7 @@ std::optional<Penalty> penalty_from(PyObject* penalty) {
   if (!PyArg_ParseTuple(numbers.get(), "O!pO", &PyTuple_Type, &levels, &extend, &forget_after))
     throw PythonError{};
   Penalty compiled{{}, extend != 0, std::nullopt};
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(levels); ++i) {
-    compiled.levels.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(levels, i)));
-  }
+  for (PyObject* const level : members_of(levels)) compiled.levels.emplace_back(PyLong_AsLongLong(level));
   if (forget_after != Py_None) compiled.forget_after.emplace(PyLong_AsLongLong(forget_after));
   if (PyErr_Occurred() != nullptr) throw PythonError{};
   return compiled;
@@ -81,10 +79,9 @@ std::string label_of(PyObject* limit) {
   return std::string(kOther);
 }
 
-std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty) {
+std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, Tuple limits, PyObject* penalty) {
   std::vector<Limit> compiled;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits); ++i) {
-    PyObject* const limit = PyTuple_GET_ITEM(limits, i);
+  for (PyObject* const limit : limits.members()) {
     const Object core = required(PyObject_GetAttrString(limit, "_core_limit"));
     compiled.push_back(limit_from(core.get()));
   }
@@ -113,10 +110,7 @@ PyType_Spec spec = {"overlimit._core.Policy", sizeof(PolicyObject), 0,
 
 }  // namespace
 
-bool prepare_policies(PyObject* module) {
-  policy_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  return policy_type != nullptr;
-}
+void add_policies(PyObject* module) { policy_type = made_type(module, spec); }
 
 PolicyIdentity identity_from(PyObject* name) {
   if (name == Py_None) return PolicyIdentity::unnamed();
@@ -127,7 +121,7 @@ PolicyIdentity identity_from(PyObject* name) {
   return PolicyIdentity(text_of(name));
 }
 
-Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty, Object local_policy) {
+Object new_policy(const PolicyIdentity& identity, Tuple limits, PyObject* penalty, Object local_policy) {
   std::unique_ptr<CompiledPolicy> compiled = compile(identity, limits, penalty);
   Object name = identity.has_name() ? text_of(identity.name().c_str()) : Object::borrow(Py_None);
   checked(name.get());
@@ -135,7 +129,7 @@ Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* pe
   Object object = required(reinterpret_cast<PyObject*>(policy));
   policy->compiled = compiled.release();
   policy->name = name.release();
-  policy->limits = Py_NewRef(limits);
+  policy->limits = Py_NewRef(limits.object);
   policy->penalty = Py_NewRef(penalty);
   policy->local_policy = local_policy.release();
   new (&policy->succession) std::atomic<Succession*>(nullptr);
@@ -166,8 +160,7 @@ void find_counters(PyObject* policy) {
   const CompiledPolicy& known = compiled(policy);
   auto made = std::make_unique<CounterSlot*[]>(known.size());
   for (std::size_t i = 0; i < known.size(); ++i) {
-    const std::string label =
-        label_of(PyTuple_GET_ITEM(limits_of(policy), Py_ssize_t(known.limits()[i].place)));
+    const std::string label = label_of(members_of(limits_of(policy))[known.limits()[i].place]);
     made[i] = &slot_of(SlotKind::limit, shown_name(known.identity()), label);
   }
   CounterSlot** none = nullptr;  // unless another thread was faster

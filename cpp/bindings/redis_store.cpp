@@ -5,13 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "bound_types.hpp"
 #include "counters.hpp"
 #include "given.hpp"
 #include "hooks.hpp"
+#include "module.hpp"
 #include "object.hpp"
 #include "overlimit/redis_scripts.hpp"
 #include "policy.hpp"
@@ -19,74 +18,83 @@
 namespace overlimit::python {
 namespace {
 
-void bind_tls_options(pybind11::module_& module) {
-  namespace py = pybind11;
-  py::class_<redis::TlsOptions, std::shared_ptr<redis::TlsOptions>>(module, "TlsOptions",
-                                                                    "How overlimit.RedisStore talks TLS.")
-      .def(py::init([](std::string ca_file, std::string ca_directory, std::string ca_data,
-                       std::string certificate_file, std::string key_file, std::string key_password,
-                       bool verify, bool check_hostname) {
-             return redis::TlsOptions{std::move(ca_file),
-                                      std::move(ca_directory),
-                                      std::move(ca_data),
-                                      std::move(certificate_file),
-                                      std::move(key_file),
-                                      std::move(key_password),
-                                      verify,
-                                      check_hostname};
-           }),
-           py::kw_only(), py::arg("ca_file"), py::arg("ca_directory"), py::arg("ca_data"),
-           py::arg("certificate_file"), py::arg("key_file"), py::arg("key_password"), py::arg("verify"),
-           py::arg("check_hostname"));
+using Fields = pybind11::dict;
+
+/// Reads a field, whatever its type here. TypeError, KeyError.
+template <class Value>
+void read(const Fields& fields, const char* name, Value& value) {
+  const pybind11::object given = fields[name];
+  pybind11::detail::make_caster<Value> caster;
+  if (!caster.load(given, true)) throw pybind11::type_error(std::string(name) + " is of a wrong type");
+  value = pybind11::detail::cast_op<Value>(std::move(caster));
+}
+template <class Value>
+Value read(const Fields& fields, const char* name) {
+  Value value{};
+  read(fields, name, value);
+  return value;
 }
 
-void bind_redis_locations(pybind11::module_& module) {
-  namespace py = pybind11;
-  using EndpointPointer = std::shared_ptr<redis::Endpoint>;
-  using Addresses = std::vector<std::pair<std::string, std::uint16_t>>;
-  static constexpr auto host_ports = [](const Addresses& addresses) {
-    std::vector<redis::HostPort> converted;
-    for (const auto& [host, port] : addresses) converted.push_back({host, port});
-    return converted;
-  };
-  py::class_<redis::Endpoint, EndpointPointer>(module, "Endpoint",
-                                               "A Redis server, and as whom to talk to it.")
-      .def(py::init([](std::string host, std::uint16_t port, std::string unix_path, std::string username,
-                       std::string password, int database, const std::shared_ptr<redis::TlsOptions>& tls) {
-             redis::Endpoint endpoint{
-                 std::move(host), port, std::move(unix_path), std::move(username), std::move(password),
-                 database,        {}};
-             if (tls != nullptr) endpoint.tls = *tls;
-             return endpoint;
-           }),
-           py::kw_only(), py::arg("host"), py::arg("port"), py::arg("unix_path"), py::arg("username"),
-           py::arg("password"), py::arg("database"), py::arg("tls").none(true));
-  py::class_<redis::SentinelLocation, std::shared_ptr<redis::SentinelLocation>>(
-      module, "SentinelLocation", "The master that sentinels name.")
-      .def(py::init([](const Addresses& sentinels, std::string service, const EndpointPointer& server,
-                       const EndpointPointer& sentinel) {
-        return redis::SentinelLocation{host_ports(sentinels), std::move(service), given(server),
-                                       given(sentinel)};
-      }));
-  py::class_<redis::ClusterLocation, std::shared_ptr<redis::ClusterLocation>>(
-      module, "ClusterLocation", "A Redis Cluster, by some of its nodes.")
-      .def(py::init([](const Addresses& seeds, const EndpointPointer& server) {
-        return redis::ClusterLocation{host_ports(seeds), given(server)};
-      }));
+redis::TlsOptions tls_from(const Fields& fields) {
+  redis::TlsOptions tls;
+  read(fields, "ca_file", tls.ca_file);
+  read(fields, "ca_directory", tls.ca_directory);
+  read(fields, "ca_data", tls.ca_data);
+  read(fields, "certificate_file", tls.certificate_file);
+  read(fields, "key_file", tls.key_file);
+  read(fields, "key_password", tls.key_password);
+  read(fields, "verify", tls.verify);
+  read(fields, "check_hostname", tls.check_hostname);
+  return tls;
 }
 
-/// Where Redis lives, as Python has bound it.
-using LocationPointer =
-    std::variant<std::shared_ptr<redis::Endpoint>, std::shared_ptr<redis::SentinelLocation>,
-                 std::shared_ptr<redis::ClusterLocation>>;
+redis::Endpoint endpoint_from(const Fields& fields) {
+  redis::Endpoint endpoint;
+  read(fields, "host", endpoint.host);
+  read(fields, "port", endpoint.port);
+  read(fields, "unix_path", endpoint.unix_path);
+  read(fields, "username", endpoint.username);
+  read(fields, "password", endpoint.password);
+  read(fields, "database", endpoint.database);
+  const auto tls = read<std::optional<Fields>>(fields, "tls");
+  if (tls) endpoint.tls = tls_from(*tls);
+  return endpoint;
+}
 
-redis::Location location_from(const LocationPointer& pointer) {
-  return std::visit([](const auto& each) { return redis::Location(given(each)); }, pointer);
+redis::Location location_from(const Fields& fields) {
+  const auto layout = read<std::string>(fields, "layout");
+  redis::Endpoint server = endpoint_from(read<Fields>(fields, "server"));
+  std::vector<redis::HostPort> hosts;
+  for (auto& [host, port] : read<std::vector<std::pair<std::string, std::uint16_t>>>(fields, "hosts"))
+    hosts.push_back({std::move(host), port});
+  if (layout == "sentinel")
+    return redis::SentinelLocation{std::move(hosts), read<std::string>(fields, "service"), std::move(server),
+                                   endpoint_from(read<Fields>(fields, "sentinel"))};
+  if (layout == "cluster") return redis::ClusterLocation{std::move(hosts), std::move(server)};
+  return server;
 }
 
 HashTag hash_tag_from(const std::string& name) {
   if (name == "policy") return HashTag::policy;
   return name == "prefix" ? HashTag::prefix : HashTag::none;
+}
+
+Duration duration_in(const Fields& fields, const char* name) {
+  return Duration(read<std::int64_t>(fields, name));
+}
+
+RedisStore::Options options_from(const Fields& fields) {
+  RedisStore::Options options{.keys = {.hash_tag = hash_tag_from(read<std::string>(fields, "hash_tag"))},
+                              .timeout = duration_in(fields, "timeout_us"),
+                              .max_stale = duration_in(fields, "max_stale_us"),
+                              .lease = duration_in(fields, "lease_us"),
+                              .remember = duration_in(fields, "remember_us")};
+  read(fields, "prefix", options.keys.prefix);
+  read(fields, "hash_identifiers", options.keys.hash_identifiers);
+  read(fields, "takes_hashes", options.keys.takes_hashes);
+  if (const auto file = read<std::optional<std::pair<std::string, mode_t>>>(fields, "lease_in"))
+    options.lease_in = {.name_or_path = file->first, .mode = file->second, .warn = warn_about_shared_memory};
+  return options;
 }
 
 /// For metrics; called without the GIL, or with it.
@@ -116,8 +124,8 @@ pybind11::tuple redis_script(const std::string& which, const pybind11::str& name
     throw pybind11::value_error("identifiers must be 1 to " + std::to_string(kMaxCharges) + " strings, not " +
                                 std::to_string(views.size()));
   }
-  const Object kept =
-      with_python_errors([&] { return new_policy(identity_from(name.ptr()), limits.ptr(), penalty.ptr()); });
+  const Object kept = with_python_errors(
+      [&] { return new_policy(identity_from(name.ptr()), {limits.ptr()}, penalty.ptr()); });
   const CompiledPolicy& policy = compiled(kept.get());
   const redis::ScriptListing listing = redis::script_listing(script_use_from(which), policy, views, {});
   pybind11::list keys;
@@ -135,30 +143,13 @@ pybind11::tuple redis_script(const std::string& which, const pybind11::str& name
 
 void bind_redis_store(pybind11::module_& module) {
   namespace py = pybind11;
-  bind_tls_options(module);
-  bind_redis_locations(module);
   redis::count_units = count_units;
   py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
                                                              "The core of overlimit.RedisStore.")
-      .def(py::init([](const LocationPointer& location, std::string prefix, const std::string& hash_tag,
-                       bool hash_identifiers, bool takes_hashes, std::int64_t timeout_us,
-                       std::int64_t max_stale_us, std::int64_t lease_us, std::int64_t remember_us,
-                       const std::optional<std::pair<std::string, mode_t>>& lease_in) {
-             RedisStore::Options options{
-                 .keys = {std::move(prefix), hash_tag_from(hash_tag), hash_identifiers, takes_hashes},
-                 .timeout = Duration(timeout_us),
-                 .max_stale = Duration(max_stale_us),
-                 .lease = Duration(lease_us),
-                 .remember = Duration(remember_us)};
-             if (lease_in) {
-               const auto& [name, mode] = *lease_in;
-               options.lease_in = {.name_or_path = name, .mode = mode, .warn = warn_about_shared_memory};
-             }
-             return std::make_shared<RedisStore>(location_from(location), std::move(options));
+      .def(py::init([](const Fields& location, const Fields& fields) {
+             return std::make_shared<RedisStore>(location_from(location), options_from(fields));
            }),
-           py::arg("location"), py::kw_only(), py::arg("prefix"), py::arg("hash_tag"),
-           py::arg("hash_identifiers"), py::arg("takes_hashes"), py::arg("timeout_us"),
-           py::arg("max_stale_us"), py::arg("lease_us"), py::arg("remember_us"), py::arg("lease_in"));
+           py::arg("location"), py::arg("options"), py::pos_only());
   module.def("redis_script", &redis_script, py::arg("which"), py::arg("name"), py::arg("limits"),
              py::arg("penalty"), py::arg("identifiers"),
              "Return the script that the Redis store would send: its SHA1, text, keys and arguments; and the "

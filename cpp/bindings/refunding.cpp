@@ -304,40 +304,34 @@ class Settling final : public StoreTask {
   std::optional<GivingBack> giving_back_;
 };
 
-Task settling_under(Arguments arguments, Settled which) {
-  if (arguments.size() != 3 || !PyTuple_Check(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) == 0) {
-    raise_type_error("this function takes a tuple of limiters, a decision and what it turned out to cost");
-  }
+Task settling_under(Tuple given, PyObject* decision, PyObject* cost, Settled which) {
   std::vector<LimiterState*> limiters;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
-    limiters.push_back(&state_of(PyTuple_GET_ITEM(arguments[0], i)));
-  }
-  return std::make_unique<Settling>(arguments[0], std::move(limiters), arguments[1], arguments[2], which);
+  for (PyObject* const each : given.members()) limiters.push_back(&state_of(each));
+  if (limiters.empty()) raise_value_error("name at least one limiter");
+  return std::make_unique<Settling>(given.object, std::move(limiters), decision, cost, which);
 }
 
 }  // namespace
 
-Task refunding(PyObject* self, PyObject* decision) {
-  return std::make_unique<Refunding>(state_of(self), decision, nullptr);
+Task refunding(LimiterState& limiter, PyObject* decision) {
+  return std::make_unique<Refunding>(limiter, decision, nullptr);
 }
 
-Task refunding_part(PyObject* self, Arguments arguments) {
-  if (arguments.size() != 2) raise_type_error("_refund_part takes a decision and places of its charges");
-  return std::make_unique<Refunding>(state_of(self), arguments[0], arguments[1]);
+Task refunding_part(LimiterState& limiter, PyObject* decision, PyObject* places) {
+  return std::make_unique<Refunding>(limiter, decision, places);
 }
 
-Task settling(PyObject* self, Arguments arguments) {
-  if (arguments.size() != 2) raise_type_error("settle takes a decision and what it turned out to cost");
-  return std::make_unique<Settling>(self, std::vector{&state_of(self)}, arguments[0], arguments[1],
+Task settling(LimiterState& limiter, PyObject* decision, PyObject* cost) {
+  return std::make_unique<Settling>(limiter.object, std::vector{&limiter}, decision, cost,
                                     Settled::all_alike);
 }
 
-Task settling_more(PyObject*, Arguments arguments) {
-  return settling_under(arguments, Settled::those_that_cost_less);
+Task settling_more(PyObject*, Tuple limiters, PyObject* decision, PyObject* cost) {
+  return settling_under(limiters, decision, cost, Settled::those_that_cost_less);
 }
 
-Task settling_rest(PyObject*, Arguments arguments) {
-  return settling_under(arguments, Settled::those_that_cost_no_less);
+Task settling_rest(PyObject*, Tuple limiters, PyObject* decision, PyObject* cost) {
+  return settling_under(limiters, decision, cost, Settled::those_that_cost_no_less);
 }
 
 }  // namespace overlimit::python

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "bound_types.hpp"
 #include "given.hpp"
 #include "limiter.hpp"
+#include "module.hpp"
 #include "object.hpp"
 #include "overlimit/access_lines.hpp"
 #include "overlimit/replay.hpp"
@@ -85,12 +85,10 @@ class BoundReplay {
         replay_(compiled(policy_.get()), distinct_) {}
 
   void run(const ReplayColumns& columns, std::size_t first, std::size_t last) {
-    with_python_errors([&] {
-      const Use use(is_used_);
-      const GilReleased released;
-      check(columns.events(), first, last, columns.answers(), distinct_);
-      replay_.run(columns.events(), first, last, columns.answers());
-    });
+    const Use use(is_used_);
+    const GilReleased released;
+    check(columns.events(), first, last, columns.answers(), distinct_);
+    replay_.run(columns.events(), first, last, columns.answers());
   }
   void start_tallies() {
     const Use use(is_used_);
@@ -131,6 +129,21 @@ std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter, std::vec
   });
 }
 
+void run(BoundReplay& replay, const pybind11::buffer& times, const std::vector<pybind11::buffer>& codes,
+         const pybind11::object& costs, const pybind11::object& order, const pybind11::dict& answers,
+         std::size_t first, std::size_t last) {
+  replay.run(ReplayColumns(times, codes, costs, order, answers), first, last);
+}
+
+pybind11::list tallies(BoundReplay& replay) {
+  pybind11::list tallies;
+  for (const LimitTally& tally : replay.tallies()) {
+    tallies.append(pybind11::make_tuple(tally.refused, tally.refused_alone, tally.least_left, tally.most,
+                                        tally.longest_retry_after.seconds()));
+  }
+  return tallies;
+}
+
 pybind11::bytes column_of(const std::vector<std::int64_t>& places) {
   return {reinterpret_cast<const char*>(places.data()), places.size() * sizeof(std::int64_t)};
 }
@@ -139,38 +152,18 @@ pybind11::bytes column_of(const std::vector<std::int64_t>& places) {
 
 void bind_replays(pybind11::module_& module) {
   namespace py = pybind11;
-  using Pointer = std::shared_ptr<BoundReplay>;
-  py::class_<BoundReplay, Pointer>(module, "Replay",
-                                   "A limiter's limits and penalty, asked about events at their own times.")
+  py::class_<BoundReplay, std::shared_ptr<BoundReplay>>(
+      module, "Replay", "A limiter's limits and penalty, asked about events at their own times.")
       .def(py::init(&replay_of), py::arg("limiter"), py::arg("distinct"))
-      .def(
-          "run",
-          [](const Pointer& replay, const py::buffer& times, const std::vector<py::buffer>& codes,
-             const py::object& costs, const py::object& order, const py::dict& answers, std::size_t first,
-             std::size_t last) {
-            given(replay).run(ReplayColumns(times, codes, costs, order, answers), first, last);
-          },
-          py::arg("times"), py::arg("codes"), py::arg("costs"), py::arg("order"), py::arg("answers"),
-          py::arg("first"), py::arg("last"),
-          "Decide the events from first to before last, without the GIL, and write the answers.")
-      .def_property_readonly(
-          "max_cells", [](const Pointer& replay) { return given(replay).max_cells(); },
-          "Blocks and log entries that one identifier can have under these limits.")
-      .def(
-          "start_tallies", [](const Pointer& replay) { given(replay).start_tallies(); },
-          "Count from now on what each limit does.")
-      .def(
-          "tallies",
-          [](const Pointer& replay) {
-            py::list tallies;
-            for (const LimitTally& tally : given(replay).tallies()) {
-              tallies.append(py::make_tuple(tally.refused, tally.refused_alone, tally.least_left, tally.most,
-                                            tally.longest_retry_after.seconds()));
-            }
-            return tallies;
-          },
-          "Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in "
-          "seconds.");
+      .def("run", bound(run), py::arg("times"), py::arg("codes"), py::arg("costs"), py::arg("order"),
+           py::arg("answers"), py::arg("first"), py::arg("last"),
+           "Decide the events from first to before last, without the GIL, and write the answers.")
+      .def_property_readonly("max_cells", bound(&BoundReplay::max_cells),
+                             "Blocks and log entries that one identifier can have under these limits.")
+      .def("start_tallies", bound(&BoundReplay::start_tallies), "Count from now on what each limit does.")
+      .def("tallies", bound(tallies),
+           "Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in "
+           "seconds.");
 }
 
 void bind_access_logs(pybind11::module_& module) {

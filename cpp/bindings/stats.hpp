@@ -9,6 +9,7 @@
 
 #include "counters.hpp"
 #include "free_threading.hpp"
+#include "object.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/store.hpp"
 
@@ -27,16 +28,13 @@ struct Stats {
   void clear();
 };
 
-/// limiter.stats(): a new dict. PythonError when there's no memory.
-PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts& leased);
+/// limiter.stats(): a new dict, which Python makes. PythonError.
+Object stats_of(const LimiterState& limiter, BreakerState breaker);
 
 /// Finds where its present policy counts for metrics, and its store if that can fail. PythonError.
 void find_counters(LimiterState& limiter);
-/// Limiter._count_wait, METH_O.
-PyObject* count_wait(PyObject* self, PyObject* microseconds);
-
-/// Limiter._lease_bounds, METH_NOARGS.
-PyObject* lease_bounds(PyObject* self, PyObject* nothing);
+/// Limiter._count_wait
+void count_wait(LimiterState& limiter, PyObject* microseconds);
 
 /// Counts in the statistics of these limiters, and for metrics of their store if that can fail.
 void count_of_store(std::span<LimiterState* const> limiters, std::size_t place, std::uint64_t count = 1);

@@ -46,8 +46,4 @@ Object pending(std::unique_ptr<StoreTask> task);
 /// The answer of a task that need not wait, or else a PendingCall.
 Object answer_or_pending(std::unique_ptr<StoreTask> task);
 
-/// How a method does its task: `now`, and waits for the answer, or `later`, and returns a PendingCall if it
-/// would have to wait.
-enum class When : bool { now, later };
-
 }  // namespace overlimit::python

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "bound_types.hpp"
 #include "clock.hpp"
 #include "given.hpp"
 #include "hooks.hpp"
+#include "module.hpp"
 #include "object.hpp"
 #include "overlimit/memory_store.hpp"
 #include "overlimit/shared_memory_store.hpp"
@@ -47,6 +47,23 @@ pybind11::dict usage_dict(const MemoryUsage& usage) {
   return dict;
 }
 
+/// Stores are true, however many keys they have.
+template <class Bound>
+bool is_true(Bound&) {
+  return true;
+}
+
+std::string repr_of(MemoryStore& store) {
+  return "MemoryStore(max_keys=" + std::to_string(store.max_keys()) +
+         ", max_bytes=" + std::to_string(store.max_bytes()) + ")";
+}
+
+pybind11::tuple refuse_pickling(MemoryStore&) {
+  throw pybind11::type_error(
+      "a MemoryStore cannot be pickled: its state stays in this process; a Limiter with "
+      "store='memory://' can be, and uses the store of the process that unpickles it");
+}
+
 void bind_memory_store(pybind11::module_& module) {
   namespace py = pybind11;
   using Pointer = std::shared_ptr<MemoryStore>;
@@ -61,58 +78,35 @@ void bind_memory_store(pybind11::module_& module) {
                                                   size_from(max_bytes, "max_bytes", MemoryStore::kMinBytes));
            }),
            py::arg("max_keys") = 1'000'000, py::arg("max_bytes") = std::size_t{256} << 20)
-      .def("__len__", [](const Pointer& store) { return given(store).size(); })
-      .def("__repr__",
-           [](const Pointer& store) {
-             return "MemoryStore(max_keys=" + std::to_string(given(store).max_keys()) +
-                    ", max_bytes=" + std::to_string(given(store).max_bytes()) + ")";
-           })
-      .def(
-          "stats",
-          [](const Pointer& store) {
-            py::dict stats;
-            stats["crowded"] = given(store).crowded_calls();
-            return stats;
-          },
-          "Return what this store has counted, as a new dict.\n\n"
-          "crowded: how many decisions used counts that identifiers share because the store had no room\n"
-          "left for their own; peeks are not counted.")
-      .def(
-          "_usage", [](const Pointer& store) { return usage_dict(given(store).usage()); }, kUsage)
-      .def(
-          "_clear", [](const Pointer& store) { given(store).clear(); },
-          "Forget everything of all policies, in one step.")
-      .def("__bool__", [](const Pointer& store) { return (given(store), true); })
+      .def("__len__", bound(&MemoryStore::size))
+      .def("__repr__", bound(repr_of))
+      .def("stats",
+           bound(+[](MemoryStore& store) { return py::dict(py::arg("crowded") = store.crowded_calls()); }),
+           "Return what this store has counted, as a new dict.\n\n"
+           "crowded: how many decisions used counts that identifiers share because the store had no room\n"
+           "left for their own; peeks are not counted.")
+      .def("_usage", bound(+[](MemoryStore& store) { return usage_dict(store.usage()); }), kUsage)
+      .def("_clear", bound(&MemoryStore::clear), "Forget everything of all policies, in one step.")
+      .def("__bool__", bound(is_true<MemoryStore>))
       .def("__copy__", [](const Pointer& store) { return (given(store), store); })
       .def(
           "__deepcopy__", [](const Pointer& store, const py::object&) { return (given(store), store); },
           py::arg("memo"))
-      .def("__reduce__", [](const Pointer& store) -> py::tuple {
-        given(store);
-        throw py::type_error(
-            "a MemoryStore cannot be pickled: its state stays in this process; a Limiter with "
-            "store='memory://' can be, and uses the store of the process that unpickles it");
-      });
+      .def("__reduce__", bound(refuse_pickling));
 }
 
-MemoryUsage used_without_gil(SharedMemoryStore& store) {
+pybind11::dict shared_memory_usage(SharedMemoryStore& store) {
   MemoryUsage usage;
-  with_python_errors([&] { without_gil([&](const Interrupted&) { usage = store.usage(); }); });
-  return usage;
+  without_gil([&](const Interrupted&) { usage = store.usage(); });
+  return usage_dict(usage);
 }
 
 pybind11::dict shared_memory_stats(SharedMemoryStore& store) {
-  namespace py = pybind11;
+  using pybind11::arg;
   const SharedMemoryStore::Processes processes = store.processes();
-  py::dict counted;
-  counted["attached"] = processes.attached;
-  counted["alive"] = processes.alive;
-  py::dict stats;
-  stats["crowded"] = store.crowded_calls();
-  stats["processes"] = counted;
-  stats["damaged"] = store.damaged_shards();
-  stats["unlinked"] = store.is_unlinked();
-  return stats;
+  const pybind11::dict counted(arg("attached") = processes.attached, arg("alive") = processes.alive);
+  return {arg("crowded") = store.crowded_calls(), arg("processes") = counted,
+          arg("damaged") = store.damaged_shards(), arg("unlinked") = store.is_unlinked()};
 }
 
 /// A key as a tuple: its hash in hexadecimal digits, the digest of its policy, when it was created, whether
@@ -145,13 +139,19 @@ pybind11::tuple keys_of(SharedMemoryStore& store, std::size_t shard, std::size_t
   return pybind11::make_tuple(next, std::move(tuples));
 }
 
-pybind11::object key_of(SharedMemoryStore& store, const std::string& policy, const std::string& identifier) {
-  const PolicyIdentity identity(policy);
+/// The key that `copy` finds, or None.
+template <class Copy>
+pybind11::object key_that(const Copy& copy) {
   std::optional<KeptKey> key;
-  without_gil(
-      [&](const Interrupted& interrupted) { key = store.copy_key(identity, identifier, interrupted); });
+  without_gil([&](const Interrupted& interrupted) { key = copy(interrupted); });
   if (!key) return pybind11::none();
   return tuple_of(*key);
+}
+
+pybind11::object key_of(SharedMemoryStore& store, const std::string& policy, const std::string& identifier) {
+  const PolicyIdentity identity(policy);
+  return key_that(
+      [&](const Interrupted& interrupted) { return store.copy_key(identity, identifier, interrupted); });
 }
 
 /// Reads what tuple_of() writes.
@@ -168,84 +168,51 @@ KeptKey::Hash hash_from(const std::string& digits) {
   return hash;
 }
 
-pybind11::object key_at(SharedMemoryStore& store, const KeptKey::Hash& hash) {
-  std::optional<KeptKey> key;
-  without_gil([&](const Interrupted& interrupted) { key = store.copy_key(hash, interrupted); });
-  if (!key) return pybind11::none();
-  return tuple_of(*key);
+pybind11::object key_at(SharedMemoryStore& store, const std::string& digits) {
+  const KeptKey::Hash hash = hash_from(digits);
+  return key_that([&](const Interrupted& interrupted) { return store.copy_key(hash, interrupted); });
 }
 
-/// For what is done to a key by its hash.
-template <class Action>
-void do_at(const std::shared_ptr<SharedMemoryStore>& self, const std::string& digits, const Action& action) {
-  with_python_errors([&] {
-    SharedMemoryStore& store = given(self);
-    const KeptKey::Hash hash = hash_from(digits);
-    without_gil([&](const Interrupted& interrupted) { action(store, hash, interrupted); });
-  });
+/// Does to a key by its hash what a member function of the store does.
+template <auto action, class... Others>
+void do_at(SharedMemoryStore& store, const std::string& digits, Others... others) {
+  const KeptKey::Hash hash = hash_from(digits);
+  without_gil([&](const Interrupted& interrupted) { (store.*action)(hash, others..., interrupted); });
+}
+
+std::uint64_t policy_digest(SharedMemoryStore&, const std::string& policy) {
+  return PolicyIdentity(policy).digest();
 }
 
 void bind_looking_after(
-    pybind11::class_<SharedMemoryStore, Store, std::shared_ptr<SharedMemoryStore>>& bound) {
+    pybind11::class_<SharedMemoryStore, Store, std::shared_ptr<SharedMemoryStore>>& store) {
   namespace py = pybind11;
-  using Pointer = std::shared_ptr<SharedMemoryStore>;
-  bound
-      .def_property_readonly(
-          "_shards", [](const Pointer& self) { return given(self).shards(); },
-          "How many shards there are; 0 without a file.")
-      .def(
-          "_keys",
-          [](const Pointer& self, std::size_t shard, std::size_t below, std::size_t buckets) {
-            return with_python_errors([&] { return keys_of(given(self), shard, below, buckets); });
-          },
-          py::arg("shard"), py::arg("below"), py::arg("buckets"),
-          "Return the keys in so many buckets of a shard, and below which bucket to go on; 0: that was all.")
-      .def(
-          "_key",
-          [](const Pointer& self, const std::string& policy, const std::string& identifier) {
-            return with_python_errors([&] { return key_of(given(self), policy, identifier); });
-          },
-          py::arg("policy"), py::arg("identifier"), "Return a key, or None.")
-      .def(
-          "_key_at",
-          [](const Pointer& self, const std::string& hash) {
-            return with_python_errors([&] { return key_at(given(self), hash_from(hash)); });
-          },
-          py::arg("hash"), "Return the key with this hash, or None.")
-      .def(
-          "_reset_at",
-          [](const Pointer& self, const std::string& hash) {
-            do_at(self, hash, [](auto& kept, const auto&... told) { kept.reset_key(told...); });
-          },
-          py::arg("hash"), "Remove everything that is stored for the key with this hash.")
-      .def(
-          "_lock_at",
-          [](const Pointer& self, const std::string& hash, std::int64_t microseconds) {
-            do_at(self, hash, [&](auto& kept, const auto& at, const Interrupted& interrupted) {
-              kept.lock_key(at, Duration(microseconds), interrupted);
-            });
-          },
-          py::arg("hash"), py::arg("microseconds"), "Lock the key with this hash, if it is kept.")
-      .def(
-          "_unlock_at",
-          [](const Pointer& self, const std::string& hash) {
-            do_at(self, hash, [](auto& kept, const auto&... told) { kept.unlock_key(told...); });
-          },
-          py::arg("hash"), "Lift the lock of the key with this hash.")
-      .def(
-          "_policy_digest",
-          [](const Pointer&, const std::string& policy) {
-            return with_python_errors([&] { return PolicyIdentity(policy).digest(); });
-          },
-          py::arg("policy"), "Return the hash by which a policy is known.");
+  constexpr auto lock = +[](SharedMemoryStore& kept, const std::string& hash, std::int64_t microseconds) {
+    do_at<&SharedMemoryStore::lock_key>(kept, hash, Duration(microseconds));
+  };
+  store
+      .def_property_readonly("_shards", bound(&SharedMemoryStore::shards),
+                             "How many shards there are; 0 without a file.")
+      .def("_keys", bound(keys_of), py::arg("shard"), py::arg("below"), py::arg("buckets"),
+           "Return the keys in so many buckets of a shard, and below which bucket to go on; 0: that was all.")
+      .def("_key", bound(key_of), py::arg("policy"), py::arg("identifier"), "Return a key, or None.")
+      .def("_key_at", bound(key_at), py::arg("hash"), "Return the key with this hash, or None.")
+      .def("_reset_at", bound(do_at<&SharedMemoryStore::reset_key>), py::arg("hash"),
+           "Remove everything that is stored for the key with this hash.")
+      .def("_lock_at", bound(lock), py::arg("hash"), py::arg("microseconds"),
+           "Lock the key with this hash, if it is kept.")
+      .def("_unlock_at", bound(do_at<&SharedMemoryStore::unlock_key>), py::arg("hash"),
+           "Lift the lock of the key with this hash.")
+      .def("_policy_digest", bound(policy_digest), py::arg("policy"),
+           "Return the hash by which a policy is known.");
 }
 
 void bind_shared_memory_store(pybind11::module_& module) {
   namespace py = pybind11;
   using Pointer = std::shared_ptr<SharedMemoryStore>;
-  py::class_<SharedMemoryStore, Store, Pointer> bound(module, "SharedMemoryStore",
+  py::class_<SharedMemoryStore, Store, Pointer> store(module, "SharedMemoryStore",
                                                       "The core of overlimit.SharedMemoryStore.");
-  bound
+  store
       .def(py::init([](std::string name_or_path, const std::optional<py::int_>& max_keys,
                        const std::optional<py::int_>& max_bytes, unsigned mode, std::int64_t timeout_us) {
              SharedMemoryStore::Options options{.name_or_path = std::move(name_or_path),
@@ -259,23 +226,18 @@ void bind_shared_memory_store(pybind11::module_& module) {
            }),
            py::arg("name_or_path"), py::kw_only(), py::arg("max_keys"), py::arg("max_bytes"), py::arg("mode"),
            py::arg("timeout_us"))
-      .def("__len__", [](const Pointer& store) { return given(store).size(); })
-      .def("__bool__", [](const Pointer& store) { return (given(store), true); })
-      .def(
-          "stats", [](const Pointer& store) { return shared_memory_stats(given(store)); },
-          "Return what this store has counted, as a new dict.")
-      .def(
-          "_usage", [](const Pointer& store) { return usage_dict(used_without_gil(given(store))); }, kUsage)
-      .def(
-          "unlink", [](const Pointer& store) { given(store).unlink(); },
-          "Remove the file, so that processes that open it from now on begin with an empty one.")
-      .def_property_readonly(
-          "path", [](const Pointer& store) { return given(store).path(); }, "Where the file is, or will be.");
-  bind_looking_after(bound);
+      .def("__len__", bound(&SharedMemoryStore::size))
+      .def("__bool__", bound(is_true<SharedMemoryStore>))
+      .def("stats", bound(shared_memory_stats), "Return what this store has counted, as a new dict.")
+      .def("_usage", bound(shared_memory_usage), kUsage)
+      .def("unlink", bound(&SharedMemoryStore::unlink),
+           "Remove the file, so that processes that open it from now on begin with an empty one.")
+      .def_property_readonly("path", bound(&SharedMemoryStore::path), "Where the file is, or will be.");
+  bind_looking_after(store);
 }
 
-double ping(Store& store, PyObject* timeout) {
-  const std::optional<Duration> longest = store_timeout_from(timeout);
+double ping(Store& store, const pybind11::object& timeout) {
+  const std::optional<Duration> longest = store_timeout_from(timeout.ptr());
   Duration took{};
   without_gil([&](const Interrupted& interrupted) { took = store.ping(longest, interrupted); });
   return took.seconds();
@@ -285,21 +247,14 @@ double ping(Store& store, PyObject* timeout) {
 
 void bind_stores(pybind11::module_& module) {
   namespace py = pybind11;
-  using Pointer = std::shared_ptr<Store>;
-  py::class_<Store, Pointer>(module, "Store", "Where state lives and decisions are made.")
-      .def(
-          "close", [](const Pointer& store) { given(store).close(); },
-          "Give back what is leased, and close this process's connections; a later call opens new ones.\n\n"
-          "A store without them, such as memory, does nothing.")
-      .def(
-          "ping",
-          [](const Pointer& store, const py::object& timeout) {
-            return with_python_errors([&] { return ping(given(store), timeout.ptr()); });
-          },
-          "Ask whoever keeps the counts for an answer, as a call would, and return the seconds it took.\n\n"
-          "Nothing is charged or written. It takes at most timeout seconds, by default the store's timeout. "
-          "Raises what a call would.",
-          py::arg("timeout") = py::none());
+  py::class_<Store, std::shared_ptr<Store>>(module, "Store", "Where state lives and decisions are made.")
+      .def("close", bound(&Store::close),
+           "Give back what is leased, and close this process's connections; a later call opens new ones.\n\n"
+           "A store without them, such as memory, does nothing.")
+      .def("ping", bound(ping), py::arg("timeout") = py::none(),
+           "Ask whoever keeps the counts for an answer, as a call would, and return the seconds it took.\n\n"
+           "Nothing is charged or written. It takes at most timeout seconds, by default the store's timeout. "
+           "Raises what a call would.");
   bind_memory_store(module);
   bind_shared_memory_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS

@@ -214,61 +214,8 @@ class CallsOfLoop:
     def run(self) -> list[PendingCall]: ...
     def cancel(self, call: PendingCall) -> list[PendingCall]: ...
 
-class TlsOptions:
-    def __init__(
-        self,
-        *,
-        ca_file: str,
-        ca_directory: str,
-        ca_data: str,
-        certificate_file: str,
-        key_file: str,
-        key_password: str,
-        verify: bool,
-        check_hostname: bool,
-    ) -> None: ...
-
-class Endpoint:
-    def __init__(
-        self,
-        *,
-        host: str,
-        port: SupportsIndex,
-        unix_path: str,
-        username: str,
-        password: str,
-        database: SupportsIndex,
-        tls: TlsOptions | None,
-    ) -> None: ...
-
-class SentinelLocation:
-    def __init__(
-        self,
-        sentinels: Sequence[tuple[str, SupportsIndex]],
-        service: str,
-        server: Endpoint,
-        sentinel: Endpoint,
-        /,
-    ) -> None: ...
-
-class ClusterLocation:
-    def __init__(self, seeds: Sequence[tuple[str, SupportsIndex]], server: Endpoint, /) -> None: ...
-
 class RedisStore(Store):
-    def __init__(
-        self,
-        location: Endpoint | SentinelLocation | ClusterLocation,
-        *,
-        prefix: str,
-        hash_tag: Literal["none", "policy", "prefix"],
-        hash_identifiers: bool,
-        takes_hashes: bool,
-        timeout_us: SupportsIndex,
-        max_stale_us: SupportsIndex,
-        lease_us: SupportsIndex,
-        remember_us: SupportsIndex,
-        lease_in: tuple[str, int] | None,
-    ) -> None: ...
+    def __init__(self, location: dict[str, Any], options: dict[str, Any], /) -> None: ...
 
 @disjoint_base
 class ManualClock:
@@ -509,7 +456,17 @@ class Limiter:
     def _ping(self, timeout: float | None, /) -> float: ...
     def _close(self) -> None: ...
 
-def _decision_of(values: tuple[Any, ...], /) -> Decision: ...
+def _decision_of(
+    time: int,
+    cost: int,
+    source: int,
+    status: int,
+    retry_after: int,
+    policies: tuple[Any, ...],
+    subjects: tuple[Any, ...],
+    rows: tuple[Any, ...],
+    /,
+) -> Decision: ...
 def _load_hooks() -> None: ...
 def _later(operation: Callable[_P, _T], /, *arguments: _P.args, **keywords: _P.kwargs) -> _T | PendingCall:
     """Return what an operation, such as ``Limiter.settle``, answers; a PendingCall if that has to wait."""
@@ -527,19 +484,14 @@ def peek_all(
 ) -> Decision:
     """Return the Decision that ``hit_all`` would give now; nothing is charged."""
 
-def _hit_all_within(charges: _Charges, patience: float, /) -> Decision: ...
-def _peek_all_within(charges: _Charges, patience: float, /) -> Decision: ...
+def _hit_all_within(charges: _Charges, patience: float | None, /) -> Decision: ...
+def _peek_all_within(charges: _Charges, patience: float | None, /) -> Decision: ...
 def _checked_charges(
     charges: Iterable[tuple[_LimiterT, str | bytes] | tuple[_LimiterT, str | bytes, int]], /
 ) -> tuple[tuple[_LimiterT, str | bytes, int], ...]: ...
 def _decide_request(rules: _Rules, known: _Known, read: _Read, arguments: tuple[Any, ...], /) -> Decision: ...
-def _decide_request_later(
-    rules: _Rules, known: _Known, read: _Read, arguments: tuple[Any, ...], /
-) -> Any: ...
 def _settle_more(limiters: tuple[Limiter, ...], decision: Decision, cost: int, /) -> Decision: ...
 def _settle_rest(limiters: tuple[Limiter, ...], decision: Decision, cost: int, /) -> Decision: ...
-def _hit_all_later(charges: _Charges, patience: float | None, /) -> Decision | PendingCall: ...
-def _peek_all_later(charges: _Charges, patience: float | None, /) -> Decision | PendingCall: ...
 def _call_locked(lock: Any, function: Callable[..., _T], /, *arguments: Any) -> _T: ...
 def _fork_generation() -> int: ...
 def _counters() -> bytes: ...

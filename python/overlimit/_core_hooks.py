@@ -31,4 +31,5 @@ from overlimit.errors import (
     StoreTimeout,
     StoreUnavailable,
 )
+from overlimit.statistics import limiter_stats
 from overlimit.stores.memory import local_fallback_of

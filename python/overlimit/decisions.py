@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import operator
 from array import array
-from collections.abc import Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex, cast
 
+from overlimit import _core
 from overlimit._messages.texts import short_repr
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from overlimit._core import Decision, ManyDecisions
+    from overlimit._core import Decision, Details, ManyDecisions
     from overlimit.limits import Limit
 
 
@@ -27,6 +28,43 @@ class Detail(NamedTuple):
     remaining: int
     retry_after: float
     reset_after: float
+
+
+def _done_by_tuple(name: str) -> Callable[..., Any]:
+    """Return a method of Details that a tuple of the rows does, and for which other Details are one, too."""
+    of_tuple = getattr(tuple, name)
+
+    @wraps(of_tuple)
+    def method(self: Details, *arguments: object) -> Any:
+        others = [tuple(each) if isinstance(each, _core.Details) else each for each in arguments]
+        return of_tuple(tuple(self), *others)
+
+    method.__qualname__ = f"Details.{name}"
+    return method
+
+
+def _added(first: object, second: object) -> tuple[Any, ...]:
+    """Join Details with a tuple or others; nothing else goes with them."""
+    both = first, second
+    if not all(isinstance(each, tuple | _core.Details) for each in both):
+        return NotImplemented
+    return (*cast("tuple[Any, ...]", first), *cast("tuple[Any, ...]", second))
+
+
+def _complete_details() -> None:
+    """Give Details what a tuple of the rows does, beyond what the core has of them for speed."""
+    details: Any = _core.Details
+    of_tuple = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__")
+    for name in (*of_tuple, "__mul__", "__rmul__", "index", "count"):
+        setattr(details, name, _done_by_tuple(name))
+    details.__add__ = lambda self, other, /: _added(self, other)
+    details.__radd__ = lambda self, other, /: _added(other, self)
+    details.__contains__ = lambda self, value, /: any(each is value or each == value for each in self)
+    details.__reduce__ = lambda self: (tuple, (tuple(self),))
+    Sequence.register(details)
+
+
+_complete_details()
 
 
 class Decisions:

@@ -30,7 +30,7 @@ async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """
     own = _charges(charges, "hit_all")
     if _wait(own):
-        return await loops.answer(_core._hit_all_later(own, None))
+        return await loops.answer(_core._later(_core._hit_all_within, own, None))
     return _core.hit_all(own)
 
 
@@ -38,7 +38,7 @@ async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """Return the Decision that `hit_all` would give now; nothing is charged."""
     own = _charges(charges, "peek_all")
     if _wait(own):
-        return await loops.answer(_core._peek_all_later(own, None))
+        return await loops.answer(_core._later(_core._peek_all_within, own, None))
     return _core.peek_all(own)
 
 
@@ -49,11 +49,9 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
     """
     own = _core._checked_charges(_charges(charges, "acquire_all"))
     waits = _wait(list(own))
-    hit, peek = (
-        (_core._hit_all_later, _core._peek_all_later)
-        if waits
-        else (_core._hit_all_within, _core._peek_all_within)
-    )
+    hit, peek = _core._hit_all_within, _core._peek_all_within
+    if waits:
+        hit, peek = partial(_core._later, hit), partial(_core._later, peek)
     return await acquired(
         subjects_in(own),
         timeout,

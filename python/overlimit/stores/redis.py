@@ -165,15 +165,17 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
         self._state_key: Hashable = (self._description, options["prefix"], hash_tag_word, hashes)
         super().__init__(
             where.location(tls_options(options) if where.has_tls else None, login),
-            prefix=options["prefix"],
-            hash_tag=hash_tag_word,
-            hash_identifiers=hashes,
-            takes_hashes=self._takes_hashes,
-            timeout_us=timeout_us,
-            max_stale_us=stale_us,
-            lease_us=lease_us,
-            remember_us=remember_us,
-            lease_in=lease_file,
+            {
+                "prefix": options["prefix"],
+                "hash_tag": hash_tag_word,
+                "hash_identifiers": hashes,
+                "takes_hashes": self._takes_hashes,
+                "timeout_us": timeout_us,
+                "max_stale_us": stale_us,
+                "lease_us": lease_us,
+                "remember_us": remember_us,
+                "lease_in": lease_file,
+            },
         )
         if lease_us > 0:
             _close_at_end(self)

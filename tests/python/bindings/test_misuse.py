@@ -14,7 +14,18 @@ import pytest
 
 from overlimit import MemoryStore, _core
 
-from .uses import CLASSES, LIMITS, WITHOUT_CONSTRUCTOR, World, everything, members_of, uses
+from .uses import (
+    CLASSES,
+    ENDPOINT,
+    LIMITS,
+    LOCATION,
+    STORE,
+    WITHOUT_CONSTRUCTOR,
+    World,
+    everything,
+    members_of,
+    uses,
+)
 
 SEARCHES = 30
 """How often a search for leaks is repeated before it's believed."""
@@ -178,6 +189,22 @@ def test_wrong_counts_and_unknown_keywords(name):
     still_works()
 
 
+def test_wrong_fields_of_a_redis_store_are_refused_by_name():
+    def without(fields, name):
+        return {key: fields[key] for key in fields if key != name}
+
+    for name in STORE:
+        with pytest.raises(KeyError, match=name):
+            _core.RedisStore(LOCATION, without(STORE, name))
+        if name != "lease_in":
+            with pytest.raises(TypeError, match=f"{name} is of a wrong type"):
+                _core.RedisStore(LOCATION, {**STORE, name: None})
+    for name in ENDPOINT:
+        for fields, error in ((without(ENDPOINT, name), KeyError), ({**ENDPOINT, name: object()}, TypeError)):
+            with pytest.raises(error, match=name):
+                _core.RedisStore({**LOCATION, "server": fields}, STORE)
+
+
 @EACH
 def test_wrong_owners(name):
     """A method of the class, called on what is none of its objects."""
@@ -231,7 +258,7 @@ def test_decisions_and_their_details_are_made_by_limiters_alone(cls):
 
 def test_objects_whose_init_was_never_called_are_refused_as_arguments():
     world = World()
-    store, endpoint = MemoryStore.__new__(MemoryStore), _core.Endpoint.__new__(_core.Endpoint)
+    store = MemoryStore.__new__(MemoryStore)
     limit = type("Bad", (), {"_core_limit": _core.Limit.__new__(_core.Limit)})()
     limiter = _core.Limiter.__new__(_core.Limiter)
     for call in (
@@ -239,9 +266,6 @@ def test_objects_whose_init_was_never_called_are_refused_as_arguments():
         lambda: world.new_limiter(limits=(limit,)),
         lambda: _core.hit_all([(limiter, "a")]),
         lambda: _core._decide_request(((limiter, lambda: "a", 1, 0),), {}, tuple, ()),
-        lambda: _core.ClusterLocation([("h", 1)], endpoint),
-        lambda: _core.SentinelLocation([("h", 1)], "service", endpoint, endpoint),
-        lambda: _core.RedisStore(endpoint, **uses()["RedisStore"].named),
         lambda: limiter.refund(world.decision),
         lambda: limiter.settle(world.decision, 1),
         lambda: limiter.charge("a"),

@@ -40,6 +40,7 @@ AWAITED = (
     *("_ping", "_close"),
 )
 """The methods that ``_later`` takes, each a use of its own."""
+AWAITED_FUNCTIONS = ("_hit_all_within", "_peek_all_within", "_decide_request")
 
 
 @dataclass
@@ -62,7 +63,7 @@ def everything() -> Iterator[str]:
             yield from (f"{name}.{member}" for member in members_of(value))
         elif callable(value):
             yield name
-    yield from (f"_later {name}" for name in AWAITED)
+    yield from (f"_later {name}" for name in (*AWAITED, *AWAITED_FUNCTIONS))
 
 
 def members_of(cls: type) -> Iterator[str]:
@@ -94,7 +95,11 @@ TLS = {
 }
 ENDPOINT = {
     **{"host": "127.0.0.1", "port": 1, "unix_path": "", "username": "", "password": "", "database": 0},
-    "tls": None,
+    "tls": TLS,
+}
+LOCATION = {
+    **{"layout": "sentinel", "hosts": [("h", 1)], "service": "service"},
+    **{"server": ENDPOINT, "sentinel": {**ENDPOINT, "tls": None}},
 }
 STORE = {
     "prefix": "t",
@@ -131,7 +136,7 @@ def _done_call(world: World) -> _core.PendingCall:
 
 
 def _constructors(world: World) -> dict[str, Use]:
-    endpoint, rows = _core.Endpoint(**ENDPOINT), [*IDENTIFIERS, ("a", "b")]
+    rows = [*IDENTIFIERS, ("a", "b")]
     limiter_options = {
         **{"clock": world.clock, "penalty": Penalty([1, 2]), "on_decision": print},
         **{"on_error": "raise", "local_limits": LIMITS},
@@ -141,12 +146,8 @@ def _constructors(world: World) -> dict[str, Use]:
         "Limit": Use(_core.Limit, FIXED_WINDOW, {"name": "n", "calendar": None}),
         "Store": Use(_core.Store.__new__, [_core.Store]),
         "MemoryStore": Use(_core.MemoryStore, [], {"max_keys": 100, "max_bytes": 1 << 20}),
-        "TlsOptions": Use(_core.TlsOptions, [], TLS),
-        "Endpoint": Use(_core.Endpoint, [], {**ENDPOINT, "tls": _core.TlsOptions(**TLS)}),
-        "SentinelLocation": Use(_core.SentinelLocation, [[("h", 1)], "service", endpoint, endpoint]),
-        "ClusterLocation": Use(_core.ClusterLocation, [[("h", 1)], endpoint]),
         "SharedMemoryStore": Use(_core.SharedMemoryStore, ["core-uses"], SHARED_MEMORY),
-        "RedisStore": Use(_core.RedisStore, [endpoint], STORE),
+        "RedisStore": Use(_core.RedisStore, [LOCATION, STORE]),
         "ManualClock": Use(_core.ManualClock, [1.5]),
         "PendingCall": Use(_done_call, [world]),
         "CallsOfLoop": Use(_core.CallsOfLoop),
@@ -216,17 +217,22 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
 def _functions(world: World) -> dict[str, Use]:
     limiter, rules = world.limiter, ((world.limiter, lambda: ("a",), 1, 0),)
     values = _values_in(world.decision.__reduce__()[1][0])
+    awaited = {
+        "_hit_all_within": [[(limiter, "a", 1), (limiter, b"b")], None],
+        "_peek_all_within": [[(limiter, "a", 1), (limiter, b"b")], 5.0],
+        "_decide_request": [rules, {}, tuple, ()],
+    }
     return {
         "hit_all": Use(_core.hit_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "peek_all": Use(_core.peek_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_hit_all_within": Use(_core._hit_all_within, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
         "_peek_all_within": Use(_core._peek_all_within, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
-        "_hit_all_later": Use(_core._hit_all_later, [[(limiter, "a", 1), (limiter, b"b")], None]),
-        "_peek_all_later": Use(_core._peek_all_later, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
-        "_decide_request_later": Use(_core._decide_request_later, [rules, {}, tuple, ()]),
         "_settle_more": Use(_core._settle_more, [(limiter,), world.decision, 2]),
         "_settle_rest": Use(_core._settle_rest, [(limiter,), world.decision, 2]),
         "_later": Use(_core._later, [_core._settle_more, (limiter,), world.decision, 2]),
+        **{
+            f"_later {name}": Use(_core._later, [getattr(_core, name), *use]) for name, use in awaited.items()
+        },
         "_checked_charges": Use(_core._checked_charges, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
@@ -244,7 +250,7 @@ def _functions(world: World) -> dict[str, Use]:
         "default_precision_us": Use(_core.default_precision_us, [60_000_000]),
         "is_key_name": Use(_core.is_key_name, ["api"]),
         "redis_script": Use(_core.redis_script, ["decide", "api", LIMITS, None, ["user:42"]]),
-        "_decision_of": Use(_core._decision_of, [values]),
+        "_decision_of": Use(_core._decision_of, [*values]),
         "_load_hooks": Use(_core._load_hooks),
     }
 

@@ -114,8 +114,9 @@ class StoreCall:
         """Decide as `decide` does; return a PendingCall if an event loop has to wait for the answer."""
         for identify in self._read_from_request:
             identifiers[identify]
-        return _core._decide_request_later(
-            self._core_rules, identifiers, as_identifiers, identifiers.request.arguments
+        return _core._later(
+            _core._decide_request,
+            *(self._core_rules, identifiers, as_identifiers, identifiers.request.arguments),
         )
 
     def fields(self, decision: Decision) -> list[tuple[str, str]]:
