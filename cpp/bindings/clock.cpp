@@ -73,15 +73,13 @@ Instant real_or_patched(bool& is_real) {
   return reading;
 }
 
-void follow_clock(PyObject*, PyObject* clock) { ClockSource::follow(clock); }
-
 std::int64_t steady_micros(PyObject*) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
 PyMethodDef functions[] = {
-    method<follow_clock>(
+    method<[](PyObject*, PyObject* clock) { ClockSource::follow(clock); }>(
         "_follow_clock",
         "_follow_clock(clock, /)\n--\n\nHave limiters without a clock follow a ManualClock or "
         "time.time, or with None their stores'."),
@@ -127,20 +125,7 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
   } else {
     kind_ = Kind::callable;
     latest_ = std::make_unique<std::atomic<Instant>>(Instant{});
-    reader_ = Object::steal(PyObject_GetAttrString(clock, "now"));
-    if (!reader_) {
-      if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
-      PyErr_Clear();
-    }
-    // A callable clock may have data of that name.
-    if (!reader_ || PyCallable_Check(reader_.get()) == 0) reader_ = Object::borrow(clock);
-    if (PyCallable_Check(reader_.get()) == 0) {
-      raise_about(
-          PyExc_TypeError,
-          "clock must be a function such as time.time or an object with now(), in seconds since the Unix "
-          "epoch, not %U",
-          clock);
-    }
+    reader_ = call_hook("limiter_reader", clock);
   }
 }
 

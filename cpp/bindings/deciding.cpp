@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "charges.hpp"
 #include "clock.hpp"
 #include "hooks.hpp"
 #include "module.hpp"
@@ -16,32 +15,6 @@ namespace {
 PyObject* one = nullptr;
 PyObject* cost_name = nullptr;
 PyObject* patience_name = nullptr;
-
-/// What the keywords of a call say. Borrowed.
-struct Keywords {
-  PyObject* cost = one;
-  PyObject* patience = nullptr;
-};
-
-Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_patience) {
-  Keywords keywords;
-  const Py_ssize_t count = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* const name = PyTuple_GET_ITEM(names, i);
-    if (PyUnicode_Compare(name, cost_name) == 0) {
-      keywords.cost = values[i];
-    } else if (takes_patience && PyUnicode_Compare(name, patience_name) == 0) {
-      keywords.patience = values[i];
-    } else {
-      PyErr_Format(PyExc_TypeError,
-                   "unexpected keyword argument %R: the only one is cost, and identifiers are given by "
-                   "position, as in hit('user:42', cost=2)",
-                   name);
-      throw PythonError{};
-    }
-  }
-  return keywords;
-}
 
 template <class Charges>
 Object counted(Object decision, const Charges& charges, Mode mode) {
@@ -81,18 +54,40 @@ Object told(std::span<LimiterState* const> limiters, Mode mode, Object decision)
   return decision;
 }
 
+[[noreturn]] void refuse_keyword(PyObject* name) {
+  raise(PyExc_TypeError,
+        "unexpected keyword argument %R: the only one is cost, and identifiers are given by position, as in "
+        "hit('user:42', cost=2)",
+        name);
+}
+
+/// The value of a keyword, if it is given, behind the arguments by position.
+struct Keywords {
+  PyObject* cost = one;
+  PyObject* patience = Py_None;
+
+  Keywords(PyObject* const* values, PyObject* names, bool takes_patience) {
+    if (names == nullptr) return;
+    for (PyObject* const name : members_of(names)) {
+      const bool is_cost = PyUnicode_Compare(name, cost_name) == 0;
+      if (!is_cost && (!takes_patience || PyUnicode_Compare(name, patience_name) != 0)) refuse_keyword(name);
+      (is_cost ? cost : patience) = *values++;
+    }
+  }
+};
+
 /// The arguments of hit and its relatives, read once. Borrowed.
 struct Given {
   Given(Arguments named, PyObject* names, bool takes_patience)
-      : keywords(parse_keywords(named.data() + named.size(), names, takes_patience)),
-        patience(keywords.patience == nullptr ? kNever : duration_from(keywords.patience, "patience")),
-        identifiers((check_any(named), named)),
-        cost(keywords.cost),
+      : Given(named, Keywords(named.data() + named.size(), names, takes_patience)) {}
+  Given(Arguments named, const Keywords& keywords)
+      : identifiers(named),
+        patience(keywords.patience == Py_None ? kNever : duration_from(keywords.patience, "patience")),
+        cost((check_any(named), keywords.cost)),
         units(keywords.cost == one ? 1 : cost.units()) {}
 
-  Keywords keywords;
-  Duration patience;
   Arguments identifiers;
+  Duration patience;
   WholeCost cost;
   Cost units;
 
@@ -111,9 +106,11 @@ template <Mode mode, Role role>
     const LoneCharge lone(policy.get(), given.identifiers.front(), given.units, role);
     return told(limiters, mode, decided_now(limiters, lone, mode, given.patience, given.cost.number()));
   }
-  ChargesOfLimiters collected;
-  collected.add_call(limiter, given.identifiers, given.cost.number(), given.units, role);
-  return decide_all(collected, mode, given.patience);
+  const Object policy = limiter.present_policy();
+  ChargeList collected;
+  collected.add_each(policy.get(), given.identifiers, given.units, role);
+  return told(limiters, mode,
+              decided_now(limiters, collected.call(), mode, given.patience, given.cost.number()));
 }
 
 // A template that is inlined, since every hit counts.
@@ -141,11 +138,10 @@ Object ask_later(LimiterState& limiter, Arguments identifiers, PyObject* names) 
 }
 
 [[noreturn]] void refuse_charge(PyObject* charge, const char* function) {
-  PyErr_Format(PyExc_TypeError,
-               "a charge must be a tuple (limiter, identifier[, cost]), as in %s([(limiter, 'user:42'), "
-               "(other, 'ip:203.0.113.7', 2)]), not %U",
-               function, call_hook("short_repr", charge).get());
-  throw PythonError{};
+  raise(PyExc_TypeError,
+        "a charge must be a tuple (limiter, identifier[, cost]), as in %s([(limiter, 'user:42'), "
+        "(other, 'ip:203.0.113.7', 2)]), not %U",
+        function, call_hook("short_repr", charge).get());
 }
 
 [[noreturn]] void refuse_limiter(PyObject* given, const char* function) {
@@ -166,19 +162,8 @@ GivenCharge parse_charge(PyObject* charge, const char* function) {
 
 // A tuple of our own, which keeps all alive. What never ends is refused as soon as it is too long.
 Object own_charges(PyObject* charges) {
-  if (PyList_Check(charges) || PyTuple_Check(charges)) return required(PySequence_Tuple(charges));
-  if (Py_TYPE(charges)->tp_iter == nullptr && PySequence_Check(charges) == 0) {
-    raise_about(PyExc_TypeError, "charges must be a list of tuples (limiter, identifier[, cost]), not %U",
-                charges);
-  }
-  const Object iterator = required(PyObject_GetIter(charges));
-  const Object given = required(PyList_New(0));
-  while (const Object charge = Object::steal(PyIter_Next(iterator.get()))) {
-    if (PyList_GET_SIZE(given.get()) == Py_ssize_t(kMaxCharges)) raise_value_error(kTooManyCharges);
-    if (PyList_Append(given.get(), charge.get()) < 0) throw PythonError{};
-  }
-  if (PyErr_Occurred() != nullptr) throw PythonError{};
-  return required(PyList_AsTuple(given.get()));
+  const bool is_short = PyList_Check(charges) || PyTuple_Check(charges);
+  return required(PySequence_Tuple(is_short ? charges : call_hook("charges_in", charges).get()));
 }
 
 template <Mode mode>
@@ -289,9 +274,8 @@ PyMethodDef functions[] = {
 
 std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
   if (collected.limiters.empty()) {
-    PyErr_Format(PyExc_ValueError, "a call must have at least one charge, as in %s([(limiter, 'user:42')])",
-                 collected.function);
-    throw PythonError{};
+    raise(PyExc_ValueError, "a call must have at least one charge, as in %s([(limiter, 'user:42')])",
+          collected.function);
   }
   return collected.limiters;
 }

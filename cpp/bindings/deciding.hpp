@@ -8,12 +8,7 @@
 #include <type_traits>
 
 #include "charges.hpp"
-#include "decision.hpp"
-#include "limiter.hpp"
-#include "object.hpp"
-#include "on_error.hpp"
 #include "overlimit/call.hpp"
-#include "stats.hpp"
 #include "store_task.hpp"
 
 namespace overlimit::python {
@@ -60,32 +55,6 @@ class Deciding : NonCopyable {
   Basis basis_;
 };
 
-/// The same with its arguments, for a task. It borrows them.
-class DecidingLater {
- public:
-  DecidingLater(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
-                Duration patience, PyObject* cost)
-      : limiters_(limiters),
-        collected_((collected.check_cells(), collected.call())),
-        cost_(cost),
-        deciding_(*limiters.front(), collected_, mode, patience),
-        rows_(deciding_.rows()) {}
-  void show_present() { deciding_.show_present(); }
-  bool decide_here(Store& store) { return deciding_.decide_here(rows_, store); }
-  void ask(Store& store, const Interrupted& interrupted) { deciding_.ask(rows_, store, interrupted); }
-  Object answer() { return deciding_.answer(limiters_, collected_, rows_, cost_); }
-  Object answer_without(const StoreError& error) {
-    return deciding_.answer_without(error, limiters_, collected_, cost_);
-  }
-
- private:
-  std::span<LimiterState* const> limiters_;
-  CallCharges collected_;
-  PyObject* cost_;
-  Deciding<CallCharges> deciding_;
-  Rows rows_;
-};
-
 /// The limiters of a call, at least one: ValueError otherwise, as PythonError.
 std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected);
 /// Decides charges, and calls the on_decision of their limiters unless it is a peek.
@@ -100,21 +69,31 @@ class DecidingTask final : public StoreTask {
   DecidingTask(const Collect& collect, Mode mode, Duration patience, PyObject* kept)
       : kept_(Object::borrow(kept)), mode_(mode) {
     collect(collected_);
-    deciding_.emplace(limiters_of(collected_), collected_.charges, mode, patience, collected_.cost.get());
+    (void)limiters_of(collected_);
+    collected_.charges.check_cells();
+    deciding_.emplace(*collected_.limiters.front(), collected_.charges.call(), mode, patience);
   }
   [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
-  bool decide_here(Store& store) override { return deciding_->decide_here(store); }
-  void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
-  Object answer() override { return finished(collected_, mode_, deciding_->answer()); }
+  bool decide_here(Store& store) override { return deciding_->decide_here(deciding_->rows(), store); }
+  void ask(Store& store, const Interrupted& interrupted) override {
+    deciding_->ask(deciding_->rows(), store, interrupted);
+  }
+  Object answer() override {
+    return finished(
+        collected_, mode_,
+        deciding_->answer(limiters(), collected_.charges.call(), deciding_->rows(), collected_.cost.get()));
+  }
   Object answer_without(const StoreError& error) override {
-    return finished(collected_, mode_, deciding_->answer_without(error));
+    return finished(
+        collected_, mode_,
+        deciding_->answer_without(error, limiters(), collected_.charges.call(), collected_.cost.get()));
   }
 
  private:
   Object kept_;
   Mode mode_;
   ChargesOfLimiters collected_;
-  std::optional<DecidingLater> deciding_;
+  std::optional<Deciding<CallCharges>> deciding_;
 };
 
 /// Decides the charges that `collect` adds, or prepares a task that does, by which of them is wanted.

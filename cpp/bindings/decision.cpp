@@ -6,10 +6,8 @@
 
 #include "charges.hpp"
 #include "clock.hpp"
-#include "functions.hpp"
 #include "hooks.hpp"
 #include "module.hpp"
-#include "policy.hpp"
 
 namespace overlimit::python {
 
@@ -50,11 +48,8 @@ bool are_ok(std::span<const Status> rows) {
 }
 
 bool is_allowed(PyObject* self) { return of(self).answer.status == Status::ok; }
-PyObject* get_status(PyObject* self) { return Py_NewRef(status_names[std::size_t(of(self).answer.status)]); }
 std::int64_t get_remaining(PyObject* self) { return of(self).answer.remaining; }
 Duration get_retry_after(PyObject* self) { return of(self).answer.retry_after; }
-Duration get_reset_after(PyObject* self) { return of(self).answer.reset_after; }
-Duration get_delay(PyObject* self) { return of(self).answer.delay; }
 // A row that can never pass has no delay to add.
 Duration get_ready_after(PyObject* self) {
   const Rows rows = of(self).rows();
@@ -65,9 +60,6 @@ Duration get_ready_after(PyObject* self) {
   }
   return ready;
 }
-Instant get_time(PyObject* self) { return of(self).time; }
-PyObject* get_cost(PyObject* self) { return Py_NewRef(of(self).cost); }
-PyObject* get_source(PyObject* self) { return Py_NewRef(source_names[std::size_t(of(self).source)]); }
 PyObject* get_limit(PyObject* self) {
   const std::optional<RowOwner> owner = binding_row_owner(of(self));
   return owner ? limit_object(*owner) : Py_NewRef(Py_None);
@@ -86,29 +78,6 @@ bool is_refused_by_meta(PyObject* self) {
     status += own.size();
   }
   return false;
-}
-
-/// Calls visit(subject, row, place) for each row; rows are in canonical order, places as the caller gave the
-/// limits.
-template <class Visit>
-void for_each_row(std::span<const Subject> subjects, const Visit& visit) {
-  std::size_t first = 0;
-  for (const Subject& subject : subjects) {
-    std::size_t row = first;
-    for (const CompiledLimit& limit : compiled(subject.policy).limits())
-      visit(subject, row++, first + limit.place);
-    first = row;
-  }
-}
-
-Object get_binding_places(PyObject* self) {
-  const Rows rows = of(self).rows();
-  std::vector<Object> places;
-  for_each_row(of(self).subjects(), [&](const Subject&, std::size_t row, std::size_t place) {
-    const bool binds = rows.status[row] != Status::ok && rows.retry_after[row] == of(self).answer.retry_after;
-    if (binds) places.push_back(required(PyLong_FromSize_t(place)));
-  });
-  return tuple_of(places);
 }
 
 // Decisions are values: whether they can be refunded is not part of them.
@@ -150,22 +119,24 @@ PyObject* reduce(PyObject* self) {
   return Py_BuildValue("O(O)", hook("restored_decision").get(), bytes_of(self).get());
 }
 
-// What was answered, with nothing to give back.
-void copy_answers(const Rows& from, const Rows& to) {
-  copy_rows(from, to);
-  std::fill_n(to.receipt, to.count, Receipt{});
-}
+/// The same answers in the making, with nothing to give back.
+struct Copied : NewDecision {
+  explicit Copied(DecisionObject& like)
+      : NewDecision(like.subjects().data(), like.subject_count, like.row_count) {
+    copy_rows(like.rows(), rows());
+    std::fill_n(rows().receipt, like.row_count, Receipt{});
+    time() = like.time;
+  }
+};
 
 PyObject* with_shadows_enforced(PyObject* self) {
   DecisionObject& decision = of(self);
   const auto is_shadow = [](const Subject& subject) { return subject.role == Role::shadow; };
   if (std::ranges::none_of(decision.subjects(), is_shadow)) return Py_NewRef(self);
-  NewDecision enforced(decision.subjects().data(), decision.subject_count, decision.row_count);
+  Copied enforced(decision);
   for (Subject& subject : enforced.subjects()) {
     if (is_shadow(subject)) subject.role = Role::enforce;
   }
-  copy_answers(decision.rows(), enforced.rows());
-  enforced.time() = decision.time;
   return enforced.finish(decision.cost, decision.source);
 }
 
@@ -181,14 +152,18 @@ PyObject* postponed(PyObject* self, std::int64_t microseconds, std::int64_t give
   };
   // The limits may have changed since the place was known.
   const std::size_t pair = std::size_t(given) >= decision.row_count ? 0 : std::size_t(given);
-  NewDecision later(decision.subjects().data(), decision.subject_count, decision.row_count);
+  Copied later(decision);
   const Rows rows = later.rows();
-  copy_answers(decision.rows(), rows);
-  later.time() = decision.time;
-  for_each_row(later.subjects(), [&](const Subject& subject, std::size_t row, std::size_t place) {
-    if (place == pair) postpone(rows.status[row], rows.retry_after[row]);
-    if (is_allowed(self)) rows.remaining[row] += subject.cost;
-  });
+  std::size_t first = 0;  // rows are in canonical order, places as the caller gave the limits
+  for (const Subject& subject : later.subjects()) {
+    std::size_t row = first;
+    for (const CompiledLimit& limit : compiled(subject.policy).limits()) {
+      if (first + limit.place == pair) postpone(rows.status[row], rows.retry_after[row]);
+      if (is_allowed(self)) rows.remaining[row] += subject.cost;
+      ++row;
+    }
+    first = row;
+  }
   if (decision.row_count > 0) return later.finish(decision.cost, decision.source);
   Decision answer = decision.answer;
   postpone(answer.status, answer.retry_after);
@@ -211,7 +186,8 @@ void destroy(PyObject* self) {
 
 PyGetSetDef properties[] = {
     property<is_allowed>("allowed", "Whether the call may pass; bool(decision) is the same."),
-    property<get_status>("status", "\"ok\", \"over\", \"locked\" or \"never\"."),
+    property<[](PyObject* self) { return Py_NewRef(status_names[std::size_t(of(self).answer.status)]); }>(
+        "status", "\"ok\", \"over\", \"locked\" or \"never\"."),
     property<get_remaining>(
         "remaining",
         "The smallest over all pairs of what a limit still grants after this call, in cost units."),
@@ -220,21 +196,21 @@ PyGetSetDef properties[] = {
     property<get_limit>("limit", "The limit that binds; None when nobody has decided."),
     property<get_identifier>("identifier",
                              "The identifier that binds, as it was given; None when nobody has decided."),
-    property<get_reset_after>("reset_after",
-                              "Seconds until the binding pair is as if it had never been seen."),
-    property<get_delay>("delay", "Seconds the caller must wait before it proceeds; 0.0 when refused."),
+    property<[](PyObject* self) { return of(self).answer.reset_after; }>(
+        "reset_after", "Seconds until the binding pair is as if it had never been seen."),
+    property<[](PyObject* self) { return of(self).answer.delay; }>(
+        "delay", "Seconds the caller must wait before it proceeds; 0.0 when refused."),
     property<get_ready_after>(
         "_ready_after",
         "Seconds until the caller can be through: retry_after, and the delay then; math.inf for never."),
-    property<get_binding_places>(
-        "_binding_places",
-        "The places in details of what refuses the call longest; none when nobody has decided."),
     property<is_refused_by_meta>("_refused_by_meta", "Whether a limit of the role on_refusal was used up."),
-    property<get_cost>("cost", "What was asked for."),
-    property<get_time>("time", "When it was decided, in seconds since the Unix epoch."),
-    property<get_source>("source",
-                         "Who decided: \"store\", \"local\" (this process, while the store failed) or "
-                         "\"error\" (nobody did)."),
+    property<[](PyObject* self) { return Py_NewRef(of(self).cost); }>("cost", "What was asked for."),
+    property<[](PyObject* self) { return of(self).time; }>(
+        "time", "When it was decided, in seconds since the Unix epoch."),
+    property<[](PyObject* self) { return Py_NewRef(source_names[std::size_t(of(self).source)]); }>(
+        "source",
+        "Who decided: \"store\", \"local\" (this process, while the store failed) or "
+        "\"error\" (nobody did)."),
     property<new_details>(
         "details",
         "One Detail per (identifier, limit), in the order given; each is made when it is first read."),
@@ -313,11 +289,6 @@ ChargeBits made_charges(DecisionObject& decision) {
   return made;
 }
 
-PyObject* checked_decision(PyObject* object) {
-  if (!PyObject_TypeCheck(object, decision_type)) refuse_type("a Decision, as hit() returns it", object);
-  return object;
-}
-
 }  // namespace
 
 void add_decision(PyObject* module) {
@@ -336,8 +307,13 @@ PyObject* NewDecision::finish(PyObject* cost, Source source) {
   return finish(fold(charges, rows()), cost, source);
 }
 
-RefundClaim::RefundClaim(PyObject* decision, ChargeBits charges) : decision_(checked_decision(decision)) {
-  DecisionObject& charged = of(decision);
+DecisionObject& parts_of(PyObject* decision) {
+  if (!PyObject_TypeCheck(decision, decision_type)) refuse_type("a Decision, as hit() returns it", decision);
+  return of(decision);
+}
+
+RefundClaim::RefundClaim(PyObject* decision, ChargeBits charges) : decision_(decision) {
+  DecisionObject& charged = parts_of(decision);
   const ChargeBits wanted = charges & made_charges(charged);
   taken_ = wanted & ~charged.claimed.fetch_or(wanted);
   if (taken_ == 0) return;
@@ -349,10 +325,5 @@ RefundClaim::~RefundClaim() {
 }
 
 void make_final(PyObject* decision) { of(decision).claimed.store(~ChargeBits{0}, std::memory_order_relaxed); }
-
-DecisionParts parts_of(PyObject* decision) {
-  DecisionObject& found = of(checked_decision(decision));
-  return {found.answer, found.time, found.cost, found.source, found.subjects(), found.rows()};
-}
 
 }  // namespace overlimit::python

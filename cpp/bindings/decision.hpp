@@ -192,18 +192,9 @@ void count_decision(PyObject* object, const Charges& charges) {
   counters_of(charges.subject(charge).policy, row).add(place);
 }
 
-/// What a decision is made of; borrowed. Each subject has a row per limit, in canonical order.
-struct DecisionParts {
-  const Decision& answer;
-  Instant time;
-  PyObject* cost;
-  Source source;
-  std::span<const Subject> subjects;
-  Rows rows;
-};
-
-/// TypeError for another object than a Decision, thrown as PythonError.
-DecisionParts parts_of(PyObject* decision);
+/// What a decision is made of. Each subject has a row per limit, in canonical order. TypeError for another
+/// object than a Decision, thrown as PythonError.
+DecisionObject& parts_of(PyObject* decision);
 
 /// Adds the function that makes a Decision. PythonError.
 void add_decision_values(PyObject* module);

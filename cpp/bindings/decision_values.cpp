@@ -1,8 +1,6 @@
 // The values of a Decision, and a Decision of values; Python makes bytes of them.
 
 #include "charges.hpp"
-#include "decision.hpp"
-#include "functions.hpp"
 #include "hooks.hpp"
 
 namespace overlimit::python {
@@ -29,23 +27,18 @@ Object row_values(const Rows& rows, std::size_t row) {
 }
 
 // (time, cost, source, status, retry_after, subjects, rows); the last two are empty when nobody has decided.
-Object values_of(const DecisionParts& decision) {
+Object values_of(DecisionObject& decision) {
   std::vector<Object> subjects;
-  for (const Subject& subject : decision.subjects) subjects.push_back(subject_values(subject));
+  for (const Subject& subject : decision.subjects()) subjects.push_back(subject_values(subject));
   std::vector<Object> rows;
-  for (std::size_t row = 0; row < decision.rows.count; ++row) {
-    rows.push_back(row_values(decision.rows, row));
-  }
+  for (std::size_t row = 0; row < decision.row_count; ++row) rows.push_back(row_values(decision.rows(), row));
   return required(Py_BuildValue("LOiiLOO", static_cast<long long>(decision.time.micros()), decision.cost,
                                 int(decision.source), int(decision.answer.status),
                                 static_cast<long long>(decision.answer.retry_after.micros()),
                                 tuple_of(subjects).get(), tuple_of(rows).get()));
 }
 
-[[noreturn]] void refuse(const char* what) {
-  PyErr_Format(PyExc_ValueError, "%s is out of range", what);
-  throw PythonError{};
-}
+[[noreturn]] void refuse(const char* what) { raise(PyExc_ValueError, "%s is out of range", what); }
 
 long long within(long long value, long long most, const char* what) {
   if (value < 0 || value > most) refuse(what);

@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "decision.hpp"
-#include "functions.hpp"
 #include "hooks.hpp"
 #include "module.hpp"
-#include "policy.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -145,11 +143,6 @@ Object sliced(PyObject* self, PyObject* slice) {
 }
 
 PyObject* subscript(PyObject* self, PyObject* index) {
-  if (PyLong_CheckExact(index)) [[likely]] {
-    int overflow = 0;
-    const long place = PyLong_AsLongAndOverflow(index, &overflow);
-    if (overflow == 0) return item(self, place < 0 ? place + length(self) : place);
-  }
   if (PyIndex_Check(index) != 0) return numbered(self, index);
   if (PySlice_Check(index)) return called<sliced>(self, {&index, 1});
   return PyErr_Format(PyExc_TypeError,

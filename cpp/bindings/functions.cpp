@@ -3,13 +3,11 @@
 namespace overlimit::python {
 
 void refuse_type(const char* expected, PyObject* given) {
-  PyErr_Format(PyExc_TypeError, "expected %s, not %.100s", expected, Py_TYPE(given)->tp_name);
-  throw PythonError{};
+  raise(PyExc_TypeError, "expected %s, not %.100s", expected, Py_TYPE(given)->tp_name);
 }
 
 void refuse_arguments(std::size_t expected, std::size_t given) {
-  PyErr_Format(PyExc_TypeError, "this function takes %zu arguments (%zu given)", expected, given);
-  throw PythonError{};
+  raise(PyExc_TypeError, "this function takes %zu arguments (%zu given)", expected, given);
 }
 
 void refuse_keywords() { raise_type_error("this function takes no keyword arguments"); }

@@ -150,6 +150,18 @@ void* unary() {
   return reinterpret_cast<void*>(+[](PyObject* self) { return called<function>(self, {}); });
 }
 
+/// The slot of __init__, of arguments by position alone.
+template <auto function>
+void* init() {
+  return reinterpret_cast<void*>(+[](PyObject* self, PyObject* arguments, PyObject* keywords) {
+    return guarded(-1, [&] {
+      if (keywords != nullptr && PyDict_GET_SIZE(keywords) > 0) refuse_keywords();
+      call<function>(self, members_of(arguments));
+      return 0;
+    });
+  });
+}
+
 /// Makes a type, and keeps it for ever. PythonError.
 PyTypeObject* made_type(PyObject* module, PyType_Spec& spec);
 /// The same, which the module shows.

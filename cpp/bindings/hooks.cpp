@@ -19,9 +19,10 @@ void load_hooks(PyObject*) {
   hooks = module.release();
 }
 
-[[noreturn]] void refuse() {
-  PyErr_SetString(PyExc_RuntimeError, "the package overlimit is not imported yet");
-  throw PythonError{};
+PyObject* loaded(const std::atomic<PyObject*>& what) {
+  PyObject* const loaded = what.load(std::memory_order_acquire);
+  if (loaded == nullptr) raise(PyExc_RuntimeError, "the package overlimit is not imported yet");
+  return loaded;
 }
 
 PyMethodDef functions[] = {method<load_hooks>(
@@ -31,23 +32,14 @@ PyMethodDef functions[] = {method<load_hooks>(
 
 void add_hooks(PyObject* module) { add_functions(module, functions); }
 
-Object hook(const char* name) {
-  PyObject* const loaded = hooks.load(std::memory_order_acquire);
-  if (loaded == nullptr) refuse();
-  return required(PyObject_GetAttrString(loaded, name));
-}
+Object hook(const char* name) { return required(PyObject_GetAttrString(loaded(hooks), name)); }
 
-PyTypeObject* detail_type() {
-  PyObject* const loaded = detail.load(std::memory_order_acquire);
-  if (loaded == nullptr) refuse();
-  return reinterpret_cast<PyTypeObject*>(loaded);
-}
+PyTypeObject* detail_type() { return reinterpret_cast<PyTypeObject*>(loaded(detail)); }
 
 void warn_about_shared_memory(const std::string& message) {
   in_python([&] {
     try {
-      const Object text = text_of(message.c_str());
-      call_hook("warn_about_shared_memory", checked(text.get()));
+      call_hook("warn_about_shared_memory", text_of(message.c_str()).get());
     } catch (const PythonError&) {
       PyErr_WriteUnraisable(nullptr);
     }

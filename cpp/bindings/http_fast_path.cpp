@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "charges.hpp"
 #include "deciding.hpp"
 #include "module.hpp"
 #include "operations.hpp"
@@ -134,13 +133,6 @@ void append(std::string& text, const State& state) {
   append_number(text, ceil_div(wait.micros(), kSecond.micros()));
 }
 
-std::string_view text_in(PyObject* string) {
-  Py_ssize_t size = 0;
-  const char* const text = PyUnicode_AsUTF8AndSize(string, &size);
-  if (text == nullptr) throw PythonError{};
-  return {text, static_cast<std::size_t>(size)};
-}
-
 /// The charges of one policy, which stand next to each other.
 struct Group {
   std::size_t first_row;
@@ -169,8 +161,8 @@ void append_group(std::string& text, const Group& group, const Rows& rows, PyObj
   }
 }
 
-std::string field_of(const DecisionParts& decision, PyObject* keys) {
-  const auto& subjects = decision.subjects;
+std::string field_of(DecisionObject& decision, PyObject* keys) {
+  const std::span<const Subject> subjects = decision.subjects();
   std::string text;
   text.reserve(kUsualSize);
   Py_ssize_t policy = 0;
@@ -182,7 +174,7 @@ std::string field_of(const DecisionParts& decision, PyObject* keys) {
     row += group.charges * group.policy.size();
     if (policy >= PyTuple_GET_SIZE(keys)) raise_value_error("name the keys of each policy, or None");
     PyObject* const shown = PyTuple_GET_ITEM(keys, policy);
-    if (shown != Py_None) append_group(text, group, decision.rows, shown);
+    if (shown != Py_None) append_group(text, group, decision.rows(), shown);
   }
   return text;
 }
@@ -240,19 +232,6 @@ bool add_fields(PyObject*, PyObject* headers, PyObject* fields) {
   return appended(headers, fields);
 }
 
-PyObject* headers_name = nullptr;
-
-Object with_fields(PyObject*, PyObject* given, PyObject* fields) {
-  Object message = required(PyDict_New());
-  if (PyDict_Update(message.get(), given) < 0) throw PythonError{};
-  const Object headers = item_of(message.get(), headers_name);
-  const bool has_some = headers && headers.get() != Py_None;
-  const Object all = required(has_some ? PySequence_List(headers.get()) : PyList_New(0));
-  if (!appended(all.get(), fields)) return Object::borrow(Py_None);
-  if (PyDict_SetItem(message.get(), headers_name, all.get()) < 0) throw PythonError{};
-  return message;
-}
-
 /// A decision and, per policy in the order of its charges, a tuple of one key per limit in the order given,
 /// or None for what is not shown. Each key is followed by what its limit answered for all identifiers: the
 /// smallest remaining; behind `;t=` the longest retry_after when it refused anyone, else the reset_after of
@@ -285,16 +264,11 @@ PyMethodDef functions[] = {
     method<add_fields>(
         "_add_fields",
         "_add_fields(headers, fields, /)\n--\n\nAppend header fields to a list of them unless it "
-        "has a field of one of these names; return whether it had none."),
-    method<with_fields>(
-        "_with_fields",
-        "_with_fields(message, fields, /)\n--\n\nReturn a copy of an ASGI message with more header "
-        "fields; None if it has a field of one of these names.")};
+        "has a field of one of these names; return whether it had none.")};
 
 }  // namespace
 
 void add_http_fast_path(PyObject* module) {
-  headers_name = checked(PyUnicode_InternFromString("headers"));
   add_functions(module, operations);
   add_functions(module, functions);
 }

@@ -23,34 +23,10 @@ Object policy_of(const PolicyIdentity& identity, Tuple limits, PyObject* penalty
 // Other processes find counts by a name.
 void check_has_name(PyObject* name, const Store& store, PyObject* store_object) {
   if (name != Py_None || !store.is_shared()) return;
-  PyErr_Format(PyExc_ValueError,
-               "a limiter on %R needs name=: other processes see that store and find a limiter's counts by "
-               "its name; write for example name='login'",
-               store_object);
-  throw PythonError{};
-}
-
-// Pairs of limits, this limiter's and the other's, that share a record and have different numbers.
-Object unlike_limits(LimiterState& limiter, LimiterState& other) {
-  const Object mine = limiter.present_policy();
-  const Object theirs = other.present_policy();
-  Object pairs = required(PyList_New(0));
-  for (const auto& [place, other_place] : unlike_places(compiled(mine.get()), compiled(theirs.get()))) {
-    const Object pair = required(PyTuple_Pack(2, members_of(limits_of(mine.get()))[place],
-                                              members_of(limits_of(theirs.get()))[other_place]));
-    if (PyList_Append(pairs.get(), pair.get()) < 0) throw PythonError{};
-  }
-  return pairs;
-}
-
-void compare_with_namesakes(const LimiterState& limiter) {
-  call_hook("compare_with_namesakes", limiter.object);
-}
-
-// Memory is not shared with the parent: worth one warning, which Python gives.
-void warn_of_fork(const LimiterState& limiter) {
-  if (limiter.store->waits()) return;
-  call_hook("warn_of_fork", name_of(limiter.present_policy().get()));
+  raise(PyExc_ValueError,
+        "a limiter on %R needs name=: other processes see that store and find a limiter's counts by "
+        "its name; write for example name='login'",
+        store_object);
 }
 
 }  // namespace
@@ -70,8 +46,10 @@ void notice_first_call(LimiterState& limiter, std::uint64_t now) {
   }
   open_counters_file();
   find_counters(limiter);
-  if (!is_compared) compare_with_namesakes(limiter);
-  if (is_forked) warn_of_fork(limiter);
+  if (!is_compared) call_hook("compare_with_namesakes", limiter.object);
+  // Memory is not shared with the parent: worth one warning, which Python gives.
+  if (is_forked && !limiter.store->waits())
+    call_hook("warn_of_fork", name_of(limiter.present_policy().get()));
 }
 
 namespace {
@@ -115,41 +93,24 @@ Object derive(LimiterState& like, Tuple limits, PyObject* local_limits) {
   return derived;
 }
 
-int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
-  return guarded(-1, [&] {
-    static const char* names[] = {"name",        "limits",   "store",        "clock", "penalty",
-                                  "on_decision", "on_error", "local_limits", nullptr};
-    PyObject* name = nullptr;
-    PyObject* limits = nullptr;
-    PyObject* store = nullptr;
-    PyObject* clock = Py_None;
-    PyObject* penalty = Py_None;
-    PyObject* on_decision = Py_None;
-    PyObject* on_error = nullptr;
-    PyObject* local_limits = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OO!O|OOOOO:Limiter", const_cast<char**>(names),
-                                     &name, &PyTuple_Type, &limits, &store, &clock, &penalty, &on_decision,
-                                     &on_error, &local_limits)) {
-      throw PythonError{};
-    }
-    if (of(self).state != nullptr) raise_value_error(kInitialisedBefore);
-    std::shared_ptr<Store> opened = store_from(store);
-    check_has_name(name, *opened, store);
-    const PolicyIdentity identity = identity_from(name);
-    std::unique_ptr<LimiterState> state(new LimiterState{
-        .identity = identity,
-        .policy = policy_of(identity, {limits}, penalty, local_limits),
-        .store_object = Object::borrow(store),
-        .store = std::move(opened),
-        .clock = ClockSource(clock),
-        .on_decision = Object::borrow(on_decision),
-        .on_error = on_error == nullptr ? OnError::raise : on_error_from(on_error),
-        .object = self,
-        .made_after = fork_generation(),
-    });
-    set_state(of(self), std::move(state));
-    return 0;
+void initialise(PyObject* self, PyObject* name, Tuple limits, PyObject* store, PyObject* clock,
+                PyObject* penalty, PyObject* on_decision, PyObject* on_error, PyObject* local_limits) {
+  if (of(self).state != nullptr) raise_value_error(kInitialisedBefore);
+  std::shared_ptr<Store> opened = store_from(store);
+  check_has_name(name, *opened, store);
+  const PolicyIdentity identity = identity_from(name);
+  std::unique_ptr<LimiterState> state(new LimiterState{
+      .identity = identity,
+      .policy = policy_of(identity, limits, penalty, local_limits),
+      .store_object = Object::borrow(store),
+      .store = std::move(opened),
+      .clock = ClockSource(clock),
+      .on_decision = Object::borrow(on_decision),
+      .on_error = on_error_from(on_error),
+      .object = self,
+      .made_after = fork_generation(),
   });
+  set_state(of(self), std::move(state));
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -217,9 +178,6 @@ PyMethodDef methods[] = {
         "_count_wait",
         "_count_wait($self, microseconds, /)\n--\n\nCount for metrics that a caller has waited "
         "so long, or with None that one begins to."),
-    method<unlike_limits>("_unlike_limits",
-                          "_unlike_limits($self, other, /)\n--\n\nPairs of limits, this limiter's and the "
-                          "other's, that are alike in all but their numbers."),
     method<derive>("_derive",
                    "_derive($self, limits, local_limits, /)\n--\n\nReturn a limiter with the same counts and "
                    "options, under other limits."),
@@ -245,10 +203,9 @@ PyGetSetDef properties[] = {
     {}};
 
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("Limiter(name, limits, store, clock=None, penalty=None, on_decision=None, "
-                                  "on_error='raise', local_limits=None)\n--\n\n"
-                                  "The core of overlimit.Limiter.")},
-    {Py_tp_init, reinterpret_cast<void*>(initialise)},
+    {Py_tp_doc, const_cast<char*>("Limiter(name, limits, store, clock, penalty, on_decision, on_error, "
+                                  "local_limits, /)\n--\n\nThe core of overlimit.Limiter.")},
+    {Py_tp_init, init<initialise>()},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(clear)},
@@ -287,9 +244,8 @@ LimiterState& state_of(PyObject* limiter) {
 }
 
 void raise_uninitialised() {
-  PyErr_SetString(PyExc_RuntimeError,
-                  "this Limiter was not initialised: its __init__ was never called or did not finish");
-  throw PythonError{};
+  raise(PyExc_RuntimeError,
+        "this Limiter was not initialised: its __init__ was never called or did not finish");
 }
 
 }  // namespace overlimit::python

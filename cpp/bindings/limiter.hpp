@@ -9,8 +9,6 @@
 #include <span>
 
 #include "clock.hpp"
-#include "counters.hpp"
-#include "free_threading.hpp"
 #include "functions.hpp"
 #include "on_error.hpp"
 #include "overlimit/forks.hpp"

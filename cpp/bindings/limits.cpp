@@ -8,7 +8,6 @@
 
 #include "given.hpp"
 #include "module.hpp"
-#include "object.hpp"
 #include "overlimit/calendar.hpp"
 #include "overlimit/limit.hpp"
 #include "waits.hpp"
@@ -25,9 +24,8 @@ Bounds bounds_by_python(PyObject* periods, Instant instant) {
   if (!PyArg_ParseTuple(answer.get(), "LLL", &start, &middle, &end)) throw PythonError{};
   const Bounds bounds{Instant(start), Instant(middle), Instant(end)};
   if (!are_around(bounds, instant)) {
-    PyErr_Format(PyExc_ValueError, "a calendar's periods around %lld cannot be %R",
-                 static_cast<long long>(instant.micros()), answer.get());
-    throw PythonError{};
+    raise(PyExc_ValueError, "a calendar's periods around %lld cannot be %R",
+          static_cast<long long>(instant.micros()), answer.get());
   }
   return bounds;
 }

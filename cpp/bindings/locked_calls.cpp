@@ -1,6 +1,7 @@
 // Calls under a lock of Python's that a signal handler cannot break, whenever it raises.
 #include "functions.hpp"
 #include "module.hpp"
+#include "waits.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -11,12 +12,9 @@ class Held : NonCopyable {
   explicit Held(PyObject* lock) : lock_(lock) { required(PyObject_CallMethod(lock, "acquire", nullptr)); }
   /// What the call has raised stays set.
   ~Held() {
-    PyObject* type = nullptr;
-    PyObject* value = nullptr;
-    PyObject* traceback = nullptr;
-    PyErr_Fetch(&type, &value, &traceback);
+    TakenError error;
     if (!Object::steal(PyObject_CallMethod(lock_, "release", nullptr))) PyErr_WriteUnraisable(lock_);
-    PyErr_Restore(type, value, traceback);
+    error.set();
   }
 
  private:

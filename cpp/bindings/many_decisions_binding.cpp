@@ -7,8 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "clock.hpp"
-#include "errors.hpp"
 #include "given.hpp"
 #include "many_decisions.hpp"
 #include "module.hpp"

@@ -1,7 +1,7 @@
 // overlimit._core. The hot types are on the C API; module.hpp says what pybind11 binds.
 #include "module.hpp"
 
-#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "charges.hpp"
 #include "functions.hpp"
@@ -27,18 +27,26 @@ void bind_errors() {
   });
 }
 
-// object.__reduce__ makes a copy of pybind11's own base type, which ends the process.
-void refuse_pickling(const pybind11::module_& module) {
-  namespace py = pybind11;
-  const py::object inherited = py::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)).attr("__reduce__");
-  const auto refuse = [](const py::object& self) {
-    throw py::type_error(std::string(Py_TYPE(self.ptr())->tp_name) + " objects cannot be pickled");
-  };
-  for (const auto& [name, bound] : module.attr("__dict__").cast<py::dict>()) {
-    if (!PyType_Check(bound.ptr()) || !py::object(bound.attr("__reduce__")).is(inherited)) continue;
-    if (py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(bound.ptr())) == nullptr) continue;
-    py::setattr(bound, "__reduce__", py::cpp_function(refuse, py::is_method(bound), py::name("__reduce__")));
-  }
+template <std::size_t size>
+pybind11::tuple seconds_of(const std::array<Duration, size>& bounds) {
+  std::array<double, size> seconds{};
+  std::ranges::transform(bounds, seconds.begin(), &Duration::seconds);
+  return pybind11::cast(seconds);
+}
+
+// How statistics and metrics are counted, for those that read slots of any process.
+void bind_counter_layout(const pybind11::module_& module) {
+  pybind11::dict places;
+  for (const Counted& each : kCounted) places[pybind11::cast(each.name)] = place_of(each);
+  module.attr("_PLACES") = places;
+  module.attr("_SLOT") =
+      "=" + std::to_string(CounterSlot::kKeyBytes) + "s" + std::to_string(CounterSlot::kNumbers) + "Q";
+  module.attr("_STATUSES") = pybind11::cast(kStatusNames);
+  module.attr("_SOURCES") = pybind11::cast(kSourceNames);
+  module.attr("_FAILURES") = pybind11::cast(kFailureNames);
+  module.attr("_BREAKER_STATES") = pybind11::cast(kBreakerNames);
+  module.attr("_LATENCY_BOUNDS") = seconds_of(kLatencyBounds);
+  module.attr("_WAIT_BOUNDS") = seconds_of(kWaitBounds);
 }
 
 template <class Bound>
@@ -48,10 +56,9 @@ std::shared_ptr<Bound> bound_in(PyObject* object, const char* expected) {
   try {
     return pybind11::cast<std::shared_ptr<Bound>>(handle);
   } catch (const pybind11::cast_error&) {
-    PyErr_Format(PyExc_RuntimeError,
-                 "this %.100s was not initialised: its __init__ was never called or did not finish",
-                 Py_TYPE(object)->tp_name);
-    throw PythonError{};
+    raise(PyExc_RuntimeError,
+          "this %.100s was not initialised: its __init__ was never called or did not finish",
+          Py_TYPE(object)->tp_name);
   }
 }
 
@@ -84,7 +91,6 @@ PYBIND11_MODULE(_core_in_main, module) {
   bind_many_decisions(module);
   bind_counter_layout(module);
   bind_pending_calls(module);
-  refuse_pickling(module);
   check_keywords(module.ptr());
   with_python_errors([&] {
     for (auto* const add :

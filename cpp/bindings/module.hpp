@@ -36,7 +36,6 @@ void bind_redis_store(pybind11::module_& module);
 void bind_replays(pybind11::module_& module);
 void bind_access_logs(pybind11::module_& module);
 void bind_many_decisions(pybind11::module_& module);
-void bind_counter_layout(pybind11::module_& module);
 void bind_pending_calls(pybind11::module_& module);
 /// Puts a check before all that it has bound by now: a keyword without UTF-8, such as "\ud800", is a
 /// TypeError, where pybind11 would throw out of a C function. PythonError.

@@ -9,9 +9,6 @@
 #include "charges.hpp"
 #include "clock.hpp"
 #include "module.hpp"
-#include "on_error.hpp"
-#include "stats.hpp"
-#include "waits.hpp"
 
 namespace overlimit::python {
 namespace {

@@ -44,36 +44,26 @@ PyTypeObject* policy_type = nullptr;
 PolicyObject& of(PyObject* self) { return *reinterpret_cast<PolicyObject*>(self); }
 
 // The numbers of a Penalty: levels and memory in microseconds.
+Penalty penalty_of_numbers(PyObject*, Tuple levels, PyObject* extend, PyObject* forget_after) {
+  const auto duration = [](PyObject* micros) { return Duration(From<std::int64_t>::get(micros)); };
+  const int extends = PyObject_IsTrue(extend);
+  if (extends < 0) throw PythonError{};
+  Penalty penalty{{}, extends == 1, std::nullopt};
+  for (PyObject* const level : levels.members()) penalty.levels.push_back(duration(level));
+  if (forget_after != Py_None) penalty.forget_after = duration(forget_after);
+  return penalty;
+}
+
 std::optional<Penalty> penalty_from(PyObject* penalty) {
   if (penalty == Py_None) return std::nullopt;
   const Object numbers = required(PyObject_GetAttrString(penalty, "_numbers"));
-  if (!PyTuple_Check(numbers.get())) raise_type_error("the numbers of a penalty are a tuple");
-  PyObject* levels = nullptr;
-  int extend = 0;
-  PyObject* forget_after = nullptr;
-  if (!PyArg_ParseTuple(numbers.get(), "O!pO", &PyTuple_Type, &levels, &extend, &forget_after))
-    throw PythonError{};
-  Penalty compiled{{}, extend != 0, std::nullopt};
-  for (PyObject* const level : members_of(levels)) compiled.levels.emplace_back(PyLong_AsLongLong(level));
-  if (forget_after != Py_None) compiled.forget_after.emplace(PyLong_AsLongLong(forget_after));
-  if (PyErr_Occurred() != nullptr) throw PythonError{};
-  return compiled;
-}
-
-// With what follows a NUL; a lone surrogate is no UTF-8, and nothing that a name may have.
-std::string text_of(PyObject* name) {
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(name, &size);
-  if (text != nullptr) return {text, static_cast<std::size_t>(size)};
-  PyErr_Clear();
-  const Object shown = required(PyObject_ASCII(name));
-  return PyUnicode_AsUTF8(shown.get());
+  return call<penalty_of_numbers>(nullptr, From<Tuple>::get(numbers.get()).members());
 }
 
 // What has no label is no limit of the package.
 std::string label_of(PyObject* limit) {
   const Object label = Object::steal(PyObject_GetAttrString(limit, "label"));
-  if (label && PyUnicode_Check(label.get())) return text_of(label.get());
+  if (label && PyUnicode_Check(label.get())) return std::string(text_in(label.get()));
   if (!label && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
   PyErr_Clear();
   return std::string(kOther);
@@ -115,16 +105,14 @@ void add_policies(PyObject* module) { policy_type = made_type(module, spec); }
 PolicyIdentity identity_from(PyObject* name) {
   if (name == Py_None) return PolicyIdentity::unnamed();
   if (!PyUnicode_Check(name)) {
-    PyErr_Format(PyExc_TypeError, "name must be a str or None, not %.100s", Py_TYPE(name)->tp_name);
-    throw PythonError{};
+    raise(PyExc_TypeError, "name must be a str or None, not %.100s", Py_TYPE(name)->tp_name);
   }
-  return PolicyIdentity(text_of(name));
+  return PolicyIdentity(std::string(text_in(name)));
 }
 
 Object new_policy(const PolicyIdentity& identity, Tuple limits, PyObject* penalty, Object local_policy) {
   std::unique_ptr<CompiledPolicy> compiled = compile(identity, limits, penalty);
   Object name = identity.has_name() ? text_of(identity.name().c_str()) : Object::borrow(Py_None);
-  checked(name.get());
   auto* policy = PyObject_New(PolicyObject, policy_type);
   Object object = required(reinterpret_cast<PyObject*>(policy));
   policy->compiled = compiled.release();

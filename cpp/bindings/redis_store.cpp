@@ -11,7 +11,6 @@
 #include "given.hpp"
 #include "hooks.hpp"
 #include "module.hpp"
-#include "object.hpp"
 #include "overlimit/redis_scripts.hpp"
 #include "policy.hpp"
 
@@ -106,12 +105,17 @@ void count_units(std::string_view policy, redis::Units what, std::uint64_t count
 }
 
 redis::ScriptUse script_use_from(const std::string& name) {
-  if (name == "read") return redis::ScriptUse::read;
-  if (name == "refund") return redis::ScriptUse::refund;
-  if (name == "lock") return redis::ScriptUse::lock;
-  if (name == "lease") return redis::ScriptUse::lease;
-  if (name == "restore") return redis::ScriptUse::restore;
-  if (name == "decide") return redis::ScriptUse::decide;
+  using redis::ScriptUse;
+  static constexpr std::array<std::pair<std::string_view, ScriptUse>, 6> kUses{
+      {{"read", ScriptUse::read},
+       {"refund", ScriptUse::refund},
+       {"lock", ScriptUse::lock},
+       {"lease", ScriptUse::lease},
+       {"restore", ScriptUse::restore},
+       {"decide", ScriptUse::decide}}};
+  for (const auto& [known, use] : kUses) {
+    if (name == known) return use;
+  }
   throw pybind11::value_error(
       "which must be 'decide', 'read', 'refund', 'lock', 'lease' or 'restore', not '" + name + "'");
 }

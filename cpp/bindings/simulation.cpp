@@ -12,7 +12,6 @@
 #include "given.hpp"
 #include "limiter.hpp"
 #include "module.hpp"
-#include "object.hpp"
 #include "overlimit/access_lines.hpp"
 #include "overlimit/replay.hpp"
 #include "policy.hpp"

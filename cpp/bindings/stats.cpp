@@ -23,10 +23,7 @@ CounterSlot& counters_of_policy(const LimiterState& limiter) {
 }
 
 CounterSlot& new_counters_of_store(PyObject* store) {
-  const Object endpoint = call_hook("endpoint_of", store);
-  const char* const text = PyUnicode_AsUTF8(endpoint.get());
-  if (text == nullptr) throw PythonError{};
-  return slot_of(SlotKind::store, text);
+  return slot_of(SlotKind::store, text_in(call_hook("endpoint_of", store).get()));
 }
 
 void count_end_of_wait(CounterSlot& counters, Duration wait) {
@@ -55,7 +52,7 @@ Object stats_of(const LimiterState& limiter, BreakerState breaker) {
                                                     stats.leased,    stats.refusals, leases.held,
                                                     leases.returned, leases.lapsed};
   return call_hook("limiter_stats", numbers_of(own).get(), numbers_of(stats.of_store).get(),
-                   checked(text_of(kBreakerNames[std::size_t(breaker)]).get()), limiter.store_object.get());
+                   text_of(kBreakerNames[std::size_t(breaker)]).get(), limiter.store_object.get());
 }
 
 void count_of_store(std::span<LimiterState* const> limiters, std::size_t place, std::uint64_t count) {

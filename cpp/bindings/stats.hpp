@@ -8,8 +8,6 @@
 #include <span>
 
 #include "counters.hpp"
-#include "free_threading.hpp"
-#include "object.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/store.hpp"
 

@@ -3,10 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "counters.hpp"
-#include "stats.hpp"
 #include "store_task.hpp"
-#include "waits.hpp"
 
 namespace overlimit::python {
 namespace {

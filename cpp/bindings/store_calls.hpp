@@ -9,10 +9,8 @@
 #include <span>
 
 #include "limiter.hpp"
-#include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/store.hpp"
-#include "stats.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
@@ -50,8 +48,7 @@ void naming_full_store(const LimiterState& limiter, const Action& action) {
   try {
     action();
   } catch (const OutOfMemory& error) {
-    PyErr_Format(PyExc_MemoryError, "%R has %s", limiter.store_object.get(), error.what());
-    throw PythonError{};
+    raise(PyExc_MemoryError, "%R has %s", limiter.store_object.get(), error.what());
   }
 }
 

@@ -8,8 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "object.hpp"
-#include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/non_copyable.hpp"
 #include "overlimit/store.hpp"

@@ -13,7 +13,6 @@
 #include "given.hpp"
 #include "hooks.hpp"
 #include "module.hpp"
-#include "object.hpp"
 #include "overlimit/memory_store.hpp"
 #include "overlimit/shared_memory_store.hpp"
 #include "waits.hpp"
@@ -105,8 +104,8 @@ pybind11::dict shared_memory_stats(SharedMemoryStore& store) {
   using pybind11::arg;
   const SharedMemoryStore::Processes processes = store.processes();
   const pybind11::dict counted(arg("attached") = processes.attached, arg("alive") = processes.alive);
-  return {arg("crowded") = store.crowded_calls(), arg("processes") = counted,
-          arg("damaged") = store.damaged_shards(), arg("unlinked") = store.is_unlinked()};
+  return pybind11::dict(arg("crowded") = store.crowded_calls(), arg("processes") = counted,
+                        arg("damaged") = store.damaged_shards(), arg("unlinked") = store.is_unlinked());
 }
 
 /// A key as a tuple: its hash in hexadecimal digits, the digest of its policy, when it was created, whether

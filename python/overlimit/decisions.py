@@ -6,7 +6,7 @@ import operator
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex
 
 from overlimit import _core
 from overlimit._messages.texts import short_repr
@@ -30,6 +30,12 @@ class Detail(NamedTuple):
     reset_after: float
 
 
+def _rows_of(details: object) -> tuple[Detail, ...]:
+    if type(details) is not _core.Details:
+        raise TypeError(f"expected the details of a Decision, not {short_repr(details)}")
+    return tuple(details)
+
+
 def _done_by_tuple(name: str) -> Callable[..., Any]:
     """Return a method of Details that a tuple of the rows does, and for which other Details are one, too."""
     of_tuple = getattr(tuple, name)
@@ -37,18 +43,17 @@ def _done_by_tuple(name: str) -> Callable[..., Any]:
     @wraps(of_tuple)
     def method(self: Details, *arguments: object) -> Any:
         others = [tuple(each) if isinstance(each, _core.Details) else each for each in arguments]
-        return of_tuple(tuple(self), *others)
+        return of_tuple(_rows_of(self), *others)
 
     method.__qualname__ = f"Details.{name}"
     return method
 
 
-def _added(first: object, second: object) -> tuple[Any, ...]:
+def _added(first: Any, second: Any) -> Any:
     """Join Details with a tuple or others; nothing else goes with them."""
-    both = first, second
-    if not all(isinstance(each, tuple | _core.Details) for each in both):
+    if not all(isinstance(each, tuple | _core.Details) for each in (first, second)):
         return NotImplemented
-    return (*cast("tuple[Any, ...]", first), *cast("tuple[Any, ...]", second))
+    return (*first, *second)
 
 
 def _complete_details() -> None:
@@ -60,7 +65,7 @@ def _complete_details() -> None:
     details.__add__ = lambda self, other, /: _added(self, other)
     details.__radd__ = lambda self, other, /: _added(other, self)
     details.__contains__ = lambda self, value, /: any(each is value or each == value for each in self)
-    details.__reduce__ = lambda self: (tuple, (tuple(self),))
+    details.__reduce__ = lambda self: (tuple, (_rows_of(self),))
     Sequence.register(details)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -49,9 +49,8 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
     """
     own = _core._checked_charges(_charges(charges, "acquire_all"))
     waits = _wait(list(own))
-    hit, peek = _core._hit_all_within, _core._peek_all_within
-    if waits:
-        hit, peek = partial(_core._later, hit), partial(_core._later, peek)
+    both: tuple[Callable[..., Any], ...] = (_core._hit_all_within, _core._peek_all_within)
+    hit, peek = (partial(_core._later, each) if waits else each for each in both)
     return await acquired(
         subjects_in(own),
         timeout,
