@@ -60,9 +60,10 @@ redis::Endpoint endpoint_from(const Fields& fields) {
   return endpoint;
 }
 
-redis::Location location_from(const Fields& fields) {
+redis::Location location_from(const Fields& fields, const Fields& options) {
   const auto layout = read<std::string>(fields, "layout");
   redis::Endpoint server = endpoint_from(read<Fields>(fields, "server"));
+  read(options, "client_name", server.client_name);
   std::vector<redis::HostPort> hosts;
   for (auto& [host, port] : read<std::vector<std::pair<std::string, std::uint16_t>>>(fields, "hosts"))
     hosts.push_back({std::move(host), port});
@@ -151,7 +152,7 @@ void bind_redis_store(pybind11::module_& module) {
   py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
                                                              "The core of overlimit.RedisStore.")
       .def(py::init([](const Fields& location, const Fields& fields) {
-             return std::make_shared<RedisStore>(location_from(location), options_from(fields));
+             return std::make_shared<RedisStore>(location_from(location, fields), options_from(fields));
            }),
            py::arg("location"), py::arg("options"), py::pos_only());
   module.def("redis_script", &redis_script, py::arg("which"), py::arg("name"), py::arg("limits"),

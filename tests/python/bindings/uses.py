@@ -114,6 +114,7 @@ STORE = {
     "lease_in": None,
     "lease_us": 0,
     "remember_us": 0,
+    "client_name": "",
 }
 IDENTIFIERS = ["user:42", b"user:43"]
 COUNTERS = tempfile.NamedTemporaryFile(suffix=".counters")  # noqa: SIM115  # as long as the tests

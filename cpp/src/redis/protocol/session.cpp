@@ -16,13 +16,15 @@ constexpr std::string_view kCheckInTheClear =
 constexpr std::string_view kCheckTls =
     "check the server and the network, and that it speaks TLS on this port (redis:// goes without)";
 
-/// As whom to talk to the server.
+/// As whom to talk to the server, and how to call the connection. As a part of HELLO the name needs neither a
+/// command of its own nor the right to CLIENT SETNAME.
 std::vector<std::string_view> hello(const Endpoint& endpoint) {
   std::vector<std::string_view> words{"HELLO", "2"};
   if (!endpoint.username.empty() || !endpoint.password.empty()) {
     const std::string_view user = endpoint.username.empty() ? "default" : std::string_view(endpoint.username);
     words.insert(words.end(), {"AUTH", user, endpoint.password});
   }
+  if (!endpoint.client_name.empty()) words.insert(words.end(), {"SETNAME", endpoint.client_name});
   return words;
 }
 
