@@ -31,12 +31,12 @@ BUILDS := $(DONE)/package build-dev
 TESTS := test-python test-dev lint
 CHECKS := test-asan check-python test-bindings test-threads count
 PROOFS := prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz \
-  prove-algorithm prove-python wheels smoke smoke-sdist test-sdist release-check
+  prove-algorithm prove-mutations prove-python wheels prove-reproducible smoke smoke-sdist test-sdist release-check
 
 SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
 SOURCES := $(shell find cpp lua cmake -type f -not -path 'cpp/benchmarks/*') CMakeLists.txt pyproject.toml
 
-.PHONY: help demo serve test check check-python lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-portable prove-python cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
+.PHONY: help demo serve test check check-python lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-mutations prove-portable prove-python prove-reproducible cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -57,6 +57,7 @@ check: $(DONE)/package ## What CI runs besides: C++ and the bindings under sanit
 lint: $(DONE)/package ## Style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --allowlist tests/stubtest_allowlist.txt overlimit._core
 	git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
@@ -118,6 +119,9 @@ prove-portable: $(DONE)/portable ## The Python tests on an extension that uses P
 prove-algorithm: $(DONE)/package ## An algorithm added as docs/adding_an_algorithm.md says, through all suites
 	scripts/prove-algorithm $(JOBS)
 
+prove-mutations: $(DONE)/package ## Lines broken one after the other in a copy of the tree, each of which tests must notice
+	$(BIN)/python scripts/prove-mutations
+
 fuzz: $(DONE)/packages-prove ## Search each parser in C++ for inputs that break it (SECONDS=60)
 	cmake --preset fuzz >/dev/null
 	cmake --build --preset fuzz -j $(JOBS)
@@ -133,7 +137,7 @@ count: $(DONE)/package ## Instructions of a hit, a Decision and a script, held a
 bench: $(DONE)/bench $(DONE)/bench-cpp ## Speed, side by side with others, of an extension built as wheels are (ARGS='web tasks' for parts)
 	build/bench/bin/python benchmarks/run.py --json build/benchmarks/results.json --figures build/benchmarks $(ARGS)
 
-bench-docs: $(DONE)/bench $(DONE)/bench-cpp ## The same, and docs/performance.md gets the figures and tables
+bench-docs: $(DONE)/bench $(DONE)/bench-cpp ## The same, kept for the site, and the factors that pages show
 	build/bench/bin/python benchmarks/run.py --docs
 
 docs: $(DONE)/package ## The documentation as a site in build/site
@@ -146,6 +150,9 @@ docs: $(DONE)/package ## The documentation as a site in build/site
 
 wheels: $(DONE)/environment-wheels ## Wheels in dist/, for each CPython there is (PYTHONS= names more), for glibc 2.28
 	$(BIN)/python scripts/build-wheels $(PYTHONS)
+
+prove-reproducible: $(DONE)/environment-wheels ## That two builds of a wheel in different folders are the same bytes
+	scripts/prove-reproducible
 
 sdist: $(DONE)/environment ## The sources in dist/, for building elsewhere
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --sdist --no-isolation --outdir dist . >/dev/null

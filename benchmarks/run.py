@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from measuring import figures, machine, report, tables, turns
+from measuring import factors, figures, machine, report, tables, turns
 
 PARTS = (
     "memory",
@@ -30,8 +30,9 @@ PARTS = (
     "reading",
     "growth",
 )
-DOCS = Path(__file__).parents[1] / "docs"
-FIGURES_OF_DOCS = "benchmarks"
+ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "docs" / "benchmarks" / "results.json"
+PAGES = ("README.md", "docs/index.md", "docs/performance.md")
 
 
 def parsed(words: list[str] | None = None) -> argparse.Namespace:
@@ -53,7 +54,7 @@ def parsed(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write the figures, as SVG")
     parser.add_argument("--tables", action="store_true", help="print the tables in Markdown")
     parser.add_argument(
-        "--docs", action="store_true", help="write all of it into docs/, and into docs/performance.md"
+        "--docs", action="store_true", help="keep all of it for the site, and put its factors into pages"
     )
     given = parser.parse_args(words)
     if unknown := set(given.parts) - set(PARTS):
@@ -117,9 +118,9 @@ def main() -> None:
     if given.figures:
         draw(found, shown, given.figures)
     if given.docs:
-        found.write(DOCS / FIGURES_OF_DOCS / "results.json")
-        draw(found, shown, DOCS / FIGURES_OF_DOCS)
-        tables.put_into_page(DOCS / "performance.md", found, FIGURES_OF_DOCS)
+        found.write(KEPT)
+        for page in PAGES:
+            factors.put_into_page(ROOT / page, found)
     show(found, shown, given.tables)
 
 

@@ -5,13 +5,6 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-# overlimit_install_licence(name file): puts the licence of what is compiled in into the wheel, as its licences require.
-function(overlimit_install_licence name file)
-  if(SKBUILD)
-    install(FILES "${file}" DESTINATION "${SKBUILD_METADATA_DIR}/licenses" RENAME "${name}.txt" COMPONENT python)
-  endif()
-endfunction()
-
 option(OVERLIMIT_WERROR "Treat warnings as errors" OFF)
 find_package(Threads REQUIRED)
 

@@ -5,6 +5,9 @@ set(ZIG "$ENV{ZIG}" CACHE FILEPATH "The program zig, by default as the environme
 set(OVERLIMIT_TARGET "x86_64-linux-gnu.2.28" CACHE STRING "Processor, system and C library to compile for, as Zig names them")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ZIG OVERLIMIT_TARGET)
 
+if(OVERLIMIT_TARGET MATCHES "linux")
+  set(OVERLIMIT_LINKS_CXX_LIBRARY ON)
+endif()
 if(NOT OVERLIMIT_TARGET MATCHES "^${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu")
   string(REGEX MATCH "^[^-]+" CMAKE_SYSTEM_PROCESSOR "${OVERLIMIT_TARGET}")
   set(CMAKE_SYSTEM_NAME Linux)

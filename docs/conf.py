@@ -21,9 +21,13 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "api_pages",
+    "commands",
     "gallery",
+    "llms",
+    "measurements",
     "navigation",
     "notebooks",
+    "tabs",
 ]
 exclude_patterns = ["_*", "conf.py"]
 

@@ -15,7 +15,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 DAY = 86_400.0
@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="another number gives another day (default: 1)")
     parser.add_argument("--start", default="2026-03-02", help="the day (default: 2026-03-02)")
     options = parser.parse_args()
-    start = datetime.fromisoformat(options.start).replace(tzinfo=timezone.utc)
+    start = datetime.fromisoformat(options.start).replace(tzinfo=UTC)
     try:
         for line in lines(options.lines, options.seed, start):
             print(line)

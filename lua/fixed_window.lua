@@ -30,15 +30,15 @@ local function fixed_window_refund(numbers, cost, receipt, start, finish, count)
   return pack('<i8i8i8', start, finish, max(0, count - cost)), ''
 end
 
-local function fixed_window_merged(numbers, own, told)
+local function fixed_window_merged(numbers, own, reported)
   local _, period, kind, low, _, high = unpack('<i8i8i8i8i8i8', args, numbers)
   local function counts(record)
     local length = record.b - record.a
     local valid = length == period or kind == 2 and length > 0 and length <= high - low
     return valid and record.a < min(MAX_TIME, record.expires) and max(now, record.a) < record.b
   end
-  if told.a > now or not counts(told) then return end
-  local start, finish, count = told.a, told.b, told.c
+  if reported.a > now or not counts(reported) then return end
+  local start, finish, count = reported.a, reported.b, reported.c
   if own and counts(own) then
     if own.a < start or own.a == start and own.b > finish then start, finish = own.a, own.b end
     count = max(count, own.c)

@@ -1,4 +1,4 @@
--- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, and what refunds have given back.
+-- Leaky bucket. numbers: rate, period, capacity. state: start of the period, count, and the sum of refunds.
 local rate, period, capacity, start, count, refunded = x, y, z, a, b, c
 if start and start >= latest then start = nil end
 local instant = start and start > now and start or now
@@ -30,19 +30,19 @@ local function leaky_bucket_refund(numbers, cost, receipt, start, count, refunde
   return pack('<i8i8i8', start, max(0, count - given), min(refunded + given, EXACT - 1)), ''
 end
 
-local function leaky_bucket_merged(numbers, own, told)
+local function leaky_bucket_merged(numbers, own, reported)
   local rate, period = unpack('<i8i8', args, numbers)
   local function is_valid(record) return record.a < min(MAX_TIME, record.expires) end
-  if rate == 0 or told.a > now or not is_valid(told) then return end
+  if rate == 0 or reported.a > now or not is_valid(reported) then return end
   if own and not is_valid(own) then own = nil end
   local instant = max(now, own and own.a or 0)
   local function at_instant(record)
     local part = (instant - record.a) % period
     return instant - part, record.b - (instant - record.a - part) / period * rate, record.c
   end
-  local start, count, refunded = at_instant(told)
+  local start, count, refunded = at_instant(reported)
   if count <= 0 then return end
-  local expires = told.expires
+  local expires = reported.expires
   if own then
     local own_start, own_count, own_refunded = at_instant(own)
     expires = max(expires, own.expires)

@@ -16,10 +16,10 @@ local function sliding_log_refund(numbers, cost, receipt, newest, count, total, 
   return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
 end
 
-local function sliding_log_merged(numbers, own, told)
+local function sliding_log_merged(numbers, own, reported)
   local _, period = unpack('<i8i8', args, numbers)
   local function is_valid(record) return record.a < min(MAX_TIME, record.expires) end
-  if told.a > now or not is_valid(told) then return end
-  local newest, count, total, cells = history_merged(own and is_valid(own) and own, told, period - 1)
+  if reported.a > now or not is_valid(reported) then return end
+  local newest, count, total, cells = history_merged(own and is_valid(own) and own, reported, period - 1)
   if newest then return newest, count, total, cells, newest + period end
 end

@@ -13,10 +13,10 @@ local function sliding_window_refund(numbers, cost, receipt, newest, count, tota
   return history_refund(cost, unpack('<i8', ARGV[2], receipt), newest, count, total, value, cell, stop)
 end
 
-local function sliding_window_merged(numbers, own, told)
+local function sliding_window_merged(numbers, own, reported)
   local _, precision, blocks = unpack('<i8i8i8', args, numbers)
   local function is_valid(record) return record.a * precision < min(MAX_TIME, record.expires) end
-  if told.a * precision > now or not is_valid(told) then return end
-  local newest, count, total, cells = history_merged(own and is_valid(own) and own, told, blocks)
+  if reported.a * precision > now or not is_valid(reported) then return end
+  local newest, count, total, cells = history_merged(own and is_valid(own) and own, reported, blocks)
   if newest then return newest, count, total, cells, (newest + blocks + 1) * precision end
 end

@@ -27,17 +27,17 @@ local function sliding_window_counter_refund(numbers, cost, receipt, start, prev
   return pack('<i8i8i8', start, previous, current), ''
 end
 
-local function sliding_window_counter_merged(numbers, own, told)
+local function sliding_window_counter_merged(numbers, own, reported)
   local _, period = unpack('<i8i8', args, numbers)
   local function is_valid(record) return record.a % period == 0 and record.a < min(MAX_TIME, record.expires) end
-  if told.a > now or not is_valid(told) then return end
-  if not own or not is_valid(own) then return told.a, told.b, told.c, '', told.a + 2 * period end
-  local start = max(own.a, told.a)
+  if reported.a > now or not is_valid(reported) then return end
+  if not own or not is_valid(own) then return reported.a, reported.b, reported.c, '', reported.a + 2 * period end
+  local start = max(own.a, reported.a)
   local function at_start(record)
     if record.a == start then return record.b, record.c end
     return record.a + period == start and record.c or 0, 0
   end
   local previous, current = at_start(own)
-  local told_previous, told_current = at_start(told)
-  return start, max(previous, told_previous), max(current, told_current), '', start + 2 * period
+  local reported_previous, reported_current = at_start(reported)
+  return start, max(previous, reported_previous), max(current, reported_current), '', start + 2 * period
 end

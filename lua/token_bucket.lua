@@ -1,5 +1,5 @@
 -- Token bucket. numbers: burst, debt, units per token, refill (units that come back), every (how often), start.
--- state: units used at `last`, last, and what refunds have given back and holds that have passed, counted on from the units
+-- state: units used at `last`, last, and the sum of refunds and of holds that have passed, counted on from the units
 -- per token of that time.
 -- cells: where these two differ, or with holds, a note of the units, as (0, -units); then the holds, oldest first, as
 -- (until, units): used does not drain below the sum of those whose `until` is still to come.
@@ -76,10 +76,10 @@ local function token_bucket_refund(numbers, cost, receipt, used, last, refunded,
   return pack('<i8i8i8', max(0, used - given), last, min(refunded + given, EXACT - 1)), cells
 end
 
-local function token_bucket_merged(numbers, own, told)
+local function token_bucket_merged(numbers, own, reported)
   local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
   local function is_valid(record) return record.b < min(MAX_TIME, record.expires) end
-  if refill == 0 or told.b > now or not is_valid(told) then return end
+  if refill == 0 or reported.b > now or not is_valid(reported) then return end
   if own and not is_valid(own) then own = nil end
   local instant = max(now, own and own.b or 0)
   local function at_instant(record)
@@ -102,9 +102,9 @@ local function token_bucket_merged(numbers, own, told)
     end
     return used, instant - part, refunded, holds
   end
-  local used, last, refunded, holds = at_instant(told)
+  local used, last, refunded, holds = at_instant(reported)
   if used <= 0 then return end
-  local expires = told.expires
+  local expires = reported.expires
   if own then
     local own_used, own_last, own_refunded, own_holds = at_instant(own)
     expires = max(expires, own.expires)

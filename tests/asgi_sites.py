@@ -53,15 +53,3 @@ async def HELLO(scope: Any, receive: Any, send: Any) -> None:
     if status == b"299":
         raise LookupError("the app failed after it had begun")
     await send({"type": "http.response.body", "body": body or b"hello"})
-
-
-async def streaming(scope: Any, receive: Any, send: Any) -> None:
-    """Send a response in parts, with a task of its own."""
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-
-    async def send_rest() -> None:
-        for part in (b"he", b"ll"):
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b"o"})
-
-    await asyncio.create_task(send_rest())

@@ -54,8 +54,6 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
         "python/django/test_servers.py",  # daphne, which there is not
         "python/test_docs.py",  # numpydoc, of the environment of developers
         "python/test_types.py",  # mypy and pyright, of that too
-        "simulation/test_memory.py",  # zstandard, which there is not
-        "simulation/test_read_log.py",
     ]
     """What needs something that an environment without the GIL has not."""
 

@@ -20,7 +20,7 @@ import sys
 class Hidden:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in {packages!r}:
+        if {{name, name.partition(".")[0]}} & set({packages!r}):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Hidden())

@@ -29,7 +29,7 @@ def facts() -> dict[str, object]:
         "compiler": printed_by("c++", "--version").partition("\n")[0],
         "redis_server": redis_version(),
         "overlimit": printed_by("git", "-C", str(ROOT), "describe", "--tags", "--always", "--dirty"),
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "peers": {name: importlib.metadata.version(name) for name in PEERS},
     }
 

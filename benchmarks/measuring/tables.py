@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
 from measuring.figures import file_names
-from measuring.machine import sentence
 from measuring.report import Report
 from measuring.turns import Record
 
@@ -93,19 +90,3 @@ def markdown_of_part(report: Report, part: str, figures: str = "") -> str:
     images = [f"![{title}]({figures}/{name})" for name, title in file_names(part, records).items() if figures]
     tables = [markdown(table) for table in tables_of(records)]
     return "\n\n".join([*images, *tables, *(f"{remark}." for remark in report.remarks.get(part, ()))])
-
-
-def put_into_page(path: Path, report: Report, figures: str) -> None:
-    """Replace what a page has between ``<!-- results: PART -->`` and ``<!-- end -->``."""
-    path.write_text(page_with(path.read_text(encoding="utf-8"), report, figures), encoding="utf-8")
-
-
-def page_with(text: str, report: Report, figures: str) -> str:
-    def result(found: re.Match[str]) -> str:
-        name = found[1]
-        if name != "machine" and name not in report.parts():
-            return found[0]
-        made = sentence(report.machine) if name == "machine" else markdown_of_part(report, name, figures)
-        return f"<!-- results: {name} -->\n\n{made}\n\n<!-- end -->"
-
-    return re.sub(r"<!-- results: (\w+) -->\n.*?<!-- end -->", result, text, flags=re.S)

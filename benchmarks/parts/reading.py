@@ -9,7 +9,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import pyarrow
 from measuring.turns import Effort, Found, Sample, Turn, contest
 from overlimit.simulation import read_log
 
-START = datetime(2026, 3, 2, tzinfo=timezone.utc)
+START = datetime(2026, 3, 2, tzinfo=UTC)
 COMBINED = re.compile(
     r'(?P<ip>[^ ]+) [^ ]+ (?P<user>[^ ]+) \[(?P<time>[^\]]+)\] "(?P<request>[^"]*)" (?P<status>\d{3}) '
     r'(?P<bytes>\d+|-) "(?P<referer>[^"]*)" "(?P<agent>[^"]*)"'

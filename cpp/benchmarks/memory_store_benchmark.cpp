@@ -42,13 +42,8 @@ class Caller {
       : store_(store),
         policy_(policy),
         charges_(identifiers),
-        pairs_(identifiers * policy.size()),
-        status_(pairs_),
-        remaining_(pairs_),
-        retry_(pairs_),
-        reset_(pairs_),
-        delay_(pairs_),
-        receipt_(pairs_) {}
+        memory_(identifiers * policy.size() * kRowBytes),
+        rows_(rows_at(memory_.data(), identifiers * policy.size())) {}
 
   void call_each(std::span<const std::string> names) {
     for (std::size_t i = 0; i < names.size(); ++i) call(names);
@@ -56,23 +51,18 @@ class Caller {
   void call(std::span<const std::string> names) {
     for (Charge& charge : charges_) charge = {&policy_, names[next_++ % names.size()]};
     const Call call{charges_};
-    const Rows rows{status_.data(), remaining_.data(), retry_.data(), reset_.data(),
-                    delay_.data(),  receipt_.data(),   pairs_};
     Instant time;
     Basis basis;
-    store_.decide_one(call, rows, time, basis, {});
-    benchmark::DoNotOptimize(fold(charges_, rows));
+    store_.decide_one(call, rows_, time, basis, {});
+    benchmark::DoNotOptimize(fold(charges_, rows_));
   }
 
  private:
   Store& store_;
   const CompiledPolicy& policy_;
   std::vector<Charge> charges_;
-  std::size_t pairs_;
-  std::vector<Status> status_;
-  std::vector<std::int64_t> remaining_;
-  std::vector<Duration> retry_, reset_, delay_;
-  std::vector<Receipt> receipt_;
+  std::vector<std::byte> memory_;
+  Rows rows_;
   std::size_t next_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include "overlimit/errors.hpp"
 
 namespace overlimit::python {
+
 namespace {
 
 void bind_errors() {

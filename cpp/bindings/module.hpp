@@ -6,11 +6,13 @@
 #include <memory>
 
 #include "overlimit/limit.hpp"
+#include "overlimit/redis_location.hpp"
 #include "overlimit/store.hpp"
 
 namespace pybind11 {
 class module_;
-}
+class dict;
+}  // namespace pybind11
 
 namespace overlimit::python {
 
@@ -33,6 +35,7 @@ void bind_calendar(pybind11::module_& module);
 void bind_limits(pybind11::module_& module);
 void bind_stores(pybind11::module_& module);
 void bind_redis_store(pybind11::module_& module);
+void bind_raw_servers(pybind11::module_& module);
 void bind_replays(pybind11::module_& module);
 void bind_access_logs(pybind11::module_& module);
 void bind_many_decisions(pybind11::module_& module);
@@ -45,5 +48,7 @@ void check_keywords(PyObject* module);
 std::shared_ptr<Store> store_from(PyObject* object);
 /// The limit inside a bound limit object. TypeError thrown as PythonError.
 Limit limit_from(PyObject* object);
+/// Where servers of Redis are, as fields of Python say. TypeError, KeyError.
+redis::Location location_from(const pybind11::dict& fields);
 
 }  // namespace overlimit::python

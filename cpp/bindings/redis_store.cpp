@@ -55,23 +55,10 @@ redis::Endpoint endpoint_from(const Fields& fields) {
   read(fields, "username", endpoint.username);
   read(fields, "password", endpoint.password);
   read(fields, "database", endpoint.database);
+  read(fields, "client_name", endpoint.client_name);
   const auto tls = read<std::optional<Fields>>(fields, "tls");
   if (tls) endpoint.tls = tls_from(*tls);
   return endpoint;
-}
-
-redis::Location location_from(const Fields& fields, const Fields& options) {
-  const auto layout = read<std::string>(fields, "layout");
-  redis::Endpoint server = endpoint_from(read<Fields>(fields, "server"));
-  read(options, "client_name", server.client_name);
-  std::vector<redis::HostPort> hosts;
-  for (auto& [host, port] : read<std::vector<std::pair<std::string, std::uint16_t>>>(fields, "hosts"))
-    hosts.push_back({std::move(host), port});
-  if (layout == "sentinel")
-    return redis::SentinelLocation{std::move(hosts), read<std::string>(fields, "service"), std::move(server),
-                                   endpoint_from(read<Fields>(fields, "sentinel"))};
-  if (layout == "cluster") return redis::ClusterLocation{std::move(hosts), std::move(server)};
-  return server;
 }
 
 HashTag hash_tag_from(const std::string& name) {
@@ -146,13 +133,26 @@ pybind11::tuple redis_script(const std::string& which, const pybind11::str& name
 
 }  // namespace
 
+redis::Location location_from(const Fields& fields) {
+  const auto layout = read<std::string>(fields, "layout");
+  redis::Endpoint server = endpoint_from(read<Fields>(fields, "server"));
+  std::vector<redis::HostPort> hosts;
+  for (auto& [host, port] : read<std::vector<std::pair<std::string, std::uint16_t>>>(fields, "hosts"))
+    hosts.push_back({std::move(host), port});
+  if (layout == "sentinel")
+    return redis::SentinelLocation{std::move(hosts), read<std::string>(fields, "service"), std::move(server),
+                                   endpoint_from(read<Fields>(fields, "sentinel"))};
+  if (layout == "cluster") return redis::ClusterLocation{std::move(hosts), std::move(server)};
+  return server;
+}
+
 void bind_redis_store(pybind11::module_& module) {
   namespace py = pybind11;
   redis::count_units = count_units;
   py::class_<RedisStore, Store, std::shared_ptr<RedisStore>>(module, "RedisStore",
                                                              "The core of overlimit.RedisStore.")
       .def(py::init([](const Fields& location, const Fields& fields) {
-             return std::make_shared<RedisStore>(location_from(location, fields), options_from(fields));
+             return std::make_shared<RedisStore>(location_from(location), options_from(fields));
            }),
            py::arg("location"), py::arg("options"), py::pos_only());
   module.def("redis_script", &redis_script, py::arg("which"), py::arg("name"), py::arg("limits"),

@@ -90,7 +90,7 @@ class GivingBack : NonCopyable {
   /// Whether the limiter counts it.
   [[nodiscard]] bool is_counted() const { return fallback_ == nullptr; }
   void ask(Store& store, Present* present, const Interrupted& interrupted) {
-    claim_.use([&] { store.give_back(**timed_, receipts_, present, interrupted); });
+    claim_.use([&] { store.refund_showing(**timed_, receipts_, present, interrupted); });
   }
 
  private:

@@ -258,6 +258,7 @@ void bind_stores(pybind11::module_& module) {
   bind_shared_memory_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_redis_store(module);
+  bind_raw_servers(module);
 #endif
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -13,16 +14,34 @@ from sphinx.ext.autosummary import autosummary_toc
 
 MODULES = ("", "recipes", "testing", "aio", "flask", "fastapi", "asgi", "django", "wsgi", "requests", "httpx")
 MODULES += ("http.fields", "simulation")
+PAGE = "reference/api.md"
+NAMES = re.compile(r"^## (?P<title>[^\n]+)\n\n(?P<names>`\w+`(?:,\s`\w+`)*)\n", re.M)
 ALIAS = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Have Sphinx call what is here."""
+    app.connect("builder-inited", summarize, priority=400)  # before it is searched for names
     app.connect("autodoc-process-signature", name_aliases)
     app.connect("doctree-read", leave_navigation, priority=400)  # before it is read from there
     app.connect("missing-reference", resolve)
     app.connect("html-collect-pages", forget_what_has_no_source, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def summarize(app: Sphinx) -> None:
+    """Make the names below each heading a table with their first sentences, and a page for each of them."""
+    file = Path(app.srcdir) / PAGE  # a copy of docs, which a build may write to
+    file.write_text(NAMES.sub(summary, file.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def summary(section: re.Match[str]) -> str:
+    """Return a heading, and the directive for the names below it."""
+    title, names = section["title"], re.findall(r"\w+", section["names"])
+    module = title if title.startswith("overlimit.") else "overlimit"
+    directive = f".. currentmodule:: {module}\n.. autosummary::\n   :toctree: api\n   :nosignatures:\n"
+    rows = "".join(f"\n   {name}" for name in names)
+    return f"## {title}\n\n```{{eval-rst}}\n{directive}{rows}\n```\n"
 
 
 def name_aliases(*event: Any) -> tuple[str | None, ...]:

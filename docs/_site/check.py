@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,9 +15,10 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 from servers.browser import Browser
 
-SHOWN = ("index", "tutorial", "guides/flask", "guides/migrating", "performance", "gallery", "genindex")
+SHOWN = ("index", "tutorial", "guides/web", "guides/migrating", "performance", "gallery", "genindex")
 SHOWN += ("notebooks/tune_from_a_log", "reference/api", "reference/api/overlimit.Limiter")
 WIDTHS = (390, 1280)
+MARKDOWN_LINK = re.compile(r"\]\(([^)]*)\)")
 BROKEN_IMAGES = "[...document.images].filter(image => !image.naturalWidth).map(image => image.src)"
 
 
@@ -27,7 +29,9 @@ class Page(HTMLParser):
         super().__init__()
         self.anchors: set[str] = set()
         self.links: set[str] = set()
-        self.feed(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        self.links.update(MARKDOWN_LINK.findall(text) if path.suffix == ".txt" else ())
+        self.feed(text)
 
     def handle_starttag(self, _: str, attributes: list[tuple[str, str | None]]) -> None:
         """Note the anchor and the links of a tag."""
@@ -40,7 +44,7 @@ class Page(HTMLParser):
 
 def broken_links(site: Path) -> list[str]:
     """Return every link to a file or an anchor of the site that is not there."""
-    pages = {path: Page(path) for path in site.rglob("*.html")}
+    pages = {path: Page(path) for path in [*site.rglob("*.html"), *site.glob("llms.txt")]}
     return [
         f"{path.relative_to(site)}: {link}"
         for path, page in pages.items()

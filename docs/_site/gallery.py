@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 from pathlib import Path
-from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -23,42 +21,29 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def show_what_blocks_make(app: Sphinx, page: str, text: list[str]) -> None:
-    """Put each figure and table of the gallery below the code that has made it."""
+    """Put each figure of the gallery below the code that has made it."""
     if page != PAGE:
         return
     folder = Path(app.srcdir) / PAGE  # a copy of docs, which a build may write to
     folder.mkdir(exist_ok=True)
-    text[0] = BLOCK.sub(lambda block: block[0] + shown(block["title"], run(block["code"]), folder), text[0])
+    text[0] = BLOCK.sub(lambda block: block[0] + shown(block["title"], draw(block["code"]), folder), text[0])
 
 
-def shown(title: str, made: bytes | str, folder: Path) -> str:
-    """Return the Markdown that shows a figure, which goes to a file, or a table."""
-    if isinstance(made, str):
-        return f'\n<div class="overlimit-shown">{made}</div>\n'
+def shown(title: str, figure: bytes, folder: Path) -> str:
+    """Return the Markdown that shows a figure, which goes to a file."""
     file = folder / f"{title.lower().replace(' ', '-')}.png"
-    file.write_bytes(made)
+    file.write_bytes(figure)
     return f"\n![{title}]({folder.name}/{file.name})\n"
 
 
-def run(code: str) -> bytes | str:
-    """Run the code and return its last figure as a PNG; without one, its last values as HTML."""
+def draw(code: str) -> bytes:
+    """Run the code and return its last figure as a PNG."""
     from matplotlib import pyplot
 
     pyplot.switch_backend("agg")
     pyplot.close("all")
-    names: dict[str, Any] = {}
-    made = [statement(each, names) for each in ast.parse(code).body]
-    if not pyplot.get_fignums():
-        return "".join(each._repr_html_() for each in made if hasattr(each, "_repr_html_")).replace("\n", " ")
+    exec(compile(code, PAGE, "exec"), {})
     image = io.BytesIO()
     pyplot.gcf().savefig(image, format="png", dpi=150)
     pyplot.close("all")
     return image.getvalue()
-
-
-def statement(node: ast.stmt, names: dict[str, Any]) -> Any:
-    """Run a statement, and return its value if it is an expression."""
-    if isinstance(node, ast.Expr):
-        return eval(compile(ast.Expression(node.value), PAGE, "eval"), names)
-    exec(compile(ast.Module([node], []), PAGE, "exec"), names)
-    return None

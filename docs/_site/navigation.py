@@ -6,13 +6,14 @@ from sphinx.application import Sphinx
 
 CHAPTERS = {
     "Start": "tutorial guides/choosing performance",
-    "How-to guides": "guides/limiter guides/recipes guides/flask guides/fastapi guides/django guides/asyncio "
+    "How-to guides": "guides/web guides/limiter guides/recipes guides/asyncio "
     "guides/clients guides/migrating guides/shared_memory guides/mod_wsgi_and_uwsgi guides/operations "
     "guides/fewer_commands guides/alarms guides/metrics guides/simulation guides/testing",
     "Notebooks": "gallery notebooks/first_look notebooks/which_algorithm notebooks/tune_from_a_log "
     "notebooks/retry_storms notebooks/redis_live",
-    "Reference": "reference/api genindex reference/limits reference/limiter reference/stores reference/flask "
-    "reference/fastapi reference/django reference/wsgi reference/asgi reference/simulation "
+    "Reference": "reference/api genindex reference/limits reference/limiter reference/stores reference/web "
+    "reference/flask reference/fastapi reference/django reference/quart reference/middleware "
+    "reference/simulation "
     "reference/log_formats reference/command_line semantics",
     "Explanation": "algorithms appendix/systems appendix/over_limit",
     "Contributing": "architecture testing building adding_an_algorithm adding_a_store adding_a_framework "

@@ -30,7 +30,7 @@ local function history_refund(cost, charged, newest, count, total, value, cell, 
   end
 end
 
--- What buckets share: what is given back of a charge, after which so much was used, and since which so much has drained. At
+-- What buckets share: what is refunded of a charge, after which so much was used, and since which so much has drained. At
 -- worst the charge drained first. At best it drained last, but nothing that was refunded since drained before it.
 local function bucket_refund(charged, used, drained, refunded, then_refunded)
   local at_worst = max(0, charged - drained)
@@ -50,7 +50,7 @@ local function held_in(value, cell, stop, last)
   return held
 end
 
--- Each gives nothing back of a count that has saturated, since it can no longer be told what that is made of.
+-- Each refunds nothing of a count that has saturated, since nobody knows any more what that is made of.
 --[[ refunds ]]
 local receipt, answer = 1, '\8' .. pack('<i8', now)
 for k = 1, #KEYS do

@@ -1,14 +1,14 @@
--- Merges into keys what a process was told of them, after their server may have forgotten. Or resets keys, so that what
--- was told of them before is not merged into them any more.
+-- Merges into keys what was reported of them to a process, after their server may have forgotten. Or resets keys, so that what
+-- was reported of them before is not merged into them any more.
 -- KEYS      one per identifier
 -- ARGV[1]   now, slack_ms; how many limits; the policy
--- ARGV[..]  per key when its value was told, and that value; none: the keys are reset
--- returns   as `read`, what the keys hold then; with the flag `restored` if anything of what was told was missing there
+-- ARGV[..]  per key when its value was reported, and that value; none: the keys are reset
+-- returns   as `read`, what the keys hold then; with the flag `restored` if anything of what was reported was missing there
 local unpack, pack, args = struct.unpack, struct.pack, ARGV[1]
 local now, slack_ms, limit_count, part = unpack('<i8i8B', args)
 --[[ prelude ]]
 local sub, floor, min, max = string.sub, math.floor, math.min, math.max
-local MEMORY, RESET, UNLOCKED, LOCK = 3600000000, 'reset\0\0\0', 'unlocked', 'penalty\0' -- for how long (us) a reset is known, and told values count
+local MEMORY, RESET, UNLOCKED, LOCK = 3600000000, 'reset\0\0\0', 'unlocked', 'penalty\0' -- for how long (us) a reset is known, and reported values count
 
 -- The cells of a history and its newest as (at, count), if a charge can have written them.
 local function counts_of(record)
@@ -26,15 +26,15 @@ end
 
 -- What algorithms with a history share: of each cell the larger count. `reach`: how far behind the newest cell one counts.
 -- Beside cells that no charge can have written, the larger total is chosen.
-local function history_merged(own, told, reach)
-  local theirs, ours = counts_of(told), own and counts_of(own) or {}
+local function history_merged(own, reported, reach)
+  local theirs, ours = counts_of(reported), own and counts_of(own) or {}
   if not theirs then return end
   if own and #ours == 0 then
-    if own.c >= told.c then return end
+    if own.c >= reported.c then return end
     own = nil
   end
   local merged, i, k, total = {}, 1, 1, 0
-  local newest = max(told.a, own and own.a or 0)
+  local newest = max(reported.a, own and own.a or 0)
   while ours[i] or theirs[k] do
     local one, other = ours[i], theirs[k]
     local at = min(one and one[1] or EXACT, other and other[1] or EXACT)
@@ -54,9 +54,9 @@ local function history_merged(own, told, reach)
 end
 
 -- Of each instant the larger hold, and no more of them than `hold` keeps.
-local function holds_merged(own, told)
+local function holds_merged(own, reported)
   local all, held = {}, {}
-  for _, cells in ipairs({own, told}) do
+  for _, cells in ipairs({own, reported}) do
     for place = 1, #cells, CELL do
       local till, amount = unpack('<i8i8', cells, place)
       if not held[till] then all[#all + 1] = till end
@@ -74,10 +74,10 @@ local function holds_merged(own, told)
 end
 
 -- The later one: of the time of a reset, or of a lock by hand.
-local function later(own, told)
-  if told.a > now then return end
-  if own and own.a >= told.a then return end
-  return told.a, 0, 0, '', own and max(own.expires, told.expires) or told.expires
+local function later(own, reported)
+  if reported.a > now then return end
+  if own and own.a >= reported.a then return end
+  return reported.a, 0, 0, '', own and max(own.expires, reported.expires) or reported.expires
 end
 
 --[[ merges ]]
@@ -109,7 +109,7 @@ local function incarnation_of(value)
   return low + high % 2^21 * 2^32, floor(high / 2^21)
 end
 
--- A told value, if it is one.
+-- A reported value, if it is one.
 local function checked(value)
   local stop, place = #value + 1, HEAD + 1
   if #value < HEAD or #value > 4096 then return end
@@ -121,13 +121,13 @@ end
 local merges, limits = {[RESET] = later, [UNLOCKED] = later}, {}
 for at = part, part + LIMIT * limit_count - 1, LIMIT do
   local algorithm, tag, numbers = unpack('<Bc8', args, at)
-  merges[tag] = function(own, told) return merged_of[algorithm](numbers, own, told) end
+  merges[tag] = function(own, reported) return merged_of[algorithm](numbers, own, reported) end
   limits[#limits + 1] = tag
 end
 
 -- When a lock was last set or lifted by hand, as either value says.
-local function done_by_hand(own, told)
-  local ours, theirs = own[UNLOCKED], told[UNLOCKED]
+local function done_by_hand(own, reported)
+  local ours, theirs = own[UNLOCKED], reported[UNLOCKED]
   return max(ours and ours.counts and ours.a or 0, theirs and theirs.counts and theirs.a <= now and theirs.a or 0)
 end
 
@@ -142,10 +142,10 @@ local function lock_of(records, done)
 end
 
 -- The later end, the higher level, the longer memory of it; and when it is forgotten.
-local function lock_merged(own, told)
-  local done = done_by_hand(own, told)
-  local one, other = lock_of(own, done), lock_of(told, done)
-  if other and told[LOCK].a > now then other = nil end
+local function lock_merged(own, reported)
+  local done = done_by_hand(own, reported)
+  local one, other = lock_of(own, done), lock_of(reported, done)
+  if other and reported[LOCK].a > now then other = nil end
   one, other = one or other, other or one
   if not one then return '', 0 end
   local by_hand = max(one.by_hand, other.by_hand)
@@ -156,23 +156,23 @@ local function lock_merged(own, told)
   return LOCK .. pack('<I4i8i8i8i8', STATE, forgotten, max(one.start, other.start), finish, mark), forgotten
 end
 
--- Whether a value was reset after it was told. What is told after a reset says so as long as that is known.
-local function precedes_reset(value, told_at, told)
-  local reset, known = records_of(value)[RESET], records_of(told)[RESET]
+-- Whether a value was reset after it was reported. What is reported after a reset says so as long as that is known.
+local function precedes_reset(value, reported_at, reported)
+  local reset, known = records_of(value)[RESET], records_of(reported)[RESET]
   if not reset or not reset.counts then return false end
-  return reset.a >= told_at and not (known and known.counts and known.a >= reset.a)
+  return reset.a >= reported_at and not (known and known.counts and known.a >= reset.a)
 end
 
--- A value with what was told merged into it, and when the last of its records expires.
-local function merged_value(value, told)
+-- A value with what was reported merged into it, and when the last of its records expires.
+local function merged_value(value, reported)
   local own, own_order = records_of(value)
-  local theirs, their_order = records_of(told)
+  local theirs, their_order = records_of(reported)
   local written, parts, latest = {[LOCK] = true}, {}, 0
   local function append(tag)
     if written[tag] then return end
     written[tag] = true
     local record, other = own[tag], theirs[tag]
-    local from = record and value or told
+    local from = record and value or reported
     local a, b, c, cells, expires
     if other and other.counts and merges[tag] then
       a, b, c, cells, expires = merges[tag](record and record.counts and record or nil, other)
@@ -190,11 +190,11 @@ local function merged_value(value, told)
   for _, tag in ipairs(their_order) do append(tag) end
   local lock, forgotten = lock_merged(own, theirs)
   parts[#parts + 1], latest = lock, max(latest, forgotten)
-  local born, told_mark = incarnation_of(told)
+  local born, reported_mark = incarnation_of(reported)
   local own_born, mark = EXACT
   if value ~= '' then own_born, mark = incarnation_of(value) end
   if own_born > born then -- the key was lost: whoever knows of it is to notice
-    mark = (told_mark + now % 1022) % 1023 + 1 -- another than that which was told
+    mark = (reported_mark + now % 1022) % 1023 + 1 -- another than the reported one
   elseif own_born > 0 then
     born = own_born
   end
@@ -203,7 +203,7 @@ end
 
 local flags, answer = '\8', pack('<i8', now)
 for k = 1, #KEYS do
-  local key, told_at, told = KEYS[k], 0
+  local key, reported_at, reported = KEYS[k], 0
   --[[ get_value ]]
   --[[ parse_value ]]
   if #ARGV == 1 then
@@ -211,9 +211,9 @@ for k = 1, #KEYS do
     value = created_at .. RESET .. pack('<I4i8i8i8i8', STATE, now + MEMORY, now, 0, 0)
     call('SET', key, value, 'PX', MEMORY / 1000 + slack_ms)
   elseif ARGV[1 + k] and #ARGV[1 + k] >= HEAD then
-    told_at, told = unpack('<i8', ARGV[1 + k]), checked(sub(ARGV[1 + k], HEAD + 1))
-    if told and told_at >= now - MEMORY and not precedes_reset(value, told_at, told) then
-      local merged, latest = merged_value(value, told)
+    reported_at, reported = unpack('<i8', ARGV[1 + k]), checked(sub(ARGV[1 + k], HEAD + 1))
+    if reported and reported_at >= now - MEMORY and not precedes_reset(value, reported_at, reported) then
+      local merged, latest = merged_value(value, reported)
       if merged ~= found and #merged <= 2^23 and latest > now then
         value, flags = merged, '\72'
         call('SET', key, value, 'PX', math.ceil((latest - now) / 1000) + slack_ms)

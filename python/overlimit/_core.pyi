@@ -1,7 +1,8 @@
 """Types of the C++ core; the docstrings are those of ``help()``, unless a subclass has its own."""
 
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
@@ -64,6 +65,20 @@ class Limit:
 class Store:
     """Where state lives and decisions are made: the base class of all stores."""
 
+    # What `overlimit.stores.kinds` says; all stores have it from there.
+    waits: bool
+    is_shared: bool
+    _has_connections: bool
+    _longest_lease: float
+    _longest_stale: float
+    _shown: Mapping[str, Any]
+    _when_full: str
+    _example: str
+    @property
+    def _why_unleased(self) -> str | None: ...
+    @property
+    def _missing(self) -> str | None: ...
+    def _hints(self) -> Iterator[str]: ...
     def close(self) -> None:
         """Give back what is leased, and close this process's connections; a later call opens new ones.
 
@@ -216,6 +231,22 @@ class CallsOfLoop:
 
 class RedisStore(Store):
     def __init__(self, location: dict[str, Any], options: dict[str, Any], /) -> None: ...
+
+class RawServer:
+    """A server of Redis that is asked anything."""
+
+    @property
+    def name(self) -> str: ...
+    def ask(self, commands: Sequence[Sequence[str | bytes]]) -> list[Any]:
+        """Send commands, and return the answers; an error is one that a store would raise, as a value."""
+
+    def certificate_left(self) -> timedelta | None:
+        """Return for how long the certificate is valid, if it is verified, since it was last seen."""
+
+def raw_servers(
+    location: dict[str, Any], timeout_us: SupportsIndex, key: str | bytes = ""
+) -> list[RawServer]:
+    """Return the servers that have keys of their own; of a cluster, the one that has a key, if given."""
 
 @disjoint_base
 class ManualClock:

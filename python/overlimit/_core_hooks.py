@@ -7,7 +7,6 @@ module for the first time would wait for ever for the end of that import.
 from typing import Any, NoReturn
 
 from overlimit import _core
-from overlimit._display.notebooks import decision_html
 from overlimit._forks import open_counters_file
 from overlimit._logging.limiters import announce
 from overlimit._logging.limiters import compare as compare_with_namesakes
@@ -26,7 +25,7 @@ from overlimit._messages.texts import short_repr
 from overlimit._options import timeout_us_given
 from overlimit._pickling import decision_bytes, restored_decision
 from overlimit.clocks import limiter_reader
-from overlimit.decisions import Detail
+from overlimit.decisions import Detail, decision_html
 from overlimit.errors import InvalidLimit, store_error
 from overlimit.statistics import limiter_stats
 from overlimit.stores.memory import local_fallback_of

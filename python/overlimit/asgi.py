@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from overlimit._addresses import group_address
 from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.asgi.lifespan import run_lifespan
@@ -22,10 +23,9 @@ from overlimit.http.asgi.responses import Answering, Noting, Response, answer_ra
 from overlimit.http.asgi.settling import arefund, asettle, refund, settle
 from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.plans import NO_PLAN, RoutePlan
 from overlimit.http.deciding.settling import DECISION, keep_admitted
 from overlimit.http.deciding.steps import run_async
-from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -46,7 +46,6 @@ __all__ += ["arefund", "asettle", "refund", "settle"]
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 _LIMITED = ("http", "websocket")
-_NO_PLAN = RoutePlan()
 
 
 class RateLimitMiddleware:
@@ -178,14 +177,14 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         try:
             await self._app(request.scope, receive, noting)
         except RateLimitExceeded as error:
-            ledger = RequestLedger(request, _NO_PLAN)
+            ledger = RequestLedger(request, NO_PLAN)
             answering = Answering(send, ledger)
             answering.has_started = noting.has_started
             await answer_raised(error, ledger, self._limits.rate_limit, request, answering)
 
 
 class LifespanMiddleware:
-    """Has every store of the process that leases give that back when the server shuts down.
+    """Has every store of the process release what it has leased when the server shuts down.
 
     For ASGI apps that are limited without `RateLimitMiddleware` and without `overlimit.fastapi.RateLimit`,
     which do the same, such as ``LifespanMiddleware(get_asgi_application())`` of Django. The app need not know

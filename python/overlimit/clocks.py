@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from overlimit import _core
 from overlimit._messages.migration_hints import OF_CLOCK, missing
 from overlimit._messages.texts import short_repr
 
-if TYPE_CHECKING:
-    from overlimit.waiting.sleeping import AnyWakeUp, OwnTime
-
 __all__ = ["Clock", "ClockLike", "ManualClock", "reader_of"]
 
 END_US = 2**53 - 2**50
 """The end of time, in microseconds: no clock reads it, no event has it, and no wait is longer."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @runtime_checkable
@@ -31,6 +28,13 @@ class Clock(Protocol):
 
 ClockLike: TypeAlias = Clock | Callable[[], float]
 """What ``clock=`` takes: an object with ``now()`` or a callable, in seconds since the Unix epoch."""
+
+
+class _WakeUp(Protocol):
+    """What wakes those who wait by a clock."""
+
+    def set(self) -> None:
+        """Look at the clock, which has moved."""
 
 
 def reader_of(clock: ClockLike) -> Callable[[], float]:
@@ -71,7 +75,7 @@ class ManualClock(_core.ManualClock):
     def __init__(self, start: float | datetime = 0.0) -> None:
         """Build a clock that reads ``start``; 0.0, the Unix epoch, by default."""
         super().__init__(_seconds_of(start))
-        self._wake_ups: dict[AnyWakeUp | OwnTime, None] = {}
+        self._wake_ups: dict[_WakeUp, None] = {}
 
     def advance(self, seconds: float | timedelta, /) -> None:
         """Move by so many seconds or a timedelta; a negative one moves back."""
@@ -104,10 +108,10 @@ class ManualClock(_core.ManualClock):
         def __getattr__(self, name: str) -> object:
             raise missing(self, name, OF_CLOCK)
 
-    def _add_wake_up(self, wake_up: AnyWakeUp | OwnTime) -> None:
+    def _add_wake_up(self, wake_up: _WakeUp) -> None:
         self._wake_ups[wake_up] = None
 
-    def _remove_wake_up(self, wake_up: AnyWakeUp | OwnTime) -> None:
+    def _remove_wake_up(self, wake_up: _WakeUp) -> None:
         self._wake_ups.pop(wake_up, None)
 
     def _wake(self) -> None:

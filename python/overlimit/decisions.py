@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +10,8 @@ from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex
 
 from overlimit import _core
-from overlimit._messages.texts import short_repr
+from overlimit._display import html_table
+from overlimit._messages.texts import printable, seconds_text, short_repr
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -70,6 +72,31 @@ def _complete_details() -> None:
 
 
 _complete_details()
+
+
+_DETAIL = ("identifier", "limit", "allowed", "remaining", "retry after", "reset after")
+
+
+def decision_html(decision: Decision) -> str:
+    """Return a decision as an HTML table, one row per (identifier, limit); the core calls this."""
+    source = "" if decision.source == "store" else f" ({decision.source})"
+    is_never = math.isinf(decision.retry_after)
+    retry = "can never pass" if is_never else f"retry after {seconds_text(decision.retry_after)}"
+    bound_by = f"{decision.limit!r} of {printable(decision.identifier)}"
+    binding = f"{decision.remaining:,} remaining, {retry}, by {bound_by}"
+    rows = [_cells(detail) for detail in decision.details]
+    return html_table(f"Decision {decision.status}{source}", binding, _DETAIL, rows, left=(0, 1, 2))
+
+
+def _cells(detail: Detail) -> tuple[object, ...]:
+    return (
+        detail.identifier,
+        detail.limit,
+        "yes" if detail.allowed else "no",
+        detail.remaining,
+        seconds_text(detail.retry_after),
+        seconds_text(detail.reset_after),
+    )
 
 
 class Decisions:
@@ -185,9 +212,8 @@ class Decisions:
         return f"<{len(self):,} Decisions under {'; '.join(map(str, self.limits))}: {shares or 'none'}>"
 
     def _repr_html_(self) -> str:
-        from overlimit._display.notebooks import decisions_html
-
-        return decisions_html(self, self._counts())
+        under = f"{len(self):,} under {'; '.join(map(str, self.limits))}"
+        return html_table("Decisions", under, ("status", "decisions"), list(self._counts().items()))
 
     def _counts(self) -> dict[str, int]:
         """Return how many calls ended with each status that occurs."""

@@ -16,15 +16,16 @@ with needed(
 ):
     import httpx
 
-from overlimit import Limiter, errors
+from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._steps import await_calls, run_calls
 from overlimit.aio import AsyncLimiter
 from overlimit.http.client import Exchange, Identify, Patience, host_of
+from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["AsyncThrottledTransport", "RateLimitExceeded", "ThrottledTransport", "host_of"]
 
@@ -161,8 +162,7 @@ def _exchange(
         send=send,
         close=close,
         sleep=sleep,
-        acquire=partial(limiter.acquire, timeout=None),
-        refund=limiter.refund,
+        limiter=limiter,
         error=RateLimitExceeded,
     )
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from overlimit import _core
 from overlimit._logging.stores import warn_of_unleased
 from overlimit._messages.texts import short_repr
 from overlimit.limits import Limit, SlidingLog, TokenBucket
-from overlimit.stores.redis import RedisStore
-
-if TYPE_CHECKING:
-    from overlimit.aio import AsyncLimiter
-    from overlimit.limiter import Limiter
 
 SHARE = 0.25
 """The most of what is left that one lease takes."""
@@ -38,7 +33,14 @@ class Bounds(NamedTuple):
     """Units that this process has leased and not spent: what its death would cost."""
 
 
-def bounds(limiter: Limiter | AsyncLimiter) -> Bounds:
+class _Wrapper(Protocol):
+    """A limiter that asks another one, as an ``AsyncLimiter`` does."""
+
+    @property
+    def _limiter(self) -> _core.Limiter: ...
+
+
+def bounds(limiter: _core.Limiter | _Wrapper) -> Bounds:
     """Return how far the decisions of a limiter can be from those that its store would make.
 
     All numbers are 0 where every call asks the store: in memory, and in Redis without ``lease`` and
@@ -50,30 +52,28 @@ def bounds(limiter: Limiter | AsyncLimiter) -> Bounds:
     >>> bounds(Limiter("100/minute", name="api", store=RedisStore("redis://localhost", lease=0.5))).lease
     0.5
     """
-    known = cast("Limiter", getattr(limiter, "_limiter", limiter))  # of an AsyncLimiter
+    known = cast("_core.Limiter", getattr(limiter, "_limiter", limiter))
     if not isinstance(known, _core.Limiter):
         raise TypeError(f"bounds() takes a Limiter or an AsyncLimiter, not {short_repr(limiter)}")
     longest_us, held = known._lease_bounds()
-    stale = known.store._longest_stale if isinstance(known.store, RedisStore) else 0.0
+    stale = known.store._longest_stale
     if longest_us > 0 and known.clock is None:
         return Bounds(0, stale, longest_us / 1e6, None, SHARE, held)
     return Bounds(0, stale, 0.0, _reason(known), 0.0, held)
 
 
-def note_unleased(limiter: Limiter) -> None:
+def note_unleased(limiter: _core.Limiter) -> None:
     """Have it logged, once per store, that nothing of these limits is leased although the store leases."""
-    if not isinstance(limiter.store, RedisStore) or limiter.store._longest_lease == 0.0:
+    if limiter.store._longest_lease == 0.0:
         return
     found = bounds(limiter)
     if found.reason is not None and limiter.clock is None:
         warn_of_unleased(limiter.store, limiter, found.reason)
 
 
-def _reason(limiter: Limiter) -> str:
-    if not isinstance(limiter.store, RedisStore):
-        return "the store is not a RedisStore"
-    if limiter.store._longest_lease == 0.0:
-        return "the store has no lease"
+def _reason(limiter: _core.Limiter) -> str:
+    if limiter.store._why_unleased is not None:
+        return limiter.store._why_unleased
     if limiter.clock is not None:
         return "the limiter has a clock of its own"
     if limiter.penalty is not None:

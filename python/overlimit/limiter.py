@@ -9,7 +9,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from overlimit import _core, waiting
-from overlimit._logging.limiters import Namesakes, announce, register, renew
+from overlimit._display import html_table
+from overlimit._logging.limiters import Namesakes, announced, register, renew
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import (
     OF_ACQUIRE,
@@ -29,9 +30,10 @@ from overlimit.leasing import note_unleased
 from overlimit.limits import Limit, as_limits
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
-from overlimit.stores import MemoryStore, StoreLike, as_store, url_or_store
+from overlimit.stores import StoreLike, as_store, url_or_store
+from overlimit.stores.kinds import state_key
 from overlimit.stores.memory import local_fallback_of, local_limits
-from overlimit.stores.state_keys import state_key
+from overlimit.waiting.queues import QueuedLimiter
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 from overlimit.waiting.throttling import Throttle
 
@@ -52,7 +54,7 @@ _MOST_DERIVED = 1024
 _SETTLE = "limiter.settle(decision, cost), with what the call cost in the end"
 
 
-class Limiter(_core.Limiter, metaclass=HintingType):
+class Limiter(QueuedLimiter, metaclass=HintingType):
     """Decides whether identifiers may spend a cost under several limits, all or nothing.
 
     Parameters
@@ -129,7 +131,7 @@ class Limiter(_core.Limiter, metaclass=HintingType):
         own = local_limits(given, self._share)
         super().__init__(name, given, as_store(store, clock), clock, penalty, on_decision, on_error, own)
         self._algorithm = algorithm
-        if on_error == "local" and not isinstance(self.store, MemoryStore):
+        if on_error == "local" and self.store.waits:
             local_fallback_of(self.store)
         note_unleased(self)
         self._namesakes = self._register(name)
@@ -203,7 +205,7 @@ class Limiter(_core.Limiter, metaclass=HintingType):
         StoreError
             As `acquire`.
         """
-        return Throttle(self, identifiers, cost, timeout)
+        return Throttle(self.acquire, identifiers, cost, timeout)
 
     def hit_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
@@ -237,12 +239,7 @@ class Limiter(_core.Limiter, metaclass=HintingType):
             that got no answer while others did follow ``on_error``, too; with ``"raise"`` they are refused,
             with a ``retry_after`` of NaN, and their Decision is None. They may have been charged.
         """
-        decisions = self._decide_many(identifiers, cost, timeout, is_peek=False)
-        if self.on_decision is not None:
-            for decision in decisions:
-                if decision is not None:
-                    announce(self.on_decision, decision)
-        return decisions
+        return announced(self, self._decide_many(identifiers, cost, timeout, is_peek=False))
 
     def peek_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
@@ -413,9 +410,9 @@ class Limiter(_core.Limiter, metaclass=HintingType):
         return f"Limiter({', '.join([repr(list(self.limits)), *options])})"
 
     def _repr_html_(self) -> str:
-        from overlimit._display.notebooks import limiter_html
-
-        return limiter_html(self, self._shown_options())
+        rows = [(limit.algorithm, limit, repr(limit)) for limit in self.limits]
+        text = ", ".join(f"{name}={value!r}" for name, value in self._shown_options().items())
+        return html_table("Limiter", text, ("algorithm", "limit", "as a call"), rows, left=(0, 1, 2))
 
     def _shown_options(self) -> dict[str, object]:
         """Return the store, and each option that is not as it is by default."""

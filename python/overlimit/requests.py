@@ -16,11 +16,12 @@ with needed(
     import requests
     from requests.adapters import HTTPAdapter
 
-from overlimit import Limiter, errors
+from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._steps import run_calls
 from overlimit.http.client import Exchange, Identify, Patience, host_of
+from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
@@ -100,8 +101,7 @@ class ThrottledAdapter(HTTPAdapter):
             send=partial(super().send, request, *args, **kwargs),
             close=requests.Response.close,
             sleep=time.sleep,
-            acquire=partial(self._limiter.acquire, timeout=None),
-            refund=self._limiter.refund,
+            limiter=self._limiter,
             error=RateLimitExceeded,
         )
         return run_calls(self._patience.sending(exchange))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overlimit._addresses import group_address
 from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import HeaderNames, shows_fields, with_ours
 from overlimit.http.answering.refusals import RefusalResponse, retry_after_instead, status_code
@@ -15,9 +16,8 @@ from overlimit.http.cookies import cookies_in
 from overlimit.http.deciding import settling
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.plans import NO_PLAN
 from overlimit.http.deciding.settling import DECISION, keep_admitted
-from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -39,8 +39,6 @@ __all__ = ["HeaderNames", "RateLimitMiddleware", "Response", "group_address", "r
 __all__ += ["by_address", "by_cookie", "by_header", "by_json", "by_user", "by_user_or_address"]
 
 Fields = list[tuple[str, str]]
-
-_NO_PLAN = RoutePlan()
 
 
 class Response(NamedTuple):
@@ -144,7 +142,8 @@ shadow, trusted_proxies, address_header, ipv6_prefix
             return self._call_app(request, environ, _Start(start_response, []))
         if plan.memories:
             self._limits.warn_if_apart(plan, multiprocess=environ.get("wsgi.multiprocess"))
-        ledger = plan.decide(request)
+        ledger = RequestLedger(request, plan)
+        ledger.decide()
         environ[DECISION] = ledger.decision(self._limits.rate_limit)
         start = _Start(start_response, ledger.fields())
         if ledger.refusal is not None:
@@ -176,7 +175,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         ledger: RequestLedger | None,
         error: RateLimitExceeded,
     ) -> Iterable[bytes]:
-        known = RequestLedger(request, _NO_PLAN) if ledger is None else ledger
+        known = RequestLedger(request, NO_PLAN) if ledger is None else ledger
         refusal = known.raised(error.decision, self._limits.rate_limit, environ.get("HTTP_ACCEPT"))
         start.fields = known.fields()
         return _send(refusal, environ, start)

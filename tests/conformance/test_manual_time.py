@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 
@@ -87,7 +87,7 @@ class TestItsClock:
             assert before - 1e-3 <= clock.now() <= time.time()
 
     def test_begins_where_it_is_told(self):
-        with manual_time(datetime(2030, 1, 1, tzinfo=timezone.utc)) as clock:
+        with manual_time(datetime(2030, 1, 1, tzinfo=UTC)) as clock:
             assert Limiter("1/s").hit("a").time == clock.now() == 1_893_456_000
 
     def test_of_an_inner_block_is_followed_until_it_ends(self):

@@ -1,8 +1,13 @@
-"""The user that an operator is told to make can do all that a limiter does, and nothing else."""
+"""The user that an operator is told to make can do all that a limiter does, and nothing else.
+
+Where no scripts can be run, an error says so.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -44,3 +49,24 @@ def test_may_not_touch_other_keys(user_url):
     store = RedisStore(user_url, timeout=5, prefix="other")
     with pytest.raises(StoreConfigError):
         Limiter("2/minute", name="acl", store=store).hit("a")
+
+
+def test_a_server_without_scripts_is_told(start_redis):
+    url = start_redis(options={"rename-command": ["EVALSHA", ""]}).unix_url()
+    with pytest.raises(
+        StoreConfigError, match="runs no Lua scripts, which decide calls: load its module"
+    ) as told:
+        Limiter("2/minute", name="acl", store=RedisStore(url, timeout=5)).hit("a")
+    assert not told.value.maybe_charged
+    doctor = [sys.executable, "-m", "overlimit", "doctor", url]
+    done = subprocess.run(doctor, capture_output=True, text=True, check=False)
+    assert (done.returncode, "runs no Lua scripts" in done.stdout) == (2, True)
+
+
+def test_a_user_who_may_run_no_scripts_is_told(redis_server):
+    with closing(redis_server.client()) as admin:
+        admin.execute_command("ACL", "SETUSER", "poor", "on", ">word", "~*", "+@all", "-evalsha")
+        url = redis_server.unix_url().replace("unix://", "unix://poor:word@")
+        with pytest.raises(StoreConfigError, match="'evalsha' command\"; grant the user of the URL"):
+            Limiter("2/minute", name="acl", store=RedisStore(url, timeout=5)).hit("a")
+        admin.acl_deluser("poor")

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -241,7 +241,7 @@ def test_the_time_zone_is_the_one_that_the_limit_names_and_not_the_machines(stor
     monkeypatch.setenv("TZ", local)
     time.tzset()
     try:
-        clock = ManualClock(datetime(2027, 1, 15, 12, tzinfo=timezone.utc).timestamp())
+        clock = ManualClock(datetime(2027, 1, 15, 12, tzinfo=UTC).timestamp())
         tokyo = FixedWindow(1, per="day", start="calendar", timezone="Asia/Tokyo")
         utc = FixedWindow(1, per="day", start="calendar")
         rows = Limiter([tokyo, utc], name="default", store=store, clock=clock).hit(ID).details

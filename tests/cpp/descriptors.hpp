@@ -9,16 +9,16 @@
 #include <stdexcept>
 #include <utility>
 
+#include "overlimit/non_copyable.hpp"
+
 namespace overlimit::testing {
 
 /// Two connected sockets.
-class SocketPair {
+class SocketPair : NonCopyable {
  public:
   SocketPair() {
     if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends_.data()) != 0) throw std::runtime_error("no sockets");
   }
-  SocketPair(const SocketPair&) = delete;
-  SocketPair& operator=(const SocketPair&) = delete;
   ~SocketPair() {
     close();
     close_peer();

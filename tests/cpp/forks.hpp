@@ -10,10 +10,11 @@
 
 namespace overlimit::testing {
 
-/// Runs `body` in a child; whether it returned true there.
+/// Runs `body` in a child; whether it returned true there, and in time.
 inline bool in_child(const std::function<bool()>& body) {
   const pid_t pid = ::fork();
   if (pid == 0) {
+    ::alarm(60);
     bool good = false;
     try {
       good = body();

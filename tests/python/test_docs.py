@@ -27,6 +27,7 @@ import overlimit.flask
 import overlimit.http.fields
 import overlimit.httpx
 import overlimit.metrics
+import overlimit.quart
 import overlimit.recipes
 import overlimit.requests
 import overlimit.simulation
@@ -50,7 +51,6 @@ NAMED_PATH = re.compile(r"`((?:benchmarks|cmake|cpp|examples|lua|python|scripts|
 NOT_SHIPPED = "gcra"  # the example of docs/adding_an_algorithm.md
 NAMED_TEST = re.compile(r"tests/\w+(?:/\w+)*\.py(?:::\w+)+")
 DRAWS = re.compile(r"\bplot_\w+\(|\.plot\(")
-GALLERY = "docs/gallery.md"  # which shows the values of expressions, as notebooks do
 LISTED = ("Attributes", "Parameters", "Raises", "Returns")
 FLAW_TABLE = re.compile(r"^\| flaw \| instead \| test \|\n\|[ -|]+\n(?P<rows>(?:^\|.*\n)+)", re.M)
 
@@ -63,6 +63,7 @@ MODULES = (
     overlimit.flask,
     overlimit.django,
     overlimit.fastapi,
+    overlimit.quart,
     overlimit.asgi,
     overlimit.wsgi,
     overlimit.requests,
@@ -119,13 +120,15 @@ def test_every_key_of_the_configuration_is_in_the_help_or_the_page_on_flask():
 
 
 def test_every_public_name_is_in_the_index_of_names():
-    listed, module = set(), None
-    for line in text_of("docs/reference/api.md").splitlines():
-        named = re.fullmatch(r"(\.\. currentmodule:: |```\{py:type\} |   )([\w.]+)", line)
-        if named and named[1].startswith(".."):
-            module = named[2]
-        elif named:
-            listed.add(f"{module}.{named[2]}")
+    listed = set()
+    for title, names in re.findall(
+        r"^## (.+)\n\n((?:`\w+`(?:,\s)?)+)\n", text_of("docs/reference/api.md"), re.M
+    ):
+        module = title if title.startswith("overlimit.") else "overlimit"
+        listed |= {f"{module}.{name}" for name in re.findall(r"\w+", names)}
+    listed |= {
+        f"overlimit.{name}" for name in re.findall(r"\{py:type\} (\w+)", text_of("docs/reference/api.md"))
+    }
     modules = {module.__name__: module for module in MODULES}
     parts = [name.rpartition(".") for name in listed]
     values = [getattr(modules[module], name) for module, _, name in parts if module in modules]
@@ -148,12 +151,41 @@ def test_every_page_is_in_the_navigation_of_the_site():
     assert [page for page in pages if not re.search(rf'[ "]{page}[ "]', text)] == []
 
 
-def test_the_first_page_shows_factors_of_the_page_on_performance():
-    table = text_of("docs/index.md").partition("## What it costs")[2].partition("##")[0]
-    shown = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?= \||[ ]to )", table)
-    assert len(shown) == 12
-    measured = set(re.findall(r"\| ([\d.,]+) (?=\|)", text_of("docs/performance.md")))
-    assert [factor for factor in shown if factor not in measured] == []
+def test_llms_txt_has_a_line_for_each_page(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    import llms
+
+    lines = llms.llms_text(ROOT / "docs").splitlines()
+    assert lines[0] == "# overlimit"
+    assert re.fullmatch(r"> Rate limiting .*\.", lines[2])
+    found = [
+        re.fullmatch(r"- \[[^\]]+\]\((\S+)\.html\): .{20,}[.?]", line) for line in lines if line[:1] == "-"
+    ]
+    pages = [f"docs/{each[1]}.md" for each in found]
+    assert sorted(pages) == sorted(set(DOCS) - {"docs/index.md"})
+
+
+FACTOR_PAGES = {"README.md": 4, "docs/index.md": 4, "docs/performance.md": 25}
+"""Pages with tables of factors, each with how many there are at least."""
+
+
+@pytest.mark.parametrize("page", FACTOR_PAGES)
+def test_pages_show_the_factors_of_the_last_full_run(page, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from measuring import factors, report
+
+    kept = report.read(ROOT / "docs" / "benchmarks" / "results.json")
+    text = text_of(page)
+    assert factors.page_with(text, kept) == text
+    tables = re.findall(r"^<!-- factors: \w+ -->\n(.*?)^<!-- end -->", text, re.M | re.S)
+    rows = re.findall(r"^\| (\D[^|]*) \| ([\d.]+) \|", "".join(tables), re.M)
+    assert len(rows) >= FACTOR_PAGES[page]
+    (of_a_hit,) = [
+        each.ratio
+        for each in kept.of("redis")
+        if (each.title, each.name) == ("One hit after the other", "overlimit, one sliding window")
+    ]
+    assert float(dict(rows)["a hit in Redis"]) == pytest.approx(of_a_hit, abs=0.005)
 
 
 def documented() -> Iterator[tuple[str, object]]:
@@ -258,7 +290,7 @@ def test_an_example_runs_on_its_own_and_prints_what_the_page_says(example, on_re
     assert (run.returncode, run.stderr) == (0, "")
     if example.output is not None:
         assert run.stdout == example.output
-    assert run.stdout != "" or DRAWS.search(example.code) or example.place.startswith(GALLERY)
+    assert run.stdout != "" or DRAWS.search(example.code)
     assert "no decision" not in run.stdout
 
 

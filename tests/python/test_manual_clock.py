@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore
 from servers.patience import PATIENCE
 
-NOON = datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=timezone.utc)
+NOON = datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC)
 
 
 def test_is_set_to_an_aware_datetime_to_the_microsecond():
@@ -48,9 +48,7 @@ def test_a_naive_datetime_is_an_error_that_says_what_to_write(move):
         move(datetime(2024, 2, 29))
 
 
-@pytest.mark.parametrize(
-    "instant", [datetime(1969, 12, 31, tzinfo=timezone.utc), -1, 2**53 / 1e6, float("nan")]
-)
+@pytest.mark.parametrize("instant", [datetime(1969, 12, 31, tzinfo=UTC), -1, 2**53 / 1e6, float("nan")])
 def test_an_instant_out_of_range_is_a_value_error_and_changes_nothing(instant):
     clock = ManualClock(5)
     with pytest.raises(ValueError, match="between 1970 and 2219"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from zipfile import ZipFile
@@ -12,16 +12,21 @@ import pytest
 
 from programs import loaded_script
 
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="the script needs Python 3.11")
-
 WHEEL = "overlimit-1.2.3-cp311-cp311-manylinux_2_28_x86_64.whl"
 INSIDE = ("overlimit/py.typed", "overlimit/_core.pyi", "overlimit-1.2.3.dist-info/METADATA")
 LICENCES = tuple(
     f"overlimit-1.2.3.dist-info/licenses/{name}" for name in ("LICENSE", "hiredis.txt", "pybind11.txt")
 )
+SBOM = "overlimit-1.2.3.dist-info/sboms/overlimit.cdx.json"
+LISTED = {
+    "bomFormat": "CycloneDX",
+    "specVersion": "1.6",
+    "components": [{"type": "library", "name": name, "version": "1"} for name in ("hiredis", "pybind11")],
+}
 EXTRAS = [
     "fastapi",
     "flask",
+    "quart",
     "django",
     "drf",
     "requests",
@@ -47,13 +52,14 @@ def check(tmp_path, monkeypatch):
     write(tmp_path, "python/overlimit.py", "number = 11.2.3\n")
     git(tmp_path, "init", "--quiet")
     commit(tmp_path)
+    write(tmp_path, "pyproject.toml", "")
     wheel(tmp_path, WHEEL, *INSIDE, *LICENCES)
     sdist(tmp_path, "overlimit-1.2.3.tar.gz", "CHANGELOG.md")
     return script
 
 
 def write(root: Path, name: str, text: str) -> None:
-    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(text, encoding="utf-8")
 
 
@@ -67,10 +73,12 @@ def commit(root: Path) -> None:
     git(root, "commit", "--quiet", "--allow-empty", "--message", "change")
 
 
-def wheel(root: Path, name: str, *inside: str) -> None:
+def wheel(root: Path, name: str, *inside: str, sbom: object = LISTED) -> None:
     with ZipFile(root / "dist" / name, "w") as archive:
         for each in inside:
             archive.writestr(each, METADATA if each.endswith("METADATA") else "")
+        if sbom is not None:
+            archive.writestr(SBOM, json.dumps(sbom))
 
 
 def sdist(root: Path, name: str, *inside: str) -> None:
@@ -80,7 +88,7 @@ def sdist(root: Path, name: str, *inside: str) -> None:
 
 
 def problems(script) -> list[str]:
-    questions = ("version", "changelog", "package", "content", "link")
+    questions = ("version", "changelog", "package", "content", "sbom", "pin", "link")
     return [each for question in questions for each in getattr(script, f"{question}_problems")()]
 
 
@@ -138,6 +146,38 @@ def test_a_wheel_that_lacks_something_or_has_more_is_found(check, tmp_path, with
         *(name for name in (*INSIDE, *LICENCES, *more) if not without or not name.endswith(without)),
     )
     assert problems(check) == [f"{WHEEL} {told}"]
+
+
+@pytest.mark.parametrize(
+    ("sbom", "told"),
+    [
+        (None, f"{WHEEL} has no {SBOM}"),
+        (LISTED | {"specVersion": 1.6}, f"{SBOM} in {WHEEL} is no CycloneDX: "),
+        (LISTED | {"components": LISTED["components"][:1]}, f"{SBOM} in {WHEEL} does not list pybind11"),
+    ],
+)
+def test_a_wheel_that_does_not_say_what_is_compiled_in_is_found(check, tmp_path, sbom, told):
+    wheel(tmp_path, WHEEL, *INSIDE, *LICENCES, sbom=sbom)
+    (found,) = problems(check)
+    assert found.startswith(told)
+
+
+@pytest.mark.parametrize("version", ["v7", "main", "3d3c42e"])
+def test_actions_that_are_not_pinned_are_found(check, tmp_path, version):
+    pinned = f"actions/checkout@{'3d3c42e5' * 5}"
+    write(tmp_path, ".github/workflows/ci.yml", f"- uses: {pinned}  # v7\n- uses: other/action@{version}\n")
+    git(tmp_path, "add", ".github")
+    assert problems(check) == [f".github/workflows/ci.yml uses other/action@{version}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("README.md", "REPOSITORY_URL"), ("pyproject.toml", "overlimit.example")]
+)
+def test_a_tag_needs_the_address_of_the_repository(check, tmp_path, path, text):
+    write(tmp_path, "CHANGELOG.md", "# Changelog\n\n## 1.2.3 (2026-11-24)\n")
+    git(tmp_path, "tag", "v1.2.3")
+    write(tmp_path, path, text)
+    assert problems(check) == [f"this is tagged v1.2.3, but {path} does not say where the repository is"]
 
 
 def test_links_that_lead_nowhere_are_found(check, tmp_path):

@@ -15,12 +15,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = {"CHANGELOG.md", "CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml"}
 WHOLE = {"cmake", "docs", "examples", "lua", "python", "cpp/bindings", "cpp/include", "cpp/src"}
-TESTS = {"conformance", "faults", "python", "servers", "simulation", "smoke", "soak", "vectors"}
+TESTS = {"adapters", "conformance", "faults", "python", "servers", "simulation", "smoke", "soak", "vectors"}
 ABOUT_THE_REPOSITORY = {
     "adding_an_algorithm",
     "benchmarks",
     "docs",
     "fleet",
+    "mutations",
     "release_check",
     "repository",
     "run_steps",

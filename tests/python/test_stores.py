@@ -9,6 +9,7 @@ import pickle
 import re
 import time
 import weakref
+from pathlib import Path
 
 import pytest
 import redis
@@ -38,6 +39,14 @@ def test_shared_memory_is_there_or_says_when_it_is_asked_for_what_to_use_instead
     outcome = outcome_of(lambda: SharedMemoryStore("myapp"))
     assert outcome_of(lambda: Limiter("5/minute", name="p", store="shm://myapp").store) == outcome
     assert outcome is SharedMemoryStore or re.search("on Linux only: use Redis on a unix socket", outcome)
+
+
+def test_a_store_says_what_others_would_ask_its_class():
+    stores = [MemoryStore(), RedisStore("redis://localhost"), as_store("memory://")]
+    assert [(each.waits, each.is_shared) for each in stores] == [(False, False), (True, True), (False, False)]
+    sources = [path.read_text("utf-8") for path in Path(overlimit.__file__).parent.rglob("*.py")]
+    assert len(sources) > 200
+    assert not [each for each in sources if re.search(r"isinstance\([^)]*(Memory|Redis)Store", each)]
 
 
 class TestUrls:

@@ -342,7 +342,7 @@ assert opened == before, opened - before
 
     @pytest.mark.parametrize(
         ("library", "why"),
-        [("/nowhere/libssl.so.3", "cannot be loaded"), ("libc.so.6", "has no BIO_clear_flags")],
+        [("/nowhere/libssl.so.3", "cannot be loaded"), ("libc.so.6", "has no ASN1_TIME_diff")],
         ids=["missing", "another"],
     )
     def test_a_store_without_it_says_what_to_do(self, redis_server, library, why):

@@ -90,6 +90,7 @@ APPS = (
     "django/typed_django_views.py",
     "fastapi/typed_routes.py",
     "flask/typed_views.py",
+    "quart/typed_quart_views.py",
 )
 """What mypy checks with the package (pyproject.toml); the errors that it must find are marked there."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from fractions import Fraction
 
 import numpy as np
@@ -161,7 +161,7 @@ def test_single_events_and_wrong_choices():
 
 def test_between_takes_what_people_write():
     events = Events([0, 86_400, 100_000], ["a", "b", "c"])
-    for start in (86_400, "1970-01-02", "1970-01-02T00:00:00Z", datetime(1970, 1, 2, tzinfo=timezone.utc)):
+    for start in (86_400, "1970-01-02", "1970-01-02T00:00:00Z", datetime(1970, 1, 2, tzinfo=UTC)):
         assert list(events.between(start).identifiers) == ["b", "c"]
     assert len(events.between(5, 1)) == 0
     with pytest.raises(ValueError, match="from 1970-01-01"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -31,7 +31,7 @@ EPOCH = datetime(1970, 1, 1)
 
 def local_rows(zone: str) -> list[tuple[datetime, str, str]]:
     """Return times with their offsets around a change of the clocks, without those that come again."""
-    first = datetime.fromisoformat(ZONES[zone]).replace(tzinfo=timezone.utc) - timedelta(hours=6)
+    first = datetime.fromisoformat(ZONES[zone]).replace(tzinfo=UTC) - timedelta(hours=6)
     times = [(first + timedelta(minutes=13 * k, seconds=k)).astimezone(ZoneInfo(zone)) for k in range(60)]
     addresses = ["203.0.113.7", "2001:db8:1:2::5", "2001:db8:1:2::6", "192.0.2.1"]
     return [(time, addresses[k % 4], f"client {k % 3}") for k, time in enumerate(times) if not time.fold]
@@ -88,7 +88,7 @@ def test_local_times_are_the_earlier_instants_and_those_that_no_clock_showed_are
     micros = np.array([(each - EPOCH) // timedelta(microseconds=1) for each in local])
     found, never = instants_of_local(micros, where)
     for each, instant, is_never in zip(local, found.tolist(), never.tolist(), strict=True):
-        utc = each.replace(tzinfo=where).astimezone(timezone.utc)
+        utc = each.replace(tzinfo=where).astimezone(UTC)
         back = utc.astimezone(where).replace(tzinfo=None)
         assert is_never == (back != each), each
         if not is_never:

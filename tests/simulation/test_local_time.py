@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
@@ -36,7 +36,7 @@ def shown(zone, second):
 @cache
 def beginning(zone, day):
     """Return the first instant at which clocks show this day or a later one."""
-    about = int(datetime(day.year, day.month, day.day, tzinfo=timezone.utc).timestamp())
+    about = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
     return next(at for at in range(about - 2 * DAY, about + 2 * DAY, STEP) if shown(zone, at).date() >= day)
 
 

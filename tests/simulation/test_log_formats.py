@@ -5,14 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
 
 import pandas as pd
 import pytest
 
-from overlimit.command_line import logs as command_line
+from overlimit.command_line.simulating import logs as command_line
 from overlimit.simulation import read_log
 from overlimit.simulation.logs import access_log
 from overlimit.simulation.logs.choosing import FormatName
@@ -83,7 +83,7 @@ def test_the_sample_of_each_form_of_times(tmp_path, form):
     whole = [times_of(form.sample, tmp_path=tmp_path)[0]]
     assert whole[0] == pytest.approx(NOON if "2026" in form.sample else SECONDS, abs=0.126)
     # Many of them are read by numpy, and are what each is alone.
-    day = datetime.fromtimestamp(int(whole[0]), timezone.utc)
+    day = datetime.fromtimestamp(int(whole[0]), UTC)
     words = re.sub(r"\[\.%f\]", ".%f", form.words).replace("[,]", "").replace("[ %z]", " %z")
     words = words.translate(str.maketrans("", "", "[]"))
     many = [day + timedelta(seconds=97 * k, microseconds=125_000 * (k % 3)) for k in range(50)]

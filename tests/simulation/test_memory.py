@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import gzip
 import os
+from importlib import import_module
 
 import pytest
-import zstandard
 
 import programs
+from overlimit.simulation.logs.chunks import ZSTD
 from programs import output_of
 
 pytestmark = pytest.mark.check
@@ -56,7 +57,7 @@ def read(*arguments):
 def compressed(block, suffix):
     if suffix == ".gz":
         return gzip.compress(block, 1)
-    return zstandard.ZstdCompressor(1).compress(block) if suffix == ".zst" else block
+    return import_module(ZSTD).compress(block, 1) if suffix == ".zst" else block
 
 
 @pytest.mark.parametrize(

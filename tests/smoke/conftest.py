@@ -64,7 +64,7 @@ NEEDS: dict[str, Callable[[], str]] = {
     "flask": lambda: missing_modules("flask", "blinker"),
     "gunicorn": lambda: missing_modules("gunicorn"),
     "simulation": lambda: missing_modules("numpy", "pandas"),
-    "cli": lambda: missing_modules("click", "numpy", "pandas", "pyarrow", "redis", "rich", "zstandard"),
+    "cli": lambda: missing_modules("click", "numpy", "pandas", "pyarrow", "rich"),
 }
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import overlimit
 
 OPTIONAL = (
-    "flask blinker httpx requests click rich redis numpy pandas pyarrow matplotlib tqdm zstandard ipywidgets"
+    "flask blinker httpx requests click rich redis numpy pandas pyarrow matplotlib tqdm backports.zstd"
+    " ipywidgets"
 )
 HIDDEN = f"""
 import sys
@@ -20,7 +21,7 @@ import sys
 class Hidden:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in {OPTIONAL.split()}:
+        if {{name, name.partition(".")[0]}} & {{*{OPTIONAL.split()}}}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Hidden())

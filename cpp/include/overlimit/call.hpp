@@ -8,11 +8,11 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "overlimit/algorithms/step.hpp"
 #include "overlimit/compiled_policy.hpp"
+#include "overlimit/non_copyable.hpp"
 
 namespace overlimit {
 
@@ -32,7 +32,6 @@ struct Charge {
   Role role = Role::enforce;
 };
 
-/// The most charges that one call has.
 inline constexpr std::size_t kMaxCharges = 64;
 
 /// Some of a call's charges: a bit for each, the lowest for the first one.
@@ -67,7 +66,6 @@ struct Call {
   }
 };
 
-/// The number of pairs in a call.
 inline std::size_t pairs_of(std::span<const Charge> charges) {
   std::size_t pairs = 0;
   for (const Charge& charge : charges) pairs += charge.policy->size();
@@ -80,13 +78,11 @@ inline bool have_calendar(std::span<const Charge> charges) {
 }
 
 /// A call as it is decided at an instant: where a policy follows a calendar, as it is at that time.
-class DatedCall {
+class DatedCall : NonCopyable {
  public:
   explicit DatedCall(const Call& call) : given_(call.charges), call_(call) {}
   /// May ask the calendar (see CompiledPolicy::dated).
   DatedCall(const Call& call, Instant now) : DatedCall(call) { move_to(now); }
-  DatedCall(const DatedCall&) = delete;
-  DatedCall& operator=(const DatedCall&) = delete;
 
   /// Whether the policies are as they are at this instant.
   [[nodiscard]] bool holds_at(Instant now) const {

@@ -7,7 +7,6 @@
 
 namespace overlimit {
 
-/// The answer to a call.
 struct Decision {
   Status status = Status::ok;
   std::int64_t remaining = 0;   ///< the smallest over all pairs

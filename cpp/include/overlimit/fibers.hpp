@@ -54,7 +54,6 @@ class Fibers : NonCopyable {
   void notify(const void* event, std::uint32_t waiters) noexcept;
   /// Waits until the next run(): until all that the event loop does at present has been done.
   void yield();
-  /// The number of run()s so far.
   [[nodiscard]] std::uint64_t turn() const noexcept;
   /// Runs an action on the stack of the event loop, as code needs it that a fiber must not run, such as
   /// Python's. Throws what it throws.

@@ -13,6 +13,7 @@ struct KeptKey {
   struct Hash {
     std::uint64_t low;
     std::uint32_t high;
+    bool operator==(const Hash&) const = default;
   };
   struct Record {
     std::uint64_t tag;

@@ -34,7 +34,7 @@ class RedisStore final : public Store {
   struct Options {
     Keys keys = {};
     Duration timeout{100'000};  ///< the deadline of one whole call
-    Duration max_stale{};       ///< for how long it refuses by what it was told; at most kMaxStale
+    Duration max_stale{};       ///< for how long it refuses by what was reported to it; at most kMaxStale
     Duration lease{};           ///< for how long it may spend what it has charged early; at most kMaxLease
     Duration remember{};  ///< for how long it restores what a server has forgotten; at most kMaxRemember
     std::optional<LeaseIn> lease_in{};  ///< nothing: each process leases for itself
@@ -49,8 +49,8 @@ class RedisStore final : public Store {
   void decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
                   const Interrupted& interrupted) override;
   bool decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) override;
-  void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
-                 const Interrupted& interrupted) override;
+  void refund_showing(const Call& call, std::span<const Receipt> receipts, Present* present,
+                      const Interrupted& interrupted) override;
   void lock(const Call& call, Duration duration, const Interrupted& interrupted) override;
   void unlock(const Call& call, const Interrupted& interrupted) override;
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,

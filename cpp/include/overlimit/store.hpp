@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -37,7 +36,6 @@ struct Rows {
   [[nodiscard]] std::span<const Receipt> receipts() const { return {receipt, count}; }
 };
 
-/// Rows from `first` on, `count` of them.
 inline Rows rows_of(const Rows& rows, std::size_t first, std::size_t count) {
   return {rows.status + first,
           rows.remaining + first,
@@ -88,7 +86,7 @@ enum class Source : std::uint8_t {
   store,    ///< whoever keeps the state
   local,    ///< this process in its place, as that fails (on_error)
   error,    ///< nobody
-  refusal,  ///< this process, by what it was told of the state lately
+  refusal,  ///< this process, by what was reported to it of the state lately
   lease,    ///< this process, by what it has charged early
 };
 inline constexpr std::size_t kSources = 5;
@@ -105,7 +103,7 @@ struct Basis {
 struct LeaseCounts {
   std::uint64_t granted = 0;   ///< in all
   std::uint64_t held = 0;      ///< and may still spend
-  std::uint64_t returned = 0;  ///< and has given back
+  std::uint64_t returned = 0;  ///< and has released
   std::uint64_t lapsed = 0;    ///< and has lost
 };
 
@@ -153,10 +151,10 @@ class Store {
   /// Refunds what a call has charged, given its charges as they were and the receipts of its pairs; with
   /// lower costs, as much of it. A key that is gone, or was created again since the charge, stays as it is.
   /// Atomic per charge. Fills `present`, unless it is nullptr.
-  virtual void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
-                         const Interrupted& interrupted) = 0;
+  virtual void refund_showing(const Call& call, std::span<const Receipt> receipts, Present* present,
+                              const Interrupted& interrupted) = 0;
   void refund(const Call& call, std::span<const Receipt> receipts, const Interrupted& interrupted) {
-    give_back(call, receipts, nullptr, interrupted);
+    refund_showing(call, receipts, nullptr, interrupted);
   }
 
   /// Locks the identifiers of a call's charges for this long from now, whatever their usage.

@@ -11,7 +11,6 @@ namespace table {
 class Table;
 }
 
-/// How full a store in memory is.
 struct MemoryUsage {
   std::size_t keys = 0;
   std::size_t max_keys = 0;
@@ -30,8 +29,8 @@ class TableStore : public Store {
               const Interrupted& interrupted) final;
   void decide_one(const Call& call, const Rows& rows, Instant& time, Basis& basis,
                   const Interrupted& interrupted) final;
-  void give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
-                 const Interrupted& interrupted) final;
+  void refund_showing(const Call& call, std::span<const Receipt> receipts, Present* present,
+                      const Interrupted& interrupted) final;
   /// Throws OutOfMemory, with some perhaps locked, where a store that is full has no room for a key.
   void lock(const Call& call, Duration duration, const Interrupted& interrupted) final;
   void unlock(const Call& call, const Interrupted& interrupted) final;

@@ -1,8 +1,15 @@
 #include "platform/descriptors.hpp"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <ctime>
 
 namespace overlimit::platform {
 
@@ -13,6 +20,13 @@ int open_stream_socket(int family) noexcept {
 }
 
 bool open_pipe(std::array<int, 2>& ends) noexcept { return ::pipe2(ends.data(), O_CLOEXEC) == 0; }
+
+int poll(pollfd& polled, std::chrono::nanoseconds longest) noexcept {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const timespec time{static_cast<std::time_t>(longest.count() / kSecond),
+                      static_cast<long>(longest.count() % kSecond)};
+  return ::ppoll(&polled, 1, &time, nullptr);
+}
 
 #else
 
@@ -34,6 +48,43 @@ bool open_pipe(std::array<int, 2>& ends) noexcept {
   return true;
 }
 
+int poll(pollfd& polled, std::chrono::nanoseconds longest) noexcept {
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(longest).count();
+  return ::poll(&polled, 1, static_cast<int>(std::min<std::int64_t>(milliseconds, INT_MAX)));
+}
+
 #endif
+
+ssize_t send(int fd, std::string_view bytes) noexcept {
+#if defined(SO_NOSIGPIPE)  // as open_stream_socket() has set it
+  constexpr int kNoSignal = 0;
+#else
+  constexpr int kNoSignal = MSG_NOSIGNAL;
+#endif
+  return ::send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | kNoSignal);
+}
+
+void keep_alive(int fd, [[maybe_unused]] const Keepalive& how) noexcept {
+  const auto set = [fd](int level, int name, int value) {
+    ::setsockopt(fd, level, name, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+#ifndef OVERLIMIT_PORTABLE
+#if defined(TCP_KEEPIDLE)
+  set(IPPROTO_TCP, TCP_KEEPIDLE, how.idle_seconds);
+#elif defined(TCP_KEEPALIVE)
+  set(IPPROTO_TCP, TCP_KEEPALIVE, how.idle_seconds);
+#endif
+#ifdef TCP_KEEPINTVL
+  set(IPPROTO_TCP, TCP_KEEPINTVL, how.interval_seconds);
+#endif
+#ifdef TCP_KEEPCNT
+  set(IPPROTO_TCP, TCP_KEEPCNT, how.probes);
+#endif
+#ifdef TCP_USER_TIMEOUT
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, how.unanswered_ms);
+#endif
+#endif
+}
 
 }  // namespace overlimit::platform

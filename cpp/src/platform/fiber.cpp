@@ -8,8 +8,6 @@
 #include <new>
 #include <utility>
 
-#include "platform/virtual_memory.hpp"
-
 #if defined(__SANITIZE_ADDRESS__)
 #define OVERLIMIT_ASAN
 #elif defined(__SANITIZE_THREAD__)
@@ -175,17 +173,8 @@ std::size_t page_size() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE
 
 }  // namespace
 
-Fiber::Stack::Stack() {
-  const std::size_t guard = page_size();
-  void* const pages = reserve_pages(kBytes + guard);
-  if (pages == nullptr) throw std::bad_alloc();
-  ::mprotect(pages, guard, PROT_NONE);
-  base_ = static_cast<char*>(pages) + guard;
-}
-
-Fiber::Stack::~Stack() {
-  const std::size_t guard = page_size();
-  release_pages(base_ - guard, kBytes + guard);
+Fiber::Stack::Stack() : pages_(reserve_pages(kBytes + page_size())) {
+  ::mprotect(pages_.get(), page_size(), PROT_NONE);
 }
 
 /// Both sides of a switch, and what the sanitizers want to know of them.

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "overlimit/non_copyable.hpp"
+#include "platform/virtual_memory.hpp"
 
 namespace overlimit::platform {
 
@@ -15,18 +16,19 @@ namespace overlimit::platform {
 class Fiber : NonCopyable {
  public:
   /// Memory for the stack of a fiber, and below it a page that nobody can touch.
-  class Stack : NonCopyable {
+  class Stack {
    public:
     static constexpr std::size_t kBytes = std::size_t{256} << 10;
 
     /// Throws std::bad_alloc.
     Stack();
-    ~Stack();
     /// The end where it begins to grow, downwards.
-    [[nodiscard]] char* top() const noexcept { return base_ + kBytes; }
+    [[nodiscard]] char* top() const noexcept {
+      return reinterpret_cast<char*>(pages_.get() + pages_.get_deleter().bytes);
+    }
 
    private:
-    char* base_;
+    Pages pages_;
   };
 
   /// Does not run it yet.

@@ -93,7 +93,6 @@ std::size_t Readiness::take_ready(std::span<int> fds) noexcept {
 #include <vector>
 
 #include "platform/descriptors.hpp"
-#include "platform/poll.hpp"
 
 namespace overlimit::platform {
 

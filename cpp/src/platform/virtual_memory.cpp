@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <new>
+
 namespace overlimit::platform {
 namespace {
 
@@ -14,12 +16,13 @@ constexpr int kReserve = MAP_PRIVATE | MAP_ANONYMOUS;
 
 }  // namespace
 
-void* reserve_pages(std::size_t bytes) noexcept {
-  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kReserve, -1, 0);
-  return base == MAP_FAILED ? nullptr : base;
-}
+void ReleasePages::operator()(std::byte* base) const noexcept { ::munmap(base, bytes); }
 
-void release_pages(void* base, std::size_t bytes) noexcept { ::munmap(base, bytes); }
+Pages reserve_pages(std::size_t bytes) {
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kReserve, -1, 0);
+  if (base == MAP_FAILED) throw std::bad_alloc();
+  return Pages(static_cast<std::byte*>(base), ReleasePages{bytes});
+}
 
 void prefer_large_pages([[maybe_unused]] void* base, [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(MADV_HUGEPAGE) && !defined(OVERLIMIT_PORTABLE)

@@ -1,7 +1,7 @@
 #include "overlimit/redis_store.hpp"
 
 #include "redis/cross_slot/cross_slot_calls.hpp"
-#include "redis/leases/lease_parts.hpp"
+#include "redis/leases/lease_request.hpp"
 #include "redis/leases/leasing.hpp"
 #include "redis/plain/plain_calls.hpp"
 #include "redis/recovery/recovery.hpp"
@@ -12,30 +12,27 @@
 namespace overlimit {
 namespace {
 
+/// `range`: which seconds it takes, in words.
+void check(const char* option, Duration value, bool is_valid, const char* range) {
+  if (is_valid) return;
+  throw std::invalid_argument(std::string(option) + " must be " + range + " seconds, not " +
+                              std::to_string(value.micros()) + " microseconds");
+}
+
 RedisStore::Options checked(RedisStore::Options options) {
   const std::string& prefix = options.keys.prefix;
   if (!is_key_name(prefix)) {
     throw std::invalid_argument("prefix must be " + std::string(kKeyNameRule) + ", not '" + prefix + "'");
   }
-  if (options.timeout <= Duration{} || options.timeout > kMaxPeriod) {
-    throw std::invalid_argument("timeout must be above 0 seconds, not " +
-                                std::to_string(options.timeout.micros()) + " microseconds");
-  }
-  if (options.max_stale < Duration{} || options.max_stale > RedisStore::kMaxStale) {
-    throw std::invalid_argument("max_stale must be from 0 to 60 seconds, not " +
-                                std::to_string(options.max_stale.micros()) + " microseconds");
-  }
-  if (options.lease < Duration{} || options.lease > RedisStore::kMaxLease) {
-    throw std::invalid_argument("lease must be from 0 to 10 seconds, not " +
-                                std::to_string(options.lease.micros()) + " microseconds");
-  }
-  if (options.remember < Duration{} || options.remember > RedisStore::kMaxRemember) {
-    throw std::invalid_argument("remember must be from 0 to 3600 seconds, not " +
-                                std::to_string(options.remember.micros()) + " microseconds");
-  }
-  if (options.lease_in && !shared_memory::is_name_or_path(options.lease_in->name_or_path)) {
+  const auto is_to = [](Duration value, Duration most) { return value >= Duration{} && value <= most; };
+  const auto& [keys, timeout, max_stale, lease, remember, lease_in] = options;
+  check("timeout", timeout, timeout > Duration{} && timeout <= kMaxPeriod, "above 0");
+  check("max_stale", max_stale, is_to(max_stale, RedisStore::kMaxStale), "from 0 to 60");
+  check("lease", lease, is_to(lease, RedisStore::kMaxLease), "from 0 to 10");
+  check("remember", remember, is_to(remember, RedisStore::kMaxRemember), "from 0 to 3600");
+  if (lease_in && !shared_memory::is_name_or_path(lease_in->name_or_path)) {
     throw std::invalid_argument("lease_in must be " + std::string(kKeyNameRule) +
-                                ", or an absolute path, not '" + options.lease_in->name_or_path + "'");
+                                ", or an absolute path, not '" + lease_in->name_or_path + "'");
   }
   return options;
 }
@@ -53,24 +50,24 @@ void within(Duration timeout, const Interrupted& interrupted, const auto& action
 /// The plain store, and over it a layer for each option that is given: the order in which they stand.
 struct RedisStore::Impl {
   Impl(redis::Location location, Options how)
-      : options(checked(std::move(how))), plain(std::move(location), options.keys, options.timeout) {
-    const bool is_cluster = std::holds_alternative<redis::ClusterLocation>(plain.servers().location());
-    const auto over = [&] { return std::ref(plain.top()); };
+      : options(checked(std::move(how))), store(std::move(location), options.keys, options.timeout) {
+    const bool is_cluster = std::holds_alternative<redis::ClusterLocation>(store.servers().location());
+    const auto over = [&] { return std::ref(store.top()); };
     if (options.remember > Duration{}) {
-      recovery.emplace(plain, over(), options.remember);
-      plain.add(*recovery, redis::Observer::Keeps::snapshots);
+      recovery.emplace(store, over(), options.remember);
+      store.add(*recovery, redis::Observer::Keeps::snapshots);
     }
     if (options.lease > Duration{} || is_cluster) {
-      cross_slot.emplace(plain, over(), is_asked_apart());
-      plain.add(*cross_slot);
+      cross_slot.emplace(store, over(), is_asked_apart());
+      store.add(*cross_slot);
     }
     if (options.max_stale > Duration{}) {
-      refusals.emplace(plain, over(), options.max_stale);
-      plain.add(*refusals, redis::Observer::Keeps::values);
+      refusals.emplace(store, over(), options.max_stale);
+      store.add(*refusals, redis::Observer::Keeps::values);
     }
     if (options.lease > Duration{}) {
-      leasing.emplace(plain, over(), redis::Leasing::Options{options.lease, options.lease_in});
-      plain.add(*leasing, redis::Observer::Keeps::leases);
+      leasing.emplace(store, over(), redis::Leasing::Options{options.lease, options.lease_in});
+      store.add(*leasing, redis::Observer::Keeps::leases);
     }
   }
 
@@ -81,7 +78,8 @@ struct RedisStore::Impl {
   [[nodiscard]] Duration timeout_of(const Call& call) const { return call.timeout.value_or(options.timeout); }
 
   const Options options;
-  redis::PlainCalls plain;
+  redis::StoreClient store;
+  redis::PlainCalls plain{store};
   std::optional<redis::Recovery> recovery;
   std::optional<redis::CrossSlotCalls> cross_slot;
   std::optional<redis::CachedRefusals> refusals;
@@ -98,7 +96,7 @@ void RedisStore::decide(std::span<const Call> calls, const Rows& rows, std::span
   std::ranges::fill(bases.first(calls.size()), Basis{});
   if (calls.empty()) return;
   within(impl_->timeout_of(calls.front()), interrupted, [&](const redis::transport::Wait& wait) {
-    impl_->plain.decide_many(calls, rows, times, bases, wait);
+    redis::decide_many(impl_->store, calls, rows, times, bases, wait);
   });
 }
 
@@ -106,18 +104,18 @@ void RedisStore::decide_one(const Call& call, const Rows& rows, Instant& time, B
                             const Interrupted& interrupted) {
   basis = {};
   within(impl_->timeout_of(call), interrupted, [&](const redis::transport::Wait& wait) {
-    time = impl_->plain.top().decide(redis::with_reading(call), rows, basis, wait);
+    time = impl_->store.top().decide(redis::with_reading(call), rows, basis, wait);
   });
 }
 
 bool RedisStore::decide_here(const Call& call, const Rows& rows, Instant& time, Basis& basis) {
-  return impl_->plain.top().decide_here(call, {}, rows, time, basis);
+  return impl_->store.top().decide_here(call, {}, rows, time, basis);
 }
 
-void RedisStore::give_back(const Call& call, std::span<const Receipt> receipts, Present* present,
-                           const Interrupted& interrupted) {
+void RedisStore::refund_showing(const Call& call, std::span<const Receipt> receipts, Present* present,
+                                const Interrupted& interrupted) {
   within(impl_->options.timeout, interrupted, [&](const redis::transport::Wait& wait) {
-    impl_->plain.top().refund(redis::with_reading(call), receipts, present, wait);
+    impl_->store.top().refund(redis::with_reading(call), receipts, present, wait);
   });
 }
 
@@ -131,23 +129,23 @@ void RedisStore::unlock(const Call& call, const Interrupted& interrupted) {
 
 void RedisStore::reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                        const Interrupted& interrupted) {
-  impl_->plain.top().reset(policy, identifiers, interrupted);
+  impl_->store.top().reset(policy, identifiers, interrupted);
 }
 
 void RedisStore::reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) {
-  impl_->plain.top().reset_all(policy, interrupted);
+  impl_->store.top().reset_all(policy, interrupted);
 }
 
 // No call has a key without an identifier.
 Duration RedisStore::ping(std::optional<Duration> longest, const Interrupted& interrupted) {
   Duration took{};
   within(longest.value_or(timeout()), interrupted, [&](const redis::transport::Wait& wait) {
-    took = impl_->plain.servers().ping(redis::key_of(impl_->options.keys, "ping", ""), wait);
+    took = impl_->store.servers().ping(redis::key_of(impl_->options.keys, "ping", ""), wait);
   });
   return took;
 }
 
-void RedisStore::close() { impl_->plain.top().close(); }
+void RedisStore::close() { impl_->store.top().close(); }
 
 LeaseCounts RedisStore::leased(const PolicyIdentity& policy) const {
   return impl_->leasing ? impl_->leasing->counts(policy) : LeaseCounts{};
@@ -157,9 +155,9 @@ Duration RedisStore::longest_lease(const CompiledPolicy& policy) const {
   return min(impl_->options.lease, redis::longest_lease(policy));
 }
 
-BreakerState RedisStore::breaker() const { return impl_->plain.servers().topology().breaker(); }
+BreakerState RedisStore::breaker() const { return impl_->store.servers().topology().breaker(); }
 
-std::optional<std::uint64_t> RedisStore::answers() const { return impl_->plain.servers().answers(); }
+std::optional<std::uint64_t> RedisStore::answers() const { return impl_->store.servers().answers(); }
 
 Duration RedisStore::timeout() const { return impl_->options.timeout; }
 

@@ -58,7 +58,6 @@ class Attachments {
   static Attachment& renewed(Attachment& old, const std::string& path);
   /// Removes the file, and what processes have left behind that died while they created it.
   static void unlink(const FileKind& kind, const std::string& path, mode_t mode);
-  /// One user less.
   static void release(Attachment& attachment);
 
  private:

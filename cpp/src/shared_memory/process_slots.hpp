@@ -17,7 +17,6 @@ class ProcessSlots final : public table::Holders, NonCopyable {
   /// Leaves the slot, but in a child: there it is the parent's.
   ~ProcessSlots() override;
   [[nodiscard]] bool has_ended(std::uint32_t holder) const override;
-  /// Whether a living process has a slot.
   [[nodiscard]] bool is_attached(std::size_t slot) const;
   [[nodiscard]] std::size_t attached() const;
   [[nodiscard]] std::size_t alive() const;

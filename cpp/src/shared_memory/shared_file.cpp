@@ -49,6 +49,8 @@ std::string octal(mode_t mode) {
 
 }  // namespace
 
+void require_system() {}
+
 std::uint64_t check_of(const Header& header) {
   return hash_of({reinterpret_cast<const char*>(&header), offsetof(Header, check)});
 }
@@ -157,8 +159,7 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
       refuse("belongs to another user who does not let us in: give it another name, or run as that user");
     refuse("open", errno);
   }
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) refuse("look at", errno);
+  const struct stat status = status_of(fd.get());
   if (is_mapped_(id_of(status))) return nullptr;
   check_owner(status);
   const auto bytes = static_cast<std::size_t>(status.st_size);
@@ -173,6 +174,12 @@ std::unique_ptr<Mapping> SharedFile::open(int& stale) const {
   }
   if (!mapping->open_descriptor(path_)) mapping.reset();
   return mapping;
+}
+
+struct stat SharedFile::status_of(int fd) const {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) refuse("look at", errno);
+  return status;
 }
 
 void SharedFile::check_magic(int fd) const {
@@ -218,9 +225,7 @@ std::unique_ptr<Mapping> SharedFile::create(const Sizes& sizes, int stale) const
     if (::fchmod(fd.get(), mode_) != 0) refuse("set the mode of", errno);
     const std::size_t bytes = kind_.bytes(sizes);
     reserve(fd.get(), bytes);
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) refuse("look at", errno);
-    auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status), bytes);
+    auto mapping = std::make_unique<Mapping>(fd.get(), id_of(status_of(fd.get())), bytes);
     Header& header = (new (mapping->base()) FileHead{})->header;
     header = {kind_.magic,     kind_.version, 0, kind_.layout(), bytes, sizes.max_keys,
               sizes.max_bytes, this_boot(),   0};
@@ -243,9 +248,7 @@ bool SharedFile::claim(int fd) const {
     if (errno == EWOULDBLOCK) return false;
     refuse("lock", errno);
   }
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) refuse("look at", errno);
-  return status.st_nlink > 0;
+  return status_of(fd).st_nlink > 0;
 }
 
 void SharedFile::reserve(int fd, std::size_t bytes) const {

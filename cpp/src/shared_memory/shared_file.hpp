@@ -4,6 +4,10 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,10 +15,38 @@
 #include "overlimit/errors.hpp"
 #include "overlimit/limit.hpp"
 #include "overlimit/non_copyable.hpp"
-#include "shared_memory/file_head.hpp"
 #include "table/shard_mutex.hpp"
 
 namespace overlimit::shared_memory {
+
+inline constexpr std::size_t kMostProcesses = 1024;
+
+/// A place for a process. Whoever holds a record lock on its byte of the file is that process.
+struct ProcessSlot {
+  std::atomic<std::uint32_t> generation;  ///< another one for each process
+  std::atomic<std::uint32_t> is_used;     ///< 0 once a process has closed the file in an orderly way
+};
+
+/// Written once, before anybody else sees the file.
+struct Header {
+  std::array<char, 8> magic;
+  std::uint32_t version;
+  std::uint32_t unused;
+  std::uint64_t layout;  ///< a hash of how everything is laid out
+  std::uint64_t bytes;   ///< of the file
+  std::uint64_t max_keys;
+  std::uint64_t max_bytes;  ///< as it was asked for
+  std::array<char, 40> boot_id;
+  std::uint64_t check;  ///< a hash of what is above
+};
+
+/// What every shared file begins with, whatever it is for.
+struct FileHead {
+  Header header;
+  std::array<ProcessSlot, kMostProcesses> slots;
+};
+
+[[nodiscard]] std::uint64_t check_of(const Header& header);
 
 /// Which file it is, whatever its name.
 struct FileId {
@@ -83,6 +115,9 @@ struct FileKind {
   std::unique_ptr<View> (*view)(Mapping& mapping, const table::Holders& processes);
 };
 
+/// Throws StoreConfigError where no processes can share a file.
+void require_system();
+
 /// Whether it can be the name of a file in /dev/shm, or the absolute path of one.
 [[nodiscard]] inline bool is_name_or_path(const std::string& name) {
   return name.starts_with('/') ? !name.ends_with('/') : is_key_name(name);
@@ -115,6 +150,7 @@ class SharedFile {
   /// For one that is left as it is, as it may be anybody's.
   [[noreturn]] void refuse_foreign(const std::string& why) const;
   [[noreturn]] void refuse(const std::string& doing, int error) const;
+  [[nodiscard]] struct stat status_of(int fd) const;
   void check_magic(int fd) const;
   void check_owner(const struct stat& status) const;
   void check_header(const Header& header, std::size_t bytes) const;

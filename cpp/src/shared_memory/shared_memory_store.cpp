@@ -8,6 +8,7 @@
 #include "overlimit/stopwatch.hpp"
 #include "shared_memory/attachments.hpp"
 #include "shared_memory/shared_table.hpp"
+#include "table/keys.hpp"
 
 namespace overlimit {
 namespace {
@@ -44,8 +45,13 @@ table::Table& table_of(Attachment& attachment) { return attachment.view<SharedTa
 
 /// Since the start of the machine: cheap enough for every call, and exact to a few milliseconds.
 Instant coarse_time() {
+#ifdef CLOCK_MONOTONIC_COARSE
+  constexpr auto kClock = CLOCK_MONOTONIC_COARSE;
+#else
+  constexpr auto kClock = CLOCK_MONOTONIC;
+#endif
   timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  ::clock_gettime(kClock, &time);
   return Instant(time.tv_sec * 1'000'000 + time.tv_nsec / 1'000);
 }
 
@@ -55,6 +61,7 @@ Instant coarse_time() {
 class SharedMemoryStore::Impl {
  public:
   explicit Impl(Options options) : options_(std::move(options)) {
+    shared_memory::require_system();
     check_options(options_);
     const Sizes sizes = wanted_sizes();
     check_sizes(sizes.max_keys, sizes.max_bytes, kMinBytes);
@@ -241,7 +248,7 @@ std::size_t SharedMemoryStore::copy_keys(std::size_t shard, std::size_t below, s
   Attachment* const attachment = impl_->attached_if_any();
   if (attachment == nullptr) return 0;
   table::MutexWait wait(timeout(), interrupted);
-  return table_of(*attachment).copy_keys(shard, below, buckets, keys, wait);
+  return table::copy_keys(table_of(*attachment), shard, below, buckets, keys, wait);
 }
 
 std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& policy, std::string_view identifier,
@@ -249,7 +256,8 @@ std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& policy,
   Attachment* const attachment = impl_->attached_if_any();
   if (attachment == nullptr) return std::nullopt;
   table::MutexWait wait(timeout(), interrupted);
-  return table_of(*attachment).copy_key(policy, identifier, wait);
+  table::Table& table = table_of(*attachment);
+  return table::copy_key(table, table.state().hash(policy.digest(), identifier), wait);
 }
 
 std::optional<KeptKey> SharedMemoryStore::copy_key(const KeptKey::Hash& hash,
@@ -257,23 +265,23 @@ std::optional<KeptKey> SharedMemoryStore::copy_key(const KeptKey::Hash& hash,
   Attachment* const attachment = impl_->attached_if_any();
   if (attachment == nullptr) return std::nullopt;
   table::MutexWait wait(timeout(), interrupted);
-  return table_of(*attachment).copy_key({hash.low, hash.high}, wait);
+  return table::copy_key(table_of(*attachment), hash, wait);
 }
 
 void SharedMemoryStore::reset_key(const KeptKey::Hash& hash, const Interrupted& interrupted) {
   table::MutexWait wait(timeout(), interrupted);
-  table().reset_key({hash.low, hash.high}, wait);
+  table::reset_key(table(), hash, wait);
 }
 
 void SharedMemoryStore::lock_key(const KeptKey::Hash& hash, Duration duration,
                                  const Interrupted& interrupted) {
   table::MutexWait wait(timeout(), interrupted);
-  table().lock_key({hash.low, hash.high}, duration, wait);
+  table::lock_key(table(), hash, duration, wait);
 }
 
 void SharedMemoryStore::unlock_key(const KeptKey::Hash& hash, const Interrupted& interrupted) {
   table::MutexWait wait(timeout(), interrupted);
-  table().unlock_key({hash.low, hash.high}, wait);
+  table::unlock_key(table(), hash, wait);
 }
 
 bool SharedMemoryStore::is_unlinked() { return impl_->is_unlinked(); }

@@ -1,15 +1,19 @@
 // The table of the stores in memory, in a file that processes share.
 #pragma once
 
-#include "shared_memory/layout.hpp"
 #include "shared_memory/shared_file.hpp"
+#include "table/table.hpp"
 
 namespace overlimit::shared_memory {
 
-/// A process's view of it.
+/// The start of the file. The shards follow, each with its state, its log and its memory.
+struct TableHead {
+  FileHead file;
+  table::TableState table;
+};
+
 class SharedTable final : public View {
  public:
-  /// What its files are.
   static const FileKind kFiles;
 
   SharedTable(Mapping& mapping, const table::Holders& processes);

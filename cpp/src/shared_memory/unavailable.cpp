@@ -1,11 +1,12 @@
-// The store on a system that lacks what it needs: it says so when it is made, and what to use instead.
-#include "overlimit/shared_memory_store.hpp"
-#include "shared_memory/attachments.hpp"
+// Files that processes share, on a system that lacks what they need: who wants one is told what to use
+// instead.
+#include "shared_memory/process_slots.hpp"
+#include "shared_memory/shared_file.hpp"
 
-namespace overlimit {
+namespace overlimit::shared_memory {
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void throw_missing() {
   throw StoreConfigError(
       "shared memory needs locks of open file descriptions, by which processes notice that another one has "
       "died, and is there on Linux only: use Redis on a unix socket, such as "
@@ -14,65 +15,23 @@ namespace {
 
 }  // namespace
 
-class SharedMemoryStore::Impl {};
+void require_system() { throw_missing(); }
+std::string path_of(const std::string& /*name_or_path*/, const FileKind& /*kind*/) { throw_missing(); }
+std::unique_ptr<Mapping> SharedFile::open_or_create(const Sizes& /*sizes*/) const { throw_missing(); }
+std::unique_ptr<Mapping> SharedFile::open() const { throw_missing(); }
+void SharedFile::unlink() const { throw_missing(); }
+ProcessSlots::ProcessSlots(int /*fd*/, std::span<ProcessSlot> /*slots*/) { throw_missing(); }
 
-SharedMemoryStore::SharedMemoryStore(Options options) : TableStore(options.timeout) { refuse(); }
-SharedMemoryStore::~SharedMemoryStore() = default;
-
-// Of a store that cannot be made, nobody asks anything.
-Duration SharedMemoryStore::ping(std::optional<Duration> /*timeout*/, const Interrupted& /*interrupted*/) {
-  refuse();
-}
-bool SharedMemoryStore::is_same_as(const Store& /*other*/) const { refuse(); }
-void SharedMemoryStore::unlink() { refuse(); }
-std::size_t SharedMemoryStore::size() { refuse(); }
-MemoryUsage SharedMemoryStore::usage() { refuse(); }
-std::uint64_t SharedMemoryStore::crowded_calls() { refuse(); }
-std::size_t SharedMemoryStore::damaged_shards() { refuse(); }
-SharedMemoryStore::Processes SharedMemoryStore::processes() { refuse(); }
-bool SharedMemoryStore::is_unlinked() { refuse(); }
-std::size_t SharedMemoryStore::shards() { refuse(); }
-std::size_t SharedMemoryStore::copy_keys(std::size_t /*shard*/, std::size_t /*below*/,
-                                         std::size_t /*buckets*/, std::vector<KeptKey>& /*keys*/,
-                                         const Interrupted& /*interrupted*/) {
-  refuse();
-}
-std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& /*policy*/,
-                                                   std::string_view /*identifier*/,
-                                                   const Interrupted& /*interrupted*/) {
-  refuse();
-}
-std::optional<KeptKey> SharedMemoryStore::copy_key(const KeptKey::Hash& /*hash*/,
-                                                   const Interrupted& /*interrupted*/) {
-  refuse();
-}
-void SharedMemoryStore::reset_key(const KeptKey::Hash& /*hash*/, const Interrupted& /*interrupted*/) {
-  refuse();
-}
-void SharedMemoryStore::lock_key(const KeptKey::Hash& /*hash*/, Duration /*duration*/,
-                                 const Interrupted& /*interrupted*/) {
-  refuse();
-}
-void SharedMemoryStore::unlock_key(const KeptKey::Hash& /*hash*/, const Interrupted& /*interrupted*/) {
-  refuse();
-}
-const SharedMemoryStore::Options& SharedMemoryStore::options() const { refuse(); }
-std::string SharedMemoryStore::path() const { refuse(); }
-table::Table& SharedMemoryStore::table() { refuse(); }
-
-// Nor has anybody an attachment.
-namespace shared_memory {
-
-std::string path_of(const std::string& /*name_or_path*/, const FileKind& /*kind*/) { refuse(); }
+// Of a file that cannot be opened, nobody asks anything.
+FileId SharedFile::id() const { return {}; }
+Mapping::~Mapping() = default;
 bool Mapping::has_descriptor() const noexcept { return false; }
+void Mapping::restore_descriptor(const std::string& /*path*/) {}
+void Mapping::leave_descriptor_to_parent() noexcept {}
+ProcessSlots::~ProcessSlots() = default;
+bool ProcessSlots::has_ended(std::uint32_t /*holder*/) const { return false; }
 bool ProcessSlots::is_attached(std::size_t /*slot*/) const { return false; }
-Attachment& Attachments::open_or_create(const FileKind& /*kind*/, const std::string& /*path*/,
-                                        mode_t /*mode*/, const Sizes& /*sizes*/) {
-  refuse();
-}
-Attachment& Attachments::renewed(Attachment& old, const std::string& /*path*/) { return old; }
-void Attachments::release(Attachment& /*attachment*/) {}
+std::size_t ProcessSlots::attached() const { return 0; }
+std::size_t ProcessSlots::alive() const { return 0; }
 
-}  // namespace shared_memory
-
-}  // namespace overlimit
+}  // namespace overlimit::shared_memory

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <memory_resource>
-#include <new>
 
 #include "overlimit/compiled_policy.hpp"
 #include "overlimit/pair.hpp"
@@ -106,7 +104,9 @@ class DenseRecords {
       : have_histories_(policy.max_cells() > 0),
         record_bytes_(have_histories_ ? sizeof(DenseHistory) : sizeof(DenseRecord)),
         bytes_each_(policy.tags().size() * record_bytes_),
-        records_(reserved(std::max<std::size_t>(1, identifiers * bytes_each_))) {}
+        records_(platform::reserve_pages(std::max<std::size_t>(1, identifiers * bytes_each_))) {
+    platform::prefer_large_pages(records_.get(), records_.get_deleter().bytes);
+  }
 
   /// The first record of an identifier. All are of one type.
   template <class Record>
@@ -144,24 +144,10 @@ class DenseRecords {
   }
 
  private:
-  struct Release {
-    std::size_t bytes;
-    void operator()(std::byte* base) const { platform::release_pages(base, bytes); }
-  };
-  using Pages = std::unique_ptr<std::byte[], Release>;
-
-  // Zeroed pages, which become real as they are touched.
-  static Pages reserved(std::size_t bytes) {
-    void* const base = platform::reserve_pages(bytes);
-    if (base == nullptr) throw std::bad_alloc();
-    platform::prefer_large_pages(base, bytes);
-    return Pages(static_cast<std::byte*>(base), Release{bytes});
-  }
-
   bool have_histories_;
   std::size_t record_bytes_;
   std::size_t bytes_each_;
-  Pages records_;
+  platform::Pages records_;
   std::pmr::unsynchronized_pool_resource room_;
 };
 

@@ -10,7 +10,6 @@
 namespace overlimit {
 inline namespace simulation {
 
-/// One identifier of an event.
 struct Target {
   std::size_t identifier;
   std::size_t column;

@@ -1,6 +1,5 @@
 #include "simulation/status_loop.hpp"
 
-#include <array>
 #include <variant>
 
 #include "overlimit/uninitialised_array.hpp"

@@ -6,20 +6,25 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <string_view>
+
+#include "overlimit/kept_key.hpp"
 
 namespace overlimit::table {
 
-struct KeyHash {
-  std::uint64_t low;
-  std::uint32_t high;
-  bool operator==(const KeyHash&) const = default;
-};
+using KeyHash = KeptKey::Hash;
 
 class KeyedHash {
  public:
   /// A fresh random key.
-  KeyedHash();
+  KeyedHash() {
+    std::random_device random;
+    for (std::uint64_t& word : key_) {
+      // Odd, so that multiplying loses nothing.
+      word = ((std::uint64_t{random()} << 32) | random()) | 1;
+    }
+  }
   KeyHash operator()(std::uint64_t policy, std::string_view identifier) const noexcept;
 
  private:

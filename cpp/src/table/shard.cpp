@@ -265,8 +265,7 @@ void Shard::abandon() noexcept {
 }
 
 KeptKey kept_key(const Arena& arena, Entry& entry) {
-  const KeyHash key = entry.key();
-  KeptKey kept{{key.low, key.high}, entry.policy(), entry.created_at(), entry.is_overflow(), {}};
+  KeptKey kept{entry.key(), entry.policy(), entry.created_at(), entry.is_overflow(), {}};
   for (const Record& record : entry) {
     const Cells cells = cells_of(arena, record);
     kept.records.push_back({record.tag, record.expires_at, record.header, {}});

@@ -107,8 +107,11 @@ class alignas(64) Shard {
   /// Starts an entry from what another one holds.
   void copy_records(Entry& to, Entry& from);
   void erase(Entry* entry);
+  /// Erases the entry of a key if it has one.
+  void erase_key(const KeyHash& key) {
+    if (Entry* const entry = find(key)) erase(entry);
+  }
   void erase_policy(std::uint64_t policy);
-  /// Erases all entries.
   void erase_all();
 
   /// To be called before an entry's first `records` records are written, or its lock's, and before what it

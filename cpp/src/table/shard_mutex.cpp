@@ -3,7 +3,6 @@
 #include <sstream>
 
 #include "platform/futex.hpp"
-#include "platform/processor.hpp"
 
 namespace overlimit::table {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "overlimit/errors.hpp"
 #include "overlimit/pair.hpp"
-#include "table/writing.hpp"
 
 namespace overlimit::table {
 namespace {

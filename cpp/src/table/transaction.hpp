@@ -62,7 +62,7 @@ class Transaction {
   /// Returns the crowded charges (see Store::decide). Throws OutOfMemory before anything is charged.
   ChargeBits decide(const Rows& rows);
 
-  /// Refunds what the targets were charged (see Store::give_back).
+  /// Refunds what the targets were charged (see Store::refund_showing).
   void refund(std::span<const Receipt> receipts);
 
   /// Fills the rows of a peek at the same keys, after whatever was done. Ends the transaction.

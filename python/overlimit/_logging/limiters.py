@@ -10,11 +10,11 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from overlimit._forks import PerProcess
-from overlimit.stores.state_keys import state_key
+from overlimit.stores.kinds import state_key
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision
-    from overlimit.limiter import Limiter
+    from overlimit._core import Decision, Limiter
+    from overlimit.decisions import Decisions
     from overlimit.limits import Limit
 
 _log = logging.getLogger("overlimit")
@@ -105,3 +105,12 @@ def announce(on_decision: Callable[[Decision], object], decision: Decision) -> N
         on_decision(decision)
     except Exception:
         _log.exception("on_decision failed for %r", decision)
+
+
+def announced(limiter: Limiter, decisions: Decisions) -> Decisions:
+    """Return decisions of which the limiter's ``on_decision`` has been told, if there is one."""
+    if limiter.on_decision is not None:
+        for decision in decisions:
+            if decision is not None:
+                announce(limiter.on_decision, decision)
+    return decisions

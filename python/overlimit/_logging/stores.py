@@ -7,17 +7,16 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from overlimit import _core
 from overlimit._forks import PerProcess
-from overlimit._logging.once import is_first
-from overlimit.stores.memory import is_local_fallback
 
 if TYPE_CHECKING:
     from overlimit._core import Store
+
+K = TypeVar("K")
 
 _log = logging.getLogger("overlimit")
 
@@ -107,14 +106,11 @@ def warn_of_lost_counts(store: Store, keys: int) -> None:
         )
 
 
-_ADVICE = "a store with a larger max_keys or max_bytes has room for more"
-_ADVICE_FOR_SHARED_MEMORY = (
-    "remove it with unlink(), and restart all processes that use it with a larger max_keys or max_bytes"
-)
-_ADVICE_FOR_FALLBACK = (
-    "it is the local fallback of a store that fails, and its size is fixed: exact counts return with that "
-    "store, and on_error='allow' or 'deny' needs no counts meanwhile"
-)
+def is_first(noted: MutableMapping[K, object], what: K) -> bool:
+    """Note something, and tell one caller alone, whichever thread it is in, that it was not noted before."""
+    mine = object()
+    return noted.setdefault(what, mine) is mine
+
 
 _warned_stores: weakref.WeakKeyDictionary[Store, object] = weakref.WeakKeyDictionary()
 
@@ -126,14 +122,8 @@ def warn_of_crowded_store(store: Store) -> None:
             "%r is full: identifiers that find no room in it share counts, so some of them are refused "
             "early; %s",
             store,
-            _advice_for(store),
+            store._when_full,
         )
-
-
-def _advice_for(store: Store) -> str:
-    if isinstance(store, _core.SharedMemoryStore):
-        return _ADVICE_FOR_SHARED_MEMORY
-    return _ADVICE_FOR_FALLBACK if is_local_fallback(store) else _ADVICE
 
 
 _warned_of_unleased: weakref.WeakKeyDictionary[Store, object] = weakref.WeakKeyDictionary()

@@ -3,7 +3,6 @@
 import sys as _sys
 import typing as _typing
 
-import overlimit as _overlimit
 from overlimit._messages.migration_hints import missing_of_aio as _missing_of_aio
 from overlimit.aio.concurrency import AsyncConcurrency as AsyncConcurrency
 from overlimit.aio.concurrency import AsyncSlot as AsyncSlot
@@ -19,4 +18,4 @@ if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Say which name or module to use instead of a name that is not here."""
-        raise _missing_of_aio(_sys.modules[__name__], _overlimit, name, _sys._getframe(1))
+        raise _missing_of_aio(_sys.modules[__name__], _sys.modules["overlimit"], name, _sys._getframe(1))

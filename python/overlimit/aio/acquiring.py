@@ -14,8 +14,7 @@ from overlimit.aio import loops
 from overlimit.waiting.acquiring import Attempt, Caller, Subject, acquiring
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision
-    from overlimit.limiter import Limiter
+    from overlimit._core import Decision, Limiter
 
 
 async def acquired(

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from overlimit import _core, waiting
-from overlimit._logging.limiters import announce
+from overlimit._logging.limiters import announced
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import (
     OF_ASYNC_LIMITER,
@@ -26,7 +26,7 @@ from overlimit.decisions import Decisions, as_column
 from overlimit.limiter import IdentifierRows, Limiter, OnError
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros
-from overlimit.stores import MemoryStore, RedisStore, StoreLike
+from overlimit.stores import StoreLike
 from overlimit.waiting.acquiring import Attempt, attempted, subjects_of
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 
@@ -101,7 +101,7 @@ class AsyncLimiter(metaclass=HintingType):
 
     def _set(self, limiter: Limiter) -> None:
         self._limiter = limiter
-        self._waits = not isinstance(limiter.store, MemoryStore)
+        self._waits = limiter.store.waits
 
     @property
     def name(self) -> str | None:
@@ -151,15 +151,11 @@ class AsyncLimiter(metaclass=HintingType):
 
     async def _hit_or_refund(self, *identifiers: str | bytes) -> Decision:
         """Hit, and refund it if the task is cancelled meanwhile."""
-        if self._waits:
-            return await loops.answer_or_refund(self._limiter._hit_later(*identifiers), self._limiter)
-        return self._limiter.hit(*identifiers)
+        return await loops.answer_or_refund(self._limiter._hit_later(*identifiers), self._limiter)
 
     async def peek(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Return the Decision that ``hit`` would give now; nothing is charged."""
-        if self._waits:
-            return await loops.answer(self._limiter._peek_later(*identifiers, cost=cost))
-        return self._limiter.peek(*identifiers, cost=cost)
+        return await loops.answer(self._limiter._peek_later(*identifiers, cost=cost))
 
     async def acquire(
         self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0
@@ -188,27 +184,18 @@ class AsyncLimiter(metaclass=HintingType):
     ) -> Decision:
         """Wait as ``acquire`` does, or as ``Caller.asks_early`` says."""
         limiter = self._limiter
-        hit, peek = (
-            (limiter._hit_later, limiter._peek_later)
-            if self._waits
-            else (limiter._hit_within, limiter._peek_within)
-        )
         return await acquired(
             subjects_of(limiter, identifiers, cost),
             timeout,
-            lambda patience: hit(*identifiers, cost=cost, patience=patience),
-            lambda patience: peek(*identifiers, cost=cost, patience=patience),
+            lambda patience: limiter._hit_later(*identifiers, cost=cost, patience=patience),
+            lambda patience: limiter._peek_later(*identifiers, cost=cost, patience=patience),
             attempt,
             asks_early=asks_early,
         )
 
     async def charge(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Charge this cost whatever is left, and say whether ``hit`` would have admitted it."""
-        if self._waits:
-            return await loops.answer(
-                _core._later(_core.Limiter.charge, self._limiter, *identifiers, cost=cost)
-            )
-        return self._limiter.charge(*identifiers, cost=cost)
+        return await loops.answer(_core._later(_core.Limiter.charge, self._limiter, *identifiers, cost=cost))
 
     async def hit_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
@@ -217,12 +204,7 @@ class AsyncLimiter(metaclass=HintingType):
 
         Other tasks run meanwhile. A task that is cancelled leaves the calls that it has not made yet.
         """
-        decisions = await self._decide_many(identifiers, cost, timeout, is_peek=False)
-        if self.on_decision is not None:
-            for decision in decisions:
-                if decision is not None:
-                    announce(self.on_decision, decision)
-        return decisions
+        return announced(self._limiter, await self._decide_many(identifiers, cost, timeout, is_peek=False))
 
     async def peek_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
@@ -256,7 +238,7 @@ class AsyncLimiter(metaclass=HintingType):
         above an ``async def``, or ``async with limiter.throttle("api.example.com") as decision:``. Raises
         TypeError where it decorates a function that is not awaited, or an async generator function.
         """
-        return AsyncThrottle(self, identifiers, cost, timeout)
+        return AsyncThrottle(self.acquire, identifiers, cost, timeout)
 
     @checks_arguments(
         instead={"cost": "await limiter.settle(decision, cost)"},
@@ -284,7 +266,7 @@ class AsyncLimiter(metaclass=HintingType):
         Other calls may come in between. Memory is swept in another thread, which goes on if the task is
         cancelled.
         """
-        if isinstance(self.store, RedisStore):
+        if self.store._has_connections:
             await loops.answer(_core._later(_core.Limiter.reset_all, self._limiter))
             waiting.wake_waiters(self.store)
         else:

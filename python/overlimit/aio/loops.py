@@ -17,11 +17,9 @@ from weakref import WeakKeyDictionary, ref
 
 from overlimit import _core, waiting
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
-from overlimit.stores import MemoryStore
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision
-    from overlimit.limiter import Limiter
+    from overlimit._core import Decision, Limiter
 
 T = TypeVar("T")
 
@@ -183,7 +181,7 @@ async def answer_or_refund(call: T | PendingCall, limiter: Limiter) -> T:
 
 async def give_back(limiter: Limiter, decision: Decision) -> None:
     """Refund a decision, also if the task is cancelled meanwhile; raise what the store raises."""
-    if isinstance(limiter.store, MemoryStore):
-        limiter.refund(decision)
-    else:
+    if limiter.store.waits:
         await of_running_loop().give_back(limiter, decision)
+    else:
+        limiter.refund(decision)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,8 +11,6 @@ from overlimit._messages.arguments import expected_async_limiter
 from overlimit.aio import loops
 from overlimit.aio.acquiring import acquired
 from overlimit.aio.limiter import AsyncLimiter
-from overlimit.limiter import Limiter
-from overlimit.stores import MemoryStore
 from overlimit.waiting.acquiring import subjects_in
 
 if TYPE_CHECKING:
@@ -29,17 +26,13 @@ async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
     ``charges`` are tuples (limiter, identifier[, cost]), of limiters on one store.
     """
     own = _charges(charges, "hit_all")
-    if _wait(own):
-        return await loops.answer(_core._later(_core._hit_all_within, own, None))
-    return _core.hit_all(own)
+    return await loops.answer(_core._later(_core._hit_all_within, own, None))
 
 
 async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """Return the Decision that `hit_all` would give now; nothing is charged."""
     own = _charges(charges, "peek_all")
-    if _wait(own):
-        return await loops.answer(_core._later(_core._peek_all_within, own, None))
-    return _core.peek_all(own)
+    return await loops.answer(_core._later(_core._peek_all_within, own, None))
 
 
 async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.0) -> Decision:
@@ -48,14 +41,11 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
     It is to `hit_all` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_all`.
     """
     own = _core._checked_charges(_charges(charges, "acquire_all"))
-    waits = _wait(list(own))
-    both: tuple[Callable[..., Any], ...] = (_core._hit_all_within, _core._peek_all_within)
-    hit, peek = (partial(_core._later, each) if waits else each for each in both)
     return await acquired(
         subjects_in(own),
         timeout,
-        partial(hit, own),
-        partial(peek, own),
+        lambda patience: _core._later(_core._hit_all_within, own, patience),
+        lambda patience: _core._later(_core._peek_all_within, own, patience),
     )
 
 
@@ -73,9 +63,3 @@ def _charge(given: Any, function: str) -> Any:
     if not isinstance(limiter, AsyncLimiter):
         raise TypeError(expected_async_limiter(limiter, function))
     return limiter._limiter, *others
-
-
-def _wait(charges: Any) -> bool:
-    first = charges[0] if isinstance(charges, list) and charges else None
-    limiter = first[0] if isinstance(first, tuple) and first else None
-    return isinstance(limiter, Limiter) and not isinstance(limiter.store, MemoryStore)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from overlimit.waiting.throttled_calls import (
-    CallCost,
-    CallIdentifier,
     ThrottledCalls,
     admitted,
     kind_of,
@@ -18,7 +16,6 @@ from overlimit.waiting.throttled_calls import (
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
-    from overlimit.aio.limiter import AsyncLimiter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,20 +24,8 @@ _ASYNC = "a coroutine function"
 _INSTEAD = "write async with limiter.throttle(...) in it, before what is limited"
 
 
-class AsyncThrottle:
-    """Lets a coroutine function, or an async with statement, begin when it is its turn.
-
-    It keeps nothing of a call, so that it can be used again, and by several tasks and threads at once.
-    """
-
-    def __init__(
-        self,
-        limiter: AsyncLimiter,
-        identifiers: tuple[CallIdentifier, ...],
-        cost: CallCost,
-        timeout: float | None,
-    ) -> None:
-        self._limiter, self._calls = limiter, ThrottledCalls(identifiers, cost, timeout)
+class AsyncThrottle(ThrottledCalls):
+    """Lets a coroutine function, or an async with statement, begin when it is its turn."""
 
     @takes_one_function
     def __call__(
@@ -54,13 +39,13 @@ class AsyncThrottle:
 
         @functools.wraps(function)
         async def throttled(*args: P.args, **kwargs: P.kwargs) -> R:
-            await self._wait(*self._calls.of_call(args, kwargs))
+            admitted(await self._turn_of_call(args, kwargs))
             return await function(*args, **kwargs)
 
         return throttled
 
     async def __aenter__(self) -> Decision:
-        return await self._wait(*self._calls.of_block())
+        return admitted(await self._turn_of_block())
 
     # A type checker shall go on telling of a with statement that is not async.
     if not TYPE_CHECKING:
@@ -72,6 +57,3 @@ class AsyncThrottle:
 
     async def __aexit__(self, *_: object) -> None:
         """Do nothing: the turn is spent, however the block ends."""
-
-    async def _wait(self, identifiers: tuple[str | bytes, ...], cost: int) -> Decision:
-        return admitted(await self._limiter.acquire(*identifiers, cost=cost, timeout=self._calls.timeout))

@@ -11,14 +11,14 @@ from typing import Any
 import click
 
 from overlimit.command_line import completing  # noqa: F401  which tells click how bash completes
-from overlimit.command_line.comparing import compare
 from overlimit.command_line.failures import WrongUsage, as_written
 from overlimit.command_line.operating import COMMANDS
 from overlimit.command_line.operating.places import without_secrets
-from overlimit.command_line.reading import read
-from overlimit.command_line.replaying import replay
 from overlimit.command_line.routes import routes
-from overlimit.command_line.suggesting import suggest
+from overlimit.command_line.simulating.comparing import compare
+from overlimit.command_line.simulating.reading import read
+from overlimit.command_line.simulating.replaying import replay
+from overlimit.command_line.simulating.suggesting import suggest
 
 _INTERRUPTED = 130
 """What a shell says of a command that Ctrl-C has ended."""

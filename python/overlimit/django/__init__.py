@@ -12,6 +12,7 @@ with needed(
 ):
     import django as _django  # noqa: F401
 
+from overlimit._addresses import group_address
 from overlimit._messages.migration_hints import missing_of_adapter
 from overlimit.django.decorator import exempt, rate_limit
 from overlimit.django.errors import RateLimitExceeded
@@ -22,7 +23,6 @@ from overlimit.django.request import current_decision
 from overlimit.django.settling import arefund, asettle, refund, settle
 from overlimit.django.site import get_address, get_store
 from overlimit.http.answering.fields import HeaderNames
-from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,

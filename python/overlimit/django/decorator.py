@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
@@ -13,14 +13,13 @@ from django.http.response import HttpResponseBase
 
 from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
-from overlimit.django.keys import Key
 from overlimit.django.ledger import Ledger, answer_to
-from overlimit.django.options import VIEW_OPTIONS, applied_limits
+from overlimit.django.options import VIEW_OPTIONS, ViewKeywords, applied_limits
 from overlimit.django.request import http_request, method_of
 from overlimit.django.views import EXEMPT, name_of_call
 from overlimit.http.callables import dotted_name
 from overlimit.http.options.kinds import documents
-from overlimit.http.options.limit_options import AnyScope, CommonKeywords, is_dynamic
+from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.options.optional_limits import OptionalLimits
 from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, applied_limits_of, owner_of
 
@@ -29,16 +28,6 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=Callable[..., Any])
 T = TypeVar("T")
-
-
-class ViewKeywords(CommonKeywords, total=False):
-    """The options of a limit on a view; see `rate_limit`."""
-
-    key: Key | None
-    group: AnyScope | None
-    block: bool
-    methods: str | Iterable[str] | None
-    scope: AnyScope | None
 
 
 class ViewLimit:

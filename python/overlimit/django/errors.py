@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlimit import Decision, errors
+from overlimit import errors
+from overlimit._core import Decision
 
 
 class RateLimitExceeded(errors.RateLimitExceeded):

@@ -12,7 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
-from overlimit import Decision, errors
+from overlimit import errors
+from overlimit._core import Decision
 from overlimit.django.calling import in_thread, load_user, run_async, run_in_thread, run_on_loop
 from overlimit.django.request import DjangoRequest, forget_outcomes, method_of
 from overlimit.django.site import Site, site, warn_of_processes
@@ -21,14 +22,13 @@ from overlimit.http.answering.fields import shows_fields
 from overlimit.http.answering.refusals import RefusalResponse, retry_after_instead
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.plans import NO_PLAN, RoutePlan
 from overlimit.http.deciding.steps import Steps
 from overlimit.http.rules.applied_limits import AppliedLimits
 
 T = TypeVar("T")
 
 _LEDGER = "_overlimit_ledger"
-_NO_PLAN = RoutePlan()
 _ERRORS = ((Http404, 404), (PermissionDenied, 403), ((BadRequest, SuspiciousOperation), 400))
 
 
@@ -49,7 +49,7 @@ class Ledger(RequestLedger):
     )
 
     def __init__(self, of: Site, request: HttpRequest) -> None:
-        super().__init__(DjangoRequest(request), _NO_PLAN)
+        super().__init__(DjangoRequest(request), NO_PLAN)
         self.site = of
         self._before: Sequence[StoreAnswer] = ()
         """What was decided before the latest refusal."""

@@ -2,54 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from django.utils.decorators import method_decorator
 
 from overlimit._messages.arguments import check_options
-from overlimit.django.keys import identifiers_of
+from overlimit.django.keys import Key, identifiers_of
 from overlimit.django.request import kept_in
 from overlimit.django.settings import KEY
 from overlimit.http.callables import check_takes_no_group
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Option, options, with_request
-from overlimit.http.options.limit_options import LIMIT_OPTIONS, limit_options
+from overlimit.http.options.kinds import Option, described, with_request
+from overlimit.http.options.limit_options import (
+    LIMIT_OPTIONS,
+    AnyScope,
+    BlockKeyword,
+    CommonKeywords,
+    ScopeKeyword,
+    limit_options,
+)
 from overlimit.http.options.optional_limits import optional
 from overlimit.http.patterns import as_methods, check_methods
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
 
-_INSTEAD_OF_KEY = ("identifiers", "key_func")
-_OF_VIEWS = options(
-    key=KEY,
-    methods=Option(
-        kinds.Kind(lambda name, value, _: check_methods(name, value)),
-        "The HTTP methods it holds for, one or a list; None: all but OPTIONS, which is never limited.",
-        is_strict=True,
-    ),
-    group=Option(
-        kinds.SCOPE,
-        "Views of the same group are counted together: a string, or a function that returns one, given the "
-        "dotted name of the view.",
-    ),
-    block=Option(
-        kinds.SWITCH,
-        "False: the view is called with a refused request, too, and finds the refusal in "
-        "``request.rate_limit``. Nothing is then charged by this limit.",
-        default=True,
-        is_strict=True,
-    ),
-)
-VIEW_OPTIONS = MappingProxyType(
-    _OF_VIEWS
-    | {
-        name: each
-        for name, each in LIMIT_OPTIONS.items()
-        if name not in _OF_VIEWS and name not in _INSTEAD_OF_KEY
-    }
-)
+
+class OwnKeywords(TypedDict, total=False):
+    """What only views of Django have."""
+
+    key: Annotated[Key | None, KEY]
+    methods: Annotated[
+        str | Iterable[str] | None,
+        Option(
+            kinds.Kind(lambda name, value, _: check_methods(name, value)),
+            "The HTTP methods it holds for, one or a list; None: all but OPTIONS, which is never limited.",
+            is_strict=True,
+        ),
+    ]
+    group: Annotated[
+        AnyScope | None,
+        Option(
+            kinds.SCOPE,
+            "Views of the same group are counted together: a string, or a function that returns one, given "
+            "the dotted name of the view.",
+        ),
+    ]
+
+
+class ViewKeywords(OwnKeywords, BlockKeyword, ScopeKeyword, CommonKeywords, total=False):
+    """The options of a limit on a view; see `rate_limit`."""
+
+
+VIEW_OPTIONS = MappingProxyType(described(ViewKeywords))
 """The options of `rate_limit`."""
 
 _HINTS = {

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.http.request import RawPostDataException
 
-from overlimit import Decision
+from overlimit._core import Decision
 from overlimit.http.callables import Outcomes
 from overlimit.http.patterns import METHODS
 from overlimit.http.request import EnvironRequest, json_in, may_have_json

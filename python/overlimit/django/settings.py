@@ -17,7 +17,7 @@ from overlimit.http.callables import taking_request
 from overlimit.http.identifying.identifiers import as_identify
 from overlimit.http.middleware import ExemptRequests
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Option, options
+from overlimit.http.options.kinds import Option
 from overlimit.http.options.optional_limits import optional
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS
 from overlimit.http.options.settings import Settings
@@ -33,17 +33,18 @@ KEY = Option(
     '``"path:..."``, ``"json:..."``, ``"post:..."``, ``"get:..."``, a function of the request, or a list of '
     "these, all of which are limited. Default: the setting ``KEY``, or else the address, and the user if one "
     "is logged in.",
+    name="key",
 )
-_OWN = options(
-    key=KEY,
-    exempt=Option(
-        kinds.function(),
-        'Requests that are not limited: patterns such as ``"/health"`` or ``"GET /feeds/*"``, or a function '
-        "of the request.",
-    ),
+_EXEMPT = Option(
+    kinds.function(),
+    'Requests that are not limited: patterns such as ``"/health"`` or ``"GET /feeds/*"``, or a function of '
+    "the request.",
+    name="exempt",
 )
 SITE_OPTIONS = {
-    name.upper(): option for name, option in {**RATE_LIMIT_OPTIONS, **_OWN}.items() if name not in _INSTEAD
+    option.name.upper(): option
+    for option in (*RATE_LIMIT_OPTIONS.values(), KEY, _EXEMPT)
+    if option.name not in _INSTEAD
 }
 """What ``OVERLIMIT`` may contain, by its keys."""
 

@@ -93,7 +93,7 @@ def site() -> Site:
 def get_store() -> Store:
     """Return the store in which the site counts, by the setting ``OVERLIMIT``.
 
-    ``get_store().close()`` gives back what this process has leased, for servers that end without that.
+    ``get_store().close()`` releases what this process has leased, for servers that end without that.
     """
     return site().rate_limit.store
 

@@ -12,13 +12,13 @@ with needed(
 ):
     import fastapi as _fastapi  # noqa: F401
 
+from overlimit._addresses import group_address
 from overlimit._messages.migration_hints import missing_of_adapter
 from overlimit.fastapi.errors import RateLimitExceeded, StoreFailed
 from overlimit.fastapi.extension import RateLimit
 from overlimit.fastapi.identifiers import get_address, get_identifiers
 from overlimit.fastapi.migration_hints import OF_MODULE
 from overlimit.http.answering.fields import HeaderNames
-from overlimit.http.identifying.addresses import group_address
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,

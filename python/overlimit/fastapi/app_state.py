@@ -13,7 +13,6 @@ from starlette.applications import Starlette
 from overlimit import errors
 from overlimit.fastapi.conversation import Conversation
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal, noting_refusals
-from overlimit.fastapi.route_limits import decorating
 from overlimit.fastapi.routes import LimitedRoute, find_routes
 from overlimit.http.app_state import AppStateByNumbers
 from overlimit.http.asgi.conversations import CONVERSATION, ConversationMiddleware, current
@@ -58,7 +57,7 @@ class AppState(AppStateByNumbers):
         """Add a RateLimit."""
         if self.rate_limits.first is None:
             self._check_is_new()
-        self.rate_limits.register(handle, settings.completed({}))
+        super().register(handle, settings)
 
     def _check_is_new(self) -> None:
         if self.app.middleware_stack is not None:
@@ -135,17 +134,22 @@ def _has_limits(app: Starlette) -> bool:
 _build = FastAPI.build_middleware_stack
 
 
-def _set_up_then_build(app: FastAPI) -> ASGIApp:
-    """Set up an app that starts while there are limits on functions, which may be those of its routes.
+def watch_apps() -> None:
+    """Set up each app that starts from now on, as there is a function with limits that it may call.
 
-    A decorator leaves a function as it is, so an app without a RateLimit would never notice one. An app that
-    starts during a request is mounted, and limited with the app it is mounted in if that has found it.
+    A decorator leaves a function as it is, so an app without a RateLimit would never notice it.
+    """
+    FastAPI.build_middleware_stack = _set_up_then_build  # type: ignore[method-assign, assignment]
+
+
+def _set_up_then_build(app: FastAPI) -> ASGIApp:
+    """Build what an app is called by, with its state.
+
+    An app that starts during a request is mounted, and limited with the app it is mounted in if that has
+    found it.
     """
     around = current.get()
-    if decorating and AppState.known(app) is None and (around is None or not around.state.knows(app)):
+    if AppState.known(app) is None and (around is None or not around.state.knows(app)):
         AppState.of(app)
         return app.build_middleware_stack()
     return _build(app)
-
-
-FastAPI.build_middleware_stack = _set_up_then_build  # type: ignore[method-assign, assignment]

@@ -10,17 +10,15 @@ from typing import Any, cast
 
 from anyio import CancelScope, from_thread
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketState
 
 from overlimit.fastapi.errors import RateLimitExceeded, RefusedRequest, StoreFailed
 from overlimit.http.asgi.conversations import BaseConversation
-from overlimit.http.asgi.requests import AsgiRequest, Message, Receive, Scope
+from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Replay, Scope, Send
 from overlimit.http.asgi.responses import closing, refuse, send_refusal
 from overlimit.http.deciding.answer import StoreAnswer
-from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.deciding.steps import run_async
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -65,6 +63,20 @@ class Conversation(BaseConversation):
         if isinstance(self.request, StarletteRequest):
             self.request.validated = values
 
+    def request_of(self, scope: Scope) -> StarletteRequest:
+        """Describe a request to limits."""
+        return StarletteRequest(scope)
+
+    async def decide_then_answer(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Decide a request or a handshake before the app sees it."""
+        if scope["type"] == "websocket":
+            if await self.admit(WebSocket(scope, receive, send)):
+                await app(scope, receive, send)
+            return
+        replay = Replay(receive)
+        response = await self.decide(Request(scope, replay.receive))
+        await (app if response is None else response)(scope, replay.receive_again, send)
+
     async def decide(self, connection: HTTPConnection) -> Response | None:
         """Charge the request; raise if it is refused, or return the response of ``on_breach``."""
         ledger = self.new_ledger(connection)
@@ -99,15 +111,7 @@ class Conversation(BaseConversation):
 
     def note_raised(self, connection: HTTPConnection, refused: RefusedRequest) -> None:
         """Note what a limiter of the app's own has refused, which the response shows."""
-        if self.ledger is None:
-            self.request = StarletteRequest(connection.scope)
-            self.ledger = RequestLedger(self.request, RoutePlan())
-        first = self.state.rate_limits.first
-        if first is not None:
-            self.ledger.note_raised(refused.decision, first)
-        if self.ledger.refused_by is not None:
-            _, refused.retry_after_name = self.ledger.refused_by
-        self.note(self.ledger)
+        self.show_raised(refused, self.request or StarletteRequest(connection.scope))
 
     async def refuse(self, websocket: WebSocket, refused: RefusedRequest) -> None:
         """Answer the handshake of a websocket whose path function has refused it, or close the websocket."""

@@ -14,48 +14,33 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from overlimit import Decision, errors
+from overlimit import errors
+from overlimit._core import Decision
 from overlimit.http.answering.fields import RETRY_AFTER, retry_after_seconds
-from overlimit.http.answering.own_decisions import OwnDecision
-from overlimit.http.answering.refusals import (
-    Problem,
-    RefusalResponse,
-    limit_exceeded,
-    refusal_response,
-    store_failed,
-)
 from overlimit.http.asgi.conversations import CONVERSATION, current
 from overlimit.http.asgi.requests import ASGIApp
 from overlimit.http.callables import is_coroutine_function
+from overlimit.http.raised import Exceeded, Failed, Refusal, as_refusal, is_refusal
 
 
-class RefusedRequest(HTTPException):
+class RefusedRequest(Refusal, HTTPException):
     """Answers in the media type that the request accepts: problem details, JSON or HTML."""
 
-    decision: Decision
-    retry_after_name = RETRY_AFTER
-    """The name of the field that says when to come back."""
-
-    def _describe(self, problem: Problem, decision: Decision) -> None:
-        seconds = retry_after_seconds(decision)
+    def _begin(self) -> None:
+        seconds, problem = retry_after_seconds(self.decision), self._problem
         headers = None if seconds is None else {RETRY_AFTER: str(seconds)}
         HTTPException.__init__(self, problem.status.value, problem.detail, headers)
-        self.decision, self._problem = decision, problem
 
     def __str__(self) -> str:
         return f"{self.status_code}: {self.detail}"
 
-    def answer(self, accept: str | None) -> RefusalResponse:
-        """Return the answer to a request with this ``Accept`` field, for any framework to send."""
-        return refusal_response(self._problem, self.decision, accept, self.retry_after_name)
-
     def response(self, accept: str | None) -> Response:
-        """Return the same as a response of Starlette."""
+        """Return the answer as a response of Starlette."""
         status, fields, body = self.answer(accept)
         return Response(body, status.value, dict(fields))
 
 
-class RateLimitExceeded(errors.RateLimitExceeded, RefusedRequest):
+class RateLimitExceeded(errors.RateLimitExceeded, Exceeded, RefusedRequest):
     """429 with the decision that refused; it has no ``Retry-After`` when waiting cannot help."""
 
     def __init__(
@@ -65,22 +50,22 @@ class RateLimitExceeded(errors.RateLimitExceeded, RefusedRequest):
 
         By default the limits are those of the decision, whoever has made it.
         """
-        self._violated = tuple(_violated_by(decision) if violated is None else violated)
-        self._describe(limit_exceeded(decision, detail, self._violated), decision)
+        conversation = current.get()
+        ledger = None if conversation is None else conversation.ledger
+        self._describe(decision, detail, violated, ledger)
+        self._begin()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the constructor's call."""
         return type(self), (self.decision, self.detail, self._violated)
 
 
-class StoreFailed(RefusedRequest):
+class StoreFailed(Failed, RefusedRequest):
     """503 with the decision of ``on_error="deny"``: the store failed, so nothing may pass."""
 
     def __init__(self, decision: Decision) -> None:
-        self._describe(store_failed(), decision)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.decision,)
+        self._describe(decision)
+        self._begin()
 
 
 async def answer_refusal(connection: HTTPConnection, error: Exception) -> Response | None:
@@ -116,8 +101,7 @@ def noting_refusals(build: Callable[[], ASGIApp], app: Starlette) -> ASGIApp:
 
 async def _note_then_ask(handler: Any, connection: HTTPConnection, error: Exception) -> Response | None:
     conversation = connection.scope.get(CONVERSATION)
-    is_refusal = isinstance(error, (RefusedRequest, errors.RateLimitExceeded))
-    if is_refusal and conversation is not None and not isinstance(connection, WebSocket):
+    if is_refusal(error) and conversation is not None and not isinstance(connection, WebSocket):
         conversation.note_raised(connection, _as_refused(error))
     return await _ask(handler, connection, error)
 
@@ -137,15 +121,5 @@ def _handler_of_app(handlers: Mapping[Any, Any], refused: RefusedRequest) -> Any
     return next((each for each in found if each not in (answer_refusal, http_exception_handler)), None)
 
 
-def _as_refused(error: Any) -> RefusedRequest:
-    """Return the HTTP exception for a refusal, which a limiter of the app's own may have raised."""
-    if isinstance(error, RefusedRequest):
-        return error
-    decision = error.decision
-    return StoreFailed(decision) if decision.source == "error" else RateLimitExceeded(decision)
-
-
-def _violated_by(decision: Decision) -> Iterable[str]:
-    conversation = current.get()
-    ledger = None if conversation is None else conversation.ledger
-    return OwnDecision(decision).violated() if ledger is None else ledger.violated_by(decision)
+def _as_refused(error: Exception) -> RefusedRequest:
+    return as_refusal(error, RateLimitExceeded, StoreFailed)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.requests import HTTPConnection
 
+from overlimit._addresses import PEERS, Addresses
 from overlimit.fastapi.conversation import StarletteRequest
 from overlimit.http.asgi.conversations import CONVERSATION
-from overlimit.http.identifying.addresses import PEERS, Addresses
-from overlimit.http.identifying.builtin import by_address, by_user
+from overlimit.http.identifying.default import by_address_and_user
 
 
 def get_identifiers(connection: HTTPConnection) -> list[str]:
@@ -17,10 +17,8 @@ def get_identifiers(connection: HTTPConnection) -> list[str]:
     counts as its network. The user is ``request.scope["user"]``: a str or int is the id itself, any other
     object counts when it is authenticated, by its ``id``, ``get_id()`` or ``identity``.
     """
-    request = StarletteRequest(connection.scope)
-    user = by_user.read(request)
-    address = by_address.find(request, _addresses_for(connection))
-    return [address, user] if user else [address]
+    addresses = _addresses_for(connection)
+    return [*by_address_and_user.with_addresses(addresses).identifiers(StarletteRequest(connection.scope))]
 
 
 def get_address(connection: HTTPConnection) -> str:

@@ -1,6 +1,6 @@
 """Names of slowapi 0.1 and fastapi-limiter 0.1, and what to write instead: data for error messages.
 
-docs/guides/fastapi.md has them as tables.
+docs/guides/migrating.md has them as tables.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, NoReturn, TypeVar
-from weakref import WeakSet
 
 from fastapi import APIRouter, FastAPI
 from fastapi.params import Depends
@@ -20,34 +19,25 @@ from overlimit.http.callables import (
     mark_as_coroutine_function,
 )
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Option
+from overlimit.http.options.kinds import Option, described
 from overlimit.http.options.limit_options import (
-    LIMIT_OPTIONS,
     AnyLimits,
     LimitKeywords,
     LimitOptions,
     ReadLimits,
     SharedKeywords,
+    ValidationKeyword,
     check_limits_are_given,
     limit_options,
 )
 from overlimit.http.parameters import check_takes_no_key
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
-from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, leave_on
+from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimit, check_target, leave_on
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _GIVEN_BY_FASTAPI = "given_by_fastapi"
 """The parameter of a dependency, which nobody is to give by hand."""
-
-BEFORE_VALIDATION = Option(
-    kinds.SWITCH,
-    "Whether a request is decided before its parameters are validated and its dependencies called. All "
-    "limits of a route are decided together, so one of them says so for all.",
-    default=False,
-    is_strict=True,
-    name="before_validation",
-)
 
 
 class _NotCalled(Depends):
@@ -70,20 +60,20 @@ class _NotCalled(Depends):
 Limits = Annotated[AnyLimits, _NotCalled()]
 """The limits of a decorator or of a dependency."""
 
-OPTIONS = {**LIMIT_OPTIONS, BEFORE_VALIDATION.name: BEFORE_VALIDATION}
-"""The options of one limit."""
 
-
-class SharedRouteKeywords(SharedKeywords, total=False):
+class SharedRouteKeywords(SharedKeywords, ValidationKeyword, total=False):
     """The options of a limit that spans routes."""
 
-    before_validation: bool
 
-
-class RouteKeywords(LimitKeywords, total=False):
+class RouteKeywords(LimitKeywords, ValidationKeyword, total=False):
     """The options of a limit that does not span routes."""
 
-    before_validation: bool
+
+OPTIONS = described(RouteKeywords)
+"""The options of one limit."""
+
+BEFORE_VALIDATION = OPTIONS["before_validation"]
+"""What a RateLimit may say for all routes, too."""
 
 
 def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[str, Any]:
@@ -114,15 +104,18 @@ def route_options(
     return limit_options(limits, taken, OPTIONS, read=read, arguments=1, is_shared=is_shared)
 
 
-decorating: WeakSet[RateLimitHandle] = WeakSet()
-"""The RateLimits that have limits on functions, which an app without a RateLimit would never notice."""
-
-
 class LimitDecorator:
     """Limits to be put on path functions, or on functions that these depend on."""
 
-    def __init__(self, options: LimitOptions, handle: RateLimitHandle, value: object = None) -> None:
-        self._options, self._handle = options, handle
+    def __init__(
+        self,
+        options: LimitOptions,
+        handle: RateLimitHandle,
+        watch: Callable[[], None],
+        value: object = None,
+    ) -> None:
+        """Take checked options; ``watch`` has apps noticed that lack a RateLimit."""
+        self._options, self._handle, self._watch = options, handle, watch
         if callable(value):
             handle.idle[self] = value
 
@@ -130,7 +123,7 @@ class LimitDecorator:
         """Leave the limits on a function, which stays as it is."""
         _check_target(target)
         self._handle.idle.pop(self, None)
-        decorating.add(self._handle)
+        self._watch()
         # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
         leave_on(target, AppliedLimit(self._options, self._handle))
         self._handle.decorated.append(target)
@@ -152,15 +145,7 @@ def _check_target(target: object) -> None:
             "a limit is put on a function, not on a router: write APIRouter(dependencies=[Depends("
             "limiter.dependency('5/minute'))])"
         )
-    if isinstance(target, FastAPI):
-        raise TypeError(
-            "a limit is put on a function, not on an app: write RateLimit(app, application_limits=...) for "
-            "all its routes together, or default_limits=... for each of them"
-        )
-    if isinstance(target, type):
-        raise TypeError(f"{target.__name__} is a class: put the limit on the methods that answer requests")
-    if not callable(target):
-        raise TypeError(f"a limit is put on a function, not on {target!r}")
+    check_target(target, FastAPI, "a function", "on the methods that answer requests")
 
 
 class LimitDependency:

@@ -12,17 +12,18 @@ from fastapi import FastAPI
 from fastapi.dependencies.utils import get_dependant
 from starlette.applications import Starlette
 from starlette.endpoints import HTTPEndpoint
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from overlimit.fastapi.conversation import Conversation, StarletteRequest
+from overlimit.fastapi.conversation import Conversation
 from overlimit.fastapi.option_dependencies import ResolvedFirst, Supply, depend_on
 from overlimit.http.asgi.conversations import CONVERSATION, current
-from overlimit.http.asgi.requests import ASGIApp, Receive, Replay, Scope, Send, read_json
-from overlimit.http.callables import function_name, is_coroutine_function, is_generator
+from overlimit.http.asgi.requests import ASGIApp, Receive, Scope, Send
+from overlimit.http.asgi.routes import LimitedApp
+from overlimit.http.callables import is_coroutine_function, is_generator
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.middleware import apps_within
 from overlimit.http.rules.called_routes import CalledRoute, Found, Place
@@ -157,8 +158,8 @@ def _lists_of(included: Any) -> Iterator[Sequence[BaseRoute]]:
 def _limited(target: Any, place: Place) -> LimitedRoute:
     """Have a route of an app ask its conversation; the same as before if it does so already."""
     dependant = getattr(target, "dependant", None)
-    is_new = not isinstance(target.app, _LimitedApp)
-    route = _LimitedApp.of(target).at(place, partial(LimitedRoute.of, target))
+    is_new = not isinstance(target.app, LimitedApp)
+    route: LimitedRoute = LimitedApp.of(target).at(place, partial(LimitedRoute.of, target))
     if is_new and dependant is not None:
         _limit_call(dependant, isinstance(target, WebSocketRoute))
     overrides = getattr(route.overridden_by, "dependency_overrides", None) or {}
@@ -168,7 +169,8 @@ def _limited(target: Any, place: Place) -> LimitedRoute:
 
 def _limited_mount(mount: Any, inner: ASGIApp, place: Place) -> LimitedRoute:
     """Have a mounted app without routes that could be found be decided as one; the same if it is already."""
-    return _LimitedApp.of(mount).at(place, partial(LimitedRoute.of_mount, mount, inner))
+    route: LimitedRoute = LimitedApp.of(mount).at(place, partial(LimitedRoute.of_mount, mount, inner))
+    return route
 
 
 def _dependencies_of(dependant: Any, overrides: dict[Any, Any]) -> Iterator[Callable[..., Any]]:
@@ -180,91 +182,6 @@ def _dependencies_of(dependant: Any, overrides: dict[Any, Any]) -> Iterator[Call
         yield call
         called = each if call is each.call else get_dependant(path="/", call=call)
         yield from _dependencies_of(called, overrides)
-
-
-class _LimitedApp:
-    """What answers on a route, with the plan of the route noted in its conversation."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-        self._routes: dict[str, LimitedRoute] = {}
-
-    @classmethod
-    def of(cls, target: Any) -> _LimitedApp:
-        """Return what a route, a mounted app or a host answers by, put there at first use."""
-        if not isinstance(target.app, cls):
-            target.app = cls(target.app)
-        limited: _LimitedApp = target.app
-        return limited
-
-    def at(self, place: Place, make: Callable[[Place], LimitedRoute]) -> LimitedRoute:
-        """Return the route as it is reached through the mounts of a place, always the same."""
-        if place.prefix not in self._routes:
-            self._routes[place.prefix] = make(place)
-        return self._routes[place.prefix]
-
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        conversation: Conversation | None = scope.get(CONVERSATION)
-        route = None if conversation is None else self._reached(conversation)
-        if conversation is None or route is None:
-            self._check_is_free(scope)
-            return self.app(scope, receive, send)
-        plan = conversation.state.plan_of(route, scope)
-        if plan is None:
-            return self.app(scope, receive, send)
-        request = StarletteRequest(scope)
-        conversation.begin(plan, request, send)
-        is_first = route.is_decided_first(plan)
-        if plan.supplied:
-            route.supply(plan)
-        if not (plan.needs_body or is_first or conversation.ledger):
-            return self.app(scope, receive, send)
-        app = partial(self._decide_then_answer, conversation) if is_first else self.app
-        if plan.supplied and is_first:
-            app = partial(route.resolved_first(plan.supplied), app)
-        return _read_then_answer(conversation, plan, request, app, receive, send)
-
-    def _reached(self, conversation: Conversation) -> LimitedRoute | None:
-        """Return the route of the app by its mounts; one by a way that nobody knows of is not unlimited."""
-        known = conversation.state.numbers
-        route = self._routes.get(conversation.prefix)
-        return (
-            route if route in known else next((each for each in self._routes.values() if each in known), None)
-        )
-
-    def _check_is_free(self, scope: Scope) -> None:
-        """Raise RuntimeError if a route has limits, where it is of an app that was not found."""
-        route = next(iter(self._routes.values()))
-        for _ in route.described("", scope.get("method", "GET")).applied_limits:
-            raise RuntimeError(
-                f"{function_name(route.handler)} is limited, but its app has no RateLimit, nor is found in "
-                "one that has: call init_app(app), and have what wraps a mounted app keep it as self.app"
-            )
-
-    async def _decide_then_answer(
-        self, conversation: Conversation, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        if scope["type"] == "websocket":
-            if await conversation.admit(WebSocket(scope, receive, send)):
-                await self.app(scope, receive, send)
-            return
-        replay = Replay(receive)
-        response = await conversation.decide(Request(scope, replay.receive))
-        await (self.app if response is None else response)(scope, replay.receive_again, send)
-
-
-async def _read_then_answer(
-    conversation: Conversation,
-    plan: RoutePlan,
-    request: StarletteRequest,
-    app: ASGIApp,
-    receive: Receive,
-    send: Send,
-) -> None:
-    await conversation.give_back()
-    if plan.needs_body:
-        receive = await read_json(request, receive)
-    await app(request.scope, receive, send)
 
 
 def _noted(stream: Any) -> Any:

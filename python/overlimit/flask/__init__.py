@@ -14,6 +14,7 @@ with needed(
     import blinker as _blinker  # noqa: F401 - of Flask only since 2.3
     import flask as _flask  # noqa: F401
 
+from overlimit._addresses import group_address
 from overlimit._messages.migration_hints import missing_of_adapter
 from overlimit.flask.decorator import rate_limit
 from overlimit.flask.errors import RateLimitExceeded, StoreFailed, rate_limited
@@ -31,7 +32,6 @@ from overlimit.flask.identifiers import (
 )
 from overlimit.flask.migration_hints import OF_MODULE
 from overlimit.http.answering.fields import HeaderNames
-from overlimit.http.identifying.addresses import group_address
 from overlimit.http.rules.applied_limits import ExemptionScope
 
 if not TYPE_CHECKING:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from flask import Flask, Request, Response
-from flask.views import http_method_funcs
 from werkzeug.exceptions import HTTPException
 
-from overlimit import Decision, _core, errors
+from overlimit import _core, errors
+from overlimit._core import Decision
 from overlimit._forks import PerProcess
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app
 from overlimit.flask.errors import (
+    REFUSALS,
     RefusedRequest,
     as_refused,
     headers_of,
@@ -24,27 +25,21 @@ from overlimit.flask.errors import (
 )
 from overlimit.flask.identifiers import BY_DEFAULT, CURRENT
 from overlimit.flask.proxies import without_proxies
-from overlimit.flask.routes import check_hooks, find_route, routes_of
+from overlimit.flask.routes import check_hooks, find_route
 from overlimit.http.answering.fields import shows_fields
-from overlimit.http.app_state import BaseAppState
+from overlimit.http.app_state import AppStateOfViews
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import RoutePlan, StorePlan
-from overlimit.http.options.settings import Settings
-from overlimit.http.rules.app_rate_limits import RateLimitHandle
+from overlimit.http.raised import own_kinds
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.rules.precedence import Route
+from overlimit.http.rules.views import counted_place, places_of
 
 _HOOKS_FAILED = "_overlimit_hooks_failed"
 """The attribute of a request whose ``after_request`` hooks have failed."""
 
-_REFUSALS = (RefusedRequest, errors.RateLimitExceeded)
-
 _creating = PerProcess(threading.Lock)
-
-
-_NO_PLAN = RoutePlan()
-"""The plan of a request that has no view."""
 
 
 class Ledger(RequestLedger):
@@ -64,15 +59,15 @@ class Ledger(RequestLedger):
         rate_limited.send(this_app(), decision=answer.decision_with_shadows)
 
 
-class AppState(BaseAppState):
+class AppState(AppStateOfViews):
     """The RateLimits of one app and the plans of its routes; safe for threads."""
 
     def __init__(self, app: Flask) -> None:
         """Wrap the app's dispatching, its error handling and its responses; `of` makes one state per app."""
-        super().__init__(app, app.name, BY_DEFAULT, how_to_register="call init_app(app) on it")
+        super().__init__(
+            app, app.name, app.view_functions, BY_DEFAULT, how_to_register="call init_app(app) on it"
+        )
         self.app = app
-        self._views = app.view_functions
-        self._views_seen = 0
         self._warned_of: list[object] = []
         self._dispatch, self._process = app.dispatch_request, app.process_response
         self._handle_error, self._handle_exception = app.handle_user_exception, app.handle_exception
@@ -92,10 +87,10 @@ class AppState(BaseAppState):
                     state = app.extensions[EXTENSION] = cls(app)
         return state
 
-    def register(self, handle: RateLimitHandle, settings: Settings) -> None:
-        """Add a RateLimit; raises InvalidLimit, ValueError or TypeError for a wrong value of a key."""
-        config = {key: self.app.config[key] for key in self.app.config if str(key).startswith("RATELIMIT_")}
-        self.rate_limits.register(handle, settings.completed(without_proxies(config)))
+    def configuration(self) -> Mapping[str, Any]:
+        """Return the keys of the app's configuration."""
+        config = self.app.config
+        return without_proxies({key: config[key] for key in config if str(key).startswith("RATELIMIT_")})
 
     def find_route(self, endpoint: str, method: str) -> Route:
         """Return the limits of an endpoint's view for one HTTP method."""
@@ -103,11 +98,8 @@ class AppState(BaseAppState):
 
     def found_routes(self) -> Iterable[Route]:
         """Return every route."""
-        return routes_of(self.app)
-
-    def endpoints(self) -> Collection[str]:
-        """Return the names of all views."""
-        return self.app.view_functions.keys()
+        places = places_of(self.app.url_map.iter_rules(), self._views)
+        return (find_route(self.app, *place) for place in places)
 
     def _check_route(self, route: Route, more: Iterable[AppliedLimit]) -> None:
         super()._check_route(route, more)
@@ -120,11 +112,6 @@ class AppState(BaseAppState):
             return None
         return {name for rule in rules for name in rule.methods or ()}
 
-    def has_new_views(self) -> bool:
-        """Return whether views were added since this was asked before."""
-        before, self._views_seen = self._views_seen, len(self._views)
-        return self._views_seen != before
-
     def active(self) -> AbstractContextManager[object]:
         """Return a context of the app."""
         return self.app.app_context()
@@ -132,14 +119,15 @@ class AppState(BaseAppState):
     def enforce(self, function: LimitedFunction, asked: Request) -> None:
         """Decide the request, as `Ledger.enforce` does, if this call of a decorated function decides it."""
         ledger = self._ledger(asked)
-        if function.applied_limits[0] not in ledger.plan.applied_limits:
-            self._enforce_besides(self.plans.of_function(function, *_counted_place(asked)), asked)
-        elif function.is_innermost:
+        plan = self.plan_of_call(function, ledger.plan, counted_place(asked))
+        if plan is ledger.plan:
             ledger.enforce()
+        elif plan is not None:
+            self._enforce_besides(plan, asked)
 
     def enforce_block(self, applied: AppliedLimit, asked: Request) -> None:
         """Decide the request by the limits of a ``with`` block, as `Ledger.enforce` does."""
-        self._enforce_besides(self.plans.of_block(applied, *_counted_place(asked)), asked)
+        self._enforce_besides(self.plans.of_block(applied, *counted_place(asked)), asked)
 
     def _enforce_besides(self, plan: RoutePlan, asked: Request) -> None:
         if plan.memories:
@@ -178,10 +166,10 @@ class AppState(BaseAppState):
             self._note_refusal(error.decision)
         try:
             return self._handle_error(*_with_last(error, args, kwargs))
-        except _REFUSALS as refusal:  # of an error handler, for which Flask would send a 500
+        except REFUSALS as refusal:  # of an error handler, for which Flask would send a 500
             if refusal is error:
                 raise
-            if isinstance(error, _REFUSALS):  # and it was to answer one
+            if isinstance(error, REFUSALS):  # and it was to answer one
                 return as_refused(refusal)
             return self._note_then_handle(*_with_last(refusal, args, kwargs))
 
@@ -191,7 +179,7 @@ class AppState(BaseAppState):
         if not isinstance(refusal, RefusedRequest):
             try:
                 return self._handle_exception(*args, **kwargs)
-            except _REFUSALS as raised:
+            except REFUSALS as raised:
                 refusal = raised
         given = _with_last(refusal, args, kwargs)
         answer = self._note_then_handle(*given)
@@ -202,7 +190,7 @@ class AppState(BaseAppState):
         """Return the HTTP exception for a refusal by a limiter of the app's own, and others as they are."""
         if not isinstance(error, errors.RateLimitExceeded) or isinstance(error, HTTPException):
             return error
-        own = type(error).__mro__[: type(error).__mro__.index(errors.RateLimitExceeded)]
+        own = own_kinds(error)
         handlers = self.app.error_handler_spec
         for name in (*current_request().blueprints, None):
             if any(kind in handlers.get(name, {}).get(None, {}) for kind in own):
@@ -245,18 +233,7 @@ class AppState(BaseAppState):
 
     def _route_plan(self, asked: Request) -> RoutePlan:
         rule = asked.url_rule
-        if rule is None:
-            return _NO_PLAN
-        endpoint = rule.endpoint
-        view = self._views.get(endpoint)
-        return _NO_PLAN if view is None else self.plans.of_route(endpoint, asked.method, view)
-
-
-def _counted_place(asked: Request) -> tuple[str, str]:
-    """Return the endpoint and method that a call counts for; without a route, methods may be made up."""
-    if asked.url_rule is not None or asked.method.lower() in http_method_funcs:
-        return asked.endpoint or "", asked.method
-    return "", "OTHER"
+        return self.plan_of_view(None if rule is None else rule.endpoint, asked.method)
 
 
 def _last(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

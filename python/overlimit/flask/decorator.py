@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import click
 from flask import Blueprint, Flask, has_request_context
@@ -17,26 +16,12 @@ from overlimit.flask.current import LEDGER, current_request, this_app, this_requ
 from overlimit.flask.errors import refuse
 from overlimit.flask.migration_hints import OF_LIMIT
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.flask.waiting import stop_waiting, wait_for_apps
+from overlimit.flask.waiting import unnoticed
 from overlimit.http.callables import function_name
+from overlimit.http.decorators import WrappingDecorator, options_of_decorator
 from overlimit.http.options.kinds import documents
-from overlimit.http.options.limit_options import (
-    LIMIT_OPTIONS,
-    LimitKeywords,
-    LimitOptions,
-    LimitsValue,
-    ReadLimits,
-    check_limits_are_given,
-    limit_options,
-)
-from overlimit.http.rules.applied_limits import (
-    APPLIED_LIMITS,
-    AppliedLimit,
-    LimitedFunction,
-    add_applied_limit,
-    apply_to_group,
-    wrapped_chain,
-)
+from overlimit.http.options.limit_options import LIMIT_OPTIONS, LimitKeywords, LimitsValue, ReadLimits
+from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction, wrapped_chain
 from overlimit.limits import as_limits
 
 if TYPE_CHECKING:
@@ -55,12 +40,11 @@ _INSTEAD = (
 )
 
 
-class LimitDecorator:
+class LimitDecorator(WrappingDecorator):
     """Limits to be put on something: as a decorator on a view, a function or a blueprint, or as a context."""
 
-    def __init__(self, options: LimitOptions, handle: RateLimitHandle | None) -> None:
-        self._options = options
-        self._handle = handle
+    _app, _group, _group_called, _unnoticed = Flask, Blueprint, "blueprint", unnoticed
+    _is_in_request = staticmethod(has_request_context)
 
     @overload
     def __call__(self, target: B) -> B: ...
@@ -68,44 +52,27 @@ class LimitDecorator:
     def __call__(self, target: Callable[P, R]) -> Callable[P, R]: ...
     def __call__(self, target: Any) -> Any:
         """Limit a view, a function that a request calls, or all views of a blueprint."""
-        target = unproxied(target)
-        # A decorator may be kept and used for several functions, and each gets an applied limit of its own.
-        applied = AppliedLimit(self._options, self._handle)
-        if isinstance(target, Blueprint):
-            apply_to_group(target, applied)
-            self._note_change(target)
-            return target
-        if isinstance(target, type):
-            raise TypeError(f"{target.__name__} is a class: put the limit into its decorators = [...]")
-        if isinstance(target, Flask):
-            raise TypeError(
-                "a limit is put on a function or a blueprint, not on an app: write RateLimit(app, "
-                "application_limits=...) for all its routes together, or default_limits=... for each of them"
-            )
+        return super().__call__(unproxied(target))
+
+    def _check(self, target: object) -> None:
         if isinstance(target, click.Command):
             raise TypeError(
                 f"a limit is put on what requests call, not on the command {target.name!r}{_INSTEAD}"
             )
-        if not callable(target):
-            raise TypeError(f"a limit is put on a function or a blueprint, not on {target!r}")
-        limited = _limited(target, applied)
-        if not has_request_context():
-            self._note_change(target)
-        return limited
+        super()._check(target)
 
-    def _note_change(self, target: object) -> None:
-        if self._handle is None:
-            wait_for_apps(target)
-            return
-        if not self._handle.was_registered:
-            wait_for_apps(self._handle)
-        self._handle.note_change()
+    def _wrap(self, function: LimitedFunction) -> Callable[..., Any]:
+        call = function.function
 
-    @property
-    def __name__(self) -> str:
-        """Flask asks a view for its name; where a decorator was not called, this object is the view."""
-        used = "rate_limit" if self._handle is None else "limiter.limit"
-        raise AttributeError(f"a limit is not a view: write @{used}('10/second'), not @{used}")
+        def limited(*args: Any, **kwargs: Any) -> Any:
+            _enforce(function)
+            return call(*args, **kwargs)
+
+        async def limited_async(*args: Any, **kwargs: Any) -> Any:
+            _enforce(function)
+            return await call(*args, **kwargs)
+
+        return limited_async if inspect.iscoroutinefunction(call) else limited
 
     def __enter__(self) -> None:
         """Limit the current request, if any; raises RateLimitExceeded or StoreFailed if it is refused."""
@@ -157,63 +124,15 @@ def limiting(
     read: ReadLimits = as_limits,
     is_shared: bool = False,
 ) -> LimitDecorator:
-    """Check the options of a decorator, as `limit_options` does, and make it; ``read`` reads limits."""
-    value = without_proxy(value)
-    _check_limits_are_meant(value)
-    options = limit_options(
-        value,
+    """Check the options of a decorator, and make it; ``read`` reads limits."""
+    options = options_of_decorator(
+        without_proxy(value),
         without_proxies(keywords, LIMIT_OPTIONS),
         read=read,
         is_shared=is_shared,
         during_request=has_request_context(),
     )
     return LimitDecorator(options, handle)
-
-
-def _check_limits_are_meant(value: object) -> None:
-    """Check that ``@rate_limit`` was not written above a view without its limits."""
-    check_limits_are_given(value)
-    if isinstance(value, type) or (inspect.isfunction(value) and _has_required_parameters(value)):
-        raise TypeError(
-            "rate_limit takes limits: write @rate_limit('10/second'). A function that names limits during a "
-            f"request is called without arguments, which {function_name(value)} cannot be"
-        )
-
-
-def _has_required_parameters(function: Callable[..., object]) -> bool:
-    stars = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    parameters = inspect.signature(function).parameters.values()
-    return any(each.default is each.empty and each.kind not in stars for each in parameters)
-
-
-def _limited(target: Callable[P, R], applied: AppliedLimit) -> Callable[P, R]:
-    function = LimitedFunction.of(target, applied)
-    wrapper = (_async_wrapper if inspect.iscoroutinefunction(target) else _wrapper)(target, function)
-    setattr(wrapper, APPLIED_LIMITS, add_applied_limit(target, applied, during_request=has_request_context()))
-    function.set_wrapper(wrapper)
-    return wrapper
-
-
-def _wrapper(target: Callable[P, R], limited_function: LimitedFunction) -> Callable[P, R]:
-    function: Callable[P, R] = limited_function.function
-
-    @functools.wraps(target)
-    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        _enforce(limited_function)
-        return function(*args, **kwargs)
-
-    return limited
-
-
-def _async_wrapper(target: Callable[P, R], limited_function: LimitedFunction) -> Callable[P, R]:
-    function = limited_function.function
-
-    @functools.wraps(target)
-    async def limited(*args: P.args, **kwargs: P.kwargs) -> Any:
-        _enforce(limited_function)
-        return await function(*args, **kwargs)
-
-    return cast(Callable[P, R], limited)
 
 
 def _enforce(function: LimitedFunction) -> None:
@@ -225,7 +144,7 @@ def _enforce(function: LimitedFunction) -> None:
     ledger: Ledger | None = getattr(asked, LEDGER, None)
     if ledger is None or function.applied_limits[0] not in ledger.plan.applied_limits:
         if asked.method != "OPTIONS":
-            stop_waiting(function.decorated)
+            unnoticed.discard(function.decorated)
             AppState.of(this_app()).enforce(function, asked)
     elif function.is_innermost:
         refusal = ledger.decide()

@@ -10,21 +10,16 @@ from flask import Response, after_this_request
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException, ServiceUnavailable, TooManyRequests
 
-from overlimit import Decision, errors
+from overlimit import errors
+from overlimit._core import Decision
 from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.flask.current import EXTENSION, LEDGER, current_request, this_app, this_request
 from overlimit.flask.migration_hints import OF_ERROR, OF_EXCEPTION
 from overlimit.http.answering.fields import RETRY_AFTER, retry_after_seconds
-from overlimit.http.answering.own_decisions import OwnDecision
-from overlimit.http.answering.refusals import (
-    Problem,
-    limit_exceeded,
-    refusal_response,
-    retry_after_instead,
-    store_failed,
-)
+from overlimit.http.answering.refusals import retry_after_instead
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.raised import Exceeded, Failed, Refusal, as_refusal
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -39,11 +34,13 @@ _ADDED = "_overlimit_retry_after"
 """The attribute of a response that holds the Retry-After which was added to it."""
 
 
-class RefusedRequest(HTTPException):
+class RefusedRequest(Refusal, HTTPException):
     """Answers in the media type that the request accepts: problem details, JSON or HTML."""
 
-    decision: Decision
-    _problem: Problem
+    @property
+    def retry_after_name(self) -> str:
+        """The name of Retry-After for the RateLimit that refused."""
+        return _retry_after_name(self.decision)
 
     def get_response(  # type: ignore[override]
         self, environ: WSGIEnvironment | None = None, scope: dict[str, object] | None = None
@@ -51,19 +48,20 @@ class RefusedRequest(HTTPException):
         """Return the response of ``on_breach``, or else one that the request accepts."""
         if self.response is not None:
             return self.response  # type: ignore[return-value]
-        accept = None if environ is None else environ.get("HTTP_ACCEPT")
-        own_name = _retry_after_name(self.decision)
-        _, fields, body = refusal_response(self._problem, self.decision, accept, own_name)
+        _, fields, body = self.answer(None if environ is None else environ.get("HTTP_ACCEPT"))
         return Response(body, self.code, fields)
 
     def get_headers(self, *args: Any, **kwargs: Any) -> list[tuple[str, str]]:
         """Return the header fields of the exception, with Retry-After under its configured name."""
-        own_name = _retry_after_name(self.decision)
-        fields = super().get_headers(*args, **kwargs)
+        own_name, fields = self.retry_after_name, super().get_headers(*args, **kwargs)
         return [(own_name if name == RETRY_AFTER else name, value) for name, value in fields]
 
 
-class RateLimitExceeded(errors.RateLimitExceeded, RefusedRequest, TooManyRequests):
+REFUSALS = (RefusedRequest, errors.RateLimitExceeded)
+"""What is answered as a refusal."""
+
+
+class RateLimitExceeded(errors.RateLimitExceeded, Exceeded, RefusedRequest, TooManyRequests):
     """429 with the decision that refused; it has no ``Retry-After`` when waiting cannot help."""
 
     @hints_at_arguments(OF_EXCEPTION)
@@ -78,9 +76,7 @@ class RateLimitExceeded(errors.RateLimitExceeded, RefusedRequest, TooManyRequest
 
         By default the policies are those of the decision, whoever has made it.
         """
-        self.decision = decision
-        self._violated = tuple(_violated_by(decision) if violated is None else violated)
-        self._problem = limit_exceeded(decision, description, self._violated)
+        self._describe(decision, description, violated, getattr(this_request(), LEDGER, None))
         seconds = retry_after_seconds(decision)
         TooManyRequests.__init__(self, self._problem.detail, response, retry_after=seconds)
         send_retry_after(decision)
@@ -98,33 +94,19 @@ class RateLimitExceeded(errors.RateLimitExceeded, RefusedRequest, TooManyRequest
             raise missing(self, name, OF_ERROR)
 
 
-class StoreFailed(RefusedRequest, ServiceUnavailable):
+class StoreFailed(Failed, RefusedRequest, ServiceUnavailable):
     """503 with the decision of ``on_error="deny"``: the store failed, so nothing may pass."""
 
     def __init__(self, decision: Decision) -> None:
-        super().__init__(retry_after=retry_after_seconds(decision))
-        self.decision = decision
+        ServiceUnavailable.__init__(self, retry_after=retry_after_seconds(decision))
+        self._describe(decision)
         send_retry_after(decision)
-        self._problem = store_failed()
         self.description = self._problem.detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.decision,)
 
 
 def as_refused(error: errors.RateLimitExceeded | RefusedRequest) -> RefusedRequest:
     """Return the HTTP exception for a refusal, which a limiter of the app's own may have raised."""
-    if isinstance(error, RefusedRequest):
-        return error
-    decision = error.decision
-    refused = StoreFailed(decision) if decision.source == "error" else RateLimitExceeded(decision)
-    refused.__cause__ = error
-    return refused
-
-
-def _violated_by(decision: Decision) -> Iterable[str]:
-    ledger: RequestLedger | None = getattr(this_request(), LEDGER, None)
-    return OwnDecision(decision).violated() if ledger is None else ledger.violated_by(decision)
+    return as_refusal(error, RateLimitExceeded, StoreFailed)
 
 
 def refuse(refusal: StoreAnswer) -> NoReturn:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flask import Blueprint, Flask, has_app_context
 
-from overlimit._messages.arguments import check_options, checks_arguments
+from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import hints_at_arguments, missing
 from overlimit.clocks import ClockLike
 from overlimit.flask.app_state import AppState, Ledger
@@ -16,19 +17,16 @@ from overlimit.flask.current import LEDGER, this_app, this_request
 from overlimit.flask.decorator import LimitDecorator, limiting
 from overlimit.flask.migration_hints import GUESSES, OF_FILTER, OF_LIMIT, OF_LIMITER
 from overlimit.flask.proxies import unproxied, without_proxies, without_proxy
-from overlimit.flask.waiting import stop_waiting
+from overlimit.flask.waiting import unnoticed
 from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import LimitKeywords, LimitsValue, Scope, SharedKeywords
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, RateLimitOptions, shows_options
-from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.rate_limit import BaseRateLimit
-from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-T = TypeVar("T", bound="Callable[..., Any] | Blueprint")
 F = TypeVar("F", bound=Callable[[], object])
 
 
@@ -39,7 +37,7 @@ class Keywords(RateLimitOptions, total=False):
 
 
 @documents(RATE_LIMIT_OPTIONS)
-class RateLimit(BaseRateLimit):
+class RateLimit(BaseRateLimit[Flask]):
     """Limits the requests of one or more apps; the state of an app is in ``app.extensions["overlimit"]``.
 
     An option that is not given here is read from the app's configuration, by the name in brackets. Limits are
@@ -60,17 +58,20 @@ class RateLimit(BaseRateLimit):
         Another option has an invalid value, or there is no option of this name.
     """
 
-    @shows_options(RATE_LIMIT_OPTIONS)
+    _app, _framework, _unnoticed, _first = Flask, "Flask", unnoticed, "the app"
+    _keywords, _instead, _called = Keywords, GUESSES, MappingProxyType({})
+    _endpoints_are = "those of a blueprint are 'blueprint.view'"
+    _keeping_request = (
+        "wrap a generator in flask.stream_with_context(...), and what a thread or call_on_close calls in "
+        "flask.copy_current_request_context(...)"
+    )
+
+    @shows_options(Keywords, RATE_LIMIT_OPTIONS)
     @checks_arguments(hint=GUESSES["limits"])
     @hides_passwords
     def __init__(self, app: Flask | None = None, /, **options: Unpack[Keywords]) -> None:
         """Keep the options; nothing is connected to."""
-        app = _app_of(app, options)
-        settings = Settings(_options_of(options))
-        settings.check()
-        super().__init__(settings)
-        if app is not None:
-            self.init_app(app)
+        super().__init__(app, options)
 
     @hides_passwords
     def init_app(self, app: Flask, *, clock: ClockLike | None = None) -> None:
@@ -87,14 +88,9 @@ class RateLimit(BaseRateLimit):
             Another key of the configuration has an invalid value, or ``app`` is not a Flask app.
         """
         app = unproxied(app)
-        if not isinstance(app, Flask):
-            raise TypeError(f"init_app takes the Flask app, as in init_app(app), not {type(app).__name__}")
-        state = AppState.of(app)
-        state.register(self._handle, self._settings.replaced(clock=clock))
+        super().init_app(app, clock=clock)
         # Registered here, too: app.test_cli_runner() needs no entry point, and the app's own command stays.
         app.cli.commands.setdefault("limits", limits)
-        stop_waiting((self._handle,))
-        self._handle.switch_new_apps()
 
     @hints_at_arguments(OF_LIMIT)
     def limit(self, value: LimitsValue, **options: Unpack[LimitKeywords]) -> LimitDecorator:
@@ -112,33 +108,24 @@ class RateLimit(BaseRateLimit):
         keywords: LimitKeywords = {**options, "scope": scope}
         return limiting(value, self._handle, keywords, read=self._settings.limits, is_shared=True)
 
-    @overload
-    def exempt(self, obj: None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Callable[[T], T]: ...
-    @overload
-    def exempt(self, obj: T, *, flags: ExemptionScope = ALL_LIMITS) -> T: ...
-    def exempt(self, obj: Any = None, *, flags: ExemptionScope = ALL_LIMITS) -> Any:
-        """Exempt a view or the views of a blueprint from the limits in ``flags``; also as a decorator.
-
-        With ``DEFAULT`` a view is exempt from its own decorators, too. Blueprints nested in an exempt one are
-        exempt only with ``DESCENDENTS``.
-        """
-        if obj is None:
-            return lambda target: self.exempt(target, flags=flags)
-        self.exemptions.add(_to_be_exempt(unproxied(obj)), flags)
-        self._handle.note_change()
-        return obj
-
     @hints_at_arguments(OF_FILTER)
     def request_filter(self, function: F) -> F:
         """Let a request pass uncounted if the function, which takes no argument, returns true."""
-        self._add_filter(without_proxy(function), 0)
+        self._add_filter(without_proxy(function))
         return function
 
-    _endpoints_are = "those of a blueprint are 'blueprint.view'"
-    _keeping_request = (
-        "wrap a generator in flask.stream_with_context(...), and what a thread or call_on_close calls in "
-        "flask.copy_current_request_context(...)"
-    )
+    def _taken(self, options: dict[str, Any]) -> dict[str, Any]:
+        return without_proxies(options, RATE_LIMIT_OPTIONS)
+
+    def _to_be_exempt(self, what: Any) -> object:
+        what = unproxied(what)
+        if isinstance(what, type):
+            raise TypeError(f"{what.__name__} is a class: put the exemption into its decorators = [...]")
+        if isinstance(what, Flask):
+            raise TypeError("only a function or a blueprint can be exempt, not an app: set enabled = False")
+        if not (callable(what) or isinstance(what, Blueprint)):
+            raise TypeError(f"only a function or a blueprint can be exempt, not {what!r}")
+        return what
 
     def _is_in_request(self) -> bool:
         return this_request() is not None
@@ -156,35 +143,3 @@ class RateLimit(BaseRateLimit):
 
         def __getattr__(self, name: str) -> object:
             raise missing(self, name, OF_LIMITER)
-
-
-def _app_of(first: Flask | None, options: Keywords) -> Flask | None:
-    """Return the app, given first or by name, out of the options."""
-    app = options.pop("app", None) if first is None else first
-    if isinstance(app, Flask) and "app" not in options:
-        return app
-    if callable(app):
-        raise TypeError(
-            f"the first argument must be the app, not {getattr(app, '__name__', 'a function')}: "
-            "write RateLimit(app, key_func=...)"
-        )
-    if app is not None:
-        kind = type(app).__name__
-        raise TypeError(f"app must be a Flask app, not a {kind}; limits are given as default_limits=...")
-    return app
-
-
-def _options_of(options: Keywords) -> dict[str, Any]:
-    """Return the options without proxies; raises TypeError if one does not exist."""
-    check_options("RateLimit", options, Keywords.__annotations__, GUESSES)
-    return without_proxies(options, RATE_LIMIT_OPTIONS)
-
-
-def _to_be_exempt(what: Any) -> object:
-    if isinstance(what, type):
-        raise TypeError(f"{what.__name__} is a class: put the exemption into its decorators = [...]")
-    if isinstance(what, Flask):
-        raise TypeError("only a function or a blueprint can be exempt, not an app: set enabled = False")
-    if not (callable(what) or isinstance(what, Blueprint)):
-        raise TypeError(f"only a function or a blueprint can be exempt, not {what!r}")
-    return what

@@ -11,9 +11,9 @@ from typing import Any, ParamSpec
 from flask import Flask, g, has_app_context
 from flask import Request as FlaskRequest
 
+from overlimit._addresses import PEERS, UNKNOWN, Addresses
 from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
 from overlimit.http.identifying import builtin
-from overlimit.http.identifying.addresses import PEERS, UNKNOWN, Addresses
 from overlimit.http.identifying.builtin import BuiltinIdentifier, user_id
 from overlimit.http.identifying.default import by_address_and_user, named
 from overlimit.http.identifying.identifiers import Identify, ReadsRequest

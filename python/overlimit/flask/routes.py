@@ -9,16 +9,10 @@ from typing import Any
 
 from flask import Flask
 
-from overlimit.http.callables import function_name, method_handler
-from overlimit.http.rules.applied_limits import (
-    AppliedLimit,
-    applied_limits_above,
-    applied_limits_of,
-    labelled,
-)
-from overlimit.http.rules.precedence import Route, RouteGroup
-
-View = Callable[..., Any]
+from overlimit.http.callables import function_name
+from overlimit.http.rules.applied_limits import applied_limits_of
+from overlimit.http.rules.precedence import Route
+from overlimit.http.rules.views import groups_of, not_called, route_of
 
 _log = logging.getLogger("overlimit")
 
@@ -28,45 +22,9 @@ def find_route(app: Flask, endpoint: str, method: str) -> Route:
     view = app.view_functions.get(endpoint)
     if view is None:
         return Route(endpoint, method)
-    handler = method_handler(getattr(view, "view_class", None), method)
-    on_view, on_method = applied_limits_of(view), applied_limits_of(handler)
-    found = labelled((*on_view, *_decorations_not_called(app, view)))
-    return Route(
-        endpoint,
-        method,
-        (view,) if handler is None else (view, handler),
-        found,
-        on_method,
-        tuple(_groups(app, endpoint)),
-        handler_decides=bool(on_view or on_method),
-        limited=bool(found or on_method) or not _is_static(app, endpoint),
-        paths=tuple(rule.rule for rule in app.url_map.iter_rules(endpoint) if method in (rule.methods or ())),
-    )
-
-
-def routes_of(app: Flask) -> Iterator[Route]:
-    """Yield every route of an app, by endpoint and method, except for OPTIONS, which is never limited."""
-    found = {(rule.endpoint, method) for rule in app.url_map.iter_rules() for method in rule.methods or ()}
-    for endpoint, method in sorted(found):
-        if endpoint in app.view_functions and method not in ("OPTIONS", "HEAD"):
-            yield find_route(app, endpoint, method)
-
-
-def _groups(app: Flask, endpoint: str) -> Iterator[RouteGroup]:
-    name = endpoint.rpartition(".")[0]
-    while name:
-        blueprint = app.blueprints.get(name)
-        if blueprint is not None:
-            yield RouteGroup("blueprint", name, blueprint)
-        name = name.rpartition(".")[0]
-
-
-def _decorations_not_called(app: Flask, view: View) -> Iterator[AppliedLimit]:
-    """Yield the applied limits above a view, except for those of a RateLimit that only other apps have."""
-    for applied in applied_limits_above(view):
-        handle = applied.handle
-        if handle is None or handle.is_on(app) or not handle.was_registered:
-            yield applied
+    groups = groups_of(endpoint, "blueprint", app.blueprints)
+    paths = [rule.rule for rule in app.url_map.iter_rules(endpoint) if method in (rule.methods or ())]
+    return route_of(app, endpoint, method, view, groups, paths, is_static=_is_static(app, endpoint))
 
 
 def _is_static(app: Flask, endpoint: str) -> bool:
@@ -87,7 +45,7 @@ def check_hooks(app: Flask, warned_of: list[object]) -> None:
                 "refused: put the limit on what does the work"
             )
     for function in _hooks(app):
-        if function not in warned_of and any(_decorations_not_called(app, function)):
+        if function not in warned_of and any(not_called(app, function)):
             warned_of.append(function)
             _log.warning(
                 "the limit on %s holds for no request: %r calls the function as it was registered, "

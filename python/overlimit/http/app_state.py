@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from overlimit.http.deciding.plans import PlanCache
+from overlimit.http.deciding.plans import NO_PLAN, Place, PlanCache, RoutePlan
 from overlimit.http.identifying.identifiers import Identify
-from overlimit.http.rules.app_rate_limits import AppRateLimits
-from overlimit.http.rules.applied_limits import AppliedLimit
+from overlimit.http.options.settings import Settings
+from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
+from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction, decorated_below
 from overlimit.http.rules.called_routes import CalledRoute, endpoints_of
 from overlimit.http.rules.precedence import (
     Route,
@@ -19,6 +20,7 @@ from overlimit.http.rules.precedence import (
     rules_of_route,
 )
 from overlimit.http.rules.rule import Rule
+from overlimit.http.rules.views import View, functions_of
 
 
 class BaseAppState:
@@ -32,6 +34,14 @@ class BaseAppState:
         self.app_name, self.how_to_register = app_name, how_to_register
         self.rate_limits = AppRateLimits(app, app_name, default_identify, how_to_register=how_to_register)
         self.plans = PlanCache(self.rate_limits, self.find_route, self._check_route)
+
+    def register(self, handle: RateLimitHandle, settings: Settings) -> None:
+        """Add a RateLimit; raises InvalidLimit, ValueError or TypeError for a wrong value of a key."""
+        self.rate_limits.register(handle, settings.completed(self.configuration()))
+
+    def configuration(self) -> Mapping[str, Any]:
+        """Return what may set options by ``RATELIMIT_*`` keys."""
+        return {}
 
     def find_route(self, endpoint: str, method: str) -> Route:
         """Return an endpoint for one HTTP method, with the limits that hold there."""
@@ -68,6 +78,48 @@ class BaseAppState:
         taken = self.methods_taken()
         if taken is not None:
             check_methods(route, more, taken, self.app_name)
+
+
+class AppStateOfViews(BaseAppState):
+    """That of an app whose decorators wrap its views, so that a call decides; plans know them by endpoints.
+
+    An adapter says what `find_route` and `found_routes` do, and which methods are taken.
+    """
+
+    def __init__(self, app: Any, app_name: str, views: Mapping[str, View], *about: Any, **named: Any) -> None:
+        """Begin without RateLimits; ``views`` are those of the app, to which others may be added."""
+        super().__init__(app, app_name, *about, **named)
+        self._views = views
+        self._views_seen = 0
+
+    def endpoints(self) -> Collection[str]:
+        """Return the names of all views."""
+        return self._views.keys()
+
+    def has_new_views(self) -> bool:
+        """Return whether views were added since this was asked before."""
+        before, self._views_seen = self._views_seen, len(self._views)
+        return self._views_seen != before
+
+    def decorated(self) -> Iterator[View]:
+        """Yield what was decorated so that a call of a view passes its limits."""
+        return decorated_below(functions_of(self._views))
+
+    def plan_of_view(self, endpoint: str | None, method: str) -> RoutePlan:
+        """Return the plan of the view of an endpoint; without one nothing is decided."""
+        view = None if endpoint is None else self._views.get(endpoint)
+        if endpoint is None or view is None:
+            return NO_PLAN
+        return self.plans.of_route(endpoint, method, view)
+
+    def plan_of_call(self, function: LimitedFunction, plan: RoutePlan, place: Place) -> RoutePlan | None:
+        """Return the plan that a call of a decorated function decides, in a request with this ``plan``.
+
+        None: another function decides it. ``place`` is where limits count that are no view's.
+        """
+        if function.applied_limits[0] not in plan.applied_limits:
+            return self.plans.of_function(function, *place)
+        return plan if function.is_innermost else None
 
 
 class AppStateByNumbers(BaseAppState):

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from overlimit import Decision, RateLimitExceeded
+from overlimit._core import Decision
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit._steps import Steps
+from overlimit.errors import RateLimitExceeded
 from overlimit.http.fields import ASKS_TO_WAIT, parse, seconds_to_wait
 from overlimit.http.held_back import HeldBack
 from overlimit.http.options.limit_options import methods_of
@@ -72,9 +73,8 @@ class Exchange(Generic[R]):
     close: Callable[[R], Any]
     """Lets go of a response that nobody reads."""
     sleep: Callable[[float], Any]
-    acquire: Callable[..., Any]
-    """Waits for a turn of the identifiers it is given, and returns the Decision."""
-    refund: Callable[[Decision], Any]
+    limiter: Any
+    """Whose turn it waits for: a Limiter, or an AsyncLimiter, whose calls are awaited."""
     error: Callable[[Decision], RateLimitExceeded]
     """What is raised when it will never be anybody's turn."""
 
@@ -129,13 +129,13 @@ class Patience:
         while True:
             while (wait := self._holds.begin(host, exchange)) > 0:
                 yield partial(exchange.sleep, wait)
-            decision: Decision = yield partial(exchange.acquire, *identifiers)
+            decision: Decision = yield partial(exchange.limiter.acquire, *identifiers, timeout=None)
             if not decision:
                 raise exchange.error(decision)
             if self._holds.seconds_left(host) == 0:
                 return
             self._holds.end(host, exchange)
-            yield partial(exchange.refund, decision)
+            yield partial(exchange.limiter.refund, decision)
 
     def _heard(self, host: str, response: GotResponse) -> bool:
         """Note what the server says, and return whether it asks for another try."""

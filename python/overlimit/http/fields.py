@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from datetime import timezone
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
@@ -138,7 +138,7 @@ def _seconds_of(text: str, now: float) -> list[float]:
 def _epoch_of_date(text: str) -> float | None:
     try:
         date = parsedate_to_datetime(text[:_LONGEST_DATE])
-        return (date if date.tzinfo else date.replace(tzinfo=timezone.utc)).timestamp()
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 

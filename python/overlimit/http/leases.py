@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from overlimit.http.rules.rule import Role, Rule, UnregisteredLimiter
+from overlimit.http.rules.counts import Role, UnregisteredLimiter
+from overlimit.http.rules.rule import Rule
 from overlimit.leasing import bounds
-from overlimit.stores import RedisStore, Store
+from overlimit.stores import Store
 
 _OPTIONS = ("lease", "lease_in", "max_stale", "remember")
 _REASONS = {
@@ -16,20 +17,9 @@ _REASONS = {
 }
 
 
-def may_lease(store: Store) -> bool:
-    """Whether processes may lease of a store."""
-    return isinstance(store, RedisStore) and store._longest_lease > 0
-
-
-def longest_stale(store: Store) -> float:
-    """Return within how many seconds a process notices what others do."""
-    return store._longest_stale if isinstance(store, RedisStore) else 0.0
-
-
 def options_of(store: Store) -> dict[str, Any]:
     """Return the options of a store by which processes decide without asking or bring counts back."""
-    given = store._shown if isinstance(store, RedisStore) else {}
-    return {name: given[name] for name in _OPTIONS if given.get(name)}
+    return {name: store._shown[name] for name in _OPTIONS if store._shown.get(name)}
 
 
 def bounds_of(rule: Rule, together: Collection[Rule]) -> dict[str, Any] | None:

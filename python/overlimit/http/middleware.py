@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from overlimit import InvalidLimit
 from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._options import is_set
+from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import distinct
 from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, taking_request, truth_of
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
@@ -139,9 +138,7 @@ class LimitsByPath:
             return None
         own = self._settings_of(settings, limits, name).group("application_limits")
         count = CountName("other", (name,), name.removesuffix("_limits"), "", "")
-        rules = rules_of_options(
-            self.rate_limit, dataclasses.replace(own, cost=None, deduct_when=None), count
-        )
+        rules = rules_of_options(self.rate_limit, own.saying(cost=None, deduct_when=None), count)
         stores = plan_stores({self.rate_limit: tuple(rules)}, count._replace(kind="fallback"))
         return RoutePlan(stores, place=name)
 

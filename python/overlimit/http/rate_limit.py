@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar, overload
 
-from overlimit import Decision
+from overlimit._core import Decision
+from overlimit._messages.arguments import check_options
+from overlimit.clocks import ClockLike
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.callables import check_callable
 from overlimit.http.deciding import settling
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.identifying.identifiers import ANONYMOUS, as_identifiers
+from overlimit.http.options.rate_limit_options import GROUPS
 from overlimit.http.options.settings import Settings
+from overlimit.http.options.storage_urls import hides_passwords
 from overlimit.http.reports import reset_counts
 from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle
+from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
+from overlimit.http.rules.unnoticed import Unnoticed
 from overlimit.http.statistics import summed_stats
 from overlimit.statistics import RateLimitStats
 from overlimit.stores import Store
 
+A = TypeVar("A")
+"""An app."""
+T = TypeVar("T")
 
-class BaseRateLimit:
+NO_LIMITS = "write default_limits='100/minute', or application_limits= for all routes together"
+"""What a RateLimit is given where somebody gives it limits by position, or by a shorter name."""
+
+
+class BaseRateLimit(Generic[A]):
     """Limits the requests of one or more apps.
 
-    An adapter says which app and which request there is now: `_current_state` and `_current_ledger`.
+    An adapter says what its apps and options are, and which app and which request there is now.
     """
 
+    _app: type[A]
+    """The class of apps."""
+    _framework: str
+    """How its apps are called, for an error message."""
+    _first = ""
+    """What an error message calls the app as the first argument, if not by the framework."""
+    _for_other_apps = ""
+    """What there is for other apps, for an error message."""
+    _keywords: type
+    """The options, as type checkers know them."""
+    _instead: Mapping[str, str] = MappingProxyType(dict.fromkeys(("limit", "limits"), NO_LIMITS))
+    """What is to be written in the place of options that there are not."""
+    _called: Mapping[str, str] = MappingProxyType({name: name for name in GROUPS})
+    """How error messages call options, which have no keys of a configuration unless it is read."""
+    _unnoticed: Unnoticed | None = None
+    """The limits that an app without a RateLimit may lose."""
+    _arguments = 0
+    """How many arguments for the request functions are called with."""
     _endpoints_are = ""
     """How endpoints are called, for an error message."""
     _keeping_request = ""
@@ -33,12 +65,86 @@ class BaseRateLimit:
     _check_thread: Callable[[str], None] = staticmethod(lambda awaited: None)
     """Raises RuntimeError where an event loop would be blocked; it is told what to await instead."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Keep settings that were checked."""
-        self._settings = settings
+    def __init__(self, app: A | None, options: Mapping[str, Any]) -> None:
+        """Keep the options, once they are checked, and limit the app if one is given, by name or not.
+
+        Raises InvalidLimit, ValueError or TypeError for an option that is wrong or unknown, and for no app.
+        """
+        given = dict(options)
+        named = given.pop("app", None)
+        app = named if app is None else app
+        if not (app is None or isinstance(app, self._app)):
+            raise TypeError(self._no_app(app))
+        check_options("RateLimit", given, self._keywords.__annotations__, self._instead)
+        self._settings = Settings(self._taken(given), self._arguments)
+        self._settings.check(**self._called)
         self._handle = RateLimitHandle()
         self.exemptions = self._handle.exemptions
         self.request_filters = self._handle.request_filters
+        if app is not None:
+            self.init_app(app)
+
+    def _no_app(self, given: object) -> str:
+        if callable(given) and not isinstance(given, type):
+            name = getattr(given, "__name__", type(given).__name__)
+            first = self._first or f"the {self._framework} app"
+            return (
+                f"the first argument must be {first}, not {name}: write RateLimit(app, key_func=...)"
+                f"{self._for_other_apps}"
+            )
+        return (
+            f"app must be a {self._framework} app, not a {type(given).__name__}; limits are given as "
+            "default_limits=..."
+        )
+
+    def _taken(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return options with functions as they will be called."""
+        return options
+
+    @hides_passwords
+    def init_app(self, app: A, *, clock: ClockLike | None = None) -> None:
+        """Limit an app. Several RateLimits on one app are asked in the order they were registered.
+
+        ``clock`` drives the limits of this app instead of the RateLimit's: in tests, a ``ManualClock``. A
+        second call for the same app replaces its options.
+
+        Raises
+        ------
+        ValueError
+            The URL of the store is malformed.
+        TypeError
+            ``app`` is no app of the framework.
+        RuntimeError
+            The app has been started, where its framework allows no change from then on.
+        """
+        if not isinstance(app, self._app):
+            raise TypeError(
+                f"init_app takes the {self._framework} app, as in init_app(app), not {type(app).__name__}"
+            )
+        self._state_of(app).register(self._handle, self._settings.replaced(clock=clock))
+        if self._unnoticed is not None:
+            self._unnoticed.discard((self._handle,))
+        self._handle.switch_new_apps()
+
+    @overload
+    def exempt(self, obj: None = None, *, flags: ExemptionScope = ALL_LIMITS) -> Callable[[T], T]: ...
+    @overload
+    def exempt(self, obj: T, *, flags: ExemptionScope = ALL_LIMITS) -> T: ...
+    def exempt(self, obj: Any = None, *, flags: ExemptionScope = ALL_LIMITS) -> Any:
+        """Exempt what answers requests, or a group of routes, from the limits in ``flags``; also a decorator.
+
+        With ``DEFAULT`` it is exempt from limits of its own, too. Groups nested in an exempt one are exempt
+        only with ``DESCENDENTS``.
+        """
+        if obj is None:
+            return lambda target: self.exempt(target, flags=flags)
+        self.exemptions.add(self._to_be_exempt(obj), flags)
+        self._handle.note_change()
+        return obj
+
+    def _to_be_exempt(self, what: Any) -> object:
+        """Return what can be exempt; raise TypeError for anything else."""
+        raise NotImplementedError
 
     @property
     def enabled(self) -> bool:
@@ -246,7 +352,7 @@ class BaseRateLimit:
                 left += reset_counts(state.routes(), rate_limit, endpoint, identifiers)
         return left
 
-    def _add_filter(self, known: Callable[..., object], arguments: int) -> None:
-        check_callable("request_filter", known, arguments)
+    def _add_filter(self, known: Callable[..., object]) -> None:
+        check_callable("request_filter", known, self._arguments)
         self.request_filters.append(known)
         self._handle.note_change()

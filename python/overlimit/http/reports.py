@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, TypeVar
 from overlimit.http.callables import function_name
 from overlimit.http.identifying.builtin import builtins_in, by_address, by_cookie, by_header, by_json, by_user
 from overlimit.http.identifying.identifiers import ANONYMOUS, Identifiers, may_return
-from overlimit.http.leases import bounds_of, longest_stale, may_lease, options_of
+from overlimit.http.leases import bounds_of, options_of
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import ResolvedRule, Rule, items_of
-from overlimit.stores import MemoryStore, Store
+from overlimit.stores import Store
 
 T = TypeVar("T")
 
@@ -113,20 +113,20 @@ def _described_limits(rule: Rule, together: Collection[Rule]) -> Iterator[Descri
 
 
 def _terms_of(rule: Rule) -> Description:
-    rate_limit, options = rule.rate_limit, rule.options
+    rate_limit, options, said = rule.rate_limit, rule.options, rule.options.said
     return {
         "policy": rule.policy_name,
         "kind": "shared" if options.is_shared else rule.counted_as.kind,
         "identifiers": function_name(rule.identify),
-        "anonymous": options.anonymous or rate_limit.anonymous,
+        "anonymous": said["anonymous"] or rate_limit.anonymous,
         "methods": None if options.methods is None else sorted(options.methods),
-        "scope": _function_or_itself(options.scope),
+        "scope": _function_or_itself(said["scope"]),
         "cost": _function_or_itself(options.units),
-        "per_method": options.per_method,
+        "per_method": said["per_method"],
         "shadow": rule.in_shadow,
         "dynamic": function_name(rule.value) if is_dynamic(rule.value) else None,
-        "exempt_when": _function_or_itself(options.exempt_when),
-        "deduct_when": _function_or_itself(options.deduct_when),
+        "exempt_when": _function_or_itself(said["exempt_when"]),
+        "deduct_when": _function_or_itself(said["deduct_when"]),
         "penalty": None if rule.penalty is None else list(rule.penalty.levels),
         "store": _address_of(rate_limit.store),
         "store_options": options_of(rate_limit.store),
@@ -185,7 +185,7 @@ def reset_counts(
     if endpoint is not None:
         own = [each for each in own if each.rule.counted_endpoint == endpoint]
     rate_limit.reset((each.name for each in own if each.name), endpoint, identifiers)
-    if isinstance(rate_limit.store, MemoryStore):
+    if not rate_limit.store.is_shared:
         return []
     return [str(each) for each in own if each.name is None and not each.rule.was_used_lately]
 
@@ -230,7 +230,7 @@ def limits_table(rate_limits: Collection[AppRateLimit], entries: list[Descriptio
     for number, each in enumerate(rate_limits, 1):
         of = f" of RateLimit {number}" if len(rate_limits) > 1 else ""
         yield f"Store{of}: {_described_store(each)}"
-    leasing = any(may_lease(each.store) for each in rate_limits)
+    leasing = any(each.store._longest_lease > 0 for each in rate_limits)
     if leasing:
         yield HELD_ELSEWHERE
     rows = [row for entry in entries for row in _rows(entry, usual, stores, leasing=leasing)]
@@ -248,7 +248,7 @@ def _described_store(rate_limit: AppRateLimit) -> str:
     shadow = ", in shadow: refuses nothing" if rate_limit.shadow else ""
     disabled = "" if rate_limit.enabled else ", disabled"
     who = f", identifiers {function_name(rate_limit.identify)}"
-    stale = longest_stale(rate_limit.store)
+    stale = rate_limit.store._longest_stale
     notices = f", changes by other processes are noticed within {_seconds(stale)}" if stale else ""
     given = "".join(f", {name} {_shown(value)}" for name, value in options_of(rate_limit.store).items())
     return f"{_address_of(rate_limit.store)}{prefix}{who}{given}{notices}{shadow}{disabled}"

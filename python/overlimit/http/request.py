@@ -6,6 +6,8 @@ import json
 from collections.abc import MutableMapping
 from typing import Any, Protocol
 
+from overlimit._forwarded import environ_key
+
 LONGEST_JSON = 1_048_576
 """The longest body that is read for an identifier, in bytes."""
 
@@ -25,12 +27,6 @@ def json_in(body: bytes) -> object:
         return json.loads(body) if body else None
     except (ValueError, RecursionError):
         return None
-
-
-def environ_key(name: str) -> str:
-    """Return the key under which CGI and WSGI have a header field."""
-    key = name.upper().replace("-", "_")
-    return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
 
 
 class Request(Protocol):

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from overlimit import Limiter
+from overlimit.limiter import Limiter
 from overlimit.statistics import FailureCounts, RateLimitStats, SummedStats
-from overlimit.stores.state_keys import state_key
+from overlimit.stores.kinds import state_key
 
 _OF_POLICY = ("held", "returned", "lapsed")
 """What all limiters of a name on a store show alike."""

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -23,7 +23,7 @@ CalendarUnit: TypeAlias = Literal["second", "minute", "hour", "day", "week", "mo
 _LONGEST_US = {unit: us for unit, us in UNITS_US.items() if unit != "ms"} | {"month": 31 * UNITS_US["day"]}
 _OF_A_DAY = ("second", "minute", "hour")
 _WALL_EPOCH = datetime(1970, 1, 1)
-_EPOCH = _WALL_EPOCH.replace(tzinfo=timezone.utc)
+_EPOCH = _WALL_EPOCH.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _ZONE_NAME = re.compile(r"(?!posix|right/|localtime)(?=.{1,32}$)[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 
@@ -151,7 +151,7 @@ def zone_named(name: object) -> tzinfo:
             f"timezone must be a name of the IANA database such as 'Europe/Berlin', not {short_repr(name)}"
         )
     if name == "UTC":
-        return timezone.utc
+        return UTC
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):

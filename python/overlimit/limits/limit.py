@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Self, TypeVar
 
 from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._core import Limit as CoreLimit
+from overlimit._display import html_table
 from overlimit._messages.initialised import check_initialised
 from overlimit._messages.migration_hints import OF_LIMIT, missing
 from overlimit._messages.texts import short_repr
@@ -20,8 +22,6 @@ from overlimit.limits.quantities import Seconds, duration_label, duration_words,
 
 if TYPE_CHECKING:
     from overlimit._core import Calendar as CoreCalendar
-
-_Self = TypeVar("_Self", bound="Value")
 
 
 class Value(ABC):
@@ -60,11 +60,13 @@ class Value(ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
-        from overlimit._display.notebooks import value_html
+        positional, by_name = self._call()
+        names = list(inspect.signature(type(self)).parameters)[: len(positional)]
+        cells = [written(argument) for argument in (*positional, *by_name.values())]
+        text = "" if str(self) == repr(self) else str(self)
+        return html_table(type(self).__name__, text, (*names, *by_name), [cells])
 
-        return value_html(self)
-
-    def __reduce__(self: _Self) -> tuple[Callable[[], _Self], tuple[()]]:
+    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
         positional, by_name = self._call()
         return partial(type(self), *positional, **by_name), ()
 

@@ -49,7 +49,7 @@ LEASED = Metric(
 )
 GRANTED = Metric("overlimit_granted_units", "counter", ("policy",), "Units that were leased.")
 RETURNED = Metric(
-    "overlimit_returned_units", "counter", ("policy",), "Units of leases that were given back unspent."
+    "overlimit_returned_units", "counter", ("policy",), "Units of leases that were released unspent."
 )
 LAPSED = Metric("overlimit_lapsed_units", "counter", ("policy",), "Units of leases that were lost unspent.")
 LATENCY = Metric(
@@ -59,7 +59,7 @@ COMMANDS = Metric(
     "overlimit_store_commands",
     "counter",
     ("store",),
-    "Commands sent to the store for decisions, with those that give back leases or restore counts.",
+    "Commands sent to the store for decisions, with those that release leases or restore counts.",
 )
 RESTORED = Metric(
     "overlimit_restored_keys",

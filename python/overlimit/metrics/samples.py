@@ -16,11 +16,10 @@ from overlimit.metrics import slots as s
 from overlimit.metrics.readers import Reader, Reading
 from overlimit.metrics.slots import AT
 from overlimit.stores.memory import memory_stores
-from overlimit.stores.redis import RedisStore
 from overlimit.stores.shared_memory import shared_memory_stores
 
 if TYPE_CHECKING:
-    from overlimit.limiter import Limiter
+    pass
 
 OTHER = "(other)"
 _BREAKER_SECONDS = 60
@@ -176,12 +175,8 @@ def _breakers(reading: Reading) -> Iterator[tuple[Labels, Number]]:
 
 def _held_units() -> Iterator[tuple[str, int]]:
     """Yield the policies of this process that may lease, with the units that it holds of each."""
-    for limiter in one_of_each_name(_may_lease):
+    for limiter in one_of_each_name(lambda limiter: limiter.store._longest_lease > 0):
         yield limiter.name or "", limiter.stats()["held"]
-
-
-def _may_lease(limiter: Limiter) -> bool:
-    return isinstance(limiter.store, RedisStore) and limiter.store._longest_lease > 0
 
 
 def _of_stores(*, with_memory: bool) -> Iterable[_Sample]:

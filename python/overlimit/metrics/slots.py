@@ -56,7 +56,7 @@ def summed(parts: Iterable[Slots]) -> Slots:
 def of_dead(slots: Slots) -> Slots:
     """Return what is left of a process that has died: nobody waits in it, and it has no breaker.
 
-    What it had leased and neither spent nor given back is lost: at most all of the leases that it died with.
+    What it had leased and neither spent nor released is lost: at most all of the leases that it died with.
     """
     left: Slots = {}
     for key, numbers in slots.items():

@@ -17,15 +17,16 @@ _required("numpy", "overlimit.simulation")
 from overlimit.simulation import traffic
 from overlimit.simulation.events.bad_lines import BadLine, BadLines
 from overlimit.simulation.events.events import Event, Events
-from overlimit.simulation.figures import plot_heatmap, plot_level, plot_sweep, plot_timeline
+from overlimit.simulation.figures.replays import plot_heatmap, plot_timeline
 from overlimit.simulation.logs.read_log import read_log
 from overlimit.simulation.panel import Panel, explore
 from overlimit.simulation.questions.approximating import Error, error_of
 from overlimit.simulation.questions.closed_loops import Clients, closed_loop
 from overlimit.simulation.questions.comparing import Comparison, compare
 from overlimit.simulation.questions.effects import Effect
+from overlimit.simulation.questions.levels import plot_level
 from overlimit.simulation.questions.suggesting import Suggestion, suggest
-from overlimit.simulation.questions.sweeping import Sweep, sweep
+from overlimit.simulation.questions.sweeping import Sweep, plot_sweep, sweep
 from overlimit.simulation.replaying import Replay, replay
 
 __all__ = [

@@ -12,8 +12,8 @@ def required(package: str, purpose: str) -> Any:
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
-        name = package.partition(".")[0]
-        if error.name not in (name, package):
+        name = package if package.startswith("backports.") else package.partition(".")[0]
+        if error.name not in (name, package, package.partition(".")[0]):
             raise
         raise ModuleNotFoundError(
             f"{purpose} needs {name}: pip install 'overlimit[notebook]' brings it", name=name

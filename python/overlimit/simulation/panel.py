@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overlimit import Limiter
-from overlimit._display.notebooks import html_table
+from overlimit._display import html_table
 from overlimit._messages.texts import percent, printable
+from overlimit.limiter import Limiter
 from overlimit.limits import Limit
 from overlimit.limits.calendars import zone_named
 from overlimit.limits.limit import Terms
@@ -19,7 +19,7 @@ from overlimit.limits.quantities import MOST, duration_words
 from overlimit.limits.registry import ALGORITHMS
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import Column
-from overlimit.simulation.figures import plot_timeline
+from overlimit.simulation.figures.replays import plot_timeline
 from overlimit.simulation.optional import required
 from overlimit.simulation.questions.effects import Trial
 from overlimit.simulation.replaying import Replay, check_question

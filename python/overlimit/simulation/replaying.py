@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
-from overlimit import Limiter, _core
-from overlimit._display.notebooks import html_table
-from overlimit._messages.texts import nearest, number_text, percent, short_repr
+from overlimit import _core
+from overlimit._display import html_table
+from overlimit._messages.texts import nearest, percent, short_repr
+from overlimit.limiter import Limiter
 from overlimit.limits import LimitsLike
 from overlimit.limits.penalty import Penalty
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.progress import Advance, progress_bar, unseen
 from overlimit.simulation.tables import (
+    Answers,
     by_identifier,
     by_label,
     by_time,
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from overlimit.limits import Limit
     from overlimit.simulation.tables import Every
 
 PolicyLike: TypeAlias = "LimitsLike | Limiter | Sequence[object]"
@@ -53,12 +54,6 @@ def _parts(policy: PolicyLike) -> tuple[LimitsLike, Penalty | None]:
     return cast("LimitsLike", policy), None
 
 
-def policy_text(limits: Sequence[Limit], penalty: Penalty | None) -> str:
-    """Return limits, and how long a penalty locks, in a line."""
-    levels = [] if penalty is None else [number_text(level) for level in penalty.levels]
-    return "; ".join([*map(str, limits), *([f"locks for {', '.join(levels)} s"] if levels else [])])
-
-
 _TYPES: Final = {
     "allowed": np.bool_,
     "status": np.uint8,
@@ -73,7 +68,7 @@ _TYPES: Final = {
 _SECONDS_PER_STEP = 0.05
 
 
-class Replay:
+class Replay(Answers):
     """What limits would have answered to events: columns with a row for each, in the order of the events.
 
     Attributes
@@ -100,13 +95,10 @@ class Replay:
     A column that was not computed raises AttributeError.
     """
 
-    STATUSES: ClassVar[tuple[str, ...]] = ("ok", "over", "locked", "never")
-    """What the codes of ``status`` stand for."""
-
     def __init__(self, events: Events, limiter: Limiter, columns: dict[str, npt.NDArray[Any]]) -> None:
         self.events = events
-        self.limits: tuple[Limit, ...] = limiter.limits
-        self.penalty: Penalty | None = limiter.penalty
+        self.limits = limiter.limits
+        self.penalty = limiter.penalty
         self._limiter = limiter
         self._columns = columns
 
@@ -199,7 +191,7 @@ class Replay:
         ax: Axes | None = None,
     ) -> Axes:
         """Draw what was sent, passed and refused over time; `plot_timeline` says more."""
-        from overlimit.simulation.figures import plot_timeline
+        from overlimit.simulation.figures.replays import plot_timeline
 
         return plot_timeline(self, every, timezone=timezone, title=title, ax=ax)
 
@@ -288,14 +280,6 @@ def replay(
     with progress_bar(len(events), shown=progress) as bar:
         run(core, events, answers, bar)
     return Replay(events, limiter, answers)
-
-
-def check_replay(replay: object) -> None:
-    """Raise TypeError unless it is a Replay."""
-    if not isinstance(replay, Replay):
-        raise TypeError(
-            f"this draws a Replay, as replay(events, limits) returns it, not {short_repr(replay)}"
-        )
 
 
 def check_events(events: object) -> None:

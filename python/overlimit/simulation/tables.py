@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,9 @@ from overlimit.simulation.progress import interruptible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from overlimit.limits import Limit
+    from overlimit.limits.penalty import Penalty
     from overlimit.simulation.events.events import Events
-    from overlimit.simulation.replaying import Replay
 
 Unit: TypeAlias = Literal["hour", "day", "week", "month"]
 Every: TypeAlias = Seconds | Unit
@@ -168,15 +169,31 @@ def lock_outs(codes: Codes, times: Ints, allowed: Bools, retry_after: Floats) ->
     return LockOuts(order[starts], (ends - times[starts]) / 1e6)
 
 
+class Answers:
+    """What tables and figures show of a Replay."""
+
+    STATUSES: ClassVar[tuple[str, ...]] = ("ok", "over", "locked", "never")
+    """What the codes of ``status`` stand for."""
+
+    events: Events
+    limits: tuple[Limit, ...]
+    penalty: Penalty | None
+    allowed: Bools
+
+    def _retry_after(self) -> Floats:
+        """Return the column ``retry_after``."""
+        raise NotImplementedError
+
+
 Tally = tuple[int, int, int, int, float]
 
 
-def passed_in_time(replay: Replay) -> npt.NDArray[np.bool_]:
+def passed_in_time(replay: Answers) -> npt.NDArray[np.bool_]:
     """Return whether each event passed, in the order of times."""
     return replay.events._in_time(replay.allowed)
 
 
-def frame_of(replay: Replay, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
+def frame_of(replay: Answers, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
     """Return the events with the answers beside them."""
     pandas = required("pandas", "Replay.to_pandas")
     events = replay.events
@@ -193,7 +210,7 @@ def frame_of(replay: Replay, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFra
     return frame.assign(**columns)
 
 
-def summary(replay: Replay, tallies: list[Tally]) -> pd.DataFrame:
+def summary(replay: Answers, tallies: list[Tally]) -> pd.DataFrame:
     """Return one row per limit, and one for locks where there is a penalty."""
     pandas = required("pandas", "Replay.summary")
     names = [*map(str, replay.limits)] + (["lock"] if replay.penalty is not None else [])
@@ -215,7 +232,7 @@ def labels_of_events(events: Events) -> Column | None:
     return None if events._labels is None else without_empty(events._labels)
 
 
-def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.DataFrame:
+def by_identifier(replay: Answers, column: str | None, top: int | None) -> pd.DataFrame:
     """Return the identifiers that were refused most: sent, passed, refused, longest lock-out in seconds.
 
     Where events have labels there is a column of those too.
@@ -229,7 +246,7 @@ def by_identifier(replay: Replay, column: str | None, top: int | None) -> pd.Dat
     return _worst_first(frame, top)
 
 
-def by_label(replay: Replay) -> pd.DataFrame:
+def by_label(replay: Answers) -> pd.DataFrame:
     """Return the same of each label, ``""`` for events without; a lock-out is of the event it begins with."""
     required("pandas", "Replay.by_label")
     labels = labels_of_events(replay.events)
@@ -242,7 +259,7 @@ def by_label(replay: Replay) -> pd.DataFrame:
     return _worst_first(frame, None)
 
 
-def _counted(replay: Replay, codes: Codes, groups: Codes, count: int) -> pd.DataFrame:
+def _counted(replay: Answers, codes: Codes, groups: Codes, count: int) -> pd.DataFrame:
     """Return what each of so many groups of events sent; ``codes`` tell whose lock-outs there are."""
     pandas = required("pandas", "a table of a replay")
     allowed = passed_in_time(replay)
@@ -264,7 +281,7 @@ def _worst_first(frame: pd.DataFrame, top: int | None) -> pd.DataFrame:
     return frame if top is None else frame.head(top)
 
 
-def by_every_identifier(replay: Replay, top: int | None) -> pd.DataFrame:
+def by_every_identifier(replay: Answers, top: int | None) -> pd.DataFrame:
     """Return the same for the identifiers of all columns: an event counts for each that it has."""
     pandas = required("pandas", "by_every_identifier")
     tables = [by_identifier(replay, column.name, top) for column in replay.events._columns]
@@ -274,7 +291,7 @@ def by_every_identifier(replay: Replay, top: int | None) -> pd.DataFrame:
     return frame.sort_values(["refused", "sent"], ascending=False, kind="stable").head(top or len(frame))
 
 
-def most_refused(replay: Replay, top: int = 5) -> list[tuple[str | bytes, int, int, int]]:
+def most_refused(replay: Answers, top: int = 5) -> list[tuple[str | bytes, int, int, int]]:
     """Return the identifiers that were refused most: each with what it sent, what passed and what did not."""
     codes, labels = codes_of(replay.events, None)
     refused = np.bincount(codes[~passed_in_time(replay)], minlength=len(labels))
@@ -299,7 +316,7 @@ def codes_of(events: Events, column: str | None) -> tuple[Codes, npt.NDArray[Any
     return codes, np.concatenate(labels)
 
 
-def by_time(replay: Replay, every: Every, timezone: str) -> pd.DataFrame:
+def by_time(replay: Answers, every: Every, timezone: str) -> pd.DataFrame:
     """Return what was sent, passed and refused in each period, empty ones included."""
     pandas = required("pandas", "Replay.by_time")
     bounds, sent, passed = in_periods(replay, every, timezone)
@@ -309,7 +326,7 @@ def by_time(replay: Replay, every: Every, timezone: str) -> pd.DataFrame:
     return table
 
 
-def in_periods(replay: Replay, every: Every, timezone: str) -> tuple[Ints, Ints, Ints]:
+def in_periods(replay: Answers, every: Every, timezone: str) -> tuple[Ints, Ints, Ints]:
     """Return where periods begin and the last one ends, how many events each has, and how many passed."""
     times = replay.events._times
     bounds = period_bounds(times, every, timezone)
@@ -322,7 +339,7 @@ def counts_between(bounds: Ints, times: Ints) -> Ints:
     return np.diff(np.searchsorted(times, bounds))
 
 
-def refused_of_labels(replay: Replay) -> dict[str | bytes, Ints]:
+def refused_of_labels(replay: Answers) -> dict[str | bytes, Ints]:
     """Return when events of each label were refused, ``""`` for those without; empty without labels."""
     labels = labels_of_events(replay.events)
     if labels is None:

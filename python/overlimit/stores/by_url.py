@@ -42,13 +42,9 @@ def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None
     return _stores_by_url[store]
 
 
-_ARGUMENTS = {RedisStore: "'redis://localhost:6379/0'", SharedMemoryStore: "'myapp'"}
-
-
 def _no_store(given: object) -> str:
     if isinstance(given, type) and issubclass(given, _core.Store):
-        arguments = next((text for kind, text in _ARGUMENTS.items() if issubclass(given, kind)), "")
-        instead = f"the class {given.__name__}: write {given.__name__}({arguments})"
+        instead = f"the class {given.__name__}: write {given.__name__}({given._example})"
     elif given is None:
         instead = "None: leave it out for the memory of this process"
     else:
@@ -67,7 +63,7 @@ def _url_instead(given: object) -> str:
 
 def url_or_store(store: Store, clock: object | None) -> str | Store:
     """Return ``"memory://"`` for what that means in this process, for another process to take its own."""
-    if isinstance(store, MemoryStore) and store is as_store("memory://", clock):
+    if not store.is_shared and store is as_store("memory://", clock):
         return "memory://"
     return store
 

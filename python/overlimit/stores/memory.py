@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import SupportsIndex
 
@@ -14,9 +15,10 @@ from overlimit._options import size_of
 from overlimit.errors import InvalidLimit
 from overlimit.limits import Limit
 from overlimit.limits.quantities import neat
+from overlimit.stores.kinds import StoreKind
 
 
-class MemoryStore(_core.MemoryStore):
+class MemoryStore(_core.MemoryStore, StoreKind):
     """A store in this process's memory, of bounded size.
 
     A full store never forgives: identifiers that it does not know then share counts of what all of them
@@ -36,10 +38,19 @@ class MemoryStore(_core.MemoryStore):
     itself, and it does not pickle. Thread-safe. Raises TypeError or ValueError naming the argument.
     """
 
+    waits = False
+    is_shared = False
+
     @checks_arguments(synonyms={"size": "max_keys", "maxsize": "max_keys", "max_size": "max_keys"})
     def __init__(self, max_keys: SupportsIndex = 1_000_000, max_bytes: SupportsIndex = 256 << 20) -> None:
         super().__init__(size_of(max_keys, "max_keys"), size_of(max_bytes, "max_bytes"))
         _all_of_them[id(self)] = self
+
+    def _hints(self) -> Iterator[str]:
+        yield (
+            "memory:// belongs to one process: this command neither sees nor resets the counts of a "
+            "running server"
+        )
 
 
 _all_of_them: weakref.WeakValueDictionary[int, MemoryStore] = weakref.WeakValueDictionary()
@@ -57,12 +68,14 @@ _fallbacks: weakref.WeakKeyDictionary[Store, MemoryStore] = weakref.WeakKeyDicti
 def local_fallback_of(store: Store) -> MemoryStore:
     """Return the memory store that decides while this one fails, and lives as long; the core calls this."""
     known = _fallbacks.get(store)
-    return known if known is not None else _fallbacks.setdefault(store, MemoryStore())
-
-
-def is_local_fallback(store: Store) -> bool:
-    """Whether a store is one that ``local_fallback_of`` has made."""
-    return any(fallback is store for fallback in _fallbacks.copy().values())
+    if known is not None:
+        return known
+    made = MemoryStore()
+    made._when_full = (
+        "it is the local fallback of a store that fails, and its size is fixed: exact counts return with "
+        "that store, and on_error='allow' or 'deny' needs no counts meanwhile"
+    )
+    return _fallbacks.setdefault(store, made)
 
 
 def local_limits(limits: tuple[Limit, ...], share: Fraction) -> tuple[Limit, ...]:

@@ -1,4 +1,4 @@
-"""Stores that have leased give that back when their process ends.
+"""Stores release what they have leased when their process ends.
 
 Children of multiprocessing, and of billiard, the one of Celery, end without what ``atexit`` knows: they run
 finalizers of their own, and forget those of their parent as they begin.
@@ -37,7 +37,7 @@ def leases_anywhere() -> bool:
 
 @atexit.register
 def close_all() -> None:
-    """Have every store that leases give back what it holds; one that is used later leases again."""
+    """Have every store that leases release what it holds; one that is used later leases again."""
     for store in list(_stores):
         store.close()
 

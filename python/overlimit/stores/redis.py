@@ -14,6 +14,7 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit._options import check_is_seconds, hash_tag_of, seconds_us_of, timeout_us_of, truth_of
+from overlimit.stores.kinds import StoreKind
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.sentinels import SENTINEL_DEFAULTS, sentinel_login
 from overlimit.stores.shared_memory import lease_file_of
@@ -36,7 +37,7 @@ _CLIENT_NAME = re.compile(r"[!-~]+")
 _OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS, *SENTINEL_DEFAULTS)
 
 
-class RedisStore(_core.RedisStore, Initialised):
+class RedisStore(_core.RedisStore, StoreKind, Initialised):
     """A store in Redis (6.2 or newer) or Valkey (7.2 or newer).
 
     Parameters
@@ -106,6 +107,8 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
     """
 
     _set_last: ClassVar[str] = "_state_key"
+    _has_connections = True
+    _example = "'redis://localhost:6379/0'"
     _takes_hashes: ClassVar[bool] = False
     """Whether identifiers are given as the SHA-256 that their keys hold, by whoever sees no more of them."""
 
@@ -157,7 +160,9 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
         else:
             refuse_tls_options(options)
         login = sentinel_login(where, options)
-        self._description = str(where)
+        self._where = where
+        tls = tls_options(options) if where.has_tls else None
+        self._location = where.location(tls, login, _client_name(options["client_name"]))
         self._arguments = (url, keywords)
         timeout_us = timeout_us_of(options["timeout"])
         remember_us = seconds_us_of("remember", options["remember"], 3600)
@@ -168,11 +173,10 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
         lease_file = _lease_file(options["lease_in"], lease_us)
         hash_tag_word = hash_tag_of(options["hash_tag"])
         hashes = truth_of("hash_identifiers", options["hash_identifiers"])
-        client_name = _client_name(options["client_name"])
         self._shown = {name: _as_given(name, options[name]) for name in _OWN_DEFAULTS}
-        self._state_key: Hashable = (self._description, options["prefix"], hash_tag_word, hashes)
+        self._state_key: Hashable = (str(where), options["prefix"], hash_tag_word, hashes)
         super().__init__(
-            where.location(tls_options(options) if where.has_tls else None, login),
+            self._location,
             {
                 "prefix": options["prefix"],
                 "hash_tag": hash_tag_word,
@@ -183,21 +187,24 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
                 "lease_us": lease_us,
                 "remember_us": remember_us,
                 "lease_in": lease_file,
-                "client_name": client_name,
             },
         )
         if lease_us > 0:
             _close_at_end(self)
 
     @property
+    def _why_unleased(self) -> str | None:
+        return None if self._longest_lease > 0 else "the store has no lease"
+
+    @property
     def endpoint(self) -> str:
         """Where it is, as a URL without credentials and options."""
-        return self._description
+        return str(self._where)
 
     def __repr__(self) -> str:
         unusual = {name: value for name, value in self._shown.items() if value != _OWN_DEFAULTS[name]}
         options = [f"{name}={value!r}" for name, value in unusual.items()]
-        return f"RedisStore({', '.join([repr(self._description), *options])})"
+        return f"RedisStore({', '.join([repr(self.endpoint), *options])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         url, keywords = self._arguments
@@ -205,7 +212,7 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
 
 
 def _close_at_end(store: RedisStore) -> None:
-    """Import what watches ends only where there is something to give back."""
+    """Import what watches ends only where there is something to release."""
     from overlimit.stores.process_ends import close_at_end
 
     close_at_end(store)

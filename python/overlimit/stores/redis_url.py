@@ -40,6 +40,7 @@ class Login(NamedTuple):
     username: str
     password: str
     tls: TlsFields | None
+    client_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,17 @@ class RedisUrl:
             options=options,
         )
 
-    def location(self, tls: TlsFields | None, sentinel: Login) -> dict[str, Any]:
+    def location(self, tls: TlsFields | None, sentinel: Login, client_name: str) -> dict[str, Any]:
         """Return the fields of this server, these sentinels or this cluster, as the core reads them.
 
         The sentinels, if there are any, are talked to by a login of their own.
         """
+        login = Login(self.username, self.password, tls, client_name)
         return {
             "layout": self.layout,
             "hosts": self.hosts,
             "service": self.service,
-            "server": self._endpoint(Login(self.username, self.password, tls), self.database),
+            "server": self._endpoint(login, self.database),
             "sentinel": self._endpoint(sentinel, 0),
         }
 

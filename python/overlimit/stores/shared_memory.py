@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import Any, ClassVar, SupportsIndex
 from urllib.parse import quote, unquote
@@ -16,13 +16,14 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
 from overlimit._options import size_of, timeout_us_given, timeout_us_of, whole_number
+from overlimit.stores.kinds import StoreKind
 from overlimit.stores.redis_url import known_options
 
 _DEFAULT_TIMEOUT = 0.1
 _MODE_RULE = "mode must let the owner read and write, and nobody execute"
 
 
-class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
+class SharedMemoryStore(_core.SharedMemoryStore, StoreKind, Initialised):
     """A store in memory that all processes of this host share, such as the workers of a web server.
 
     It needs no server and answers about as fast as a ``MemoryStore``. Any process may die at any moment: what
@@ -56,6 +57,10 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
     """
 
     _set_last: ClassVar[str] = "_state_key"
+    _example = "'myapp'"
+    _when_full = (
+        "remove it with unlink(), and restart all processes that use it with a larger max_keys or max_bytes"
+    )
 
     @checks_arguments(synonyms={"name": "name_or_path", "path": "name_or_path", "size": "max_bytes"})
     def __init__(
@@ -95,6 +100,14 @@ class SharedMemoryStore(_core.SharedMemoryStore, Initialised):
     def is_created(self) -> bool:
         """Whether its file exists. A call creates it."""
         return os.path.lexists(self.path)
+
+    @property
+    def _missing(self) -> str | None:
+        return None if self.is_created else self.path
+
+    def _hints(self) -> Iterator[str]:
+        for path in self.paths_of_others():
+            yield f"this user has no shared memory {self.path} yet: run this command as the user of {path}"
 
     def __repr__(self) -> str:
         name, options = self._arguments

@@ -27,8 +27,7 @@ from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit.clocks import END_US
 from overlimit.errors import StoreError
-from overlimit.stores import MemoryStore
-from overlimit.waiting.queues import Waiter, wait_queues
+from overlimit.waiting.queues import QueuedLimiter, Waiter, wait_queues
 from overlimit.waiting.sleeping import (
     AnyWakeUp,
     Followed,
@@ -43,9 +42,8 @@ from overlimit.waiting.sleeping import (
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
-    from overlimit.limiter import Limiter
 
-Charge: TypeAlias = "tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]"
+Charge: TypeAlias = "tuple[QueuedLimiter, str | bytes] | tuple[QueuedLimiter, str | bytes, int]"
 """What ``acquire_all`` takes: a limiter, an identifier, and what it is to spend."""
 
 _log = logging.getLogger("overlimit")
@@ -58,7 +56,7 @@ _LAST_MOMENT = 1.0
 
 
 def acquire(
-    limiter: Limiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float | None
+    limiter: QueuedLimiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float | None
 ) -> Decision:
     """Wait until a hit is allowed and its delay is over; see ``Limiter.acquire``."""
     attempt = attempted(limiter, identifiers, cost, timeout)
@@ -129,7 +127,7 @@ class Caller(NamedTuple):
 class Subject(NamedTuple):
     """Whom a caller waits for."""
 
-    limiter: Limiter
+    limiter: QueuedLimiter
     key: bytes
     cost: int
 
@@ -141,12 +139,12 @@ class Subject(NamedTuple):
         )
 
 
-def subjects_of(limiter: Limiter, identifiers: Iterable[object], cost: int) -> list[Subject]:
+def subjects_of(limiter: QueuedLimiter, identifiers: Iterable[object], cost: int) -> list[Subject]:
     """Return whom a caller waits for who names these identifiers to a limiter."""
     return [Subject(limiter, key_of(identifier), cost) for identifier in identifiers]
 
 
-def subjects_in(charges: Iterable[tuple[Limiter, str | bytes, int]]) -> list[Subject]:
+def subjects_in(charges: Iterable[tuple[QueuedLimiter, str | bytes, int]]) -> list[Subject]:
     """Return whom a caller waits for who names these charges."""
     return [Subject(limiter, key_of(identifier), cost) for limiter, identifier, cost in charges]
 
@@ -165,14 +163,14 @@ class Attempt(NamedTuple):
 
 
 def attempted(
-    limiter: Limiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float | None
+    limiter: QueuedLimiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float | None
 ) -> Attempt | None:
     """Ask a store in memory at once, without a place in any queue; None: a place is needed.
 
     It answers before anybody can come in between, as a store that is waited for does not.
     """
     queues = wait_queues()
-    if limiter._family in queues.by_family or not isinstance(limiter.store, MemoryStore):
+    if limiter._family in queues.by_family or limiter.store.waits:
         return None
     if not all(isinstance(each, str | bytes) for each in identifiers):
         return None  # what is said of an acquire is said where it joins its queues
@@ -342,7 +340,7 @@ class _Acquisition:
 
     def _looking_again(self) -> float:
         """Return when to ask for what another process may have given back: ever more seldom."""
-        if all(isinstance(store, MemoryStore) for store in self._waiter.stores.values()):
+        if not any(store.is_shared for store in self._waiter.stores.values()):
             return self._waiter.deadline
         look, self._next_look = self._next_look, min(2 * self._next_look, _LAST_LOOK)
         return min(self._waiter.deadline, self._clock.now() + look)

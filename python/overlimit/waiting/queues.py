@@ -18,17 +18,23 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from overlimit._core import _call_locked
+from overlimit._core import Limiter, _call_locked
 from overlimit._forks import PerProcess
-from overlimit.stores.state_keys import state_key
+from overlimit.stores.kinds import state_key
 from overlimit.waiting.sleeping import AnyWakeUp
 
 if TYPE_CHECKING:
     from overlimit._core import Store
-    from overlimit.limiter import Limiter
 
 Subject: TypeAlias = "tuple[object, bytes]"
 """A family of limiters, and an identifier."""
+
+
+class QueuedLimiter(Limiter):
+    """A limiter for which callers may wait."""
+
+    _family: object
+    """What those share that share its counts."""
 
 
 class Pair(NamedTuple):
@@ -65,7 +71,7 @@ class Waiter:
     """One caller: what it needs, what it waits for, and how to wake it."""
 
     def __init__(
-        self, subjects: Iterable[tuple[Limiter, bytes]], deadline: float, wake_up: AnyWakeUp
+        self, subjects: Iterable[tuple[QueuedLimiter, bytes]], deadline: float, wake_up: AnyWakeUp
     ) -> None:
         self._subjects = list(subjects)
         self.stores = {limiter._family: limiter.store for limiter, _ in self._subjects}
@@ -321,7 +327,7 @@ class _WaitQueues:
 _BY_NUMBER = attrgetter("number")
 
 
-def _pairs_of(limiter: Limiter, key: bytes) -> Iterator[Pair]:
+def _pairs_of(limiter: QueuedLimiter, key: bytes) -> Iterator[Pair]:
     """Yield the pairs of an identifier, in the order of the limits, which share a count where these do."""
     seen: Counter[int] = Counter()
     for limit in limiter.limits:

@@ -15,8 +15,7 @@ from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US, ManualClock, reader_of
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision
-    from overlimit.limiter import Limiter
+    from overlimit._core import Decision, Limiter
 
 T = TypeVar("T")
 

@@ -47,10 +47,17 @@ def takes_one_function(decorate: _T) -> _T:
 
 
 class ThrottledCalls:
-    """The identifiers, the cost and the timeout of a throttle; raises for wrong ones."""
+    """The identifiers, the cost and the timeout of a throttle; raises for wrong ones.
+
+    It keeps nothing of a call, so that it can be used again, and by several threads or tasks at once.
+    """
 
     def __init__(
-        self, identifiers: tuple[CallIdentifier, ...], cost: CallCost, timeout: float | None
+        self,
+        acquire: Callable[..., Any],
+        identifiers: tuple[CallIdentifier, ...],
+        cost: CallCost,
+        timeout: float | None,
     ) -> None:
         if not identifiers:
             raise ValueError(
@@ -61,30 +68,29 @@ class ThrottledCalls:
             check_identifier(identifier)
         _check_cost(cost)
         timeout_us(timeout)
-        self.timeout = timeout
+        self._acquire, self._timeout = acquire, timeout
         self._identifiers, self._cost = identifiers, cost
         self._depends_on_call = any(map(callable, (*identifiers, cost)))
 
-    def of_call(
-        self, arguments: tuple[Any, ...], options: dict[str, Any]
-    ) -> tuple[tuple[str | bytes, ...], int]:
-        """Return the identifiers and the cost of a call with these arguments."""
+    def _turn_of_call(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return what ``acquire`` answers of a call with these arguments."""
 
         def given(value: Any) -> Any:
             return value(*arguments, **options) if callable(value) else value
 
-        if not self._depends_on_call:
-            return self._identifiers, self._cost  # type: ignore[return-value]  # none is a function
-        return tuple(map(given, self._identifiers)), given(self._cost)
+        identifiers, cost = self._identifiers, self._cost
+        if self._depends_on_call:
+            identifiers, cost = tuple(map(given, identifiers)), given(cost)
+        return self._acquire(*identifiers, cost=cost, timeout=self._timeout)
 
-    def of_block(self) -> tuple[tuple[str | bytes, ...], int]:
-        """Return those of a with statement, which has no arguments."""
+    def _turn_of_block(self) -> Any:
+        """Return what it answers of a with statement, which has no arguments."""
         if self._depends_on_call:
             raise TypeError(
                 "a with statement has no call whose arguments a function could be given: write the "
                 "identifiers and the cost themselves, as in with limiter.throttle('user:42', cost=2)"
             )
-        return self.of_call((), {})
+        return self._turn_of_call((), {})
 
 
 def admitted(decision: Decision) -> Decision:

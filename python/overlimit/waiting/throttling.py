@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from overlimit.waiting.throttled_calls import (
-    CallCost,
-    CallIdentifier,
     ThrottledCalls,
     admitted,
     kind_of,
@@ -18,7 +16,6 @@ from overlimit.waiting.throttled_calls import (
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
-    from overlimit.limiter import Limiter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,20 +27,8 @@ _INSTEAD = {
 }
 
 
-class Throttle:
-    """Lets a function, or a with statement, begin when it is its turn; see ``Limiter.throttle``.
-
-    It keeps nothing of a call, so that it can be used again, and by several threads at once.
-    """
-
-    def __init__(
-        self,
-        limiter: Limiter,
-        identifiers: tuple[CallIdentifier, ...],
-        cost: CallCost,
-        timeout: float | None,
-    ) -> None:
-        self._limiter, self._calls = limiter, ThrottledCalls(identifiers, cost, timeout)
+class Throttle(ThrottledCalls):
+    """Lets a function, or a with statement, begin when it is its turn; see ``Limiter.throttle``."""
 
     @takes_one_function
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
@@ -57,13 +42,13 @@ class Throttle:
 
         @functools.wraps(function)
         def throttled(*args: P.args, **kwargs: P.kwargs) -> R:
-            self._wait(*self._calls.of_call(args, kwargs))
+            admitted(self._turn_of_call(args, kwargs))
             return function(*args, **kwargs)
 
         return throttled
 
     def __enter__(self) -> Decision:
-        return self._wait(*self._calls.of_block())
+        return admitted(self._turn_of_block())
 
     # A type checker shall go on telling of a with statement that is async.
     if not TYPE_CHECKING:
@@ -78,6 +63,3 @@ class Throttle:
 
     def __exit__(self, *_: object) -> None:
         """Do nothing: the turn is spent, however the block ends."""
-
-    def _wait(self, identifiers: tuple[str | bytes, ...], cost: int) -> Decision:
-        return admitted(self._limiter.acquire(*identifiers, cost=cost, timeout=self._calls.timeout))

@@ -73,7 +73,7 @@ class TestPeriodLimit:
 
     def test_hours_that_are_repeated_are_two_hours(self, make, clock):
         limiter = make(PeriodLimit, 3600, 1, align=True, timezone="Europe/Berlin")
-        first = int(datetime.datetime(2023, 10, 29, 0, 0, tzinfo=datetime.timezone.utc).timestamp())
+        first = int(datetime.datetime(2023, 10, 29, 0, 0, tzinfo=datetime.UTC).timestamp())
         taken = []
         for quarter in range(8):
             clock.set(first + 900 * quarter)

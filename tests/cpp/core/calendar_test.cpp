@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "../limits.hpp"
+#include "../threads.hpp"
 #include "overlimit/call.hpp"
 #include "overlimit/compiled_policy.hpp"
 #include "overlimit/errors.hpp"
@@ -15,9 +15,7 @@
 namespace overlimit {
 namespace {
 
-using testing::calendar_window;
-using testing::fixed_window;
-using testing::kMinute;
+using namespace testing;
 
 // Periods of a thousand microseconds, and how often somebody asked for one.
 class Thousands : public ::testing::Test {
@@ -105,16 +103,12 @@ TEST_F(Thousands, DateTheChargesOfACallThatFollowThem) {
 
 TEST_F(Thousands, MayBeAskedByManyThreadsAtOnce) {
   std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&, thread] {
-      for (Micros now = 0; now < 200'000; now += 70 + thread) {
-        const auto dated = policy.dated(At(now));
-        if (!dated->holds_at(At(now)) || dated->size() != 2) ++wrong;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(4, [&](std::ptrdiff_t thread) {
+    for (Micros now = 0; now < 200'000; now += 70 + thread) {
+      const auto dated = policy.dated(At(now));
+      if (!dated->holds_at(At(now)) || dated->size() != 2) ++wrong;
+    }
+  });
   EXPECT_EQ(wrong, 0);
 }
 

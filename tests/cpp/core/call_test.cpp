@@ -10,8 +10,7 @@
 namespace overlimit {
 namespace {
 
-using testing::fixed_window;
-using testing::kMinute;
+using namespace testing;
 
 class Settling : public ::testing::Test {
  protected:

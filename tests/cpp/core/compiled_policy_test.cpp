@@ -15,11 +15,7 @@
 namespace overlimit {
 namespace {
 
-using testing::fixed_window;
-using testing::kMinute;
-using testing::kSecond;
-using testing::sliding_window;
-using testing::token_bucket;
+using namespace testing;
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -113,16 +109,16 @@ TEST(CompiledPolicy, HasADigestOfItsNameAlone) {
 }
 
 TEST(CompiledPolicy, HasADigestOfItsLimitsWithAllTheirNumbersWhateverItsName) {
-  const CompiledPolicy policy("p", {fixed_window(3, kMinute), token_bucket(2, 1)}, testing::penalty({5, 6}));
-  EXPECT_EQ(policy.limits_digest(),
-            CompiledPolicy("q", {token_bucket(2, 1), fixed_window(3, kMinute)}, testing::penalty({5, 6}))
-                .limits_digest());
+  const CompiledPolicy policy("p", {fixed_window(3, kMinute), token_bucket(2, 1)}, penalty({5, 6}));
+  EXPECT_EQ(
+      policy.limits_digest(),
+      CompiledPolicy("q", {token_bucket(2, 1), fixed_window(3, kMinute)}, penalty({5, 6})).limits_digest());
   for (const CompiledPolicy& other :
-       {CompiledPolicy("p", {fixed_window(4, kMinute), token_bucket(2, 1)}, testing::penalty({5, 6})),
-        CompiledPolicy("p", {fixed_window(3, kMinute), token_bucket(2, 2)}, testing::penalty({5, 6})),
-        CompiledPolicy("p", {fixed_window(3, kMinute), token_bucket(2, 1)}, testing::penalty({5, 7})),
+       {CompiledPolicy("p", {fixed_window(4, kMinute), token_bucket(2, 1)}, penalty({5, 6})),
+        CompiledPolicy("p", {fixed_window(3, kMinute), token_bucket(2, 2)}, penalty({5, 6})),
+        CompiledPolicy("p", {fixed_window(3, kMinute), token_bucket(2, 1)}, penalty({5, 7})),
         CompiledPolicy("p", {fixed_window(3, kMinute), token_bucket(2, 1)}),
-        CompiledPolicy("p", {fixed_window(3, kMinute)}, testing::penalty({5, 6}))}) {
+        CompiledPolicy("p", {fixed_window(3, kMinute)}, penalty({5, 6}))}) {
     EXPECT_NE(other.limits_digest(), policy.limits_digest());
   }
 }
@@ -136,7 +132,7 @@ TEST(CompiledPolicy, HasOneTo16Limits) {
 
 TEST(CompiledPolicy, WithAPenaltyHasOneMoreRecordAndNumbersBehindTheOthers) {
   const CompiledPolicy without("p", {fixed_window(3, kMinute)});
-  const CompiledPolicy with("p", {fixed_window(3, kMinute)}, testing::penalty({5, 6}, true, 7));
+  const CompiledPolicy with("p", {fixed_window(3, kMinute)}, penalty({5, 6}, true, 7));
   EXPECT_EQ(std::vector(with.tags().begin(), with.tags().end()),
             (std::vector<Tag>{fixed_window(3, kMinute).tag(), kLockTag}));
   EXPECT_EQ(with.size(), 1U) << "which is no limit";
@@ -145,12 +141,12 @@ TEST(CompiledPolicy, WithAPenaltyHasOneMoreRecordAndNumbersBehindTheOthers) {
   EXPECT_EQ(with.packed().substr(57, 2), "\2\1");
   EXPECT_EQ(words_of(with.packed().substr(59)), (std::vector<std::int64_t>{5, 7, 6, 7}));
   EXPECT_EQ(without.penalty(), nullptr);
-  EXPECT_EQ(with.penalty()->levels, testing::durations({5, 6}));
+  EXPECT_EQ(with.penalty()->levels, durations({5, 6}));
 }
 
 TEST(CompiledPolicy, HasAPenaltyThatCanBe) {
-  EXPECT_THROW(CompiledPolicy("p", {fixed_window(3, kMinute)}, testing::penalty({})), InvalidLimit);
-  EXPECT_THROW(CompiledPolicy("p", {fixed_window(3, kMinute)}, testing::penalty({0})), InvalidLimit);
+  EXPECT_THROW(CompiledPolicy("p", {fixed_window(3, kMinute)}, penalty({})), InvalidLimit);
+  EXPECT_THROW(CompiledPolicy("p", {fixed_window(3, kMinute)}, penalty({0})), InvalidLimit);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace {
 static_assert(std::is_base_of_v<std::invalid_argument, InvalidLimit>);
 static_assert(!std::is_base_of_v<StoreError, InvalidLimit>);
 static_assert(!std::is_base_of_v<StoreError, WaitInterrupted>);
+static_assert(std::is_base_of_v<StoreConfigError, CrossSlot>);
 
 template <class Error>
 class StoreErrors : public ::testing::Test {};
@@ -33,11 +34,6 @@ TYPED_TEST(StoreErrors, SayWhetherTheCallMayHaveBeenCharged) {
 TYPED_TEST(StoreErrors, SayWhenToAskAgainIfThatIsKnown) {
   EXPECT_EQ(TypeParam("it said no").retry_after(), Duration(0));
   EXPECT_EQ(TypeParam("it said later", false, Duration(250'000)).retry_after(), Duration(250'000));
-}
-
-TEST(CrossSlot, IsAMatterOfConfiguration) {
-  static_assert(std::is_base_of_v<StoreConfigError, CrossSlot>);
-  EXPECT_THROW(throw CrossSlot("two slots"), StoreConfigError);
 }
 
 TEST(WaitInterrupted, SaysSo) { EXPECT_STREQ(WaitInterrupted().what(), "the wait was interrupted"); }

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <vector>
 
 #include "../limits.hpp"
@@ -11,9 +10,7 @@
 namespace overlimit {
 namespace {
 
-using testing::bucket_of;
-using testing::interval_bucket;
-using testing::kSecond;
+using namespace testing;
 
 // A bucket of a hundred tokens of ten units, of which one comes back every microsecond, that was asked at
 // 1000.

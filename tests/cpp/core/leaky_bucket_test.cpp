@@ -4,15 +4,11 @@
 
 #include "../limits.hpp"
 #include "lone_pair.hpp"
-#include "overlimit/errors.hpp"
 
 namespace overlimit {
 namespace {
 
-using testing::kSecond;
-using testing::leaky_bucket;
-using testing::LonePair;
-using testing::Shown;
+using namespace testing;
 
 // Two go every second, four may wait.
 class TwoASecond : public ::testing::Test {
@@ -38,19 +34,6 @@ TEST_F(TwoASecond, GivesBackNothingThatAnEarlierRefundTook) {
   pair.hit(kSecond, 3);
   EXPECT_TRUE(pair.refund(kSecond, second, 3));
   EXPECT_EQ(pair.record()->header, (Header{kSecond, 3, 4})) << "two of three drained, and one came back";
-}
-
-TEST(LeakyBucket, IsBuiltFromNumbersInRangeOnly) {
-  EXPECT_NO_THROW(leaky_bucket(1, 1, kExact - 2));
-  EXPECT_NO_THROW(leaky_bucket(kExact - 1, kMaxPeriod, 0));
-  EXPECT_THROW(leaky_bucket(-1, kSecond, 1), InvalidLimit);
-  EXPECT_THROW(leaky_bucket(kExact, kSecond, 0), InvalidLimit);
-  EXPECT_THROW(leaky_bucket(1, 0, 1), InvalidLimit);
-  EXPECT_THROW(leaky_bucket(1, kMaxPeriod + 1, 1), InvalidLimit);
-  EXPECT_THROW(leaky_bucket(1, kSecond, -1), InvalidLimit);
-  EXPECT_THROW(leaky_bucket(2, kSecond, kExact - 2), InvalidLimit);
-  EXPECT_THROW(leaky_bucket(0, kSecond, 1), InvalidLimit) << "a queue that would never drain";
-  EXPECT_THROW(LeakyBucket::make(std::to_array<std::int64_t>({1, kSecond})), InvalidLimit);
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "../limits.hpp"
 #include "overlimit/errors.hpp"
@@ -10,12 +13,7 @@
 namespace overlimit {
 namespace {
 
-using testing::epoch_window;
-using testing::fixed_window;
-using testing::kMinute;
-using testing::kSecond;
-using testing::sliding_window;
-using testing::token_bucket;
+using namespace testing;
 
 std::string message_of(std::string_view algorithm, std::vector<std::int64_t> numbers,
                        std::optional<std::string> name = std::nullopt) {
@@ -44,6 +42,78 @@ TEST(Limit, NamesTheArgumentAndTheValueThatIsWrong) {
   EXPECT_EQ(message_of("sliding_window", {1, 100, 30}),
             "precision must be a whole part of the period, in microseconds, not 30");
   EXPECT_EQ(message_of("token_bucket", {1, 1}), "token_bucket takes 7 numbers, not 2");
+}
+
+/// Numbers of a limit, one of which is changed: which, and to what.
+struct Changed {
+  std::string_view algorithm;
+  std::vector<std::int64_t> numbers;
+  std::vector<std::pair<std::size_t, std::int64_t>> to;
+
+  void for_each(const std::function<void(const std::vector<std::int64_t>&)>& action) const {
+    for (const auto& [place, number] : to) {
+      std::vector<std::int64_t> changed = numbers;
+      changed[place] = number;
+      SCOPED_TRACE(std::string(algorithm) + ::testing::PrintToString(changed));
+      action(changed);
+    }
+  }
+};
+
+constexpr Micros kLongest = kMaxPeriod.micros();
+
+TEST(Limit, IsBuiltFromNumbersInRange) {
+  const Changed in_range[] = {
+      {"fixed_window", {0, 1, 0}, {{0, kExact - 1}, {1, kLongest}, {2, 1}}},
+      {"sliding_window", {0, kLongest, 0}, {{0, kExact - 1}, {1, 1}, {2, kLongest}}},
+      {"sliding_window", {1, 4096, 0}, {{2, 1}}},
+      {"sliding_log", {0, 1}, {{0, 10'000}, {1, kLongest}}},
+      {"sliding_window_counter", {0, 1}, {{0, kExact - 1}, {1, kLongest}}},
+      {"leaky_bucket", {1, 1, 0}, {{2, kExact - 2}, {1, kLongest}, {0, kExact - 1}}},
+      {"token_bucket", {1, 1, 1, kExact - 1, 1, 0, 0}, {{0, kExact - 1}, {1, kLongest}, {2, kExact - 1}}},
+      {"token_bucket", {5, kSecond, 1, 2, kSecond, 0, 0}, {{4, 1}, {5, 1}, {6, 3}, {6, kExact - 6}}},
+  };
+  for (const Changed& each : in_range) {
+    each.for_each([&](const auto& numbers) { EXPECT_NO_THROW(Limit(each.algorithm, numbers)); });
+  }
+}
+
+TEST(Limit, IsNotBuiltFromOtherNumbersNorFromFewer) {
+  const Changed out_of_range[] = {
+      {"fixed_window",
+       {3, kMinute, 0},
+       {{0, -1}, {0, kExact}, {1, 0}, {1, -1}, {1, kLongest + 1}, {2, 2}, {2, 3}, {2, -1}}},
+      {"sliding_window", {1, kMinute, 0}, {{0, -1}, {0, kExact}, {1, 0}, {1, kLongest + 1}}},
+      {"sliding_window", {1, 100, 0}, {{2, 30}, {2, 200}, {2, -1}}},
+      {"sliding_window", {1, 4097, 0}, {{2, 1}}},
+      {"sliding_log", {1, kMinute}, {{0, -1}, {0, 10'001}, {1, 0}, {1, kLongest + 1}}},
+      {"sliding_window_counter", {1, kMinute}, {{0, -1}, {0, kExact}, {1, 0}, {1, kLongest + 1}}},
+      // A queue that would never drain, too.
+      {"leaky_bucket",
+       {2, kSecond, 1},
+       {{0, -1}, {0, kExact}, {1, 0}, {1, kLongest + 1}, {2, -1}, {2, kExact - 2}, {0, 0}}},
+      // 2^53 units in all, and a burst that would never come back, too.
+      {"token_bucket",
+       {2, kSecond, 1, 1, 1, 0, 0},
+       {{0, -1},
+        {0, kExact},
+        {1, 0},
+        {1, kLongest + 1},
+        {2, 0},
+        {2, kExact},
+        {3, -1},
+        {3, kExact},
+        {2, kExact / 2},
+        {3, 0},
+        {4, 2},
+        {5, 1}}},
+      {"token_bucket", {5, kSecond, 1, 2, kSecond, 0, 0}, {{5, 2}, {6, -1}, {6, kExact - 5}}},
+  };
+  for (const Changed& each : out_of_range) {
+    each.for_each([&](const auto& numbers) { EXPECT_THROW(Limit(each.algorithm, numbers), InvalidLimit); });
+    const std::span fewer = std::span(each.numbers).first(each.numbers.size() - 1);
+    EXPECT_THROW(Limit(each.algorithm, fewer), InvalidLimit) << each.algorithm;
+  }
 }
 
 TEST(Limit, TakesANameThatMayStandInAKey) {

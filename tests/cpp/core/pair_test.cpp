@@ -12,17 +12,7 @@
 namespace overlimit {
 namespace {
 
-using testing::bucket_of;
-using testing::fixed_window;
-using testing::kMinute;
-using testing::kSecond;
-using testing::leaky_bucket;
-using testing::LonePair;
-using testing::Shown;
-using testing::sliding_log;
-using testing::sliding_window;
-using testing::sliding_window_counter;
-using testing::token_bucket;
+using namespace testing;
 
 TEST(Pair, RefusesUntilItIsToldToComeBackAndOnlyWhatItDoesNotAdmit) {
   LonePair pair(fixed_window(2, 50));
@@ -113,7 +103,7 @@ TEST(Pair, IsRefusedEvenACostOfZeroUnderALoweredLimit) {
 TEST(Pair, AtTheEndOfTimeCountsForAPeriodAndExpiresBeforeNumbersAreInexact) {
   for (const Limit& limit : {fixed_window(1, kMaxPeriod), sliding_window(1, kMaxPeriod, kMaxPeriod),
                              sliding_log(1, kMaxPeriod), sliding_window_counter(kExact - 1, kMaxPeriod),
-                             leaky_bucket(1, kMaxPeriod, 100), testing::interval_bucket(1, 1, kMaxPeriod)}) {
+                             leaky_bucket(1, kMaxPeriod, 100), interval_bucket(1, 1, kMaxPeriod)}) {
     LonePair pair(limit);
     const Shown shown = pair.hit(kMaxTime - 1, most(limit));
     EXPECT_EQ(shown.status, Status::ok) << limit.algorithm_name();
@@ -125,7 +115,7 @@ TEST(Pair, AtTheEndOfTimeCountsForAPeriodAndExpiresBeforeNumbersAreInexact) {
 
 TEST(Pair, OfAChargeHasAReceiptAndOneOfALookHasNone) {
   const Limit limit = fixed_window(3, kMinute);
-  testing::Columns columns(2);
+  Columns columns(2);
   fill_charged(limit, {0, kMinute, 1}, At(5), At(77), columns.rows(), 0);
   fill_uncharged(limit, examine(limit, nullptr, At(5), 1), columns.rows(), 1);
   EXPECT_EQ(columns.receipt[0].created_at, 77);
@@ -241,15 +231,15 @@ TEST_P(AnyPairWithoutPhase, GrantsNeverMoreForARefundThanWithoutTheCharge) {
 }
 
 const Candidate kWithoutPhase[] = {{"fixed_window", fixed_window(5, 1000)},
-                                   {"epoch_window", testing::epoch_window(5, 1000)},
+                                   {"epoch_window", epoch_window(5, 1000)},
                                    {"sliding_window", sliding_window(6, 1000, 50)},
                                    {"token_bucket", bucket_of(6, 700, 3)},
                                    {"token_bucket_with_debt", bucket_of(3, 700, 3, 4), true},
                                    {"sliding_log", sliding_log(6, 1000)},
                                    {"sliding_window_counter", sliding_window_counter(6, 1000)}};
 const Candidate kOthers[] = {{"coarse_sliding_window", sliding_window(6, 1000, 1000)},
-                             {"interval_bucket", testing::interval_bucket(6, 2, 400)},
-                             {"epoch_interval_bucket", testing::interval_bucket(6, 3, 400, true)},
+                             {"interval_bucket", interval_bucket(6, 2, 400)},
+                             {"epoch_interval_bucket", interval_bucket(6, 3, 400, true)},
                              {"leaky_bucket", leaky_bucket(2, 400, 3)}};
 
 std::string name_of(const ::testing::TestParamInfo<Candidate>& candidate) { return candidate.param.name; }

@@ -8,7 +8,7 @@
 namespace overlimit {
 namespace {
 
-using testing::penalty;
+using namespace testing;
 
 const Penalty kGrowing = penalty({100, 400, 900});
 

@@ -6,13 +6,15 @@
 #include <atomic>
 #include <optional>
 #include <set>
-#include <thread>
 #include <vector>
 
+#include "../threads.hpp"
 #include "overlimit/errors.hpp"
 
 namespace overlimit {
 namespace {
+
+using namespace testing;
 
 TEST(PolicyIdentity, ThoseOfOneNameAreEqual) {
   const PolicyIdentity one("login");
@@ -80,20 +82,16 @@ TEST(PolicyIdentity, ThreadsThatMakeAndEndThemNeverShareOne) {
   constexpr int kThreads = 4;
   std::vector<std::vector<std::uint64_t>> digests(kThreads);
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back([&, thread] {
-      std::vector<PolicyIdentity> held;
-      for (int i = 0; i < 20'000; ++i) {
-        held.push_back(PolicyIdentity::unnamed());
-        digests[std::size_t(thread)].push_back(held.back().digest());
-        if (i % 7 != 6) continue;
-        for (const PolicyIdentity& each : held) wrong += PolicyIdentity::has_ended(each.digest()) ? 1 : 0;
-        held.clear();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(kThreads, [&](std::ptrdiff_t thread) {
+    std::vector<PolicyIdentity> held;
+    for (int i = 0; i < 20'000; ++i) {
+      held.push_back(PolicyIdentity::unnamed());
+      digests[std::size_t(thread)].push_back(held.back().digest());
+      if (i % 7 != 6) continue;
+      for (const PolicyIdentity& each : held) wrong += PolicyIdentity::has_ended(each.digest()) ? 1 : 0;
+      held.clear();
+    }
+  });
   EXPECT_EQ(wrong, 0);
   std::set<std::uint64_t> all;
   for (const auto& made : digests) all.insert(made.begin(), made.end());

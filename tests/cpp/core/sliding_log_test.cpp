@@ -6,16 +6,11 @@
 
 #include "../limits.hpp"
 #include "lone_pair.hpp"
-#include "overlimit/errors.hpp"
 
 namespace overlimit {
 namespace {
 
-using testing::kMinute;
-using testing::kSecond;
-using testing::LonePair;
-using testing::Shown;
-using testing::sliding_log;
+using namespace testing;
 
 // Three in ten seconds, all spent.
 class ThreeEntries : public ::testing::Test {
@@ -74,16 +69,6 @@ TEST(SlidingLog, KeepsNoMoreEntriesThanItsLimit) {
   for (Micros now = 0; now < 30'000; ++now) pair.hit(now);
   EXPECT_EQ(pair.cells().size(), 9'999U);
   EXPECT_EQ(pair.peek(30'000, 1).retry_after, kSecond - 30'000);
-}
-
-TEST(SlidingLog, IsBuiltFromNumbersInRangeOnly) {
-  EXPECT_NO_THROW(sliding_log(0, 1));
-  EXPECT_NO_THROW(sliding_log(10'000, kMaxPeriod));
-  EXPECT_THROW(sliding_log(-1, kMinute), InvalidLimit);
-  EXPECT_THROW(sliding_log(10'001, kMinute), InvalidLimit);
-  EXPECT_THROW(sliding_log(1, 0), InvalidLimit);
-  EXPECT_THROW(sliding_log(1, kMaxPeriod + 1), InvalidLimit);
-  EXPECT_THROW(SlidingLog::make(std::to_array<std::int64_t>({1, kMinute, 0})), InvalidLimit);
 }
 
 }  // namespace

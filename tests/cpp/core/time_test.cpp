@@ -6,10 +6,9 @@
 #include <chrono>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <type_traits>
-#include <vector>
 
+#include "../threads.hpp"
 #include "../times.hpp"
 #include "overlimit/pair.hpp"
 
@@ -35,52 +34,41 @@ concept CanExamine = requires(const Limit& limit, Arguments... arguments) {
   examine(limit, nullptr, arguments...);
 };
 
-TEST(Times, CannotTakeEachOthersPlaceNorThatOfANumber) {
-  static_assert(CanAdd<Instant, Duration> && CanAdd<Duration, Duration>);
-  static_assert(!CanAdd<Instant, Instant> && !CanAdd<Duration, Instant>);
-  static_assert(!CanCompare<Instant, Duration> && !CanCompare<Duration, Instant>);
-  static_assert(std::is_same_v<decltype(kMaxTime - kMaxTime), Duration>);
-  static_assert(!std::is_convertible_v<Instant, Duration> && !std::is_convertible_v<Duration, Instant>);
-  static_assert(!std::is_convertible_v<std::int64_t, Instant> &&
-                !std::is_convertible_v<Instant, std::int64_t>);
-  static_assert(!std::is_convertible_v<std::int64_t, Duration> &&
-                !std::is_convertible_v<Duration, std::int64_t>);
-  static_assert(CanExamine<Instant, Cost, Duration>);
-  static_assert(!CanExamine<Cost, Instant, Duration> && !CanExamine<Duration, Cost, Instant>);
-}
+// They cannot take each other's place, nor that of a number.
+static_assert(CanAdd<Instant, Duration> && CanAdd<Duration, Duration>);
+static_assert(!CanAdd<Instant, Instant> && !CanAdd<Duration, Instant>);
+static_assert(!CanCompare<Instant, Duration> && !CanCompare<Duration, Instant>);
+static_assert(std::is_same_v<decltype(kMaxTime - kMaxTime), Duration>);
+static_assert(!std::is_convertible_v<Instant, Duration> && !std::is_convertible_v<Duration, Instant>);
+static_assert(!std::is_convertible_v<std::int64_t, Instant> && !std::is_convertible_v<Instant, std::int64_t>);
+static_assert(!std::is_convertible_v<std::int64_t, Duration> &&
+              !std::is_convertible_v<Duration, std::int64_t>);
+static_assert(CanExamine<Instant, Cost, Duration>);
+static_assert(!CanExamine<Cost, Instant, Duration> && !CanExamine<Duration, Cost, Instant>);
 
-TEST(Later, AddsUntilTheSumWouldNotBeExact) {
-  static_assert(later(At(0), For(0)) == 0);
-  static_assert(later(At(5), For(7)) == 12);
-  static_assert(later(At(kExact - 3), For(2)) == kExact - 1);
-}
+// Sums are exact, and saturate just below the first inexact number.
+static_assert(later(At(0), For(0)) == 0);
+static_assert(later(At(5), For(7)) == 12);
+static_assert(later(At(kExact - 3), For(2)) == kExact - 1);
+static_assert(later(At(kExact - 3), For(3)) == kExact - 1);
+static_assert(later(At(kExact - 1), For(kExact - 1)) == kExact - 1);
+static_assert(later(At(0), For(kExact - 1)) == kExact - 1);
 
-TEST(Later, SaturatesJustBelowTheFirstInexactNumber) {
-  static_assert(later(At(kExact - 3), For(3)) == kExact - 1);
-  static_assert(later(At(kExact - 1), For(kExact - 1)) == kExact - 1);
-  static_assert(later(At(0), For(kExact - 1)) == kExact - 1);
-}
+// Products are exact up to their bound, at which they saturate.
+static_assert(product(0, INT64_MAX) == 0);
+static_assert(product(3, 7) == 21);
+static_assert(product(kExact - 1, 1) == kExact - 1);
+static_assert(product(kExact / 2, 2) == kExact);
+static_assert(product(kExact / 2 + 1, 2) == kExact);
+static_assert(product(kExact - 1, kExact - 1) == kExact);
+static_assert(product(INT64_MAX, INT64_MAX) == kExact);
 
-TEST(Product, IsExactUpToItsBound) {
-  static_assert(product(0, INT64_MAX) == 0);
-  static_assert(product(3, 7) == 21);
-  static_assert(product(kExact - 1, 1) == kExact - 1);
-  static_assert(product(kExact / 2, 2) == kExact);
-}
-
-TEST(Product, SaturatesAtItsBound) {
-  static_assert(product(kExact / 2 + 1, 2) == kExact);
-  static_assert(product(kExact - 1, kExact - 1) == kExact);
-  static_assert(product(INT64_MAX, INT64_MAX) == kExact);
-}
-
-TEST(CeilDiv, RoundsUpAndOnlyUp) {
-  static_assert(ceil_div(0, 3) == 0);
-  static_assert(ceil_div(1, 3) == 1);
-  static_assert(ceil_div(3, 3) == 1);
-  static_assert(ceil_div(4, 3) == 2);
-  static_assert(ceil_div(kExact - 1, 1) == kExact - 1);
-}
+// Rounded up, and only up.
+static_assert(ceil_div(0, 3) == 0);
+static_assert(ceil_div(1, 3) == 1);
+static_assert(ceil_div(3, 3) == 1);
+static_assert(ceil_div(4, 3) == 2);
+static_assert(ceil_div(kExact - 1, 1) == kExact - 1);
 
 TEST(CheckedInstant, PassesWhatIsInRange) {
   EXPECT_EQ(checked_instant(At(0)), 0);
@@ -120,13 +108,9 @@ TEST(ManualClock, RefusesTheLongestDurationsThereAre) {
 
 TEST(ManualClock, LosesNoStepOfManyThreads) {
   ManualClock clock;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int step = 0; step < 1000; ++step) clock.advance(For(3));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  testing::in_threads(4, [&](std::ptrdiff_t) {
+    for (int step = 0; step < 1000; ++step) clock.advance(For(3));
+  });
   EXPECT_EQ(clock.now(), 12'000);
 }
 

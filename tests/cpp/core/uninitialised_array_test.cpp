@@ -9,6 +9,7 @@ struct Named {
   int number;
   const char* name = "none";
 };
+static_assert(sizeof(UninitialisedArray<Named, 3>) == 3 * sizeof(Named));
 
 TEST(UninitialisedArray, HoldsTheValuesThatWereMade) {
   UninitialisedArray<Named, 3> array;
@@ -17,10 +18,6 @@ TEST(UninitialisedArray, HoldsTheValuesThatWereMade) {
   EXPECT_EQ(array[2].number, 7);
   EXPECT_STREQ(array[2].name, "seven");
   EXPECT_STREQ(array.data()[0].name, "none");
-}
-
-TEST(UninitialisedArray, TakesNoMoreSpaceThanItsValues) {
-  static_assert(sizeof(UninitialisedArray<Named, 3>) == 3 * sizeof(Named));
 }
 
 }  // namespace

@@ -27,11 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 using Woken = Fibers::Woken;
-using testing::becomes_readable;
-using testing::in_child;
-using testing::run_until;
-using testing::SocketPair;
-using testing::stays_silent;
+using namespace testing;
 
 SteadyClock::time_point in_an_hour() { return SteadyClock::now() + 1h; }
 
@@ -380,11 +376,9 @@ TEST_F(FibersTest, SayWhenThereIsNoMemoryToWaitWith) {
 }
 
 /// What there is one of for each loop.
-struct Counted {
+struct Counted : NonCopyable {
   Counted() { ++made; }
   ~Counted() { ++destroyed; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
 
   int number = 0;
   static inline int made = 0;
@@ -424,12 +418,10 @@ TEST(FibersOfALoop, KeepWhatTheyOwnUntilAllHaveEnded) {
 }
 
 /// Is on the stack of a fiber.
-class Guest {
+class Guest : NonCopyable {
  public:
   explicit Guest(int& guests) : guests_(guests) { ++guests_; }
   ~Guest() { --guests_; }
-  Guest(const Guest&) = delete;
-  Guest& operator=(const Guest&) = delete;
 
  private:
   int& guests_;
@@ -495,7 +487,7 @@ TEST(FibersOfALoop, EndInTheParentAloneWhereAChildDestroysIt) {
     fibers.reset();
     if (guests != 1 || Counted::destroyed != 0 || woken) return false;
     Fibers own;
-    testing::in_fibers(own, 1, [&](int) {
+    in_fibers(own, 1, [&](int) {
       (void)own.wait(-1, 0, SteadyClock::now() + 5ms);
       owned_by_child = own.own<int>();
     });

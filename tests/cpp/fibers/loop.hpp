@@ -5,7 +5,6 @@
 #include <exception>
 #include <functional>
 #include <optional>
-#include <stdexcept>
 
 #include "../descriptors.hpp"
 #include "overlimit/fibers.hpp"

@@ -23,8 +23,7 @@ namespace overlimit {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::examples;
-using testing::SocketPair;
+using namespace testing;
 using Woken = Fibers::Woken;
 
 constexpr std::size_t kDescriptors = 4;
@@ -89,7 +88,7 @@ class Life {
     Woken woken{};
     if (draw(2) == 0) {
       const int fd = descriptors_.at(model.descriptor.emplace(draw(kDescriptors))).fd();
-      model.must_go_on = model.is_interrupted || testing::becomes_readable(fd, 0);
+      model.must_go_on = model.is_interrupted || becomes_readable(fd, 0);
       woken = fibers.wait(fd, POLLIN, until);
     } else {
       const void* const event = &events_.at(model.event.emplace(draw(kEvents)));
@@ -109,7 +108,7 @@ class Life {
   void make_ready(std::size_t descriptor) {
     descriptors_.at(descriptor).send();
     for (auto& [number, model] : models_) model.must_go_on = model.descriptor == descriptor;
-    EXPECT_TRUE(testing::run_until(*fibers_, [this] { return !must_any_go_on(); }));
+    EXPECT_TRUE(run_until(*fibers_, [this] { return !must_any_go_on(); }));
     descriptors_.at(descriptor).receive();
   }
 

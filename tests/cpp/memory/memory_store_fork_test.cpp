@@ -1,7 +1,5 @@
 // Forks while other threads decide, and hold the locks of the table: the child finds them free.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -13,28 +11,24 @@
 
 #include "../columns.hpp"
 #include "../examples.hpp"
+#include "../forks.hpp"
 #include "../limits.hpp"
 #include "overlimit/memory_store.hpp"
 
 namespace overlimit {
 namespace {
 
-using testing::examples;
-using testing::fixed_window;
-using testing::kMinute;
+using namespace testing;
 
-constexpr unsigned kSecondsForAChild = 10;
 constexpr int kForks = examples(60);
 
 /// Does something again and again in a thread of its own, as long as this lives.
-class Repeating {
+class Repeating : NonCopyable {
  public:
   explicit Repeating(const std::function<void(int)>& deed)
       : thread_([this, deed] {
           for (int round = 0; !over_.load(); ++round) deed(round);
         }) {}
-  Repeating(const Repeating&) = delete;
-  Repeating& operator=(const Repeating&) = delete;
   ~Repeating() {
     over_.store(true);
     thread_.join();
@@ -44,18 +38,6 @@ class Repeating {
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
-
-/// Whether `body` returned true, in time, in a child.
-bool is_true_in_child(const std::function<bool()>& body) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::alarm(kSecondsForAChild);
-    ::_exit(body() ? 0 : 1);
-  }
-  int status = -1;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 /// Asks a store over and over, and allocates nothing: the allocator of a sanitizer is no more to be used in a
 /// child than any other lock that a thread of the parent may have held.
@@ -78,7 +60,7 @@ class Asking {
  private:
   MemoryStore& store_;
   const CompiledPolicy& policy_;
-  testing::Columns columns_;
+  Columns columns_;
   Instant time_ = At(0);
   Basis basis_;
 };
@@ -98,7 +80,7 @@ TEST_F(ForkedTables, AnswerAtOnceWhateverTheThreadsOfTheParentDid) {
   const Repeating other([&](int round) { asking[1].hit(round); });
   const Repeating sweeper([this](int) { store.reset_all(policy.identity(), {}); });
   for (int i = 0; i < kForks; ++i) {
-    ASSERT_TRUE(is_true_in_child([&] {
+    ASSERT_TRUE(in_child([&] {
       for (int round = 0; round < 500; ++round) asking[2].hit(round);
       store.reset_all(policy.identity(), {});
       return true;
@@ -115,7 +97,7 @@ TEST_F(ForkedTables, CountOnFromWhatTheParentHadCountedByThen) {
     hits.fetch_add(1);
   });
   for (int i = 0; i < kForks; ++i) {
-    ASSERT_TRUE(is_true_in_child([&] {
+    ASSERT_TRUE(in_child([&] {
       const std::int64_t inherited = used();
       if (inherited < hits.load() || inherited > hits.load() + 1) return false;
       for (int round = 0; round < 10; ++round) asking[1].ask("one", "other", Mode::consume);
@@ -137,8 +119,7 @@ TEST_F(ForkedTables, MayForkAgainAndFromSeveralThreadsAtOnce) {
         asking[thread].hit(0);
         return true;
       };
-      for (int i = 0; i < kForks / 6; ++i)
-        good += is_true_in_child([&] { return is_true_in_child(hits); }) ? 1 : 0;
+      for (int i = 0; i < kForks / 6; ++i) good += in_child([&] { return in_child(hits); }) ? 1 : 0;
     });
   }
   for (std::thread& thread : forking) thread.join();

@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <map>
-#include <memory>
 #include <new>
 #include <random>
 #include <string>
@@ -19,19 +18,7 @@
 namespace overlimit {
 namespace {
 
-using testing::Answer;
-using testing::ask;
-using testing::charges_of;
-using testing::examples;
-using testing::fixed_window;
-using testing::hit;
-using testing::kHour;
-using testing::kMinute;
-using testing::kSecond;
-using testing::peek;
-using testing::sliding_log;
-using testing::sliding_window;
-using testing::token_bucket;
+using namespace testing;
 
 CompiledPolicy tenant(int number, const Limit& limit) {
   return {"tenant." + std::to_string(number), {limit}};
@@ -111,11 +98,10 @@ class NoRoomForNames : public ::testing::Test {
     return {"filler." + std::to_string(number), {fixed_window(1'000'000, kHour)}};
   }
   std::int64_t left(const CompiledPolicy& policy, std::string_view identifier, Micros now = 0) {
-    return peek(store, policy, {identifier}, now, 0).decision.remaining;
+    return testing::left(store, policy, identifier, now);
   }
   void refund(const CompiledPolicy& policy, std::string_view identifier, const Answer& answer, Cost cost) {
-    store.refund({charges_of(policy, {identifier}, cost), Mode::consume, At(0), true}, answer.columns.receipt,
-                 {});
+    testing::refund(store, policy, {identifier}, answer, cost, 0);
   }
   void make_room_for_a_key() { store.reset_all(filler(0).identity(), {}); }
   void make_room_for_a_policy() { store.reset_all(filler(1).identity(), {}); }
@@ -142,7 +128,7 @@ TEST_F(NoRoomForNames, ThoseOfOtherNumbersAreNotChargedForThem) {
   for (const CompiledPolicy& policy :
        {other, CompiledPolicy("d", {fixed_window(9, kSecond)}),
         CompiledPolicy("e", {sliding_window(9, kMinute)}),
-        CompiledPolicy("f", {fixed_window(9, kMinute)}, testing::penalty({kMinute})),
+        CompiledPolicy("f", {fixed_window(9, kMinute)}, penalty({kMinute})),
         CompiledPolicy("g", {fixed_window(9, kMinute), fixed_window(10, kMinute)}),
         CompiledPolicy("h", {fixed_window(9, kMinute, "named")})}) {
     EXPECT_EQ(left(policy, "x"), 9 + (policy.name() == "other" ? 1 : 0)) << policy.name();
@@ -185,7 +171,7 @@ TEST_F(NoRoomForNames, AllKeysOfAPolicyInOneCallGoTheSameWay) {
   const CompiledPolicy before("filler.2", {fixed_window(1'000'000, kHour)});
   const CompiledPolicy after("filler.2", {fixed_window(1'000'000, kHour), fixed_window(1'000'000, kMinute)});
   const std::vector<Charge> charges{{&a, "x", 3}, {&after, "filler", 1}, {&a, "y", 2}};
-  ASSERT_TRUE(ask(store, {charges, Mode::consume, At(0), true}).allowed());
+  ASSERT_TRUE(ask(store, call_of(charges, 0)).allowed());
   int more = 0;
   while (hit(store, a, {"x"}, 0).allowed()) ++more;
   EXPECT_EQ(more, 9 - 5) << "though room for a cell came up in the middle of the call";
@@ -193,7 +179,7 @@ TEST_F(NoRoomForNames, AllKeysOfAPolicyInOneCallGoTheSameWay) {
 
 TEST_F(NoRoomForNames, ACallOfSeveralIsChargedOnce) {
   const std::vector<Charge> charges{{&a, "x", 2}, {&b, "x", 3}, {&other, "x", 4}};
-  const Call call{charges, Mode::consume, At(0), true};
+  const Call call = call_of(charges, 0);
   const Answer answer = ask(store, call);
   EXPECT_TRUE(answer.allowed());
   EXPECT_EQ(left(c, "x"), 4);
@@ -206,7 +192,7 @@ TEST_F(NoRoomForNames, ACallOfSeveralIsChargedOnce) {
 
 TEST_F(NoRoomForNames, NobodyIsToldNeverForTheCompanyOfOthers) {
   const std::vector<Charge> charges{{&a, "x", 5}, {&b, "x", 6}};
-  const Answer crowded = ask(store, {charges, Mode::consume, At(0), true});
+  const Answer crowded = ask(store, call_of(charges, 0));
   EXPECT_EQ(crowded.status(), Status::over);
   EXPECT_GE(crowded.decision.retry_after, 1);
   EXPECT_LT(crowded.decision.retry_after, kNever);
@@ -253,8 +239,8 @@ TEST_F(NoRoomForNames, ResettingAPolicyLeavesTheCommonCell) {
 }
 
 TEST_F(NoRoomForNames, NobodyIsLockedForTheCompanyOfOthers) {
-  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, testing::penalty({kMinute}));
-  const CompiledPolicy as_strict("as.strict", {fixed_window(1, kSecond)}, testing::penalty({kMinute}));
+  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, penalty({kMinute}));
+  const CompiledPolicy as_strict("as.strict", {fixed_window(1, kSecond)}, penalty({kMinute}));
   EXPECT_TRUE(hit(store, strict, {"x"}, 0).allowed());
   EXPECT_EQ(hit(store, as_strict, {"y"}, 0).decision.retry_after, kSecond);
   EXPECT_TRUE(hit(store, as_strict, {"y"}, kSecond).allowed());
@@ -264,7 +250,7 @@ TEST_F(NoRoomForNames, NobodyIsLockedByHand) {
   hit(store, a, {"x"}, 0, 6);
   make_room_for_a_policy();
   const std::vector<Charge> charges = charges_of(a, {"x"}, 1);
-  EXPECT_THROW(store.lock({charges, Mode::consume, At(0), true}, For(kSecond), {}), OutOfMemory);
+  EXPECT_THROW(store.lock(call_of(charges, 0), For(kSecond), {}), OutOfMemory);
   EXPECT_TRUE(hit(store, b, {"x"}, 0, 3).allowed());
   EXPECT_FALSE(hit(store, b, {"x"}, 0).allowed());
 }
@@ -277,7 +263,7 @@ TEST_F(NoRoomForNames, MoreNumbersThanThereIsRoomForAreAnErrorThatChargesNothing
     const CompiledPolicy next("next", {fixed_window(limit, kMinute)});
     const std::vector<Charge> charges{{&first, "x", 1}, {&next, "x", 1}};
     try {
-      admitted += ask(store, {charges, Mode::consume, At(0), true}).allowed() ? 1 : 0;
+      admitted += ask(store, call_of(charges, 0)).allowed() ? 1 : 0;
     } catch (const std::bad_alloc&) {
       ++errors;
     }

@@ -12,15 +12,7 @@
 namespace overlimit {
 namespace {
 
-using testing::Answer;
-using testing::charges_of;
-using testing::fixed_window;
-using testing::hit;
-using testing::kMinute;
-using testing::kSecond;
-using testing::peek;
-using testing::sliding_log;
-using testing::token_bucket;
+using namespace testing;
 
 // Two keys are tracked, everybody else shares a cell.
 class SharedCells : public ::testing::Test {
@@ -28,20 +20,16 @@ class SharedCells : public ::testing::Test {
   void SetUp() override { ASSERT_TRUE(hit(store, policy, {"first", "second"}, 0).allowed()); }
 
   std::int64_t left(std::string_view identifier, Micros now = 0) {
-    return peek(store, policy, {identifier}, now, 0).decision.remaining;
+    return testing::left(store, policy, identifier, now);
   }
   void refund(std::initializer_list<std::string_view> identifiers, const Answer& answer, Cost cost,
               Micros now = 0) {
-    store.refund({charges_of(policy, identifiers, cost), Mode::consume, At(now), true},
-                 answer.columns.receipt, {});
+    testing::refund(store, policy, identifiers, answer, cost, now);
   }
   void lock(std::string_view identifier, Micros now = 0) {
-    store.lock({charges_of(policy, {identifier}, 1), Mode::consume, At(now), true}, For(kSecond), {});
+    testing::lock(store, policy, {identifier}, kSecond, now);
   }
-  void reset(std::string_view identifier) {
-    const std::string_view identifiers[] = {identifier};
-    store.reset(policy.identity(), identifiers, {});
-  }
+  void reset(std::string_view identifier) { testing::reset(store, policy, {identifier}); }
 
   MemoryStore store{2, MemoryStore::kMinBytes};
   const CompiledPolicy policy{"p", {fixed_window(9, kMinute)}};
@@ -101,7 +89,7 @@ TEST_F(SharedCells, CannotBeLockedForOneOfThem) {
 }
 
 TEST_F(SharedCells, LockNobodyForTheirCompany) {
-  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, testing::penalty({kMinute}));
+  const CompiledPolicy strict("strict", {fixed_window(1, kSecond)}, penalty({kMinute}));
   EXPECT_TRUE(hit(store, strict, {"x"}, 0).allowed());
   EXPECT_EQ(hit(store, strict, {"y"}, 0).decision.retry_after, kSecond);
   EXPECT_TRUE(hit(store, strict, {"y"}, kSecond).allowed());
@@ -131,12 +119,11 @@ TEST(RefundedRings, LoseTheRightEntryWhereverItLies) {
         answers.push_back(hit(store, policy, {"a"}, kStep * entry));
       }
       const Micros now = kStep * (turn + kEntries - 1);
-      store.refund({charges_of(policy, {"a"}, 1), Mode::consume, At(now), true},
-                   answers[std::size_t(turn + removed)].columns.receipt, {});
+      refund(store, policy, {"a"}, answers[std::size_t(turn + removed)], 1, now);
       for (Micros entry = 0; entry < kEntries; ++entry) {
         const Micros leaves_at = kStep * (turn + entry) + kPeriod;
-        const auto before = peek(store, policy, {"a"}, leaves_at - 1, 0).decision.remaining;
-        const auto after = peek(store, policy, {"a"}, leaves_at, 0).decision.remaining;
+        const auto before = left(store, policy, "a", leaves_at - 1);
+        const auto after = left(store, policy, "a", leaves_at);
         ASSERT_EQ(after - before, entry == removed ? 0 : 1) << turn << ' ' << removed << ' ' << entry;
       }
     }
@@ -147,7 +134,7 @@ TEST(LockedKeys, KeepTheirRecordsWhenThePolicyHasNoPenalty) {
   MemoryStore store;
   const CompiledPolicy policy("p", {fixed_window(9, kMinute), sliding_log(9, kMinute)});
   for (Micros now = 0; now < 5; ++now) hit(store, policy, {"a"}, now);
-  store.lock({charges_of(policy, {"a"}, 1), Mode::consume, At(5), true}, For(10), {});
+  lock(store, policy, {"a"}, 10, 5);
   EXPECT_EQ(hit(store, policy, {"a"}, 14).status(), Status::locked);
   EXPECT_EQ(peek(store, policy, {"a"}, 15, 0).columns.remaining, (std::vector<std::int64_t>{4, 4}));
   EXPECT_EQ(store.size(), 1U);
@@ -156,7 +143,7 @@ TEST(LockedKeys, KeepTheirRecordsWhenThePolicyHasNoPenalty) {
 TEST(LockedKeys, AreTrackedForAsLongAsTheLockIsRemembered) {
   MemoryStore store(2, MemoryStore::kMinBytes);
   const CompiledPolicy policy("p", {fixed_window(9, kSecond)});
-  store.lock({charges_of(policy, {"a"}, 1), Mode::consume, At(0), true}, For(kMinute), {});
+  lock(store, policy, {"a"}, kMinute, 0);
   for (Micros now = 0; now < kMinute; now += kSecond) hit(store, policy, {"b", std::to_string(now)}, now);
   EXPECT_EQ(hit(store, policy, {"a"}, kMinute - 1).status(), Status::locked);
 }
@@ -168,11 +155,10 @@ class OneKeyOfItsOwn : public ::testing::Test {
 };
 
 TEST_F(OneKeyOfItsOwn, IsLockedByTheHitThatMakesIt) {
-  const CompiledPolicy policy{"p", {fixed_window(2, kMinute)}, testing::penalty({2 * kMinute})};
+  const CompiledPolicy policy{"p", {fixed_window(2, kMinute)}, penalty({2 * kMinute})};
   hit(store, policy, {"first"}, 0);
   hit(store, policy, {"x"}, 0, 2);
-  const std::string_view first[] = {"first"};
-  store.reset(policy.identity(), first, {});
+  reset(store, policy, {"first"});
   EXPECT_EQ(hit(store, policy, {"x"}, 0).status(), Status::over);
   EXPECT_EQ(hit(store, policy, {"x"}, 1).status(), Status::locked);
   EXPECT_EQ(hit(store, policy, {"x"}, 2 * kMinute).status(), Status::ok);
@@ -181,7 +167,7 @@ TEST_F(OneKeyOfItsOwn, IsLockedByTheHitThatMakesIt) {
 TEST_F(OneKeyOfItsOwn, IsLockedByHandOnceTheOthersHaveExpired) {
   const CompiledPolicy policy{"p", {fixed_window(9, kSecond)}};
   hit(store, policy, {"first"}, 0);
-  store.lock({charges_of(policy, {"second"}, 1), Mode::consume, At(10 * kMinute), true}, For(kSecond), {});
+  lock(store, policy, {"second"}, kSecond, 10 * kMinute);
   EXPECT_EQ(hit(store, policy, {"second"}, 10 * kMinute).status(), Status::locked);
 }
 
@@ -190,9 +176,8 @@ TEST_F(OneKeyOfItsOwn, LeavesTheOthersACellThatIsGivenBackNoMoreThanIsLeft) {
   hit(store, policy, {"first"}, 0, 19);
   const Answer both = hit(store, policy, {"x", "y"}, 0, 3);  // 6 used
   hit(store, policy, {"z"}, 4 * kSecond, 10);                // 4 drained, 12 used
-  store.refund({charges_of(policy, {"x", "y"}, 3), Mode::consume, At(4 * kSecond), true},
-               both.columns.receipt, {});
-  EXPECT_EQ(peek(store, policy, {"z"}, 4 * kSecond, 0).decision.remaining, 10);
+  refund(store, policy, {"x", "y"}, both, 3, 4 * kSecond);
+  EXPECT_EQ(left(store, policy, "z", 4 * kSecond), 10);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // A store that is full never forgives: what it cannot tell apart it counts together.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <map>
 #include <random>
 #include <string>
@@ -15,16 +14,7 @@
 namespace overlimit {
 namespace {
 
-using testing::Answer;
-using testing::ask;
-using testing::examples;
-using testing::fixed_window;
-using testing::hit;
-using testing::kHour;
-using testing::kMinute;
-using testing::kSecond;
-using testing::peek;
-using testing::sliding_window;
+using namespace testing;
 
 std::string name_of(int number) { return "id:" + std::to_string(number); }
 
@@ -35,7 +25,7 @@ class FourKeys : public ::testing::Test {
     for (int i = 0; i < 4; ++i) ASSERT_TRUE(hit(store, policy, {name_of(i)}, now).allowed());
   }
   std::int64_t left(std::string_view identifier, Micros now = 0) {
-    return peek(store, policy, {identifier}, now, 0).decision.remaining;
+    return testing::left(store, policy, identifier, now);
   }
 
   MemoryStore store{4, MemoryStore::kMinBytes};
@@ -45,26 +35,9 @@ class FourKeys : public ::testing::Test {
 TEST_F(FourKeys, AreToldApartFromCrowdedChargesByTheirPlaces) {
   fill();
   const std::vector<Charge> charges{{&policy, "id:0"}, {&policy, "x"}, {&policy, "id:3"}, {&policy, "y"}};
-  std::vector<Call> calls{{charges, Mode::consume, At(0), true}};
-  const auto decided = [&] {
-    std::array<Status, 4> status{};
-    std::array<std::int64_t, 4> remaining{};
-    std::array<Duration, 4> retry_after{};
-    std::array<Duration, 4> reset_after{};
-    std::array<Duration, 4> delay{};
-    std::array<Receipt, 4> receipt{};
-    Instant time{};
-    Basis basis;
-    store.decide(calls,
-                 {status.data(), remaining.data(), retry_after.data(), reset_after.data(), delay.data(),
-                  receipt.data(), status.size()},
-                 {&time, 1}, {&basis, 1}, {});
-    return basis.crowded;
-  };
-  EXPECT_EQ(decided(), 0b1010U);
+  EXPECT_EQ(ask(store, call_of(charges, 0)).basis.crowded, 0b1010U);
   EXPECT_EQ(store.crowded_calls(), 1U);
-  calls[0].mode = Mode::peek;
-  EXPECT_EQ(decided(), 0U);
+  EXPECT_EQ(ask(store, call_of(charges, 0, Mode::peek)).basis.crowded, 0U);
   EXPECT_EQ(store.crowded_calls(), 1U);
 }
 
@@ -126,8 +99,7 @@ TEST_F(FourKeys, LeaveTheirCellBehindWhenItHasExpired) {
 TEST_F(FourKeys, ReachTheirCellNotByAReset) {
   fill();
   hit(store, policy, {"x"}, 0, 3);
-  const std::string_view identifiers[] = {"x", "y"};
-  store.reset(policy.identity(), identifiers, {});
+  reset(store, policy, {"x", "y"});
   EXPECT_EQ(left("x"), 2);
   EXPECT_EQ(store.size(), 4U);
 }
@@ -135,8 +107,7 @@ TEST_F(FourKeys, ReachTheirCellNotByAReset) {
 TEST_F(FourKeys, MakeRoomWhenTheyAreReset) {
   fill();
   const std::string first = name_of(0);
-  const std::string_view identifiers[] = {first};
-  store.reset(policy.identity(), identifiers, {});
+  reset(store, policy, {first});
   EXPECT_EQ(store.size(), 3U);
   EXPECT_TRUE(hit(store, policy, {"x"}, 0, 5).allowed());
   EXPECT_EQ(store.size(), 4U);

@@ -12,21 +12,13 @@
 namespace overlimit {
 namespace {
 
-using testing::Answer;
-using testing::ask;
-using testing::Columns;
-using testing::fixed_window;
-using testing::hit;
-using testing::kMinute;
-using testing::kSecond;
-using testing::peek;
-using testing::sliding_window;
+using namespace testing;
 
 // Columns hold what was found once; calls borrow their charges.
 class MemoryStores : public ::testing::Test {
  protected:
   std::int64_t left(std::string_view identifier, Micros now = 0) {
-    return peek(store, policy, {identifier}, now, 0).decision.remaining;
+    return testing::left(store, policy, identifier, now);
   }
 
   MemoryStore store;
@@ -37,7 +29,7 @@ TEST_F(MemoryStores, ShowARowPerPairInCanonicalOrder) {
   const Answer answer = hit(store, policy, {"a", "b"}, 7);
   EXPECT_EQ(answer.columns.status, std::vector(4, Status::ok));
   EXPECT_EQ(answer.columns.remaining, (std::vector<std::int64_t>{4, 2, 4, 2}));
-  EXPECT_EQ(answer.columns.reset_after, testing::durations({kMinute, 1'020'000 - 7, kMinute, 1'020'000 - 7}));
+  EXPECT_EQ(answer.columns.reset_after, durations({kMinute, 1'020'000 - 7, kMinute, 1'020'000 - 7}));
   EXPECT_EQ(answer.columns.retry_after, std::vector(4, Duration{}));
   EXPECT_EQ(answer.time, 7);
 }
@@ -61,7 +53,7 @@ TEST_F(MemoryStores, TrackNoKeyThatSpendsNothing) {
 
 TEST_F(MemoryStores, ChargeWhatCostsAndLookAtWhatDoesNot) {
   const std::vector<Charge> charges{{&policy, "a", 0}, {&policy, "b", 2}};
-  const Answer answer = ask(store, {charges, Mode::consume, At(0), true});
+  const Answer answer = ask(store, call_of(charges, 0));
   EXPECT_TRUE(answer.allowed());
   EXPECT_EQ(answer.columns.remaining, (std::vector<std::int64_t>{5, 3, 3, 1}));
   EXPECT_EQ(store.size(), 1U);
@@ -78,8 +70,7 @@ TEST_F(MemoryStores, GiveEveryKeyATimeOfCreationOfItsOwnThatItKeeps) {
   const Answer first = hit(store, policy, {"a", "b"}, 0);
   EXPECT_NE(first.columns.receipt[0].created_at, first.columns.receipt[2].created_at);
   EXPECT_EQ(hit(store, policy, {"a"}, 0).columns.receipt[1].created_at, first.columns.receipt[0].created_at);
-  const std::string_view identifiers[] = {"a"};
-  store.reset(policy.identity(), identifiers, {});
+  reset(store, policy, {"a"});
   EXPECT_GT(hit(store, policy, {"a"}, 0).columns.receipt[0].created_at, first.columns.receipt[2].created_at);
 }
 
@@ -124,8 +115,8 @@ TEST_F(MemoryStores, RefuseMoreThan64Charges) {
   for (int i = 0; i < 65; ++i) names.push_back("id" + std::to_string(i));
   std::vector<Charge> charges;
   for (const std::string& name : names) charges.push_back({&policy, name, 1});
-  EXPECT_TRUE(ask(store, {std::span(charges).first(64), Mode::consume, At(0), true}).allowed());
-  EXPECT_THROW(ask(store, {charges, Mode::consume, At(0), true}), std::invalid_argument);
+  EXPECT_TRUE(ask(store, call_of(std::span(charges).first(64), 0)).allowed());
+  EXPECT_THROW(ask(store, call_of(charges, 0)), std::invalid_argument);
   EXPECT_EQ(store.size(), 64U);
 }
 

@@ -4,43 +4,21 @@
 #include <array>
 #include <atomic>
 #include <deque>
-#include <functional>
-#include <latch>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "../calls.hpp"
 #include "../examples.hpp"
 #include "../limits.hpp"
+#include "../threads.hpp"
 #include "overlimit/memory_store.hpp"
 
 namespace overlimit {
 namespace {
 
-using testing::ask;
-using testing::examples;
-using testing::fixed_window;
-using testing::hit;
-using testing::kMinute;
-using testing::peek;
-using testing::sliding_window;
-using testing::token_bucket;
-
-// Runs a body in so many threads that start together.
-void in_threads(std::ptrdiff_t count, const std::function<void(std::ptrdiff_t)>& body) {
-  std::latch start(count);
-  std::vector<std::thread> threads;
-  for (std::ptrdiff_t i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      start.arrive_and_wait();
-      body(i);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
+using namespace testing;
 
 TEST(Threads, OfOneIdentifierAreAdmittedExactlyTheLimit) {
   MemoryStore store;
@@ -99,7 +77,7 @@ TEST(Threads, WithOverlappingIdentifiersChargeEachExactlyAsOftenAsItWasAdmitted)
   int used_up = 0;
   for (std::size_t i = 0; i < 8; ++i) {
     EXPECT_LE(admitted[i], 150);
-    EXPECT_EQ(peek(store, policy, {std::to_string(i)}, 0, 0).decision.remaining, 150 - admitted[i]);
+    EXPECT_EQ(left(store, policy, std::to_string(i), 0), 150 - admitted[i]);
     used_up += admitted[i] == 150;
   }
   EXPECT_GE(used_up, 7) << "of two that are left a call would have been admitted";
@@ -132,7 +110,7 @@ TEST(Threads, InACrowdOfPoliciesKeepNoMoreThanTheLimitOfEach) {
     for (int i = 0; i < examples(5'000); ++i) {
       const std::size_t number = random() % policies.size();
       const Charge charge{&policies[number], "x", 1};
-      const Call call{std::span(&charge, 1), Mode::consume, At(0), true};
+      const Call call = call_of(std::span(&charge, 1), 0);
       const auto answer = ask(store, call);
       if (!answer.allowed()) continue;
       if (random() % 3 == 0) {
@@ -176,14 +154,14 @@ TEST(Threads, MayResetAndChangePoliciesMeanwhile) {
 
 TEST(Threads, MayRefundLockAndForgetMeanwhile) {
   MemoryStore store(100, 1 << 20);
-  const CompiledPolicy policy("p", {testing::sliding_log(50, kMinute), token_bucket(50, 1)},
-                              testing::penalty({1'000, 5'000}, true));
+  const CompiledPolicy policy("p", {sliding_log(50, kMinute), token_bucket(50, 1)},
+                              penalty({1'000, 5'000}, true));
   const CompiledPolicy other("q", {fixed_window(1'000'000, kMinute)});
   in_threads(6, [&](std::ptrdiff_t thread) {
     for (int i = 0; i < 400; ++i) {
       const std::string name = std::to_string((i + thread) % 5);
       const Charge charge{&policy, name, 1};
-      const Call call{std::span(&charge, 1), Mode::consume, At(i * 100), true};
+      const Call call = call_of(std::span(&charge, 1), i * 100);
       const auto answer = ask(store, call);
       if (i % 3 == 0) store.refund(call, answer.columns.receipt, {});
       if (i % 50 == 7) store.lock(call, For(100), {});
@@ -191,7 +169,7 @@ TEST(Threads, MayRefundLockAndForgetMeanwhile) {
       hit(store, other, {"counted"}, 0);
     }
   });
-  EXPECT_EQ(peek(store, other, {"counted"}, 0, 0).decision.remaining, 1'000'000 - 6 * 400);
+  EXPECT_EQ(left(store, other, "counted", 0), 1'000'000 - 6 * 400);
 }
 
 TEST(Threads, SeeAllThatTheyChargedInOneCallForgottenAtOnce) {
@@ -220,7 +198,7 @@ TEST(Threads, OfOnePlanFollowItsCalendarTogether) {
                                                   const Instant start = now - now.since_epoch() % For(100);
                                                   return Bounds{start, start + 100, start + 200};
                                                 }});
-  const CompiledPolicy policy("p", {testing::calendar_window(5, calendar)});
+  const CompiledPolicy policy("p", {calendar_window(5, calendar)});
   std::atomic<int> admitted = 0;
   in_threads(6, [&](std::ptrdiff_t) {
     for (Micros now = 0; now < 10'000; now += 10) {

@@ -22,7 +22,7 @@
 namespace overlimit::platform {
 namespace {
 
-using testing::examples;
+using namespace testing;
 
 Fiber fiber_of(std::function<void()> run) { return Fiber(std::make_unique<Fiber::Stack>(), std::move(run)); }
 
@@ -180,11 +180,9 @@ TEST(Fiber, IsInNoHandlerOfWhoeverResumesIt) {
 }
 
 /// Is destroyed by an exception, and suspended meanwhile.
-class Unwound {
+class Unwound : NonCopyable {
  public:
   explicit Unwound(std::vector<int>& counts) : counts_(counts) {}
-  Unwound(const Unwound&) = delete;
-  Unwound& operator=(const Unwound&) = delete;
   ~Unwound() {
     counts_.push_back(std::uncaught_exceptions());
     suspend();

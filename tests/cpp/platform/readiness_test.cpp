@@ -23,10 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
-using testing::becomes_readable;
-using testing::in_child;
-using testing::SocketPair;
-using testing::stays_silent;
+using namespace testing;
 
 /// What is reported when anything is; an empty answer may be the instant.
 std::vector<int> reported(Readiness& readiness) {

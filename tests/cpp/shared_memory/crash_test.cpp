@@ -4,40 +4,22 @@
 
 #include <array>
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "../calls.hpp"
 #include "../limits.hpp"
 #include "own_file.hpp"
-#include "shared_memory/attachments.hpp"
-#include "shared_memory/shared_table.hpp"
 #include "writes.hpp"
 
 namespace overlimit {
 namespace {
 
 using shared_memory::Attachment;
-using shared_memory::Attachments;
 using shared_memory::SharedTable;
-using testing::ask;
-using testing::charges_of;
-using testing::Columns;
-using testing::fixed_window;
-using testing::hit;
-using testing::kHour;
-using testing::kMinute;
-using testing::kNow;
-using testing::kSecond;
-using testing::OwnFile;
-using testing::peek;
-using testing::sliding_log;
-using testing::sliding_window;
-using testing::Writes;
+using namespace testing;
 
 // Some of what the tests have charged no longer counts, but no key has expired altogether.
 constexpr Micros kLater = kNow + kMinute - 60;
@@ -78,10 +60,7 @@ void check_structure(Attachment& attachment) {
 
 /// What a process finds that opens a copy of this memory after everybody else has died.
 View checked_view_after_death(std::span<const std::byte> memory, const std::vector<Watched>& watched) {
-  const OwnFile copy;
-  std::ofstream(copy.path(), std::ios::binary)
-      .write(reinterpret_cast<const char*>(memory.data()), static_cast<std::streamsize>(memory.size()));
-  std::filesystem::permissions(copy.path(), std::filesystem::perms(0600));
+  const OwnFile copy(memory);
   SharedMemoryStore store(copy.options());
   const CompiledPolicy unused("unused", {fixed_window(3, kMinute)});
   const auto begin = std::chrono::steady_clock::now();
@@ -93,9 +72,7 @@ View checked_view_after_death(std::span<const std::byte> memory, const std::vect
     EXPECT_LE(hit(store, unused, {"new:" + std::to_string(i)}, kNow).decision.remaining, 2);
   }
   EXPECT_EQ(view_of(store, watched), view);
-  Attachment& attachment = *Attachments::open(SharedTable::kFiles, copy.path(), 0600);
-  check_structure(attachment);
-  Attachments::release(attachment);
+  check_structure(attachment_of(copy));
   return view;
 }
 
@@ -116,15 +93,11 @@ class Crashes : public ::testing::Test {
     view_of(*store, watched);
   }
   std::span<const std::byte> memory() {
-    Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
-    const auto& mapping = attachment.mapping();
-    Attachments::release(attachment);
+    const auto& mapping = attachment_of(file).mapping();
     return {mapping.base(), mapping.bytes()};
   }
   Writes stop_after_writes(Writes::AfterWrite action) {
-    Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
-    auto& mapping = attachment.mapping();
-    Attachments::release(attachment);
+    auto& mapping = attachment_of(file).mapping();
     return Writes(mapping.base(), mapping.bytes(), std::move(action));
   }
 
@@ -178,7 +151,7 @@ class Crashes : public ::testing::Test {
 
   const CompiledPolicy policy{"p", {fixed_window(10, kMinute), sliding_window(100, kHour)}};
   const CompiledPolicy log{"log", {sliding_log(1000, kMinute)}};
-  const CompiledPolicy locking{"locking", {fixed_window(2, kMinute)}, testing::penalty({kMinute})};
+  const CompiledPolicy locking{"locking", {fixed_window(2, kMinute)}, penalty({kMinute})};
   std::vector<Watched> watched{{&policy, "a"}, {&policy, "b"}};
   OwnFile file;
   std::unique_ptr<SharedMemoryStore> store;
@@ -228,18 +201,14 @@ TEST_F(Crashes, WhileALogForgetsItsOldestCellsLeaveAllOrNothing) {
 TEST_F(Crashes, InARefundLeaveAllOrNothing) {
   open();
   const auto answer = hit(*store, policy, {"a"}, kNow, 3);
-  expect_all_or_nothing([&] {
-    store->refund({charges_of(policy, {"a"}, 3), Mode::consume, At(kNow), true}, answer.columns.receipt, {});
-  });
+  expect_all_or_nothing([&] { refund(*store, policy, {"a"}, answer, 3, kNow); });
 }
 
 TEST_F(Crashes, InAChargeBeyondTheLimitsLeaveAllOrNothing) {
   open();
   auto charges = charges_of(policy, {"a"}, 1'000);
   charges[0].role = Role::always;
-  expect_all_or_nothing([&] {
-    EXPECT_EQ(ask(*store, {charges, Mode::consume, At(kNow), true}).status(), Status::never);
-  });
+  expect_all_or_nothing([&] { EXPECT_EQ(ask(*store, call_of(charges, kNow)).status(), Status::never); });
 }
 
 TEST_F(Crashes, InASettlementLeaveAllOrNothing) {
@@ -249,8 +218,7 @@ TEST_F(Crashes, InASettlementLeaveAllOrNothing) {
   Columns left(pairs_of(asked));
   Present present{asked, left.rows()};
   expect_all_or_nothing([&] {
-    store->give_back({charges_of(policy, {"a"}, 2), Mode::consume, At(kNow), true}, answer.columns.receipt,
-                     &present, {});
+    store->refund_showing(call_of(charges_of(policy, {"a"}, 2), kNow), answer.columns.receipt, &present, {});
   });
 }
 
@@ -259,17 +227,15 @@ TEST_F(Crashes, InARefundOfSeveralShardsLeaveAllOrNothing) {
   open(4096, 3 << 20);
   const auto answer = hit(*store, policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, kNow, 3);
   const auto charges = charges_of(policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, 3);
-  expect_all_or_nothing([&] {
-    store->refund({charges, Mode::consume, At(kNow), true}, answer.columns.receipt, {});
-  });
+  expect_all_or_nothing([&] { store->refund(call_of(charges, kNow), answer.columns.receipt, {}); });
 }
 
 TEST_F(Crashes, WhileSeveralShardsAreLockedAndUnlockedLeaveAllOrNothing) {
   watch_several();
   open(4096, 3 << 20);
   const auto charges = charges_of(policy, {"id:0", "id:1", "id:2", "id:3", "id:4", "id:5"}, 1);
-  expect_all_or_nothing([&] { store->lock({charges, Mode::consume, At(kNow), true}, For(kMinute), {}); });
-  expect_all_or_nothing([&] { store->unlock({charges, Mode::consume, At(kNow), true}, {}); });
+  expect_all_or_nothing([&] { store->lock(call_of(charges, kNow), For(kMinute), {}); });
+  expect_all_or_nothing([&] { store->unlock(call_of(charges, kNow), {}); });
 }
 
 TEST_F(Crashes, InARefundOfACellLeaveAllOrNothing) {
@@ -278,9 +244,7 @@ TEST_F(Crashes, InARefundOfACellLeaveAllOrNothing) {
   hit(*store, log, {"a"}, kNow - 90);
   const auto answer = hit(*store, log, {"a"}, kNow - 80, 3);
   for (int i = 0; i < 7; ++i) hit(*store, log, {"a"}, kNow - 70 + 10 * i);
-  expect_all_or_nothing([&] {
-    store->refund({charges_of(log, {"a"}, 3), Mode::consume, At(kNow), true}, answer.columns.receipt, {});
-  });
+  expect_all_or_nothing([&] { refund(*store, log, {"a"}, answer, 3, kNow); });
 }
 
 TEST_F(Crashes, InAResetLeaveAllOrNothing) {
@@ -309,8 +273,8 @@ TEST_F(Crashes, WhileAPenaltyIsSetLeaveAllOrNothing) {
 TEST_F(Crashes, WhileAKeyIsLockedAndUnlockedLeaveAllOrNothing) {
   open();
   const auto charges = charges_of(policy, {"a"}, 1);
-  expect_all_or_nothing([&] { store->lock({charges, Mode::consume, At(kNow), true}, For(kMinute), {}); });
-  expect_all_or_nothing([&] { store->unlock({charges, Mode::consume, At(kNow), true}, {}); });
+  expect_all_or_nothing([&] { store->lock(call_of(charges, kNow), For(kMinute), {}); });
+  expect_all_or_nothing([&] { store->unlock(call_of(charges, kNow), {}); });
 }
 
 TEST_F(Crashes, AfterLimitsHaveChangedLeaveAllOrNothing) {
@@ -371,13 +335,10 @@ TEST_F(Crashes, DuringARecoveryLeaveAllOrNothing) {
   for (const auto& state : states) {
     const View expected = view_after_death(state, watched);
     ASSERT_TRUE(expected == before || expected == after);
-    const OwnFile copy;
-    std::ofstream(copy.path(), std::ios::binary)
-        .write(reinterpret_cast<const char*>(state.data()), static_cast<std::streamsize>(state.size()));
-    std::filesystem::permissions(copy.path(), std::filesystem::perms(0600));
+    const OwnFile copy(state);
     SharedMemoryStore recovering(copy.options());
-    Attachment& attachment = *Attachments::open(SharedTable::kFiles, copy.path(), 0600);
-    const auto& mapping = attachment.mapping();
+    recovering.ping({}, {});
+    const auto& mapping = attachment_of(copy).mapping();
     const std::span<const std::byte> bytes(mapping.base(), mapping.bytes());
     {
       const Writes writes(mapping.base(), mapping.bytes(), [&] {
@@ -386,7 +347,6 @@ TEST_F(Crashes, DuringARecoveryLeaveAllOrNothing) {
       });
       view_of(recovering, watched);
     }
-    Attachments::release(attachment);
   }
   EXPECT_GT(recoveries, states.size());
 }

@@ -3,9 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <fstream>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,25 +12,15 @@
 #include "../limits.hpp"
 #include "overlimit/errors.hpp"
 #include "own_file.hpp"
-#include "shared_memory/attachments.hpp"
-#include "shared_memory/shared_table.hpp"
 
 namespace overlimit {
 namespace {
 
 using shared_memory::Attachment;
-using shared_memory::Attachments;
 using shared_memory::SharedTable;
 using shared_memory::TableHead;
 using table::Entry;
-using testing::examples;
-using testing::fixed_window;
-using testing::hit;
-using testing::kHour;
-using testing::kMinute;
-using testing::kNow;
-using testing::OwnFile;
-using testing::sliding_log;
+using namespace testing;
 
 constexpr int kKeys = 150;
 constexpr int kLimit = 8;
@@ -53,21 +40,15 @@ class Damage : public ::testing::Test {
     }
     for (int i = 0; i < 40; ++i) hit(store, policy, {"old:" + std::to_string(i)}, kNow - 2 * kHour);
     for (int i = 0; i < kKeys; ++i) matters.push_back(ranges_of(name_of(i)));
-    const Attachment& attachment = attached();
+    const Attachment& attachment = attachment_of(file);
     const std::byte* const base = attachment.mapping().base();
     bytes.assign(base, base + attachment.mapping().bytes());
   }
   static int used_by(int key) { return key % (kLimit + 1); }
 
-  Attachment& attached() {
-    Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
-    Attachments::release(attachment);  // the store uses it, too
-    return attachment;
-  }
-
   /// All bytes that say what a key has left: what all keys need, its chain, its entry and its cells.
   std::vector<Range> ranges_of(const std::string& identifier) {
-    Attachment& attachment = attached();
+    Attachment& attachment = attachment_of(file);
     const std::byte* const base = attachment.mapping().base();
     table::Table& table = attachment.view<SharedTable>().table();
     const auto key = table.state().hash(policy.digest(), identifier);
@@ -113,10 +94,7 @@ class Damage : public ::testing::Test {
   int try_all(const std::vector<std::size_t>& places, std::mt19937& random) {
     std::vector<std::byte> changed = bytes;
     for (const std::size_t place : places) changed[place] ^= std::byte(1 + random() % 255);
-    const OwnFile copy;
-    std::ofstream(copy.path(), std::ios::binary)
-        .write(reinterpret_cast<const char*>(changed.data()), static_cast<std::streamsize>(changed.size()));
-    std::filesystem::permissions(copy.path(), std::filesystem::perms(0600));
+    const OwnFile copy(changed);
     auto options = copy.options();
     options.timeout = For(10'000);
     SharedMemoryStore damaged(options);
@@ -192,9 +170,7 @@ TEST_F(Damage, OfTheHeaderIsNoticedAtOnce) {
 
 TEST_F(Damage, EmptyAndZeroedFilesAreNotOursAndLeftAlone) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, sizeof(TableHead), std::size_t{1} << 18}) {
-    const OwnFile empty;
-    std::ofstream(empty.path(), std::ios::binary) << std::string(size, '\0');
-    std::filesystem::permissions(empty.path(), std::filesystem::perms(0600));
+    const OwnFile empty(std::vector(size, std::byte{0}));
     SharedMemoryStore opened(empty.options());
     EXPECT_THROW(hit(opened, policy, {"a"}, kNow), StoreConfigError) << size;
     EXPECT_THROW(opened.unlink(), StoreConfigError) << size;

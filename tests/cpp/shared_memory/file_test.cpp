@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,16 +11,11 @@
 #include "../limits.hpp"
 #include "overlimit/errors.hpp"
 #include "own_file.hpp"
-#include "shared_memory/shared_table.hpp"
 
 namespace overlimit {
 namespace {
 
-using testing::fixed_window;
-using testing::hit;
-using testing::kHour;
-using testing::kNow;
-using testing::OwnFile;
+using namespace testing;
 
 class SharedFiles : public ::testing::Test {
  protected:

@@ -16,13 +16,7 @@
 namespace overlimit {
 namespace {
 
-using testing::fixed_window;
-using testing::hit;
-using testing::kHour;
-using testing::kNow;
-using testing::OwnFile;
-using testing::OwnSharedMemoryStore;
-using testing::sliding_log;
+using namespace testing;
 
 constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
 

@@ -5,10 +5,14 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <span>
 #include <string>
 
 #include "../limits.hpp"
 #include "overlimit/shared_memory_store.hpp"
+#include "shared_memory/attachments.hpp"
+#include "shared_memory/shared_table.hpp"
 
 namespace overlimit::testing {
 
@@ -22,13 +26,17 @@ inline SharedMemoryStore::Options patient(SharedMemoryStore::Options options) {
 }
 
 /// A path in /dev/shm. What is there is removed at the end.
-class OwnFile {
+class OwnFile : NonCopyable {
  public:
   OwnFile()
       : path_("/dev/shm/overlimit-test-" + std::to_string(::getpid()) + "-" + std::to_string(++made_)) {}
+  /// With these bytes in it.
+  explicit OwnFile(std::span<const std::byte> bytes) : OwnFile() {
+    std::ofstream(path_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::filesystem::permissions(path_, std::filesystem::perms(0600));
+  }
   ~OwnFile() { std::filesystem::remove(path_); }
-  OwnFile(const OwnFile&) = delete;
-  OwnFile& operator=(const OwnFile&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] SharedMemoryStore::Options options() const { return {.name_or_path = path_}; }
@@ -40,6 +48,14 @@ class OwnFile {
   static inline std::atomic<int> made_ = 0;
   std::string path_;
 };
+
+/// What this process has of a file that a store of it uses, too.
+inline shared_memory::Attachment& attachment_of(const OwnFile& file) {
+  using shared_memory::Attachments;
+  auto& attachment = *Attachments::open(shared_memory::SharedTable::kFiles, file.path(), 0600);
+  Attachments::release(attachment);
+  return attachment;
+}
 
 struct HasOwnFile {
   OwnFile file;

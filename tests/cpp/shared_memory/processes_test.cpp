@@ -21,9 +21,7 @@
 #include "../limits.hpp"
 #include "overlimit/errors.hpp"
 #include "own_file.hpp"
-#include "shared_memory/attachments.hpp"
 #include "shared_memory/process_slots.hpp"
-#include "shared_memory/shared_table.hpp"
 
 namespace overlimit {
 namespace {
@@ -33,24 +31,14 @@ using shared_memory::Attachments;
 using shared_memory::ProcessSlots;
 using shared_memory::SharedTable;
 using std::chrono::milliseconds;
-using testing::ask;
-using testing::charges_of;
-using testing::examples;
-using testing::fixed_window;
-using testing::hit;
-using testing::kHour;
-using testing::kNow;
-using testing::kSanitized;
-using testing::OwnFile;
-using testing::patient;
-using testing::peek;
+using namespace testing;
 
 /// How soon the death of a holder must be noticed: tests allow ten times what is promised, and `make prove`
 /// nothing more.
 milliseconds noticed_within() { return milliseconds(std::getenv("PROVE") != nullptr ? 50 : 500); }
 
 /// A process that runs a function and ends with what it returns.
-class Child {
+class Child : NonCopyable {
  public:
   explicit Child(const std::function<int()>& run) : pid_(::fork()) {
     if (pid_ == 0) ::_exit(run());
@@ -58,8 +46,6 @@ class Child {
   ~Child() {
     if (pid_ > 0) kill(SIGKILL);
   }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
 
   void signal(int number) const { ::kill(pid_, number); }
   void wait_until_stopped() const {
@@ -83,9 +69,7 @@ class Child {
 
 class SharedProcesses : public ::testing::Test {
  protected:
-  std::int64_t used(std::string_view identifier) {
-    return 1'000'000 - peek(store, policy, {identifier}, kNow, 0).decision.remaining;
-  }
+  std::int64_t used(std::string_view identifier) { return 1'000'000 - left(store, policy, identifier, kNow); }
   /// In a child: takes the lock of every shard, and stops or does whatever else.
   int hold_all_locks(const std::function<void()>& then) {
     Attachment& attachment = Attachments::open_or_create(SharedTable::kFiles, file.path(), 0600,
@@ -197,7 +181,7 @@ TEST_F(SharedProcesses, LeaveNothingLockedWhenTheyAreKilled) {
 }
 
 TEST_F(SharedProcesses, DecideAtTheInstantAtWhichAKilledHolderIsFollowed) {
-  const CompiledPolicy window("window", {testing::epoch_window(1, testing::kSecond)});
+  const CompiledPolicy window("window", {epoch_window(1, kSecond)});
   const auto charges = charges_of(window, {"a"}, 1);
   ManualClock clock(At(kNow + 998'500));
   const Call call{.charges = charges, .system_clock = true, .clock = &clock};
@@ -205,18 +189,17 @@ TEST_F(SharedProcesses, DecideAtTheInstantAtWhichAKilledHolderIsFollowed) {
   Child child([&] { return hold_all_locks([] { ::raise(SIGSTOP); }); });
   child.wait_until_stopped();
   std::thread caller([&] {
-    const testing::Answer answer = ask(store, call);
+    const Answer answer = ask(store, call);
     EXPECT_TRUE(answer.allowed());
     EXPECT_EQ(answer.time, kNow + 1'000'100);
   });
-  Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
+  Attachment& attachment = attachment_of(file);
   const auto is_awaited = [](const auto& shard) { return shard->state().mutex_word.load() >> 31 != 0; };
   while (std::ranges::none_of(attachment.view<SharedTable>().table().shards(), is_awaited))
     std::this_thread::yield();
   clock.set(At(kNow + 1'000'100));
   child.kill(SIGKILL);
   caller.join();
-  Attachments::release(attachment);
 }
 
 TEST_F(SharedProcesses, WaitForOneThatIsStoppedAndNoLongerThanTheTimeout) {
@@ -234,7 +217,7 @@ TEST_F(SharedProcesses, WaitForOneThatIsStoppedAndNoLongerThanTheTimeout) {
   EXPECT_GE(waited, milliseconds(100));
   EXPECT_LT(waited, milliseconds(1000));
   const auto charges = charges_of(policy, {"a"}, 1);
-  Call call{charges, Mode::consume, At(kNow), true};
+  Call call = call_of(charges, kNow);
   call.timeout = For(1'000);
   EXPECT_THROW(ask(impatient, call), StoreTimeout) << "that of the call goes first";
   child.kill(SIGKILL);
@@ -248,7 +231,7 @@ TEST_F(SharedProcesses, ResetAllIdentifiersOrNone) {
   SharedMemoryStore large{file.options(100'000, 8 << 20)};
   for (const std::string& name : names) hit(large, policy, {name}, kNow);
   ASSERT_EQ(large.size(), names.size());
-  Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
+  Attachment& attachment = attachment_of(file);
   const auto holds_some = [](const auto& shard) { return shard->state().tracked > 0; };
   const auto shards = attachment.view<SharedTable>().table().shards();
   ASSERT_GT(std::ranges::count_if(shards, holds_some), 1);
@@ -260,7 +243,6 @@ TEST_F(SharedProcesses, ResetAllIdentifiersOrNone) {
   EXPECT_EQ(large.size(), names.size());
   large.reset(policy.identity(), identifiers, never);
   EXPECT_EQ(large.size(), 0U);
-  Attachments::release(attachment);
 }
 
 TEST_F(SharedProcesses, GoOnOnceWhatWasStoppedGoesOn) {
@@ -268,8 +250,8 @@ TEST_F(SharedProcesses, GoOnOnceWhatWasStoppedGoesOn) {
   Child child([&] {
     return hold_all_locks([&] {
       ::raise(SIGSTOP);
-      Attachment& attachment = *Attachments::open(SharedTable::kFiles, file.path(), 0600);
-      for (const auto& shard : attachment.view<SharedTable>().table().shards()) shard->mutex.unlock();
+      const auto shards = attachment_of(file).view<SharedTable>().table().shards();
+      for (const auto& shard : shards) shard->mutex.unlock();
     });
   });
   child.wait_until_stopped();
@@ -285,19 +267,12 @@ TEST_F(SharedProcesses, EndAWaitThatIsInterrupted) {
   Child child([&] { return hold_all_locks([] { ::raise(SIGSTOP); }); });
   child.wait_until_stopped();
   const auto charges = charges_of(policy, {"a"}, 1);
-  testing::Columns columns(1);
-  Instant time{};
-  Basis basis;
-  const Call call{charges, Mode::consume, At(kNow), true};
-  const Interrupted at_once = [] { return true; };
-  const auto decide = [&](const Interrupted& interrupted) {
-    store.decide({&call, 1}, columns.rows(), {&time, 1}, {&basis, 1}, interrupted);
-  };
-  EXPECT_THROW(decide(at_once), WaitInterrupted);
-  EXPECT_THROW(decide(DontWait{}), WouldWait);
-  const ComeBack later{std::chrono::steady_clock::now() + std::chrono::hours(1)};
-  EXPECT_THROW(decide(later), WouldWait);
-  EXPECT_THROW(decide(ComeBack{std::chrono::steady_clock::now()}), StoreTimeout);
+  const Call call = call_of(charges, kNow);
+  EXPECT_THROW(ask(store, call, [] { return true; }), WaitInterrupted);
+  EXPECT_THROW(ask(store, call, DontWait{}), WouldWait);
+  EXPECT_THROW(ask(store, call, ComeBack{std::chrono::steady_clock::now() + std::chrono::hours(1)}),
+               WouldWait);
+  EXPECT_THROW(ask(store, call, ComeBack{std::chrono::steady_clock::now()}), StoreTimeout);
   child.kill(SIGKILL);
   EXPECT_EQ(used("a"), 1);
 }
@@ -308,12 +283,7 @@ TEST_F(SharedProcesses, TakeOverTheLockOfOneThatDiedWhenTheyComeBack) {
   child.wait_until_stopped();
   child.kill(SIGKILL);
   const auto charges = charges_of(policy, {"a"}, 1);
-  testing::Columns columns(1);
-  Instant time{};
-  Basis basis;
-  const Call call{charges, Mode::consume, At(kNow), true};
-  const Interrupted later = ComeBack{std::chrono::steady_clock::now() + std::chrono::hours(1)};
-  store.decide({&call, 1}, columns.rows(), {&time, 1}, {&basis, 1}, later);
+  ask(store, call_of(charges, kNow), ComeBack{std::chrono::steady_clock::now() + std::chrono::hours(1)});
   EXPECT_EQ(used("a"), 2);
 }
 

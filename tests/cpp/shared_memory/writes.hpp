@@ -6,19 +6,19 @@
 #include <cstddef>
 #include <functional>
 
+#include "overlimit/non_copyable.hpp"
+
 namespace overlimit::testing {
 
 /// While it lives, calls after_write() after each instruction that has written there. Works by write
 /// protection and single steps, on x86-64 alone, for one thread. after_write() may do anything but write
 /// there.
-class Writes {
+class Writes : NonCopyable {
  public:
   using AfterWrite = std::function<void()>;
 
   Writes(std::byte* memory, std::size_t bytes, AfterWrite after_write);
   ~Writes();
-  Writes(const Writes&) = delete;
-  Writes& operator=(const Writes&) = delete;
 
  private:
   static void on_fault(int signal, siginfo_t* info, void* context);

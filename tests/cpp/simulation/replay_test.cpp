@@ -93,7 +93,7 @@ void expect_as_in_memory(const CompiledPolicy& policy, const Trace& trace, const
     }
     std::vector<Charge> charges;
     for (const std::string& name : names) charges.push_back({&policy, name, trace.costs[event]});
-    const Decision expected = ask(store, {charges, Mode::consume, At(trace.times[event]), true}).decision;
+    const Decision expected = ask(store, call_of(charges, trace.times[event])).decision;
     ASSERT_EQ(answers.status[event], std::uint8_t(expected.status)) << event;
     ASSERT_EQ(answers.allowed[event], expected.status == Status::ok);
     ASSERT_EQ(answers.remaining[event], expected.remaining) << event;

@@ -41,8 +41,8 @@ class Arenas : public ::testing::Test {
     return arena.allocate(kGranule, kOrdinary) - block;
   }
 
-  memory::Region region{kGranules * kGranule};
-  testing::OwnArena own{region.data(), kGranules* kGranule};
+  platform::Pages region = platform::reserve_pages(kGranules * kGranule);
+  testing::OwnArena own{region.get(), kGranules* kGranule};
   Arena& arena = own.arena;
 };
 
@@ -74,7 +74,7 @@ TEST_F(Arenas, RefuseWhatIsLargerThanAnyClass) {
 TEST_F(Arenas, TranslateBetweenOffsetsAndAddresses) {
   const Offset block = arena.allocate(100, kOrdinary);
   EXPECT_EQ(arena.offset_of(arena.at<std::byte>(block)), block);
-  EXPECT_EQ(arena.at<std::byte>(block), region.data() + block * kGranule);
+  EXPECT_EQ(arena.at<std::byte>(block), region.get() + block * kGranule);
 }
 
 TEST_F(Arenas, ReuseABlockForOthersOfItsClass) {
@@ -194,8 +194,8 @@ class Blocks {
 TEST_F(Arenas, NeverHandOutTheSameByteTwiceNorWriteIntoABlock) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
-    const memory::Region memory(kGranules * kGranule);
-    testing::OwnArena other_arena(memory.data(), kGranules * kGranule);
+    const platform::Pages memory = platform::reserve_pages(kGranules * kGranule);
+    testing::OwnArena other_arena(memory.get(), kGranules * kGranule);
     Arena& other = other_arena.arena;
     constexpr std::array kPurposes{kPolicyOverflow, kGrownEntry, kCommonOverflow};
     Blocks blocks(other);

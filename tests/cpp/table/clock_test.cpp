@@ -8,46 +8,54 @@
 
 #include "../calls.hpp"
 #include "../limits.hpp"
-#include "memory/region.hpp"
+#include "overlimit/table_store.hpp"
+#include "platform/virtual_memory.hpp"
 #include "table/table.hpp"
 
 namespace overlimit::table {
 namespace {
 
-using testing::calendar_window;
-using testing::charges_of;
-using testing::Columns;
-using testing::fixed_window;
-using testing::instants;
-using testing::kHour;
-using testing::kMinute;
+using namespace testing;
 
 constexpr std::size_t kShards = 4;
 constexpr std::size_t kShardBytes = std::size_t{1} << 20;
 
-class TableClock : public ::testing::Test, public Clock {
- protected:
-  TableClock() {
+class FourShards final : public TableStore {
+ public:
+  FourShards() : TableStore(kNever) {
     state.totals.max_keys = 1000;
     std::vector<std::unique_ptr<Shard>> made;
     for (unsigned i = 0; i < kShards; ++i) {
       made.push_back(std::make_unique<Shard>(
-          Shard::Place{.state = states[i],
+          Shard::Place{.state = states_[i],
                        .totals = state.totals,
-                       .memory = std::span(region.data() + i * kShardBytes, kShardBytes),
+                       .memory = std::span(region_.get() + i * kShardBytes, kShardBytes),
                        .most_buckets = 1024,
                        .ordinal = i}));
       made.back()->format();
     }
-    table = std::make_unique<Table>(state, std::move(made));
+    table_ = std::make_unique<Table>(state, std::move(made));
   }
+  [[nodiscard]] bool is_shared() const override { return false; }
+  [[nodiscard]] bool waits() const override { return false; }
+  Table& table() override { return *table_; }
 
+  TableState state{};
+
+ private:
+  platform::Pages region_ = platform::reserve_pages(kShards * kShardBytes);
+  std::unique_ptr<ShardState[]> states_ = std::make_unique<ShardState[]>(kShards);
+  std::unique_ptr<Table> table_;
+};
+
+class TableClock : public ::testing::Test, public Clock {
+ protected:
   /// The shards that somebody has locked, a bit each.
-  std::uint64_t locked() const {
+  std::uint64_t locked() {
     std::uint64_t found = 0;
     std::thread([&] {
       for (std::size_t i = 0; i < kShards; ++i) {
-        ShardMutex& mutex = table->shards()[i]->mutex;
+        ShardMutex& mutex = store.table().shards()[i]->mutex;
         if (mutex.try_lock()) {
           mutex.unlock();
         } else {
@@ -58,7 +66,7 @@ class TableClock : public ::testing::Test, public Clock {
     return found;
   }
   std::uint64_t shard_of(std::string_view identifier) const {
-    return std::uint64_t{1} << (state.hash(policy.digest(), identifier).low % kShards);
+    return std::uint64_t{1} << (store.state.hash(policy.digest(), identifier).low % kShards);
   }
 
   Instant now() override {
@@ -72,18 +80,13 @@ class TableClock : public ::testing::Test, public Clock {
     Columns columns(pairs);
     std::vector<Instant> times(calls.size());
     std::vector<Basis> bases(calls.size());
-    table->decide(calls, columns.rows(), times, bases, wait);
+    store.decide(calls, columns.rows(), times, bases, {});
     receipts = columns.receipt;
     return times;
   }
 
   const CompiledPolicy policy{"p", {fixed_window(1000, kHour)}};
-  memory::Region region{kShards * kShardBytes};
-  TableState state{};
-  std::unique_ptr<ShardState[]> states = std::make_unique<ShardState[]>(kShards);
-  std::unique_ptr<Table> table;
-  const Interrupted never;
-  MutexWait wait{kNever, never};
+  FourShards store;
   std::vector<std::uint64_t> locked_when_read;
   std::vector<Receipt> receipts;
   Micros step = 1;
@@ -99,9 +102,9 @@ TEST_F(TableClock, IsReadOnceByEachCallWhenAllItsShardsAreLocked) {
   EXPECT_EQ(decide({&call, 1}), instants({100 * kHour + 1}));
   const Call peek{.charges = charges, .mode = Mode::peek, .clock = this};
   EXPECT_EQ(decide({&peek, 1}), instants({100 * kHour + 2}));
-  table->lock(call, For(kMinute), wait);
-  table->unlock(call, wait);
-  table->refund(call, receipts, nullptr, wait);
+  store.lock(call, For(kMinute), {});
+  store.unlock(call, {});
+  store.refund(call, receipts, {});
   EXPECT_EQ(locked_when_read, std::vector(5, own));
   EXPECT_EQ(locked(), 0U);
 }

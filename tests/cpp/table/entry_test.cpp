@@ -12,10 +12,7 @@
 namespace overlimit::table {
 namespace {
 
-using overlimit::testing::fixed_window;
-using overlimit::testing::kMinute;
-using overlimit::testing::sliding_window;
-using overlimit::testing::token_bucket;
+using namespace overlimit::testing;
 
 class Records : public ::testing::Test {
  protected:
@@ -36,8 +33,8 @@ class Records : public ::testing::Test {
     return copy;
   }
 
-  memory::Region region{kBytes};
-  testing::OwnArena own{region.data(), kBytes};
+  platform::Pages region = platform::reserve_pages(kBytes);
+  testing::OwnArena own{region.get(), kBytes};
   Arena& arena = own.arena;
   UndoLog log;
   Record record{7, At(0), {}, {}};

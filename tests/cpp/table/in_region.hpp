@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "memory/region.hpp"
+#include "platform/virtual_memory.hpp"
 #include "table/shard.hpp"
 
 namespace overlimit::testing {

@@ -41,12 +41,12 @@ class Indexes : public ::testing::Test {
 
   void SetUp() override { index.format(); }
 
-  memory::Region region{kBytes};
-  testing::OwnArena own{region.data() + kHeads, kBytes - kHeads};
+  platform::Pages region = platform::reserve_pages(kBytes);
+  testing::OwnArena own{region.get() + kHeads, kBytes - kHeads};
   Arena& arena = own.arena;
   UndoLog log;
   Index::State state{};
-  Index index{state, reinterpret_cast<Offset*>(region.data()), kCapacity, arena, log};
+  Index index{state, reinterpret_cast<Offset*>(region.get()), kCapacity, arena, log};
 };
 
 TEST_F(Indexes, FindTheEntryThatTookTheOthersPlace) {
@@ -141,11 +141,11 @@ TEST_F(Indexes, BehaveLikeAMap) {
 
 TEST_F(Indexes, MeanTheSameWhereverTheirMemoryLies) {
   for (std::uint64_t i = 0; i < 500; ++i) insert(key(i, i));
-  const memory::Region other(kBytes);
-  std::memcpy(other.data(), region.data(), kBytes);
-  const testing::OwnArena own_copy(other.data() + kHeads, kBytes - kHeads);
+  const platform::Pages other = platform::reserve_pages(kBytes);
+  std::memcpy(other.get(), region.get(), kBytes);
+  const testing::OwnArena own_copy(other.get() + kHeads, kBytes - kHeads);
   const Arena& copied = own_copy.arena;
-  auto* const heads = reinterpret_cast<Offset*>(other.data());
+  auto* const heads = reinterpret_cast<Offset*>(other.get());
   std::size_t reached = 0;
   for (std::size_t bucket = 0; bucket < index.buckets(); ++bucket) {
     for (Offset offset = heads[bucket]; offset != 0; offset = copied.at<Entry>(offset)->next()) ++reached;
@@ -160,13 +160,13 @@ TEST(IndexesOfTheLargestArena, FindEntriesUpToTheLastOffset) {
   constexpr std::size_t kEntry = 128;
   constexpr std::size_t kEnd = std::size_t{1} << 32;
   constexpr auto kPurpose = Arena::Purpose::common_overflow;  // which lie last
-  const memory::Region heads(kHeads * sizeof(Offset));
-  const memory::Region region(kEnd * Arena::kGranule);
-  testing::OwnArena own(region.data(), kEnd * Arena::kGranule);
+  const platform::Pages heads = platform::reserve_pages(kHeads * sizeof(Offset));
+  const platform::Pages region = platform::reserve_pages(kEnd * Arena::kGranule);
+  testing::OwnArena own(region.get(), kEnd * Arena::kGranule);
   Arena& arena = own.arena;
   UndoLog log;
   Index::State state{};
-  Index index(state, reinterpret_cast<Offset*>(heads.data()), kHeads, arena, log);
+  Index index(state, reinterpret_cast<Offset*>(heads.get()), kHeads, arena, log);
   index.format();
   Offset last = 0;
   while (last < kEnd - kLargestBlock / Arena::kGranule) last = arena.allocate(kLargestBlock, kPurpose);

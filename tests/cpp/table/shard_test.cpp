@@ -4,20 +4,17 @@
 
 #include <algorithm>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 #include "../limits.hpp"
+#include "../threads.hpp"
 #include "in_region.hpp"
 #include "overlimit/errors.hpp"
 
 namespace overlimit::table {
 namespace {
 
-using overlimit::testing::fixed_window;
-using overlimit::testing::kMinute;
-using overlimit::testing::kSecond;
-using overlimit::testing::sliding_window;
+using namespace overlimit::testing;
 
 constexpr std::size_t kBuckets = 64;
 
@@ -51,9 +48,9 @@ class Shards : public ::testing::Test {
   }
 
   const CompiledPolicy policy{"p", {fixed_window(5, kMinute)}};
-  memory::Region region{kBytes};
+  platform::Pages region = platform::reserve_pages(kBytes);
   Totals totals{.max_keys = 32};
-  testing::OwnShard own{std::span(region.data(), kBytes), kBuckets, totals};
+  testing::OwnShard own{std::span(region.get(), kBytes), kBuckets, totals};
   Shard& shard = own.shard;
 };
 
@@ -94,8 +91,8 @@ TEST_F(Shards, HaveRoomForOverflowEntriesWhenTheyAreFull) {
 
 TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
   Totals many{.max_keys = 100'000};
-  const memory::Region small_region(8 << 10);
-  testing::OwnShard own_small(std::span(small_region.data(), 8 << 10), kBuckets, many);
+  const platform::Pages small_region = platform::reserve_pages(8 << 10);
+  testing::OwnShard own_small(std::span(small_region.get(), 8 << 10), kBuckets, many);
   Shard& small = own_small.shard;
   std::size_t inserted = 0;
   while (small.insert(key_at(inserted, inserted), policy.digest(), policy.tags(), Arena::Purpose::ordinary) !=
@@ -108,8 +105,8 @@ TEST_F(Shards, CountAKeyOnlyWhenThereAreBytesForIt) {
 
 TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
   Totals many{.max_keys = 100'000};
-  const memory::Region small_region(8 << 10);
-  testing::OwnShard own_small(std::span(small_region.data(), 8 << 10), kBuckets, many);
+  const platform::Pages small_region = platform::reserve_pages(8 << 10);
+  testing::OwnShard own_small(std::span(small_region.get(), 8 << 10), kBuckets, many);
   Shard& small = own_small.shard;
   const CompiledPolicy large("large", std::vector(16, fixed_window(5, kMinute)));
   std::uint64_t inserted = 0;
@@ -129,8 +126,8 @@ TEST_F(Shards, AreFullWhenTheLastKeyFoundNoBytesUntilOneDoes) {
 
 TEST_F(Shards, HaveAllTheirRoomAgainWhenTheyAreEmpty) {
   Totals many{.max_keys = 100'000};
-  const memory::Region small_region(16 << 10);
-  testing::OwnShard own_small(std::span(small_region.data(), 16 << 10), 2 * kBuckets, many);
+  const platform::Pages small_region = platform::reserve_pages(16 << 10);
+  testing::OwnShard own_small(std::span(small_region.get(), 16 << 10), 2 * kBuckets, many);
   Shard& small = own_small.shard;
   const CompiledPolicy large("large", std::vector(16, fixed_window(5, kMinute)));
   const auto fill = [&](const CompiledPolicy& filled) {
@@ -208,9 +205,9 @@ TEST_F(Conforming, FindsACarriedRecordAgainWhenTheOldPolicyReturns) {
 
 TEST(ShardsWithMuchRoom, KeepNoMoreRecordsForAKeyThanAnEntryCanCount) {
   constexpr std::size_t kMuch = std::size_t{8} << 20;
-  const memory::Region region(kMuch);
+  const platform::Pages region = platform::reserve_pages(kMuch);
   Totals totals{.max_keys = 10};
-  testing::OwnShard own(std::span(region.data(), kMuch), kBuckets, totals);
+  testing::OwnShard own(std::span(region.get(), kMuch), kBuckets, totals);
   const std::vector<Tag> one{1};
   Entry* entry = own.shard.insert(key_at(1), 2, one, Arena::Purpose::ordinary);
   std::vector<Tag> tags(Entry::kMostRecords);
@@ -325,17 +322,13 @@ TEST_F(Sweeping, FindsEverythingDueInACrowd) {
 TEST(Totals, IsNeverSeenAboveItsBound) {
   Totals totals{.max_keys = 1};
   std::atomic<int> too_many = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int step = 0; step < 20'000; ++step) {
-        const bool admitted = totals.try_add();
-        if (totals.tracked > 1) ++too_many;
-        if (admitted) totals.remove();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(4, [&](std::ptrdiff_t) {
+    for (int step = 0; step < 20'000; ++step) {
+      const bool admitted = totals.try_add();
+      if (totals.tracked > 1) ++too_many;
+      if (admitted) totals.remove();
+    }
+  });
   EXPECT_EQ(too_many, 0);
   EXPECT_EQ(totals.tracked, 0U);
 }

@@ -9,8 +9,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "../calls.hpp"
 #include "natural_periods.hpp"

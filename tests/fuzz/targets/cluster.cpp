@@ -3,7 +3,7 @@
 
 #include "redis/protocol/addresses.hpp"
 #include "redis/protocol/cluster_slots.hpp"
-#include "redis/replies.hpp"
+#include "redis/protocol/replies.hpp"
 #include "resp.hpp"
 #include "target.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "overlimit/errors.hpp"
 #include "redis/protocol/failures.hpp"
-#include "redis/replies.hpp"
+#include "redis/protocol/replies.hpp"
 #include "resp.hpp"
 #include "target.hpp"
 

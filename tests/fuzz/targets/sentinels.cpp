@@ -1,7 +1,7 @@
 // What sentinels say: who the master of a service is, and who has replaced it.
 #include "redis/protocol/sentinel.hpp"
 
-#include "redis/replies.hpp"
+#include "redis/protocol/replies.hpp"
 #include "resp.hpp"
 #include "target.hpp"
 

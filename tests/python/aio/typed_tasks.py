@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-
-from typing_extensions import assert_type
+from typing import assert_type
 
 from overlimit import Decision, TokenBucket
 from overlimit.aio import AsyncConcurrency, AsyncLimiter, AsyncSlot, acquire_all, hit_all, peek_all

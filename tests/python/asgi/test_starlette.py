@@ -1,4 +1,4 @@
-"""The middleware in apps of Starlette, among mounts and beside CORSMiddleware: docs/reference/asgi.md."""
+"""In apps of Starlette, among mounts and beside CORSMiddleware: docs/reference/middleware.md."""
 
 from __future__ import annotations
 

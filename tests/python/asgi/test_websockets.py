@@ -1,4 +1,4 @@
-"""Handshakes and messages of websockets, as a server hands them to an app; docs/reference/asgi.md."""
+"""Handshakes and messages of websockets, as a server hands them to an app; docs/reference/middleware.md."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ PICKLED = {cls.__name__ for cls in WITHOUT_CONSTRUCTOR}
 REFUSED = {name for name in NAMES if name.endswith(".__reduce__") and name.split(".")[0] not in PICKLED}
 TAKE_ANYTHING = {"Store", "Store.__init__", *PICKLED, *REFUSED}
 """Whose uses here are those of ``type`` and ``__new__``, or right when they fail."""
-MADE = [cls for cls in CLASSES if cls not in (*WITHOUT_CONSTRUCTOR, _core.Store, _core.PendingCall)]
+NOT_MADE = (*WITHOUT_CONSTRUCTOR, _core.Store, _core.PendingCall, _core.RawServer)
+MADE = [cls for cls in CLASSES if cls not in NOT_MADE]
 """Classes whose objects are made by calling them."""
 
 

@@ -98,7 +98,7 @@ TLS = {
 }
 ENDPOINT = {
     **{"host": "127.0.0.1", "port": 1, "unix_path": "", "username": "", "password": "", "database": 0},
-    "tls": TLS,
+    **{"client_name": "", "tls": TLS},
 }
 LOCATION = {
     **{"layout": "sentinel", "hosts": [("h", 1)], "service": "service"},
@@ -114,7 +114,6 @@ STORE = {
     "lease_in": None,
     "lease_us": 0,
     "remember_us": 0,
-    "client_name": "",
 }
 IDENTIFIERS = ["user:42", b"user:43"]
 COUNTERS = tempfile.NamedTemporaryFile(suffix=".counters")  # noqa: SIM115  # as long as the tests
@@ -149,6 +148,7 @@ def _constructors(world: World) -> dict[str, Use]:
         "MemoryStore": Use(_core.MemoryStore, [], {"max_keys": 100, "max_bytes": 1 << 20}),
         "SharedMemoryStore": Use(_core.SharedMemoryStore, ["core-uses"], SHARED_MEMORY),
         "RedisStore": Use(_core.RedisStore, [LOCATION, STORE]),
+        "RawServer": Use(lambda: _core.raw_servers(LOCATION, 1000)[0]),
         "ManualClock": Use(_core.ManualClock, [1.5]),
         "PendingCall": Use(_done_call, [world]),
         "CallsOfLoop": Use(_core.CallsOfLoop),
@@ -175,6 +175,7 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "SharedMemoryStore._unlock_at": ["0" * 24],
         "SharedMemoryStore._keys": [0, 2**40, 10],
         "SharedMemoryStore._policy_digest": ["core"],
+        "RawServer.ask": [[]],
         "CallsOfLoop.begin": [_pending_call(world)],
         "CallsOfLoop.cancel": [_done_call(world)],
         "ManyDecisions.decision": [1],
@@ -248,6 +249,7 @@ def _functions(world: World) -> dict[str, Use]:
         "_steady_micros": Use(_core._steady_micros),
         "default_precision_us": Use(_core.default_precision_us, [60_000_000]),
         "is_key_name": Use(_core.is_key_name, ["api"]),
+        "raw_servers": Use(_core.raw_servers, [LOCATION, 1000, "key"]),
         "redis_script": Use(_core.redis_script, ["decide", "api", LIMITS, None, ["user:42"]]),
         "_decision_of": Use(_core._decision_of, [*values]),
         "_load_hooks": Use(_core._load_hooks),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import assert_type
+
 import httpx
 import requests
-from typing_extensions import assert_type
 
 from overlimit import Decision, Limiter, acquire_all
 from overlimit.aio import AsyncLimiter

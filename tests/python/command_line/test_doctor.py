@@ -12,7 +12,7 @@ import pytest
 
 from overlimit import Limiter, SharedMemoryStore
 from overlimit.command_line.operating.doctor import golden, redis_checks
-from overlimit.command_line.operating.doctor.redis_checks import Seen
+from overlimit.command_line.operating.doctor.redis_checks import Info
 from servers.patience import PATIENCE
 
 from .test_commands import printed, run
@@ -253,14 +253,14 @@ INFO = {
     ],
 )
 def test_what_a_server_says_of_itself_is_judged(check, change, severity):
-    (finding,) = getattr(redis_checks, check)(Seen(None, INFO | change))
+    (finding,) = getattr(redis_checks, check)(Info(INFO | change))
     assert finding.severity == severity
 
 
 def test_what_a_restart_loses_depends_on_whether_processes_remember():
-    (strict,) = redis_checks.persistence(Seen(None, INFO))
-    (remembering,) = redis_checks.persistence(Seen(None, INFO), 600.0)
-    (losing,) = redis_checks.persistence(Seen(None, INFO), 0.0, 80_000.0)
+    (strict,) = redis_checks.persistence(Info(INFO))
+    (remembering,) = redis_checks.persistence(Info(INFO), 600.0)
+    (losing,) = redis_checks.persistence(Info(INFO), 0.0, 80_000.0)
     assert (strict.severity, losing.severity, remembering.severity) == ("ok", "warning", "ok")
     assert "for another 22 h 13 min: a restart loses them" in losing.message
     assert "bring back those that they were told of within 600 s" in remembering.message
@@ -269,7 +269,7 @@ def test_what_a_restart_loses_depends_on_whether_processes_remember():
 @pytest.mark.parametrize(("ahead", "severity"), [(0, "ok"), (-90, "warning"), (90, "warning")])
 def test_clocks_that_are_apart_are_a_warning(ahead, severity, monkeypatch):
     class Ahead:
-        def ask(self, *words: str) -> list[bytes]:
+        def answer(self, *words: str) -> list[bytes]:
             import time
 
             return [str(int(time.time()) + ahead).encode(), b"0"]

@@ -624,13 +624,16 @@ def test_commands_print_no_warnings_of_programs(redis_url):
     assert done.stderr == ""
 
 
-def test_redis_is_named_where_it_is_missing():
+@pytest.mark.parametrize("command", [["top"], ["doctor"], ["show", "--policy", "login", "ada"]])
+def test_no_other_client_of_redis_is_needed(redis_url, command):
     from programs import run_without
 
-    program = "import sys; sys.argv = ['overlimit', 'top', 'redis://localhost']\n"
-    done = run_without("redis", program + "from overlimit.command_line import main; main()")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "the command line needs redis: pip install 'overlimit[cli]' brings it" in done.stderr
+    limiter_at(redis_url).hit("ada")
+    arguments = ["overlimit", command[0], redis_url, *command[1:]]
+    program = f"import sys; sys.argv = {arguments}\nfrom overlimit.command_line import main; main()"
+    done = run_without("redis", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "login" in done.stdout or "healthy" in done.stdout
 
 
 def test_a_store_pickles_no_secret_into_its_place(redis_url):

@@ -43,7 +43,19 @@ def all_of(group: click.Group) -> Iterator[click.Command]:
         yield from all_of(command) if isinstance(command, click.Group) else [command]
 
 
-def test_the_page_has_every_option():
+def test_the_page_of_the_site_has_every_option(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    import commands
+
+    text = [PAGE]
+    commands.show_options(None, "reference/command_line", text)
+    assert "<!-- options" not in text[0]
     options = {option for command in all_of(program) for each in command.params for option in each.opts}
-    named = set(re.findall(r"`(--[a-z0-9-]+)", PAGE))
+    named = set(re.findall(r"(?<=[` ])--[a-z0-9-]+", " ".join(re.findall(r"`-[^`]*`", text[0]))))
     assert named == {option for option in options if option.startswith("--")}
+
+
+def test_the_page_has_every_command():
+    shown = set(re.findall(r"\b(\w+(?: \w+)?)`", PAGE.partition("\n\n`-h`")[0].partition("| --- |")[2]))
+    commands = {name for name, command in program.commands.items() if not isinstance(command, click.Group)}
+    assert shown == commands | {f"shm {name}" for name in program.commands["shm"].commands}

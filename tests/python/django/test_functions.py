@@ -234,6 +234,23 @@ def test_a_coroutine_function_is_awaited_on_the_loop_of_the_request(serve):
     assert asyncio.run(ask()) == ([200, 429, 200, 429], True)
 
 
+def test_a_coroutine_function_is_awaited_anew_for_each_decision_of_a_request(serve):
+    asked = []
+
+    async def key(request):
+        asked.append(request)
+        return len(asked)
+
+    item = async_view_of(rate_limit("1/minute", key=key))
+
+    async def batch(request):
+        return HttpResponse([(await item(request)).status_code for _ in range(2)])
+
+    client = serve(path("", batch), client=AsyncClient)
+    assert asyncio.run(client.get("/")).content == b"200200"
+    assert len(asked) == 2
+
+
 def test_an_exemption_is_asked_once(serve):
     asked = []
 
@@ -298,8 +315,3 @@ def test_what_is_wrong_with_the_setting_names_its_key(given, wrong):
 
     with pytest.raises(ImproperlyConfigured, match=wrong):
         read(given)
-
-
-def test_a_key_of_nobody_is_refused():
-    with pytest.raises(ValueError, match="names nobody"):
-        rate_limit("1/minute", key=[])

@@ -68,31 +68,6 @@ def served(serve, who, route="", *, asynchronous=False, **options):
     return serve(url, middleware=[OURS, WHO], **options)
 
 
-def test_by_address(serve):
-    client = served(serve, "ip")
-    assert statuses(client, headers={"X-User": "ann"}) == [200, 429, 429]
-    assert client.get("/", headers={"X-User": "ben"}).status_code == 429
-    assert client.get("/", REMOTE_ADDR="192.0.2.1").status_code == 200
-
-
-def test_addresses_are_never_those_that_a_client_may_invent(serve):
-    client = served(serve, "ip")
-    asked = [client.get("/", headers={"X-Forwarded-For": f"192.0.2.{n}"}).status_code for n in range(3)]
-    assert asked == [200, 429, 429]
-
-
-def test_addresses_behind_proxies(serve):
-    client = served(serve, "ip", trusted_proxies=1)
-
-    def ask(forwarded):
-        return client.get("/", headers={"X-Forwarded-For": forwarded}).status_code
-
-    asked = ["192.0.2.1", "192.0.2.2", "6.6.6.6, 192.0.2.1", "192.0.2.2"]
-    assert list(map(ask, asked)) == [200, 200, 429, 429]
-    client = served(serve, "ip", trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"])
-    assert list(map(ask, ["192.0.2.1", "192.0.2.1, 10.0.0.1", "192.0.2.2, 10.0.0.1"])) == [200, 429, 200]
-
-
 def test_a_view_may_ask_for_the_address(serve):
     class Api(APIView):
         def get(self, request):
@@ -117,12 +92,6 @@ def test_behind_a_unix_socket_clients_are_told_apart_if_a_proxy_is_trusted(serve
     reported = ("203.0.113.1", "203.0.113.2", "203.0.113.1")
     asked = [client.get("/", headers={"X-Forwarded-For": each}, REMOTE_ADDR="") for each in reported]
     assert [answer.status_code for answer in asked] == limited
-
-
-def test_an_ipv6_network_is_one_client(serve):
-    client = served(serve, "ip")
-    asked = ["2001:db8:1:2::1", "2001:db8:1:2::ffff", "2001:db8:1:3::1"]
-    assert [client.get("/", REMOTE_ADDR=each).status_code for each in asked] == [200, 429, 200]
 
 
 @pytest.mark.parametrize("how", ["sync", "async", "async view"])
@@ -150,36 +119,10 @@ def test_a_user_counts_by_the_primary_key(serve):
     assert asked == [200, 429, 200, 429]
 
 
-def test_by_user_or_address(serve):
-    client = served(serve, "user_or_ip")
-    ann = {"X-User": "ann"}
-    assert [client.get("/", headers=ann).status_code for _ in range(2)] == [200, 429]
-    assert statuses(client) == [200, 429, 429]
-    assert client.get("/", headers=ann, REMOTE_ADDR="192.0.2.9").status_code == 429
-
-
-def test_by_default_address_and_user_are_limited(serve):
-    client = served(serve, None)
-    ann, ben = {"X-User": "ann"}, {"X-User": "ben"}
-    assert client.get("/", headers=ann, REMOTE_ADDR="192.0.2.1").status_code == 200
-    assert client.get("/", headers=ann, REMOTE_ADDR="192.0.2.2").status_code == 429
-    assert client.get("/", headers=ben, REMOTE_ADDR="192.0.2.1").status_code == 429
-    assert client.get("/", headers=ben, REMOTE_ADDR="192.0.2.2").status_code == 200
-
-
 def test_the_setting_is_the_default(serve):
     client = served(serve, None, key="user")
     assert statuses(client, headers={"X-User": "ann"}) == [200, 429, 429]
     assert client.get("/", headers={"X-User": "ben"}).status_code == 200
-
-
-def test_functions_that_read_the_user_work_on_an_event_loop(serve):
-    client = served(serve.asynchronously, lambda request: f"user:{request.user.pk}", asynchronous=True)
-
-    async def ask():
-        return [(await client.get("/", headers={"X-User": "ann"})).status_code for _ in range(2)]
-
-    assert asyncio.run(ask()) == [200, 429]
 
 
 def test_the_user_is_not_fetched_where_nobody_asks_for_it(serve):
@@ -278,18 +221,6 @@ def test_by_json_counts_a_number_as_its_text_and_a_fraction_apart(serve):
         return client.post("/", f'{{"account": {account}}}', content_type="application/json").status_code
 
     assert [ask("1"), ask('"1"'), ask("1.0"), ask('"1.0"')] == [200, 429, 200, 429]
-
-
-def test_all_of_a_list_are_limited(serve):
-    client = served(serve, ["ip", "header:X-Api-Key", lambda request: f"agent:{request.headers['X-Agent']}"])
-
-    def ask(address, key, agent):
-        headers = {"X-Api-Key": key, "X-Agent": agent}
-        return client.get("/", headers=headers, REMOTE_ADDR=address).status_code
-
-    assert ask("192.0.2.1", "a", "x") == 200
-    assert [ask("192.0.2.1", "b", "y"), ask("192.0.2.2", "a", "y"), ask("192.0.2.2", "b", "x")] == [429] * 3
-    assert ask("192.0.2.2", "b", "y") == 200
 
 
 def test_who_has_no_identifier_shares_a_count_or_is_exempt(serve):

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import pickle
 
-import pytest
 from django.http import Http404, HttpResponse
-from django.test import Client
 from django.urls import include, path
 from django.views import View
 
 import overlimit
-from overlimit import Limiter, StoreUnavailable
-from overlimit.aio import AsyncLimiter
+from overlimit import Limiter
 from overlimit.django import RateLimitExceeded, exempt, rate_limit
 
 from .conftest import OURS, statuses
@@ -61,24 +58,6 @@ def test_default_limits_hold_for_each_view_without_a_decorator(serve):
     assert statuses(client, "/nowhere") == [404] * 3
 
 
-def test_application_limits_hold_for_all_views_together(serve):
-    client = serve(path("a", plain), path("b", limited), application_limits="3/minute")
-    assert [client.get(f"/{name}").status_code for name in "abbaaa"] == [200, 200, 429, 200, 429, 429]
-
-
-def test_global_limits_hold_for_all_clients_together(serve):
-    client = serve(path("", plain), global_limits="2/minute")
-    answers = [client.get("/", REMOTE_ADDR=f"192.0.2.{number}") for number in range(3)]
-    assert [each.status_code for each in answers] == [200, 200, 429]
-    assert answers[0]["RateLimit"].startswith('"global";')
-
-
-def test_what_a_decorator_refuses_the_site_is_not_charged_for(serve):
-    client = serve(path("a", plain), path("b", limited), application_limits="3/minute")
-    assert statuses(client, "/b", times=9) == [200] + [429] * 8
-    assert statuses(client, "/a") == [200, 200, 429]
-
-
 def test_a_decorator_may_keep_the_default_limits(serve):
     client = serve(path("", limited_besides), default_limits="1/hour")
     assert statuses(client) == [200, 429, 429]
@@ -89,12 +68,6 @@ def test_a_method_without_a_decorator_has_the_default_limits(serve):
     client = serve(path("", Page.as_view()), default_limits="2/minute")
     assert statuses(client) == [200, 200, 429]
     assert [client.post("/").status_code for _ in range(2)] == [200, 429]
-
-
-def test_meta_limits_count_refusals(serve, clock):
-    client = serve(path("a", plain), path("b", limited), meta_limits="2/hour")
-    assert statuses(client, "/b", times=3) == [200, 429, 429]
-    assert client.get("/a").status_code == 429
 
 
 def test_limits_of_patterns_of_urls_go_by_views(serve):
@@ -211,68 +184,3 @@ def test_the_exception_pickles():
     again = pickle.loads(pickle.dumps(error))
     assert (again.message, again.decision.allowed) == ("Slow down.", False)
     assert isinstance(again, overlimit.RateLimitExceeded)
-
-
-def test_the_store_may_fail(serve):
-    def served(on_error):
-        url = "redis://127.0.0.1:1/0?timeout=0.2"
-        return serve(
-            path("a", plain),
-            path("b", limited),
-            default_limits="1/minute",
-            store=url,
-            on_error=on_error,
-            clock=None,
-        )
-
-    allowed = served("allow")
-    assert statuses(allowed, "/a") == statuses(allowed, "/b") == [200] * 3
-    assert "RateLimit" not in allowed.get("/a")
-    refused = served("deny").get("/b")
-    assert (refused.status_code, int(refused["Retry-After"]) >= 1) == (503, True)
-    assert statuses(served("local"), "/a") == [200, 429, 429]
-    with pytest.raises(StoreUnavailable):
-        Client.get(_raising(served("raise")), "/a")
-
-
-def _raising(client):
-    client.raise_request_exception = True
-    return client
-
-
-@pytest.mark.parametrize("page", ["/a", "/b"])
-def test_all_limits_are_one_call_to_redis(serve, redis_server, page):
-    client = serve(
-        path("a", plain),
-        path("b", rate_limit("7/minute", override_defaults=False)(rate_limit("9/hour", block=False)(other))),
-        default_limits="100/minute; 500/hour",
-        application_limits="200/minute",
-        global_limits="300/minute",
-        meta_limits="50/hour",
-        store=f"{redis_server.tcp_url()}?timeout=10",
-    )
-    client.get(page)
-    redis_server.ask("CONFIG", "RESETSTAT")
-    assert client.get(page).status_code == 200
-    stats = redis_server.ask("INFO", "commandstats").decode()
-    assert "cmdstat_evalsha:calls=1," in stats
-    assert client.get(page)["RateLimit-Policy"].count(";q=") >= 4
-
-
-def test_a_refusal_that_an_async_view_raises_is_a_429(serve, clock):
-    own = AsyncLimiter("1/minute", clock=clock)
-
-    async def view(request):
-        decision = await own.hit("everybody")
-        if not decision:
-            raise overlimit.RateLimitExceeded(decision)
-        return HttpResponse()
-
-    client = serve.asynchronously(path("", view))
-
-    async def ask():
-        return [await client.get("/") for _ in range(2)]
-
-    answers = asyncio.run(ask())
-    assert [each.status_code for each in answers] == [200, 429]
-    assert int(answers[1]["Retry-After"]) >= 50

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import ModuleType
 
 import pytest
@@ -14,7 +13,6 @@ from rest_framework.views import APIView
 
 import overlimit
 from overlimit import Limiter
-from overlimit.aio import AsyncLimiter
 from overlimit.django import RateLimitExceeded, rate_limit
 
 from .conftest import OURS, statuses
@@ -36,25 +34,6 @@ def test_a_decorated_view_may_raise_it_without_the_middleware_too(either, clock)
     assert '"own";r=0;t=6' in refused["RateLimit"]
     assert refused["RateLimit"].count(";r=") == 2
     assert 50 <= int(refused["Retry-After"]) <= 62
-
-
-@pytest.mark.parametrize("middleware", [(OURS,), ()])
-def test_an_async_view_may_too(serve, clock, middleware):
-    own = AsyncLimiter("1/minute", name="own", clock=clock)
-
-    @rate_limit("9/minute")
-    async def view(request):
-        async with own.throttle("somebody", timeout=0):
-            return HttpResponse()
-
-    client = serve.asynchronously(path("", view), middleware=middleware)
-
-    async def ask():
-        return [await client.get("/") for _ in range(2)]
-
-    answers = asyncio.run(ask())
-    assert [each.status_code for each in answers] == [200, 429]
-    assert answers[1].json()["violated-policies"] == ["own"]
 
 
 def own_answer(get_response):

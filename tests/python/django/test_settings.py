@@ -100,22 +100,6 @@ def test_a_clock_may_be_named_by_its_path(serve):
     assert statuses(client) == [200, 429, 429]
 
 
-def test_stores_are_shared_by_their_url(serve, every_url):
-    served = [
-        serve(path("", plain), default_limits="4/minute", store=every_url, clock=None) for _ in range(2)
-    ]
-    assert [client.get("/").status_code for client in served for _ in range(3)] == [200] * 4 + [429] * 2
-
-
-@pytest.fixture(params=["shm", "redis"])
-def every_url(request, tmp_path):
-    if request.param == "shm":
-        request.getfixturevalue("shared_memory")
-        return f"shm://{tmp_path}/counts"
-    server = request.getfixturevalue("redis_server")
-    return f"{server.tcp_url()}?timeout=10&prefix={tmp_path.name}"
-
-
 def test_unused_options_are_named(serve):
     client = serve(path("", plain), default_limits_cost=2)
     with pytest.warns(
@@ -124,22 +108,21 @@ def test_unused_options_are_named(serve):
         client.get("/")
 
 
-def test_functions_in_the_settings_return_none_for_no_limit(serve):
-    client = serve(path("", plain), default_limits=lambda request: request.GET.get("rate"))
-    assert statuses(client) == [200] * 3
-    assert statuses(client, "/?rate=1/m") == [200, 429, 429]
-
-
 def test_methods_that_a_client_makes_up_are_one(serve):
     client = serve(path("", plain), default_limits="2/minute", default_limits_per_method=True)
     asked = [client.generic(method, "/").status_code for method in ("FROB", "GET", "FRAB", "FRIB")]
     assert asked == [200, 200, 200, 429]
 
 
-def test_the_guide_lists_every_setting_and_option():
-    guide = (Path(__file__).parents[3] / "docs/guides/django.md").read_text()
-    rows = " ".join(line.split(" | ")[0] for line in guide.splitlines() if line.startswith("| "))
-    listed = set(re.findall(r"`(\w+)`", rows))
-    of_groups = re.compile("(DEFAULT|APPLICATION|GLOBAL)_LIMITS(_COST|_DEDUCT_WHEN|_EXEMPT_WHEN|_PER_METHOD)")
-    assert {"_DEDUCT_WHEN", "_EXEMPT_WHEN", "_PER_METHOD"} < listed
-    assert {key for key in SITE_OPTIONS if not of_groups.fullmatch(key)} | VIEW_OPTIONS.keys() <= listed
+def test_the_reference_lists_every_setting_and_option_and_no_others():
+    def names(page: str, start: str, end: str) -> set[str]:
+        text = (Path(__file__).parents[3] / "docs/reference" / page).read_text(encoding="utf-8")
+        table = text.partition(start)[2].partition(end)[0]
+        rows = " ".join(line.split(" | ")[0] for line in table.splitlines() if line.startswith("| `"))
+        return set(re.findall(r"`(\w+)`", rows))
+
+    elsewhere = {"identifiers", "key_func", "before_validation"}
+    shared = {name.upper() for name in names("web.md", "## Options", "\nOf one limit") - elsewhere}
+    assert shared | names("django.md", "## Settings", "\n## ") == SITE_OPTIONS.keys() | {"KEY", "EXEMPT"}
+    own = names("web.md", "\nOf one limit", "\n## ") - elsewhere
+    assert own | {"key"} == VIEW_OPTIONS.keys() | {"key"}

@@ -16,7 +16,7 @@ from overlimit import InvalidLimit
 from overlimit.django import exempt, rate_limit
 
 from .conftest import statuses
-from .decorated import async_view_of, view_of
+from .decorated import view_of
 
 
 def test_methods_are_a_list_or_one(either):
@@ -50,43 +50,6 @@ def test_a_rate_of_none_is_no_limit(either):
         assert [each.status_code for each in answers] == [200] * 5
         assert answers[0].json()["allowed"] is None
     assert statuses(client, "/c") == statuses(client, "/d") == [200, 429, 429]
-
-
-def test_a_rate_may_be_a_function_of_the_request(either):
-    def rate(request):
-        return {"many": "3/minute", "none": None}.get(request.GET["rate"], "1/minute")
-
-    client = either(path("", view_of(rate_limit(rate))))
-    assert statuses(client, "/?rate=one") == [200, 429, 429]
-    assert statuses(client, "/?rate=none", times=5) == [200] * 5
-    assert statuses(client, "/?rate=many") == [200, 200, 429]  # the same period, and one was spent
-
-
-def test_functions_need_not_take_the_request(either):
-    client = either(path("", view_of(rate_limit(lambda: "4/minute", key=lambda: "all", cost=lambda: 2))))
-    assert statuses(client) == [200, 200, 429]
-
-
-def test_costs_exemptions_and_scopes_are_given_the_request(either):
-    client = either(
-        path("cost", view_of(rate_limit("6/minute", cost=lambda request: int(request.GET["cost"])))),
-        path("free", view_of(rate_limit("1/minute", exempt_when=lambda request: "vip" in request.GET))),
-        path("by", view_of(rate_limit("1/minute", scope=lambda view, request: request.GET["scope"]))),
-    )
-    assert statuses(client, "/cost?cost=3") == [200, 200, 429]
-    assert statuses(client, "/free?vip=1") == [200] * 3
-    assert statuses(client, "/free") == [200, 429, 429]
-    assert statuses(client, "/by?scope=a") == statuses(client, "/by?scope=b") == [200, 429, 429]
-
-
-def test_a_request_that_does_not_count_is_refunded(either):
-    def view(request):
-        return HttpResponse(status=int(request.GET["status"]))
-
-    only_failures = rate_limit("2/minute", deduct_when=lambda response: response.status_code == 401)
-    client = either(path("", view_of(only_failures, view=view)))
-    assert statuses(client, "/?status=200", times=5) == [200] * 5
-    assert statuses(client, "/?status=401") == [401, 401, 429]
 
 
 @pytest.mark.parametrize("make", ["sync", "async"])
@@ -134,35 +97,6 @@ def test_a_request_that_is_cancelled_keeps_its_charge(serve, make):
         return (await client.get("/")).status_code
 
     assert asyncio.run(ask()) == 429
-
-
-def test_error_messages_and_hooks_answer_a_refusal(either):
-    def teapot(decision, request):
-        return HttpResponse(f"{request.path} {decision.status}", status=418)
-
-    def busy(decision):
-        return HttpResponse("busy", status=503)
-
-    client = either(
-        path("text", view_of(rate_limit("0/minute", error_message=lambda request: f"no {request.path}"))),
-        path("hook", view_of(rate_limit("1/minute", cost=1, on_breach=teapot))),
-        path("busy", view_of(rate_limit("1/minute", on_breach=busy))),
-    )
-    assert client.get("/text").json()["detail"] == "no /text"
-    assert [client.get("/hook").content for _ in range(2)][1] == b"/hook over"
-    refused = [client.get("/busy") for _ in range(2)][1]
-    assert (refused.status_code, refused.content) == (503, b"busy")
-    assert 50 <= int(refused["Retry-After"]) <= 62
-    assert "RateLimit" in refused
-
-
-def test_views_of_a_group_count_together(either):
-    client = either(
-        path("a", view_of(rate_limit("2/minute", group="login"))),
-        path("b", async_view_of(rate_limit("2/minute", group=lambda view: "login"))),
-        path("c", view_of(rate_limit("2/minute", group="other"))),
-    )
-    assert [client.get(f"/{name}").status_code for name in "abacc"] == [200, 200, 429, 200, 200]
 
 
 def yields(request):

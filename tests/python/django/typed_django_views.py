@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import assert_type
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
 from django.views import View
-from typing_extensions import assert_type
 
 from overlimit import Decision, FixedWindow, Limiter
 from overlimit.django import RateLimitExceeded, by_header, by_post, current_decision, exempt, rate_limit

@@ -179,25 +179,6 @@ def test_a_server_that_fails_under_load_holds_up_no_request_and_no_loop(start_re
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
-@pytest.mark.parametrize("limits", ["2/minute", lambda: "2/minute"], ids=["text", "function"])
-def test_other_limits_hold_in_memory_while_the_store_fails(make_site, is_async, limits):
-    async def awaited():
-        return limits() if callable(limits) else limits
-
-    fallback = awaited if callable(limits) else limits
-    site = make_site(
-        default_limits="1/minute", in_memory_fallback=fallback, store="redis://localhost:1/0", clock=None
-    )
-
-    async def asynchronous() -> None: ...
-
-    def synchronous() -> None: ...
-
-    site.app.get("/")(asynchronous if is_async else synchronous)
-    assert site.statuses("/", 3) == [200, 200, 429]
-
-
-@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
 def test_what_one_store_has_charged_comes_back_if_another_refuses(make_site, clock, is_async):
     site = make_site(default_limits="5/minute")
     second = RateLimit(

@@ -7,7 +7,7 @@ from functools import wraps
 from urllib.parse import quote
 
 import pytest
-from fastapi import APIRouter, BackgroundTasks, FastAPI, Request, Response
+from fastapi import APIRouter, BackgroundTasks, FastAPI, Request
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from asgi_sites import AsgiSite
@@ -73,44 +73,6 @@ def test_the_order_of_the_decorators_does_not_matter(site):
 
     for path in ("/above", "/below-a-wrapper", "/above-a-wrapper"):
         assert site.statuses(path, 2) == [200, 429], path
-
-
-@pytest.mark.every_store
-def test_all_limits_of_a_request_are_one_call_and_a_refusal_charges_none(make_site, store_calls):
-    site = make_site(application_limits="9/minute", global_limits="99/minute", meta_limits="50/hour")
-
-    @site.app.get("/")
-    @site.limiter.limit("2/minute; 50/hour", name="often")
-    @site.limiter.limit("5/minute", identifiers=by_header("X-Key"), name="key")
-    async def index() -> None: ...
-
-    assert site.statuses("/", 4) == [200, 200, 429, 429]
-    assert len(store_calls) == 4
-    assert site.items("/") == {"often:2-per-60s": 0, "often:50-per-3600s": 48, "key": 3, "application": 7} | {
-        "global": 97
-    }
-
-
-def test_default_limits_give_way_to_decorators_unless_these_say_otherwise(make_site):
-    site = make_site(default_limits="1/minute", application_limits="99/minute")
-
-    @site.app.get("/default")
-    async def default() -> None: ...
-
-    @site.app.get("/own")
-    @site.limiter.limit("2/minute")
-    async def own() -> None: ...
-
-    @site.app.get("/both")
-    @site.limiter.limit("2/minute", override_defaults=False)
-    async def both() -> None: ...
-
-    assert [site.statuses(path, 3) for path in ("/default", "/own", "/both")] == [
-        [200, 429, 429],
-        [200, 200, 429],
-        [200, 429, 429],
-    ]
-    assert site.items("/both") == {"both": 1, "default": 0, "application": 95}
 
 
 def test_what_is_not_a_route_or_method_or_is_options_is_not_limited(make_site):
@@ -182,22 +144,6 @@ def test_functions_of_one_name_count_apart(site):
     assert site.statuses("/a", 2) + site.statuses("/b", 2) == [200, 429] * 2
 
 
-def test_shared_limits_and_scopes(site):
-    for name in ("a", "b"):
-
-        @site.app.get(f"/{name}")
-        @site.limiter.shared_limit("3/minute", scope="both")
-        async def shared() -> None: ...
-
-    @site.app.get("/tenant/{name}")
-    @site.limiter.limit("1/minute", scope=lambda endpoint, request: request.path_params["name"])
-    async def tenant(name: str) -> str:
-        return name
-
-    assert site.statuses("/a", 2) + site.statuses("/b", 2) == [200, 200, 200, 429]
-    assert [site.ask(f"/tenant/{name}").status_code for name in "xyx"] == [200, 200, 429]
-
-
 def test_methods_and_counts_per_method(site):
     @site.app.api_route("/methods", methods=["GET", "POST"])
     @site.limiter.limit("1/minute", methods=["POST"])
@@ -215,69 +161,6 @@ def test_methods_and_counts_per_method(site):
     async def misspelt() -> None: ...
 
     assert site.statuses("/misspelt") == [500]
-
-
-@pytest.mark.every_store
-def test_costs_and_what_does_not_count(site):
-    @site.app.get("/{status}")
-    @site.limiter.limit(
-        "4/minute",
-        cost=lambda request: int(request.query_params.get("cost", 1)),
-        deduct_when=lambda response, request: response.status_code == int(request.query_params["counts"]),
-    )
-    def answer(status: int, response: Response) -> None:
-        response.status_code = status
-
-    assert site.statuses("/200?counts=401", 9) == [200] * 9
-    assert site.statuses("/401?counts=401&cost=3", 1) == [401]
-    assert site.statuses("/401?counts=401&cost=2", 1) == [429]
-    assert site.statuses("/401?counts=401", 2) == [401, 429]
-
-
-def test_coroutine_functions_of_each_kind(site):
-    async def limits(request):
-        return request.headers.get("X-Limits", "9/minute")
-
-    async def exempt_when(request):
-        return "X-Free" in request.headers
-
-    async def scope(endpoint, request):
-        return request.headers.get("X-Tenant", "")
-
-    async def cost():
-        return 3
-
-    async def deduct_when(response):
-        return response.status_code == 200
-
-    async def message(request):
-        return f"slowly, {request.headers['X-User']}"
-
-    for path, kind in (("/async", "async"), ("/sync", "sync")):
-        decorate = site.limiter.limit(
-            limits,
-            exempt_when=exempt_when,
-            scope=scope,
-            cost=cost,
-            deduct_when=deduct_when,
-            error_message=message,
-            identifiers=lambda request: request.headers["X-User"],
-        )
-
-        async def asynchronous(status: int = 200):
-            return Response(status_code=status)
-
-        def synchronous(status: int = 200):
-            return Response(status_code=status)
-
-        site.app.get(path)(decorate(asynchronous if kind == "async" else synchronous))
-        ann = {"X-User": "ann"}
-        assert site.statuses(f"{path}?status=404", 5, headers=ann) == [404] * 5
-        assert site.statuses(path, 5, headers={**ann, "X-Free": "1"}) == [200] * 5
-        assert site.statuses(path, 4, headers=ann) == [200] * 3 + [429]
-        assert site.ask(path, headers=ann).json()["detail"] == "slowly, ann"
-        assert site.statuses(path, 1, headers={**ann, "X-Tenant": "b"}) == [200]
-        assert site.statuses(path, 1, headers={**ann, "X-Limits": "1/minute", "X-Tenant": "c"}) == [429]
 
 
 def test_a_plain_exempt_when_is_called_once_a_request_among_coroutine_functions(site):

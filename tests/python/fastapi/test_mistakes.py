@@ -14,6 +14,7 @@ from starlette.routing import Mount
 
 from overlimit.fastapi import RateLimit
 from overlimit.fastapi.extension import Keywords
+from programs import output_of
 
 
 def test_a_dependency_that_is_called_by_hand_raises_and_says_how_messages_are_limited(site):
@@ -82,6 +83,24 @@ def test_routes_with_limits_of_a_ratelimit_without_an_app_fail_instead_of_being_
             client.get("/limited")
     assert TestClient(app, raise_server_exceptions=False).get("/limited").status_code == 500
     assert [each.get("/free").status_code for each in (client, TestClient(other))] == [200, 200]
+
+
+def test_fastapi_is_as_it_was_before_the_first_limit_on_a_function():
+    program = """
+from fastapi import Depends, FastAPI
+from fastapi.testclient import TestClient
+build = FastAPI.build_middleware_stack
+from overlimit.fastapi import RateLimit
+app = FastAPI()
+limiter = RateLimit(app, default_limits="1/minute")
+app.get("/", dependencies=[Depends(limiter.dependency("5/minute"))])(lambda: "ok")
+print(TestClient(app).get("/").status_code, FastAPI.build_middleware_stack is build)
+limit = limiter.limit("5/minute")
+print(FastAPI.build_middleware_stack is build)
+app.get("/limited")(limit(lambda: "ok"))
+print(FastAPI.build_middleware_stack is build)
+"""
+    assert output_of(program).splitlines() == ["200 True", "True", "False"]
 
 
 @pytest.mark.parametrize("has_one_of_its_own", [False, True])
@@ -236,9 +255,9 @@ def test_a_limited_method_that_is_a_path_function_is_not_called_lost(site, caplo
     assert [each for each in caplog.records if "holds for no request" in each.message] == []
 
 
-def test_the_guide_lists_all_options_of_a_ratelimit_and_no_others():
-    guide = (Path(__file__).parents[3] / "docs/guides/fastapi.md").read_text(encoding="utf-8")
-    table = guide.partition("## Options")[2].partition("## Test")[0]
+def test_the_reference_lists_all_options_of_a_ratelimit_and_no_others():
+    page = (Path(__file__).parents[3] / "docs/reference/web.md").read_text(encoding="utf-8")
+    table = page.partition("## Options")[2].partition("\nOf one limit")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     listed = {name.strip(" `") for row in rows for name in row.split(",")}
     assert listed == set(Keywords.__annotations__) - {"app"}

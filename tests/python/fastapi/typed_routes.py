@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import assert_type
+
 from fastapi import APIRouter, Depends, FastAPI, Request, WebSocket
 from starlette.responses import PlainTextResponse
-from typing_extensions import assert_type
 
 from overlimit import Decision, FixedWindow
 from overlimit.asgi import RateLimitMiddleware, Response

@@ -1,4 +1,4 @@
-"""Who is limited, by built-in functions: docs/reference/flask.md, "Who is limited"."""
+"""Who is limited, by built-in functions: docs/reference/web.md, "Who is limited"."""
 
 from __future__ import annotations
 
@@ -68,15 +68,6 @@ def test_each_goes_by_what_its_name_says_alone_or_in_a_list(site_by, of):
         assert site.limiter.current_decision.identifier == f"cookie:Session:{hashed('s3')}"
 
 
-@pytest.mark.parametrize(
-    "who", [by_user, by_header("X-Key"), by_cookie("c"), by_path_parameter("tenant"), by_json("account")]
-)
-def test_what_is_absent_is_the_empty_identity(site_by, who):
-    assert charged(site_by(who)) == ["anonymous"]
-    assert charged(site_by(who, anonymous="exempt")) == []
-    assert charged(site_by([who, by_address])) == ["ip:192.0.2.1"]
-
-
 def test_an_empty_header_or_cookie_is_absent(site_by):
     assert charged(site_by(by_header("X-Key")), headers={"X-Key": ""}) == ["anonymous"]
     with Flask("cookies").test_request_context("/", headers={"Cookie": "c="}):
@@ -101,15 +92,6 @@ def test_what_is_no_function_is_an_error_where_it_is_written(who):
 def test_a_name_that_cannot_be_is_an_error_where_it_is_written(make, name):
     with pytest.raises((TypeError, ValueError), match="name"):
         make(name)
-
-
-def test_a_decorator_goes_by_them_too(make_site):
-    site = make_site()
-    site.route("/a/<tenant>", site.limiter.limit("1/minute", identifiers=by_path_parameter("tenant")))
-    site.route("/b", site.limiter.limit("1/minute", identifiers=[by_address, by_user]))
-    assert [site.ask(path, 2) for path in ("/a/x", "/a/y")] == [[200, 429]] * 2
-    assert charged(site, "/a/z") == ["path:tenant:z"]
-    assert charged(site, "/b", user="ann") == ["ip:192.0.2.1", "user:ann"]
 
 
 @pytest.mark.parametrize(

@@ -167,15 +167,6 @@ def test_each_limit_of_a_text_is_for_itself(make_site, fasten, clock):
     assert ask(site, "put", "put", "put", "put", "put", "get", "post") == [200] * 5 + [429] * 2
 
 
-def test_the_order_of_stacked_limits_is_all_one(make_site, fasten, clock):
-    site = make_site()
-    minute, hour = site.limiter.limit("2/minute"), site.limiter.limit("3/hour")
-    fasten(site, {"get": lambda view: minute(hour(view)), "post": lambda view: hour(minute(view))})
-    assert ask(site, "get", "post", "get") == [200, 200, 429]
-    clock.advance(60)
-    assert ask(site, "post", "get") == [200, 429]
-
-
 @pytest.mark.parametrize("option", ["identifiers", "key_func"])
 def test_identities_of_their_own_count_apart(make_site, fasten, option):
     site = make_site()
@@ -187,43 +178,6 @@ def test_identities_of_their_own_count_apart(make_site, fasten, option):
     headers = {"X-A": "same", "X-B": "same"}
     for method in ("GET", "POST"):
         assert site.ask("/item", 2, method=method, headers=headers) == [200, 429]
-
-
-def test_endpoints_count_apart(make_site):
-    site = make_site()
-
-    class Item(Resource):
-        @site.limiter.limit("2/minute")
-        def get(self):
-            return "got"
-
-        @site.limiter.limit("2/minute")
-        def post(self):
-            return "posted"
-
-    api = Api(site.app)
-    api.add_resource(Item, "/a", "/also-a", endpoint="a")
-    api.add_resource(Item, "/b", endpoint="b")
-    assert ask(site, "get", path="/a") + ask(site, "post", "get", path="/also-a") == [200, 200, 429]
-    assert ask(site, "get", "post", "get", path="/b") == [200, 200, 429]
-
-
-def test_the_fields_name_each_limit_as_ever(make_site):
-    site = make_site()
-
-    class Item(MethodView):
-        @site.limiter.limit("2/minute; 9/hour")
-        def get(self):
-            return "got"
-
-        @site.limiter.limit("2/minute", name="writes")
-        def post(self):
-            return "posted"
-
-    site.app.add_url_rule("/item", view_func=Item.as_view("item"))
-    policy = '"item:2-per-60s";q=2;w=60, "item:9-per-3600s";q=9;w=3600'
-    assert site.open("/item").headers["RateLimit-Policy"] == policy
-    assert site.open("/item", method="POST").headers["RateLimit-Policy"] == '"writes";q=2;w=60'
 
 
 def test_it_is_one_store_call_and_costs_and_conditions_stay_apart(make_site, store_calls, clock):
@@ -273,17 +227,6 @@ def test_of_two_that_count_together_the_stricter_on_error_holds(make_site, on_er
     )
     site.app.add_url_rule("/", "index", view)
     assert site.ask("/", 1) == [503]
-
-
-def test_of_two_that_count_together_each_limit_is_the_stricter_one(make_site, clock):
-    site = make_site()
-    limit = site.limiter.shared_limit
-    view = limit("1/minute; 9/hour", "s")(limit("3/hour; 5/minute", "s")(lambda: "ok"))
-    site.app.add_url_rule("/", "index", view)
-    for _ in range(3):
-        assert site.ask("/", 2) == [200, 429]
-        clock.advance(60)
-    assert site.ask("/", 1) == [429]
 
 
 # Limits made during a request: of functions decorated there, and of blocks.

@@ -136,20 +136,6 @@ def test_what_a_key_function_returns_is_one_identifier(make_site, where, returne
     assert site.ask("/", 2) == [200, 429]
 
 
-def test_a_key_function_is_asked_once_per_request_however_many_limits_use_it(make_site):
-    asked = []
-
-    def key():
-        asked.append(1)
-        return "a", "b"
-
-    site = make_site(key_func=key, application_limits="99/minute")
-    limit = site.limiter.limit
-    site.route("/", limit("9/minute", key_func=key), limit("8/minute", key_func=key))
-    assert site.ask("/", 2) == [200, 200]
-    assert len(asked) == 2
-
-
 def test_a_list_of_key_functions_is_told_what_to_write():
     with pytest.raises(TypeError, match="key_func must be a function without parameters"):
         RateLimit(key_func=[by_user_or_address])

@@ -1,4 +1,4 @@
-"""``RateLimit.reset(...)`` and ``reset_all()``: docs/reference/flask.md, "Resetting counts"."""
+"""``RateLimit.reset(...)`` and ``reset_all()``: docs/reference/web.md, "Resetting counts"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of all clients of an app together: docs/reference/flask.md, "Which limits hold"."""
+"""Limits of all clients of an app together: docs/reference/web.md, "Which limits hold"."""
 
 from __future__ import annotations
 
@@ -8,40 +8,6 @@ import pytest
 from flask import Flask
 
 from overlimit.flask import ExemptionScope, RateLimit, rate_limit
-
-
-def test_all_clients_and_routes_have_one_count(make_site):
-    site = make_site(global_limits="4/minute", default_limits="3/minute")
-    site.route("/", site.limiter.limit("9/minute"))
-    assert site.ask("/free", 2, ip="192.0.2.1", user="ann") == [200, 200]
-    assert site.ask("/", 3, ip="192.0.2.2", user="bob") == [200, 200, 429]
-    assert site.ask("/free", 1, ip="192.0.2.3") == [429]
-
-
-def test_a_request_that_another_limit_refuses_does_not_spend_it(make_site):
-    site = make_site(global_limits="4/minute", default_limits="1/minute")
-    assert site.ask("/free", 8) == [200] + [429] * 7
-    assert [site.ask("/free", 1, ip=f"192.0.2.{last}")[0] for last in range(2, 7)] == [200] * 3 + [429] * 2
-
-
-def test_one_that_it_refuses_spends_no_other_limit(make_site, clock):
-    site = make_site(global_limits="1/minute", default_limits="2/hour", application_limits="9/hour")
-    assert site.ask("/free", 5) == [200] + [429] * 4
-    clock.advance(60)
-    assert site.ask("/free", 1) == [200]
-
-
-def test_it_is_decided_with_the_others_in_one_store_call(make_site, store_calls):
-    site = make_site(global_limits="9/minute", application_limits="9/minute", default_limits="9/minute")
-    assert site.ask("/free", 2, user="ann") == [200, 200]
-    assert [len(charges) for charges in store_calls] == [5, 5]
-
-
-def test_fields_and_decision_name_it(make_site):
-    site = make_site(global_limits="1/minute", default_limits="5/minute")
-    assert '"global";q=1' in site.open("/free").headers["RateLimit-Policy"]
-    decision = site.decision("/free", ip="192.0.2.7")
-    assert (decision.allowed, decision.identifier, decision.limit.quota) == (False, "all", 1)
 
 
 def test_a_key_sets_it(clock):

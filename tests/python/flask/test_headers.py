@@ -6,7 +6,7 @@ import math
 import re
 
 import pytest
-from flask import Response, make_response
+from flask import Response
 from werkzeug.datastructures import Headers
 
 from overlimit import (
@@ -20,57 +20,6 @@ from overlimit import (
 )
 from overlimit.flask import RateLimit, RateLimitExceeded, rate_limit
 
-FIELDS = ("RateLimit-Policy", "RateLimit", "Retry-After")
-
-
-def fields(response: Response) -> dict[str, str]:
-    return {name: value for name, value in response.headers.items() if name in FIELDS}
-
-
-def test_a_single_limit_is_shown_under_its_own_name(make_site, clock):
-    site = make_site()
-    site.app.get("/")(rate_limit("2/minute", name="login")(lambda: "ok"))
-    policy = {"RateLimit-Policy": '"login";q=2;w=60'}
-    assert fields(site.open("/")) == policy | {"RateLimit": '"login";r=1;t=60'}
-    clock.advance(0.5)
-    assert fields(site.open("/")) == policy | {"RateLimit": '"login";r=0;t=60'}
-    clock.advance(0.5)
-    assert fields(site.open("/")) == policy | {"RateLimit": '"login";r=0;t=59', "Retry-After": "59"}
-    clock.advance(58.999999)
-    assert fields(site.open("/")) == policy | {"RateLimit": '"login";r=0;t=1', "Retry-After": "1"}
-
-
-def test_each_limit_evaluated_has_one_item(make_site):
-    site = make_site(application_limits="9/hour", default_limits="4/minute")
-    site.app.get("/")(rate_limit("5/minute")(rate_limit("3/second; 7/hour")(lambda: "ok")))
-    index = site.open("/").headers
-    assert [item.partition(";")[2] for item in index["RateLimit-Policy"].split(", ")] == [
-        "q=3;w=1",
-        "q=7;w=3600",
-        "q=5;w=60",
-        "q=9;w=3600",
-    ]
-    assert [item.partition(";")[2] for item in index["RateLimit"].split(", ")] == [
-        "r=2;t=1",
-        "r=6;t=3600",
-        "r=4;t=60",
-        "r=8;t=3600",
-    ]
-    free = site.open("/free").headers
-    assert free["RateLimit-Policy"] == '"default";q=4;w=60, "application";q=9;w=3600'
-    assert free["RateLimit"] == '"default";r=3;t=60, "application";r=7;t=3600'
-
-
-def test_remaining_is_that_of_the_identifier_with_least(make_site):
-    site = make_site()
-    site.app.get("/")(rate_limit("5/minute", name="n")(lambda: "ok"))
-    site.ask("/", 3, user="ann", ip="192.0.2.1")
-    assert site.open("/", user="ann", ip="192.0.2.2").headers["RateLimit"] == '"n";r=1;t=60'
-    assert site.open("/", user="ben", ip="192.0.2.2").headers["RateLimit"] == '"n";r=3;t=60'
-    assert site.open("/", user="ann", ip="192.0.2.3").headers["RateLimit"] == '"n";r=0;t=60'
-    refused = site.open("/", user="ann", ip="192.0.2.4")
-    assert (refused.status_code, refused.headers["RateLimit"]) == (429, '"n";r=0;t=60')
-
 
 def test_headers_are_formatted_once_per_request(make_site, monkeypatch):
     formatted = []
@@ -82,53 +31,6 @@ def test_headers_are_formatted_once_per_request(make_site, monkeypatch):
     site.app.get("/")(rate_limit("1/minute")(lambda: "ok"))
     assert site.ask("/", 2) == [200, 429]
     assert len(formatted) == 2
-
-
-def test_an_error_handler_reads_the_decision_and_its_answer_gets_the_headers(make_site):
-    site = make_site()
-    site.app.get("/")(rate_limit("1/minute", name="n")(lambda: "ok"))
-
-    @site.app.errorhandler(429)
-    def refused(error: RateLimitExceeded):
-        assert site.limiter.current_decision is error.decision
-        return {"wait": error.decision.retry_after, "why": error.description}, 429
-
-    site.open("/")
-    response = site.open("/")
-    assert response.status_code == 429
-    assert response.json == {
-        "wait": 60.0,
-        "why": "Too many requests: the next one is admitted in 60 seconds.",
-    }
-    assert fields(response) == {
-        "RateLimit-Policy": '"n";q=1;w=60',
-        "RateLimit": '"n";r=0;t=60',
-        "Retry-After": "60",
-    }
-
-
-def test_the_current_decision_is_there_in_the_view_and_after_it(make_site):
-    site = make_site()
-    seen = []
-
-    @site.app.get("/")
-    @rate_limit("1/minute")
-    def index():
-        seen.append(site.limiter.current_decision)
-        return make_response("ok")
-
-    @site.app.after_request
-    def look(response):
-        seen.append(site.limiter.current_decision)
-        assert "RateLimit" in response.headers
-        return response
-
-    assert site.ask("/", 2) == [200, 429]
-    passed, same, refused = seen
-    assert passed is same
-    assert (passed.allowed, passed.remaining, passed.retry_after) == (True, 0, 0.0)
-    assert (refused.allowed, refused.remaining, refused.retry_after) == (False, 0, 60.0)
-    assert refused.identifier == "ip:192.0.2.1"
 
 
 def test_there_is_no_current_decision_where_nothing_was_decided(make_site):
@@ -213,95 +115,9 @@ def test_retry_after_is_never_earlier_than_the_t_of_any_refusing_item(make_site)
     assert headers["Retry-After"] == "3600"
 
 
-DRAFT = ("RateLimit-Policy", "RateLimit")
-
-
-def legacy(response, start) -> tuple[str | None, ...]:
-    """Return limit, remaining, and the reset in seconds after ``start``."""
-    limit, remaining, reset = (
-        response.headers.get(f"X-RateLimit-{name}") for name in ("Limit", "Remaining", "Reset")
-    )
-    return limit, remaining, None if reset is None else int(reset) - start
-
-
 @pytest.fixture
 def start(clock):
     return int(clock.now())
-
-
-def test_they_say_limit_remaining_and_when_the_limit_is_unused_again(make_site, start, at):
-    site = make_site(default_limits="2/minute", headers="legacy")
-    at(0.25)
-    assert legacy(site.open("/free"), start) == ("2", "1", 61)
-    at(30)
-    assert legacy(site.open("/free"), start) == ("2", "0", 61)
-    refused = site.open("/free")
-    assert legacy(refused, start) == ("2", "0", 61)
-    assert refused.headers["Retry-After"] == "31"
-
-
-def test_they_are_of_the_limit_that_binds(make_site, start, at):
-    site = make_site(default_limits="2/second; 5/minute; 7/hour", headers="legacy")
-    assert [legacy(site.open("/free"), start) for _ in range(3)] == [
-        ("2", "1", 1),
-        ("2", "0", 1),
-        ("2", "0", 1),
-    ]
-    at(1)
-    assert legacy(site.open("/free"), start) == ("2", "1", 2)
-    assert legacy(site.open("/free"), start) == ("2", "0", 2)
-    at(2)
-    assert legacy(site.open("/free"), start) == ("5", "0", 60)
-    assert legacy(site.open("/free"), start) == ("5", "0", 60)
-    at(60)
-    assert legacy(site.open("/free"), start) == ("7", "1", 3600)
-    at(61)
-    assert legacy(site.open("/free"), start) == ("7", "0", 3600)
-
-
-@pytest.mark.parametrize(
-    ("headers", "has_legacy", "has_draft"),
-    [("legacy", True, False), ("both", True, True), ("draft", False, True), (None, False, False)],
-)
-def test_headers_chooses_the_fields(make_site, headers, has_legacy, has_draft):
-    site = make_site(default_limits="1/minute", headers=headers)
-    for status in (200, 429):
-        response = site.open("/free")
-        assert response.status_code == status
-        assert [name in response.headers for name in DRAFT] == [has_draft] * 2
-        names = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
-        assert [name in response.headers for name in names] == [has_legacy] * 3
-        assert ("Retry-After" in response.headers) is (status == 429)
-
-
-def test_a_views_own_fields_are_not_doubled(make_site):
-    site = make_site(headers="legacy")
-    site.app.get("/")(site.limiter.limit("3/minute")(lambda: ("ok", {"X-RateLimit-Limit": "mine"})))
-    assert len(site.open("/").headers.getlist("X-RateLimit-Limit")) == 1
-
-
-def test_a_failing_view_carries_all_of_them(make_site, start):
-    site = make_site(headers="both")
-
-    @site.app.get("/")
-    @site.limiter.limit("3/minute", name="n")
-    def broken():
-        raise LookupError
-
-    assert site.open("/").status_code == 500
-    response = site.open("/")
-    assert legacy(response, start) == ("3", "1", 60)
-    assert response.headers["RateLimit"] == '"n";r=1;t=60'
-
-
-def test_what_waiting_cannot_help_has_no_time_to_come_back(make_site):
-    site = make_site(headers="both")
-    site.route("/", site.limiter.limit("0/minute", name="closed"))
-    response = site.open("/")
-    assert response.status_code == 429
-    assert fields(response) == {"RateLimit-Policy": '"closed";q=0;w=60', "RateLimit": '"closed";r=0'}
-    assert response.headers["X-RateLimit-Limit"] == response.headers["X-RateLimit-Remaining"] == "0"
-    assert "X-RateLimit-Reset" not in response.headers
 
 
 def test_their_names_come_from_the_configuration(make_site, start):

@@ -2,25 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 METHODS = ["GET", "POST", "PUT"]
-
-
-def test_otherwise_all_methods_count_together(make_site):
-    site = make_site()
-    site.route("/", site.limiter.limit("2/minute"), methods=METHODS)
-    assert [site.ask("/", 1, method=method) for method in METHODS] == [[200], [200], [429]]
-
-
-@pytest.mark.parametrize("named", [["GET"], ["get"], ("Get", "OPTIONS")], ids=str)
-def test_a_limit_for_some_methods_leaves_the_others_to_the_defaults(make_site, named):
-    site = make_site(default_limits="2/minute", application_limits="100/minute")
-    site.route("/", site.limiter.limit("1/minute", methods=named), methods=METHODS)
-    assert site.quotas("/") == [1, 100]
-    assert site.ask("/", 1) == [429]
-    assert site.quotas("/", method="POST") == [2, 100]
-    assert site.ask("/", 2, method="PUT") == [200, 429]
 
 
 def test_options_named_explicitly_are_still_exempt(make_site):

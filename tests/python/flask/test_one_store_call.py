@@ -75,35 +75,6 @@ def test_a_refusal_is_one_evalsha_with_its_meta_limits(site, commands):
 
 
 @only_redis
-def test_all_that_a_request_gives_back_is_one_evalsha(site, commands):
-    assert site.ask("/counted", 2, user="ann") == [200, 200]
-    assert commands(lambda: site.ask("/counted", 5, user="ann")) == {"evalsha": 10}
-
-
-@only_redis
-def test_what_is_not_limited_asks_nothing(site, commands):
-    site.ask("/free", 1)
-
-    def visit():
-        assert site.ask("/nowhere", 1) == [404]
-        assert site.ask("/free", 1, method="PUT") == [405]
-        assert site.ask("/free", 1, method="OPTIONS") == [200]
-
-    assert commands(visit) == {}
-
-
-@only_redis
-def test_reading_the_decision_asks_nothing_more(site, commands):
-    def visit():
-        decision = site.decision("/full")
-        assert decision.remaining >= 0
-        assert decision.details
-
-    site.ask("/full", 1)
-    assert commands(visit) == {"evalsha": 1}
-
-
-@only_redis
 def test_rate_limits_of_one_store_that_show_different_fields_are_one_evalsha(
     make_site, store, clock, commands
 ):
@@ -145,16 +116,3 @@ def test_settling_asks_once_for_what_was_too_little_and_once_for_what_was_too_mu
     site.app.add_url_rule("/", "index", view)
     assert site.ask("/", 1) == [200]
     assert commands(lambda: site.ask("/", 1)) == {"evalsha": 1 + more}
-
-
-@only_redis
-def test_all_of_a_request_is_refunded_at_once(make_site, commands):
-    site = make_site(application_limits="500/minute")
-
-    def view():
-        site.limiter.refund()
-        return "ok"
-
-    site.app.add_url_rule("/", "index", site.limiter.limit("9/minute", cost=5)(view))
-    assert site.ask("/", 3) == [200] * 3
-    assert commands(lambda: site.ask("/", 1)) == {"evalsha": 2}

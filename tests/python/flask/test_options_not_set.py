@@ -1,4 +1,4 @@
-"""Options that say nothing, as in Flask-Limiter: docs/reference/flask.md, "Options and configuration"."""
+"""Options that say nothing, as in Flask-Limiter: docs/reference/flask.md, "Configuration"."""
 
 from __future__ import annotations
 

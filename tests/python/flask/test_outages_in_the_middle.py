@@ -1,5 +1,5 @@
 """The store stops between two steps of a request: what the client sees, and what is counted afterwards
-(docs/reference/flask.md, when the store fails)."""
+(docs/reference/web.md, when the store fails)."""
 
 from __future__ import annotations
 

@@ -85,14 +85,6 @@ def test_what_holds_on_a_route_of_the_app(held, marks, expected):
     assert held(marks) == sorted(expected)
 
 
-def test_a_dynamic_limit_that_says_nothing_still_replaces_the_default(make_site):
-    site = make_site(default_limits=f"{DEFAULT}/minute", application_limits=f"{APPLICATION}/minute")
-    site.route("/a", site.limiter.limit(lambda: ""))
-    site.route("/b", site.limiter.limit(lambda: "", override_defaults=False))
-    assert site.quotas("/a") == [APPLICATION]
-    assert site.quotas("/b") == [DEFAULT, APPLICATION]
-
-
 @pytest.mark.parametrize(
     ("route", "parent", "expected"),
     [

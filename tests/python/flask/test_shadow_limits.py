@@ -33,18 +33,6 @@ def test_a_shadow_limit_refuses_nobody_and_says_whom_it_would_have(make_site, lo
         )
 
 
-def test_a_real_limit_beside_it_is_charged_whatever_it_says(make_site):
-    site = make_site()
-    site.route("/", site.limiter.limit("1/minute", shadow=True), site.limiter.limit("3/minute"))
-    assert site.ask("/", 5) == [200] * 3 + [429] * 2
-
-
-def test_the_default_limits_hold_beside_it(make_site):
-    site = make_site(default_limits="2/minute")
-    site.route("/", site.limiter.limit("1/minute", shadow=True))
-    assert site.ask("/", 3) == [200, 200, 429]
-
-
 def test_what_a_real_limit_refuses_charges_no_shadow_limit(make_site, clock):
     site = make_site()
     site.route("/", site.limiter.limit("3/hour", shadow=True), site.limiter.limit("1/minute"))
@@ -69,30 +57,12 @@ def test_shadow_limits_are_not_shown(make_site):
     assert not [name for name, _ in site.open("/alone").headers if "ratelimit" in name.lower()]
 
 
-def test_a_shadow_rate_limit_refuses_nobody(make_site, log):
-    site = make_site(default_limits="2/minute", application_limits="3/minute", shadow=True)
-    site.route("/", site.limiter.limit("1/minute"))
-    assert [site.decision("/free").allowed for _ in range(3)] == [True, True, False]
-    assert [site.decision("/").allowed for _ in range(2)] == [True, False]
-    assert site.ask("/", 3) + site.ask("/free", 3) == [200] * 6
-    levels = [each.levelno for each in log.records]
-    assert (levels.count(logging.WARNING), levels.count(logging.INFO)) == (2, 6)
-
-
 def test_a_shadow_rate_limit_charges_as_if_it_were_real(make_site, store, clock):
     shadow = make_site(application_limits="5/minute", key_prefix="same", shadow=True)
     shadow.route("/", shadow.limiter.limit("2/minute"))
     assert shadow.ask("/", 9) == [200] * 9
     real = make_site(application_limits="5/minute", key_prefix="same")
     assert real.ask("/free", 4) == [200] * 3 + [429]
-
-
-def test_a_shadow_limit_runs_no_on_breach(make_site):
-    calls = []
-    site = make_site(on_breach=calls.append)
-    site.route("/", site.limiter.limit("1/minute", shadow=True, on_breach=calls.append))
-    assert site.ask("/", 3) == [200] * 3
-    assert calls == []
 
 
 def test_a_shadow_limit_spends_no_meta_limit(make_site):

@@ -14,15 +14,6 @@ from overlimit.flask import RateLimit
 pytestmark = pytest.mark.every_store
 
 
-def test_a_shared_limit_counts_its_routes_together(make_site):
-    site = make_site()
-    reports = site.limiter.shared_limit("3/minute", scope="reports")
-    site.route("/a", reports)
-    site.route("/b", reports)
-    assert site.ask("/a", 2) + site.ask("/b", 2) + site.ask("/a", 1) == [200] * 3 + [429] * 2
-    assert site.ask("/a", 4, ip="192.0.2.2") == [200] * 3 + [429]
-
-
 def test_a_callable_scope_is_given_the_endpoint_once_per_request(make_site):
     site = make_site()
     asked = []
@@ -94,17 +85,6 @@ def test_shared_limits_of_one_scope_for_different_identities_both_hold(make_site
     assert site.ask("/", 1, headers={"X-Tenant": "t2", "X-Key": "k2"}) == [200]
 
 
-def test_a_scope_divides_the_limit_of_one_route(make_site):
-    site = make_site()
-
-    def tenant(endpoint):
-        assert endpoint == "tenant"
-        return request.view_args["name"]
-
-    site.route("/t/<name>", site.limiter.limit("1/minute", scope=tenant), endpoint="tenant")
-    assert site.ask("/t/a", 2) + site.ask("/t/b", 2) + site.ask("/t/a", 1) == [200, 429, 200, 429, 429]
-
-
 @pytest.mark.parametrize("scope", ["same", lambda endpoint: "same"], ids=["text", "callable"])
 def test_routes_with_equal_scopes_still_count_apart(make_site, scope):
     site = make_site()
@@ -140,32 +120,11 @@ def never(response):
     return False
 
 
-@pytest.mark.parametrize("given_back_first", [True, False])
-def test_what_counts_for_one_of_them_counts(make_site, given_back_first):
-    site = make_site()
-    limit = site.limiter.shared_limit
-    decorators = [limit("3/minute", "S"), limit("2/minute", "S", deduct_when=never)]
-    view = lambda: "ok"  # noqa: E731
-    for decorate in decorators if given_back_first else decorators[::-1]:
-        view = decorate(view)
-    site.app.add_url_rule("/", "index", view)
-    assert site.ask("/", 4) == [200, 200, 429, 429]
-
-
 def test_what_counts_for_neither_is_given_back(make_site):
     site = make_site()
     limit = site.limiter.shared_limit
     site.route("/", *(limit("2/minute", "S", deduct_when=never) for _ in range(2)))
     assert site.ask("/", 5) == [200] * 5
-
-
-@pytest.mark.parametrize("costs", [(1, 2), (2, 1), (0, 2), (lambda: 2, 1), (1, lambda: 2)])
-def test_the_highest_cost_is_charged_once(make_site, costs):
-    site = make_site()
-    limit = site.limiter.shared_limit
-    view = limit("4/minute", "S", cost=costs[0])(limit("4/minute", "S", cost=costs[1])(lambda: "ok"))
-    site.app.add_url_rule("/", "index", view)
-    assert site.ask("/", 3) == [200, 200, 429]
 
 
 def test_the_limit_of_a_blueprint_is_charged_though_its_view_gives_its_own_back(make_site):

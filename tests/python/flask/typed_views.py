@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import assert_type
+
 from flask import Blueprint, Flask, Response
-from typing_extensions import assert_type
 
 from overlimit import Decision, FixedWindow
 from overlimit.flask import ExemptionScope, RateLimit, RateLimitExceeded, get_identifiers, rate_limit

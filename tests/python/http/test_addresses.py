@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix, grouped
+from overlimit._addresses import Addresses, checked_ipv6_prefix, grouped
 
 PEER = "192.0.2.9"
 NOT_ADDRESSES = ["unknown", "_hidden", "", " ", "evil\r\n", "256.1.1.1", "1.2.3.4:x", "[::1", "a" * 999]

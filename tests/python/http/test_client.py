@@ -6,7 +6,6 @@ import math
 import pickle
 import time
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -47,8 +46,7 @@ def exchange(limiter):
         send=unexpected,
         close=unexpected,
         sleep=unexpected,
-        acquire=partial(limiter.acquire, timeout=None),
-        refund=limiter.refund,
+        limiter=limiter,
         error=RateLimitExceeded,
     )
 

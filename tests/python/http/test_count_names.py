@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from overlimit import MemoryStore
 from overlimit.http.rules.count_names import policy_name, usable_field_name
-from overlimit.http.rules.rule import Counts
+from overlimit.http.rules.counts import Counts
 
 VALID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 HASHED = re.compile(r".*[0-9a-f]{16}")

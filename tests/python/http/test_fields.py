@@ -20,11 +20,11 @@ from overlimit import (
     TokenBucket,
     _core,
 )
+from overlimit._forwarded import checked_header_name
 from overlimit.http.answering.fields import (
     HeaderNames,
     Item,
     beside,
-    checked_header_name,
     distinct,
     legacy_fields,
     policy_field,

@@ -9,10 +9,8 @@ import overlimit.django
 import overlimit.fastapi
 import overlimit.flask
 import overlimit.wsgi
-from every_adapter import serving
 from overlimit.django import by_get, by_post
 from overlimit.flask import by_cookie, by_header, by_json, by_path_parameter
-from overlimit.wsgi import by_address, by_user_or_address
 
 
 def app(*_):
@@ -38,17 +36,6 @@ def test_what_is_not_called_is_an_error_where_it_is_written(use):
         with pytest.raises(TypeError, match=rf"not be {given.__name__} itself: write {given.__name__}\("):
             USES[use](given)
         USES[use](lambda request="": request)
-
-
-@pytest.mark.parametrize("adapter", ["flask", "fastapi", "asgi", "wsgi"])
-@pytest.mark.parametrize("by", [by_address, overlimit.flask.by_address, by_user_or_address])
-def test_what_needs_no_call_is_a_key_function_too(adapter, by):
-    with serving(adapter, limits="1/minute", key_func=by) as site:
-        assert [site.ask(peer=peer).status for peer in ("192.0.2.1", "192.0.2.1", "192.0.2.2")] == [
-            200,
-            429,
-            200,
-        ]
 
 
 def test_those_of_django_too():

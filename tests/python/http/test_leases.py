@@ -1,31 +1,22 @@
-"""Requests to apps of each framework are decided by leases, for the options of a URL alone."""
+"""What a RateLimit says of requests that are decided by leases, and which are not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from flask import Flask
-from werkzeug.test import Client
 
 import overlimit.asgi
 import overlimit.fastapi
 import overlimit.flask
 import overlimit.wsgi
-from asgi_sites import HELLO, AsgiSite
 from overlimit import Limiter
 from programs import output_of
 from servers.patience import PATIENCE
 
 REQUESTS = 100
 LIMITS = "1000/hour"
-
-
-def hello(environ: Any, start_response: Any) -> list[bytes]:
-    start_response("200 OK", [])
-    return [b"hello"]
 
 
 def by_flask(**options: Any) -> list[int]:
@@ -36,43 +27,12 @@ def by_flask(**options: Any) -> list[int]:
     return [client.get("/").status_code for _ in range(REQUESTS)]
 
 
-def by_wsgi(**options: Any) -> list[int]:
-    client = Client(overlimit.wsgi.RateLimitMiddleware(hello, limits=LIMITS, **options))
-    return [client.get("/").status_code for _ in range(REQUESTS)]
-
-
-def by_asgi(**options: Any) -> list[int]:
-    return requested(overlimit.asgi.RateLimitMiddleware(HELLO, limits=LIMITS, **options))
-
-
-def by_fastapi(**options: Any) -> list[int]:
-    app = FastAPI()
-    limiter = overlimit.fastapi.RateLimit(app, **options)
-    app.get("/")(limiter.limit(LIMITS)(lambda: "hello"))
-    return requested(app)
-
-
-def requested(app: Any) -> list[int]:
-    site = AsgiSite(app)
-    try:
-        return site.statuses(times=REQUESTS)
-    finally:
-        site.close()
-
-
 @pytest.fixture
 def url(redis_server, prefix):
     return f"{redis_server.unix_url()}&timeout={PATIENCE}&prefix={prefix}&lease=10&max_stale=1"
 
 
-@pytest.mark.parametrize("requests", [by_flask, by_wsgi, by_asgi, by_fastapi])
-def test_requests_ask_the_server_now_and_then(redis_server, url, requests: Callable[..., list[int]]):
-    before = redis_server.scripts_run()
-    assert requests(store=url) == [200] * REQUESTS
-    assert 0 < redis_server.scripts_run() - before <= REQUESTS / 4
-
-
-def test_so_do_those_under_several_limits(redis_server, url):
+def test_requests_under_several_limits_are_leased(redis_server, url):
     before = redis_server.scripts_run()
     assert by_flask(store=url, application_limits="2000/hour") == [200] * REQUESTS
     assert redis_server.scripts_run() - before <= REQUESTS / 2
@@ -102,16 +62,6 @@ def test_a_rate_limit_sums_what_its_limiters_count(url):
 
 def held_units(policy: str, url: str) -> int:
     return Limiter("1/hour", name=policy, store=url).stats()["held"]
-
-
-def test_those_of_fastapi_do_so_too(url):
-    app = FastAPI()
-    limiter = overlimit.fastapi.RateLimit(app, store=url)
-    app.get("/")(limiter.limit("9/hour")(lambda: "hello"))
-    assert requested(app)[:10] == [200] * 9 + [429]
-    stats = limiter.stats()
-    assert [policy["calls"] for policy in stats["policies"].values()] == [stats["calls"]] == [REQUESTS]
-    assert stats["leased"] + stats["refusals"] + stats["asked"] >= REQUESTS > stats["refusals"] > REQUESTS / 2
 
 
 def test_requests_whose_refusals_are_charged_are_not_leased(redis_server, url):

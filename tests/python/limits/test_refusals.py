@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import timedelta, timezone
+from datetime import UTC, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -38,7 +38,7 @@ NO_UNITS = [60, 1, timedelta(days=1), "year", "days", "Day", "", None, ["day"]]
 NO_ZONES = [
     *("Europe/Atlantis", "Europe", "Europe/", "/etc/passwd", "../../etc/passwd", "zone.tab", "localtime"),
     *("posixrules", "posix/Europe/Berlin", "right/Europe/Berlin", "Europe/Berlin\n", "Europe/Berlin\0"),
-    *("\ud800", "", "x" * 1000, "+01:00", b"UTC", None, 0, timezone.utc, ZoneInfo("Europe/Berlin")),
+    *("\ud800", "", "x" * 1000, "+01:00", b"UTC", None, 0, UTC, ZoneInfo("Europe/Berlin")),
 ]
 NO_WEEKDAYS = [-1, 7, 0.0, 1.0, True, None, "monday", "0"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overlimit.http.identifying.addresses import UNKNOWN, Addresses, grouped
+from overlimit._addresses import UNKNOWN, Addresses, grouped
 
 from .amounts import MANY
 

@@ -1,4 +1,4 @@
-"""Whatever way an app answers, its body is sent as it is: docs/reference/wsgi.md."""
+"""Whatever way an app answers, its body is sent as it is: docs/reference/middleware.md."""
 
 from __future__ import annotations
 

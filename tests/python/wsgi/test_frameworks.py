@@ -1,4 +1,4 @@
-"""`overlimit.wsgi.RateLimitMiddleware` around apps of Bottle, Falcon and Pyramid: docs/reference/wsgi.md."""
+"""`RateLimitMiddleware` around apps of Bottle, Falcon and Pyramid: docs/reference/middleware.md."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 // older than the period.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string_view>
 

@@ -3,7 +3,6 @@
 // the window is exact up to one block, always to the safe side.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string_view>
 

@@ -6,7 +6,7 @@
 
 namespace overlimit::redis {
 
-CrossSlotCalls::CrossSlotCalls(PlainCalls& store, Floor& below, IsAskedApart is_asked_apart)
+CrossSlotCalls::CrossSlotCalls(StoreClient& store, Calls& below, IsAskedApart is_asked_apart)
     : Layer(below), store_(store), is_asked_apart_(std::move(is_asked_apart)) {}
 
 bool CrossSlotCalls::is_decided_apart(const Call& call) {
@@ -28,14 +28,14 @@ void CrossSlotCalls::refund(const Call& call, std::span<const Receipt> receipts,
   refund_across(call, slots, receipts, present, wait);
 }
 
-void CrossSlotCalls::take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                               const Wait& wait) {
-  if (slots_across(call.charges).empty()) return below().take_back(call, receipts, basis, wait);
+void CrossSlotCalls::send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                                 const Wait& wait) {
+  if (slots_across(call.charges).empty()) return below().send_refund(call, receipts, basis, wait);
   std::size_t row = 0;
   for (const Charge& charge : call.charges) {
     Call part = call;
     part.charges = {&charge, 1};
-    below().take_back(part, receipts.subspan(row, charge.policy->size()), basis, wait);
+    below().send_refund(part, receipts.subspan(row, charge.policy->size()), basis, wait);
     row += charge.policy->size();
   }
 }
@@ -51,7 +51,7 @@ bool CrossSlotCalls::are_tagged_alike(std::span<const Charge> charges) const {
 std::vector<protocol::Slot> CrossSlotCalls::slots_across(std::span<const Charge> charges) {
   if (charges.size() < 2 || !store_.servers().topology().has_slots() || are_tagged_alike(charges)) return {};
   std::vector<protocol::Slot> slots;
-  for (const Charge& charge : charges) slots.push_back(protocol::key_slot(store_.key_of(charge)));
+  for (const Charge& charge : charges) slots.push_back(protocol::key_slot(key_of(store_.naming(), charge)));
   if (std::ranges::all_of(slots, [&](protocol::Slot each) { return each == slots.front(); })) return {};
   return slots;
 }
@@ -78,15 +78,16 @@ std::vector<protocol::Slot> CrossSlotCalls::parts_of(const Call& call) {
 // leaves the others alone.
 Instant CrossSlotCalls::decide_across(const Call& call, std::span<const protocol::Slot> slots,
                                       const Rows& rows, Basis& basis, const Wait& wait) {
-  SplitCall split(call, slots, [&](const Charge& charge) { return refusals_.has(store_.key_of(charge)); });
+  SplitCall split(call, slots,
+                  [&](const Charge& charge) { return refusals_.has(key_of(store_.naming(), charge)); });
   const std::size_t parts = split.parts().size();
   const std::size_t leading = may_charge(call) ? split.leading() : 0;
   std::vector<Instant> times(parts);
   ask(split, 0, leading, times, basis, wait);
   if (leading > 0 && leading < parts && split.admits()) ask(split, leading, parts, times, basis, wait);
   if (!split.admits()) {
-    for (const Charge* const charge : split.refusing()) refusals_.note(store_.key_of(*charge));
-    take_back(split, basis, wait);
+    for (const Charge* const charge : split.refusing()) refusals_.note(key_of(store_.naming(), *charge));
+    send_refund(split, basis, wait);
     split.show_uncharged();
   }
   split.copy_rows(rows);
@@ -94,7 +95,7 @@ Instant CrossSlotCalls::decide_across(const Call& call, std::span<const protocol
 }
 
 // Of the parts from `first` on, those before `charged` are charged. If one of them does not answer, what the
-// others have charged is taken back, which nobody confirms.
+// others have charged is refunded, which nobody confirms.
 void CrossSlotCalls::ask(SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times,
                          Basis& basis, const Wait& wait) {
   const std::vector<Call> calls = split.calls(first, charged);
@@ -109,12 +110,12 @@ void CrossSlotCalls::ask(SplitCall& split, std::size_t first, std::size_t charge
     part.is_charged = deciding[i - first].is_over() && part.admits();
     part.was_redirected = deciding[i - first].was_redirected;
   }
-  if (failure && take_back(split, basis, wait)) failure.set_maybe_charged();
+  if (failure && send_refund(split, basis, wait)) failure.set_maybe_charged();
   failure.raise_if_any();
 }
 
 // A refund is sent without learning where its slot is, so one that has moved is followed at once.
-bool CrossSlotCalls::take_back(SplitCall& split, Basis& basis, const Wait& wait) {
+bool CrossSlotCalls::send_refund(SplitCall& split, Basis& basis, const Wait& wait) {
   bool has_charged = false;
   for (CallPart& part : split.parts()) {
     if (!part.is_charged) continue;
@@ -126,7 +127,7 @@ bool CrossSlotCalls::take_back(SplitCall& split, Basis& basis, const Wait& wait)
       } catch (const StoreError&) {
       }
     } else {
-      store_.top().take_back(call, part.rows.receipts(), basis, wait);
+      store_.top().send_refund(call, part.rows.receipts(), basis, wait);
     }
     part.is_charged = false;
     has_charged = true;
@@ -134,7 +135,7 @@ bool CrossSlotCalls::take_back(SplitCall& split, Basis& basis, const Wait& wait)
   return has_charged;
 }
 
-// A failure of one slot keeps nothing from the others. What these have given back is not given back again, so
+// A failure of one slot keeps nothing from the others. What these have refunded is not refunded again, so
 // the error says that it may have been.
 void CrossSlotCalls::refund_across(const Call& call, std::span<const protocol::Slot> slots,
                                    std::span<const Receipt> receipts, Present* present, const Wait& wait) {
@@ -154,8 +155,8 @@ void CrossSlotCalls::refund_across(const Call& call, std::span<const protocol::S
     exchanges.push_back(&refunding.emplace_back(store_, calls[i], given.parts()[i].rows.receipts(),
                                                 shown ? &presents[i] : nullptr, basis));
   }
-  const std::vector<std::string> keys = store_.keys_of(call);
-  const PlainCalls::Changes changes = store_.begin({.keys = keys});
+  const std::vector<std::string> keys = keys_of(store_.naming(), call);
+  const StoreClient::Changes changes = store_.announce({.keys = keys});
   FirstError failure = store_.run(exchanges, wait);
   if (std::ranges::any_of(refunding, &Refunding::is_over)) failure.set_maybe_charged();
   failure.raise_if_any();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "redis/cross_slot/split_call.hpp"
-#include "redis/plain/plain_calls.hpp"
+#include "redis/plain/store_client.hpp"
 
 namespace overlimit::redis {
 
@@ -17,14 +17,14 @@ class CrossSlotCalls final : public Layer {
   /// Whether a charge of a call is asked for by a command of its own, whatever its slot; none: no charge is.
   using IsAskedApart = std::function<bool(const Call&, const Charge&)>;
 
-  CrossSlotCalls(PlainCalls& store, Floor& below, IsAskedApart is_asked_apart);
+  CrossSlotCalls(StoreClient& store, Calls& below, IsAskedApart is_asked_apart);
 
   [[nodiscard]] bool is_decided_apart(const Call& call) override;
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
   void refund(const Call& call, std::span<const Receipt> receipts, Present* present,
               const Wait& wait) override;
-  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                 const Wait& wait) override;
+  void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                   const Wait& wait) override;
 
  private:
   [[nodiscard]] bool are_tagged_alike(std::span<const Charge> charges) const;
@@ -34,11 +34,11 @@ class CrossSlotCalls final : public Layer {
                         Basis& basis, const Wait& wait);
   void ask(SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times, Basis& basis,
            const Wait& wait);
-  bool take_back(SplitCall& split, Basis& basis, const Wait& wait);
+  bool send_refund(SplitCall& split, Basis& basis, const Wait& wait);
   void refund_across(const Call& call, std::span<const protocol::Slot> slots,
                      std::span<const Receipt> receipts, Present* present, const Wait& wait);
 
-  PlainCalls& store_;
+  StoreClient& store_;
   const IsAskedApart is_asked_apart_;
   RecentRefusals refusals_;
 };

@@ -37,7 +37,7 @@ void for_each_charge(const CallPart& part, const auto& action) {
   }
 }
 
-/// Throws CrossSlot unless all charges have roles that each slot can settle alone.
+/// Throws CrossSlot unless all charges have roles that each slot can resolve alone.
 void check_splits(std::span<const Charge> charges) {
   const bool are_settled_alone = std::ranges::all_of(charges, [](const Charge& charge) {
     return charge.role == Role::enforce || charge.role == Role::always;

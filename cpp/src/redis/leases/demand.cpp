@@ -25,7 +25,7 @@ void Demand::note_command(Cost cost, Duration at, Duration cold) {
   const Duration term = cold - at;
   in_term = sum(in_term, asked);
   if (at - term_began >= term) {
-    before = at - term_began < 2 * term ? in_term : Shared<Cost>(0);
+    before = at - term_began < 2 * term ? in_term : SharedNumber<Cost>(0);
     in_term = 0;
     term_began = at;
   }
@@ -35,19 +35,19 @@ void Demand::note_command(Cost cost, Duration at, Duration cold) {
 }
 
 // A costly call that was refused says nothing of cheaper ones, nor of those under other limits.
-bool Demand::takes_turns(const Charge& charge) const {
-  return turns_from > 0 && charge.cost >= turns_from && charge.policy->limits_digest() == turns_under;
+bool Demand::waits_to_ask(const Charge& charge) const {
+  return refused_cost > 0 && charge.cost >= refused_cost && charge.policy->limits_digest() == refused_limits;
 }
 
-// Who was refused takes turns until it is granted something. If it were until it is granted all that it
-// wanted, up to a tenth of what the limit admits would be left.
-void Demand::note_turn(const Charge& charge, bool is_refused) {
+// Who was refused waits before it asks until it is granted something. If it were until it is granted all that
+// it wanted, up to a tenth of what the limit admits would be left.
+void Demand::note_refusal(const Charge& charge, bool is_refused) {
   if (!is_refused) {
-    turns_from = 0;
+    refused_cost = 0;
     return;
   }
-  if (!takes_turns(charge)) turns_from = charge.cost;
-  turns_under = charge.policy->limits_digest();
+  if (!waits_to_ask(charge)) refused_cost = charge.cost;
+  refused_limits = charge.policy->limits_digest();
 }
 
 }  // namespace overlimit::redis

@@ -10,19 +10,19 @@
 
 namespace overlimit::redis {
 
-/// A number that may be read while another thread or process changes it; when that may be is settled
+/// A number that may be read while another thread or process changes it; when that may be is said
 /// elsewhere. What is read before it stays before it, and what is written before it, too.
 template <class T>
-class Shared {
+class SharedNumber {
  public:
-  Shared() = default;
-  Shared(T value) : value_(value) {}
-  Shared(const Shared& other) : value_(T(other)) {}
-  Shared& operator=(const Shared& other) {
+  SharedNumber() = default;
+  SharedNumber(T value) : value_(value) {}
+  SharedNumber(const SharedNumber& other) : value_(T(other)) {}
+  SharedNumber& operator=(const SharedNumber& other) {
     *this = T(other);
     return *this;
   }
-  Shared& operator=(T value) {
+  SharedNumber& operator=(T value) {
     value_.store(value, std::memory_order_release);
     return *this;
   }
@@ -34,16 +34,16 @@ class Shared {
 
 /// Of one key. All times are boot times. Whoever changes it does so alone.
 struct Demand {
-  Shared<Duration> asked_at;   ///< of the last command
-  Shared<Duration> cold_from;  ///< if it is not asked for until then, it is cold
-  Shared<Cost> asked;  ///< what that command charged for its own call, and others since without a lease
-  Shared<Duration> term_began;
-  Shared<Cost> in_term;     ///< what was spent since then, in a time of a term, before the last command
-  Shared<Cost> before;      ///< the same of the term before
-  Shared<Cost> turns_from;  ///< calls of this cost and costlier ones take turns; 0: none
-  Shared<std::uint64_t> turns_under;  ///< these limits
-  Shared<Duration> next_turn;
-  Shared<Duration> refilled_by;  ///< somebody asks for units, who may not come back after this
+  SharedNumber<Duration> asked_at;   ///< of the last command
+  SharedNumber<Duration> cold_from;  ///< if it is not asked for until then, it is cold
+  SharedNumber<Cost> asked;  ///< what that command charged for its own call, and others since without a lease
+  SharedNumber<Duration> term_began;
+  SharedNumber<Cost> in_term;  ///< what was spent since then, in a time of a term, before the last command
+  SharedNumber<Cost> before;   ///< the same of the term before
+  SharedNumber<Cost> refused_cost;  ///< such a call, and a costlier one, waits until next_ask_at; 0: none
+  SharedNumber<std::uint64_t> refused_limits;  ///< under which
+  SharedNumber<Duration> next_ask_at;
+  SharedNumber<Duration> refilled_by;  ///< somebody asks for units, who may not come back after this
 
   /// What would be spent in a term at the rate since the last command, of which a lease has spent some; 0 for
   /// a cold key, or while somebody else asks. If little of a lease comes back, since it is held
@@ -52,8 +52,8 @@ struct Demand {
                             bool has_holds) const;
   /// Notes a command that was answered, after which its own cost counts.
   void note_command(Cost cost, Duration asked_at, Duration cold_from);
-  [[nodiscard]] bool takes_turns(const Charge& charge) const;
-  void note_turn(const Charge& charge, bool is_refused);
+  [[nodiscard]] bool waits_to_ask(const Charge& charge) const;
+  void note_refusal(const Charge& charge, bool is_refused);
 };
 
 }  // namespace overlimit::redis

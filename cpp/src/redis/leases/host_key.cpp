@@ -66,15 +66,15 @@ std::shared_ptr<Lease> HostKey::lease() {
 void HostKey::become(const HostName& name) {
   low_ = name.key.low;
   high_ = name.key.high;
-  place_ = name.place;
+  keyspace_ = name.keyspace;
   policy_ = name.policy;
   limits_ = name.limits;
   demand = Demand{};
-  turn = 0;
+  request = 0;
   is_used_ = 1;
 }
 
-LeaseReturn HostKey::put(const LeaseSubject& subject, const LeaseTerms& terms) {
+ReleasedUnits HostKey::put(const LeaseSubject& subject, const LeaseTerms& terms) {
   LeaseTerms own = terms;
   own.ends_at = Duration(own.ends_at.micros() / kTick * kTick);
   std::shared_ptr<Lease> before = lease();
@@ -84,7 +84,7 @@ LeaseReturn HostKey::put(const LeaseSubject& subject, const LeaseTerms& terms) {
   return {std::move(before), Cost(word & SharedUnits::kMask)};
 }
 
-LeaseReturn HostKey::take_lease() {
+ReleasedUnits HostKey::take_lease() {
   std::shared_ptr<Lease> before = lease();
   const std::uint64_t word = word_.exchange(next_tag({}), std::memory_order_acq_rel);
   return {std::move(before), Cost(word & SharedUnits::kMask)};

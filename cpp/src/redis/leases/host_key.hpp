@@ -19,8 +19,8 @@ namespace overlimit::redis {
 /// What tells a key under some limits from all others of the file.
 struct HostName {
   table::KeyHash key;
-  std::uint64_t place;   ///< a hash of where the server is
-  std::uint64_t policy;  ///< of that and the policy's name
+  std::uint64_t keyspace;  ///< a hash of its name
+  std::uint64_t policy;    ///< of that and the policy's name
   std::uint64_t limits;
 };
 
@@ -49,8 +49,8 @@ class HostText {
   }
 
  private:
-  Shared<std::uint64_t> size_;
-  std::array<Shared<std::uint64_t>, (kMost + 7) / 8> words_;
+  SharedNumber<std::uint64_t> size_;
+  std::array<SharedNumber<std::uint64_t>, (kMost + 7) / 8> words_;
 };
 
 /// A key in the file. Zeros are a free one. It is changed by whoever holds its bucket, but for its units; a
@@ -69,7 +69,9 @@ class HostKey {
     return !is_free() && low_ == name.key.low && high_ == name.key.high;
   }
   [[nodiscard]] bool is_of_policy(std::uint64_t policy) const { return !is_free() && policy_ == policy; }
-  [[nodiscard]] bool is_of_place(std::uint64_t place) const { return !is_free() && place_ == place; }
+  [[nodiscard]] bool is_of_keyspace(std::uint64_t keyspace) const {
+    return !is_free() && keyspace_ == keyspace;
+  }
   /// Whether nobody asks for it any more.
   [[nodiscard]] bool is_old(Duration now) const {
     return now > demand.cold_from && now > demand.refilled_by && has_ended(now);
@@ -82,22 +84,22 @@ class HostKey {
 
   // By whoever holds its bucket.
   void become(const HostName& name);
-  /// Puts a lease in the place of the one before, of which it returns what is left.
-  LeaseReturn put(const LeaseSubject& subject, const LeaseTerms& terms);
+  /// Puts a lease instead of the one before, of which it returns what is left.
+  ReleasedUnits put(const LeaseSubject& subject, const LeaseTerms& terms);
   /// Ends its lease, and returns what is left of it.
-  LeaseReturn take_lease();
+  ReleasedUnits take_lease();
   void free() { is_used_ = 0; }
 
   Demand demand;
-  /// Who asks for units: whatever an earlier one is granted comes too late.
-  Shared<std::uint64_t> turn;
+  /// The number of the latest request for units: what an earlier one is granted comes too late.
+  SharedNumber<std::uint64_t> request;
 
  private:
   struct Row {
-    Shared<std::int64_t> remaining;
-    Shared<Instant> gone_at;
-    Shared<Instant> created_at;
-    std::array<Shared<std::int64_t>, 3> after;
+    SharedNumber<std::int64_t> remaining;
+    SharedNumber<Instant> gone_at;
+    SharedNumber<Instant> created_at;
+    std::array<SharedNumber<std::int64_t>, 3> after;
   };
 
   void write(const LeaseSubject& subject, const LeaseTerms& terms, std::uint64_t tag);
@@ -106,22 +108,22 @@ class HostKey {
   [[nodiscard]] std::uint64_t next_tag(Duration ends_at) const;
 
   std::atomic<std::uint64_t> version_;  // odd while somebody writes
-  Shared<std::uint64_t> is_used_;
-  Shared<std::uint64_t> low_;
-  Shared<std::uint64_t> high_;
-  Shared<std::uint64_t> place_;
-  Shared<std::uint64_t> policy_;
-  Shared<std::uint64_t> limits_;
+  SharedNumber<std::uint64_t> is_used_;
+  SharedNumber<std::uint64_t> low_;
+  SharedNumber<std::uint64_t> high_;
+  SharedNumber<std::uint64_t> keyspace_;
+  SharedNumber<std::uint64_t> policy_;
+  SharedNumber<std::uint64_t> limits_;
   // When the lease ends, which one it is, and the units that are left; changed in one step.
   std::atomic<std::uint64_t> word_;
-  Shared<std::uint64_t> tag_;    // of the lease that follows; 0: none
-  Shared<std::uint64_t> check_;  // a hash of what follows
-  Shared<Duration> ends_at_;
-  Shared<Cost> granted_;
-  Shared<Instant> shown_;
-  Shared<Duration> asked_at_;
-  Shared<Duration> answered_at_;
-  Shared<std::uint64_t> rows_count_;
+  SharedNumber<std::uint64_t> tag_;    // of the lease that follows; 0: none
+  SharedNumber<std::uint64_t> check_;  // a hash of what follows
+  SharedNumber<Duration> ends_at_;
+  SharedNumber<Cost> granted_;
+  SharedNumber<Instant> shown_;
+  SharedNumber<Duration> asked_at_;
+  SharedNumber<Duration> answered_at_;
+  SharedNumber<std::uint64_t> rows_count_;
   std::array<Row, kMostLimits> rows_;
   HostText<64> name_;
   HostText<256> identifier_;

@@ -69,63 +69,66 @@ HostLeases::HostLeases(Mapping& mapping, const table::Holders& processes)
         "the shared memory of the leases is of a time namespace in which this process is not: give each of "
         "them a lease_in of its own");
   }
-  for (auto& place : places_of(processes_.own())) place.store(0);
+  for (auto& keyspace : keyspaces_of(processes_.own())) keyspace.store(0);
 }
 
-HostLeases::Places& HostLeases::places_of(std::size_t holder) const {
-  return head_.places[holder % shared_memory::kMostProcesses];
+HostLeases::Keyspaces& HostLeases::keyspaces_of(std::size_t holder) const {
+  return head_.keyspaces[holder % shared_memory::kMostProcesses];
 }
 
-void HostLeases::enter(std::string_view place) {
-  const std::uint64_t own = place_of(place);
-  for (auto& each : places_of(processes_.own())) {
+void HostLeases::enter(std::string_view keyspace) {
+  const std::uint64_t own = keyspace_of(keyspace);
+  for (auto& each : keyspaces_of(processes_.own())) {
     std::uint64_t known = 0;
     if (each.load(std::memory_order_relaxed) == own || each.compare_exchange_strong(known, own)) return;
   }
 }
 
-void HostLeases::leave(std::string_view place) {
-  for (auto& each : places_of(processes_.own())) {
-    std::uint64_t known = place_of(place);
+void HostLeases::leave(std::string_view keyspace) {
+  for (auto& each : keyspaces_of(processes_.own())) {
+    std::uint64_t known = keyspace_of(keyspace);
     each.compare_exchange_strong(known, 0);
   }
 }
 
-bool HostLeases::leases_from(std::string_view place, std::size_t slot) const {
-  const Places& places = places_of(slot);
-  const std::uint64_t own = place_of(place);
-  return std::ranges::any_of(places, [own](const auto& each) { return each == own; }) ||
-         std::ranges::none_of(places, [](const auto& each) { return each == 0; });
+bool HostLeases::leases_from(std::string_view keyspace, std::size_t slot) const {
+  const Keyspaces& keyspaces = keyspaces_of(slot);
+  const std::uint64_t own = keyspace_of(keyspace);
+  return std::ranges::any_of(keyspaces, [own](const auto& each) { return each == own; }) ||
+         std::ranges::none_of(keyspaces, [](const auto& each) { return each == 0; });
 }
 
 // Whoever has died leaves it to the next one, who finds what was half written by its version.
-HostLeases::Hold::Hold(Bucket& bucket, const table::Holders& processes, int times) : bucket_(bucket) {
+HostLeases::BucketLock::BucketLock(Bucket& bucket, const table::Holders& processes, int times)
+    : bucket_(bucket) {
   const auto take = [&](std::uint32_t holder) {
     return bucket_.holder.compare_exchange_strong(holder, processes.own(), std::memory_order_acq_rel);
   };
-  for (int i = 0; i < kMomentsToSpin + times && !is_held_; ++i) {
-    is_held_ = take(0);
-    if (is_held_) return;
+  for (int i = 0; i < kMomentsToSpin + times && !is_locked_; ++i) {
+    is_locked_ = take(0);
+    if (is_locked_) return;
     i < kMomentsToSpin ? platform::pause_briefly() : std::this_thread::yield();
   }
   const std::uint32_t holder = bucket_.holder.load(std::memory_order_acquire);
-  is_held_ = (holder == 0 || processes.has_ended(holder)) && take(holder);
+  is_locked_ = (holder == 0 || processes.has_ended(holder)) && take(holder);
 }
 
-HostLeases::Hold::~Hold() {
-  if (is_held_) bucket_.holder.store(0, std::memory_order_release);
+HostLeases::BucketLock::~BucketLock() {
+  if (is_locked_) bucket_.holder.store(0, std::memory_order_release);
 }
 
-HostName HostLeases::name_of(std::string_view place, std::string_view policy, std::string_view identifier,
+HostName HostLeases::name_of(std::string_view keyspace, std::string_view policy, std::string_view identifier,
                              std::uint64_t limits) const {
-  return {head_.hash(1, joined(place, policy, identifier)), place_of(place), policy_of(place, policy),
-          limits};
+  return {head_.hash(1, joined(keyspace, policy, identifier)), keyspace_of(keyspace),
+          policy_of(keyspace, policy), limits};
 }
 
-std::uint64_t HostLeases::place_of(std::string_view place) const { return head_.hash(3, place).low | 1; }
+std::uint64_t HostLeases::keyspace_of(std::string_view keyspace) const {
+  return head_.hash(3, keyspace).low | 1;
+}
 
-std::uint64_t HostLeases::policy_of(std::string_view place, std::string_view policy) const {
-  return head_.hash(2, joined(place, policy, {})).low;
+std::uint64_t HostLeases::policy_of(std::string_view keyspace, std::string_view policy) const {
+  return head_.hash(2, joined(keyspace, policy, {})).low;
 }
 
 HostKey* HostLeases::find(Bucket& bucket, const HostName& name) {
@@ -141,57 +144,57 @@ HostKey* HostLeases::room_for(Bucket& bucket, const HostName& name, Duration now
   return found == bucket.keys.end() ? nullptr : &*found;
 }
 
-HostLeases::Returns HostLeases::end(std::string_view place, std::string_view policy,
-                                    std::string_view identifier) {
-  const HostName name = name_of(place, policy, identifier, 0);
-  Returns left;
+HostLeases::Releases HostLeases::end(std::string_view keyspace, std::string_view policy,
+                                     std::string_view identifier) {
+  const HostName name = name_of(keyspace, policy, identifier, 0);
+  Releases left;
   end_keys(
       bucket_of(name), [&](const HostKey& key) { return key.is_of_key(name); }, left);
   return left;
 }
 
-HostLeases::Returns HostLeases::end_all(std::string_view place, std::string_view policy) {
-  const std::uint64_t own = policy_of(place, policy);
-  Returns left;
+HostLeases::Releases HostLeases::end_all(std::string_view keyspace, std::string_view policy) {
+  const std::uint64_t own = policy_of(keyspace, policy);
+  Releases left;
   for (Bucket& bucket : head_.buckets)
     end_keys(
         bucket, [own](const HostKey& key) { return key.is_of_policy(own); }, left);
   return left;
 }
 
-HostLeases::Returns HostLeases::take_all(std::string_view place) {
-  const std::uint64_t own = place_of(place);
-  const auto is_leased = [own](const HostKey& key) { return key.is_of_place(own) && key.has_units(); };
-  Returns left;
-  for (Bucket& bucket : head_.buckets) take_units(bucket, is_leased, Hold::kPatient, left);
+HostLeases::Releases HostLeases::take_all(std::string_view keyspace) {
+  const std::uint64_t own = keyspace_of(keyspace);
+  const auto is_leased = [own](const HostKey& key) { return key.is_of_keyspace(own) && key.has_units(); };
+  Releases left;
+  for (Bucket& bucket : head_.buckets) take_units(bucket, is_leased, BucketLock::kPatient, left);
   return left;
 }
 
-HostLeases::Returns HostLeases::take_ended(std::string_view place, Duration now) {
-  const std::uint64_t own = place_of(place);
+HostLeases::Releases HostLeases::take_ended(std::string_view keyspace, Duration now) {
+  const std::uint64_t own = keyspace_of(keyspace);
   const auto is_left = [own, now](const HostKey& key) {
-    return key.is_of_place(own) && key.has_units() && key.has_ended(now);
+    return key.is_of_keyspace(own) && key.has_units() && key.has_ended(now);
   };
-  Returns left;
+  Releases left;
   take_units(head_.buckets[looked_at_.fetch_add(1) % kBuckets], is_left, 0, left);
   return left;
 }
 
 // Whoever is stopped in the middle of a change keeps only the keys from being free.
-void HostLeases::end_keys(Bucket& bucket, const auto& is_meant, Returns& left) const {
+void HostLeases::end_keys(Bucket& bucket, const auto& is_meant, Releases& left) const {
   if (std::ranges::none_of(bucket.keys, is_meant)) return;
-  const Hold hold(bucket, processes_, Hold::kPatient);
+  const BucketLock lock(bucket, processes_, BucketLock::kPatient);
   for (HostKey& key : bucket.keys) {
     if (!is_meant(key)) continue;
     left.push_back(key.take_lease());
-    if (hold) key.free();
+    if (lock) key.free();
   }
 }
 
-void HostLeases::take_units(Bucket& bucket, const auto& is_meant, int times, Returns& left) const {
+void HostLeases::take_units(Bucket& bucket, const auto& is_meant, int times, Releases& left) const {
   if (std::ranges::none_of(bucket.keys, is_meant)) return;
-  const Hold hold(bucket, processes_, times);
-  if (!hold) return;
+  const BucketLock lock(bucket, processes_, times);
+  if (!lock) return;
   for (HostKey& key : bucket.keys) {
     if (is_meant(key)) left.push_back(key.take_lease());
   }

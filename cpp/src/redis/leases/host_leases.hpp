@@ -26,13 +26,13 @@ class HostLeases final : public shared_memory::View {
     std::array<HostKey, kBucketSize> keys;
   };
   /// From which servers a process leases; if all are used, from any.
-  using Places = std::array<std::atomic<std::uint64_t>, 4>;
+  using Keyspaces = std::array<std::atomic<std::uint64_t>, 4>;
   struct Head {
     shared_memory::FileHead file;
-    std::array<Places, shared_memory::kMostProcesses> places;  ///< by their slots
+    std::array<Keyspaces, shared_memory::kMostProcesses> keyspaces;  ///< by their slots
     table::KeyedHash hash;
     std::uint64_t time_namespace;  ///< in which its boot times are
-    std::atomic<std::uint64_t> turns;
+    std::atomic<std::uint64_t> requests;
     std::array<Bucket, kBuckets> buckets;
   };
 
@@ -41,28 +41,28 @@ class HostLeases final : public shared_memory::View {
 
   /// The right to change the keys of a bucket. False: a process that has it lives, and did not let go of it
   /// after so many times that others could run.
-  class Hold : ::overlimit::NonCopyable {
+  class BucketLock : ::overlimit::NonCopyable {
    public:
     static constexpr int kPatient = 50;  ///< times, for what is lost or left without it
 
-    Hold(Bucket& bucket, const table::Holders& processes, int times = 0);
-    ~Hold();
-    explicit operator bool() const { return is_held_; }
+    BucketLock(Bucket& bucket, const table::Holders& processes, int times = 0);
+    ~BucketLock();
+    explicit operator bool() const { return is_locked_; }
 
    private:
     Bucket& bucket_;
-    bool is_held_ = false;
+    bool is_locked_ = false;
   };
 
   /// Notes that this process leases from a server, or no longer does.
-  void enter(std::string_view place);
-  void leave(std::string_view place);
+  void enter(std::string_view keyspace);
+  void leave(std::string_view keyspace);
   /// Whether the process of a slot does, too.
-  [[nodiscard]] bool leases_from(std::string_view place, std::size_t slot) const;
+  [[nodiscard]] bool leases_from(std::string_view keyspace, std::size_t slot) const;
 
-  /// `place`: where the server is.
-  [[nodiscard]] HostName name_of(std::string_view place, std::string_view policy, std::string_view identifier,
-                                 std::uint64_t limits) const;
+  /// `keyspace`: its name.
+  [[nodiscard]] HostName name_of(std::string_view keyspace, std::string_view policy,
+                                 std::string_view identifier, std::uint64_t limits) const;
   [[nodiscard]] Bucket& bucket_of(const HostName& name) const {
     return head_.buckets[name.key.low % kBuckets];
   }
@@ -72,25 +72,25 @@ class HostLeases final : public shared_memory::View {
   /// The key, or one that may become it: it is free, or else old; nullptr if there is none.
   [[nodiscard]] static HostKey* room_for(Bucket& bucket, const HostName& name, Duration now);
   /// A number that nobody had before.
-  [[nodiscard]] std::uint64_t next_turn() const { return head_.turns.fetch_add(1) + 1; }
+  [[nodiscard]] std::uint64_t next_request() const { return head_.requests.fetch_add(1) + 1; }
 
-  using Returns = std::vector<LeaseReturn>;
+  using Releases = std::vector<ReleasedUnits>;
   /// Ends the leases of a key, whatever its limits, and returns what is left of them. It is known no more.
-  [[nodiscard]] Returns end(std::string_view place, std::string_view policy, std::string_view identifier);
+  [[nodiscard]] Releases end(std::string_view keyspace, std::string_view policy, std::string_view identifier);
   /// The same of all keys of a policy.
-  [[nodiscard]] Returns end_all(std::string_view place, std::string_view policy);
-  /// Takes what is left of all leases of a place.
-  [[nodiscard]] Returns take_all(std::string_view place);
+  [[nodiscard]] Releases end_all(std::string_view keyspace, std::string_view policy);
+  /// Takes what is left of all leases of a keyspace.
+  [[nodiscard]] Releases take_all(std::string_view keyspace);
   /// Takes what is left of some leases that have ended, others each time: whoever leased may have died, or do
   /// nothing more.
-  [[nodiscard]] Returns take_ended(std::string_view place, Duration now);
+  [[nodiscard]] Releases take_ended(std::string_view keyspace, Duration now);
 
  private:
-  [[nodiscard]] Places& places_of(std::size_t holder) const;
-  [[nodiscard]] std::uint64_t policy_of(std::string_view place, std::string_view policy) const;
-  [[nodiscard]] std::uint64_t place_of(std::string_view place) const;
-  void end_keys(Bucket& bucket, const auto& is_meant, Returns& left) const;
-  void take_units(Bucket& bucket, const auto& is_meant, int times, Returns& left) const;
+  [[nodiscard]] Keyspaces& keyspaces_of(std::size_t holder) const;
+  [[nodiscard]] std::uint64_t policy_of(std::string_view keyspace, std::string_view policy) const;
+  [[nodiscard]] std::uint64_t keyspace_of(std::string_view keyspace) const;
+  void end_keys(Bucket& bucket, const auto& is_meant, Releases& left) const;
+  void take_units(Bucket& bucket, const auto& is_meant, int times, Releases& left) const;
 
   Head& head_;
   const table::Holders& processes_;

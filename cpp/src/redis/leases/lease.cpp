@@ -23,7 +23,7 @@ bool Lease::take(Cost units, Cost& left) {
   return false;
 }
 
-bool Lease::put_back(Cost units) {
+bool Lease::refund(Cost units) {
   std::uint64_t word = word_->load(std::memory_order_acquire);
   while (is_own(word) && std::uint64_t(units) <= mask_ - (word & mask_)) {
     if (word_->compare_exchange_weak(word, word + std::uint64_t(units), std::memory_order_acq_rel))

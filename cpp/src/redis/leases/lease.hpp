@@ -32,7 +32,7 @@ struct LeaseTerms {
   std::vector<LeasedRow> rows;
 };
 
-/// Of what it is, and so what it takes to give its units back, whoever does.
+/// Of what it is, and so what it takes to release its units, whoever does.
 struct LeaseSubject {
   std::string policy;  ///< its name
   std::string identifier;
@@ -66,8 +66,12 @@ class Lease : NonCopyable {
   /// Takes units; none if fewer are left. Nothing may be spent unless it has not ended after that.
   [[nodiscard]] bool take(Cost units, Cost& left);
   [[nodiscard]] bool has_ended(Duration now) const { return now >= terms_.ends_at; }
-  /// False if it was replaced, or has no room for more: then they are to be given back.
-  [[nodiscard]] bool put_back(Cost units);
+  /// Whether it is no older than a store leases for: another one may lease for longer.
+  [[nodiscard]] bool is_recent(Duration now, Duration longest) const {
+    return now - terms_.reading.asked_at < longest;
+  }
+  /// False if it was replaced, or has no room for more: then they are to be released.
+  [[nodiscard]] bool refund(Cost units);
   /// Takes all that are left, once and for all.
   [[nodiscard]] Cost take_rest();
   [[nodiscard]] Cost left() const {
@@ -102,7 +106,7 @@ class Lease : NonCopyable {
   }
   /// The rows of a decision at this instant, after which so many units are left here.
   void show(Instant time, Cost left, const Rows& rows) const;
-  /// The rows of a call that is refused until its turn comes, after so long.
+  /// The rows of a call that is refused until the next ask, after so long.
   void show_refused(Instant time, Duration retry_after, const Rows& rows) const;
   [[nodiscard]] const LeaseSubject& subject() const { return subject_; }
   [[nodiscard]] std::vector<Receipt> receipts() const;
@@ -122,8 +126,8 @@ class Lease : NonCopyable {
   std::atomic<std::int64_t> shown_{0};  // the latest instant of a call with others
 };
 
-/// Units of a lease that are to be given back.
-struct LeaseReturn {
+/// Units of a lease that are to be released.
+struct ReleasedUnits {
   std::shared_ptr<Lease> lease;
   Cost units;
 };

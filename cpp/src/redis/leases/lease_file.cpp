@@ -47,12 +47,12 @@ std::string here(const Location& location) {
 
 }  // namespace
 
-bool LeaseFile::name(const LeaseIn& file, const Location& location, std::string place) {
+bool LeaseFile::name(const LeaseIn& file, const Location& location, std::string keyspace) {
   const std::lock_guard lock(naming_);
   if (state_.load() != State::none) return file.name_or_path == file_.name_or_path;
   file_ = file;
   location_ = location;
-  place_ = std::move(place);
+  keyspace_ = std::move(keyspace);
   state_.store(State::named);
   return true;
 }
@@ -65,7 +65,7 @@ void LeaseFile::open_it() {
     const std::string path = shared_memory::path_of(file_.name_or_path, HostLeases::kFiles);
     {
       const std::lock_guard lock(naming_);
-      if (location_) place_ += " " + here(*std::exchange(location_, std::nullopt));
+      if (location_) keyspace_ += " " + here(*std::exchange(location_, std::nullopt));
     }
     keep(Attachments::open_or_create(HostLeases::kFiles, path, file_.mode, kSizes));
   } catch (const StoreConfigError& error) {
@@ -78,12 +78,12 @@ void LeaseFile::keep_open() {
   Attachment* const known = attachment_.load(std::memory_order_acquire);
   if (known == nullptr) return;
   known->look_for_descriptor();
-  if (known->is_own()) return known->view<HostLeases>().enter(place_);
+  if (known->is_own()) return known->view<HostLeases>().enter(keyspace_);
   try {
     Attachment& own =
         Attachments::renewed(*known, shared_memory::path_of(file_.name_or_path, HostLeases::kFiles));
     attachment_.store(&own);
-    own.view<HostLeases>().enter(place_);
+    own.view<HostLeases>().enter(keyspace_);
   } catch (const StoreConfigError& error) {
     warn(error);
   }
@@ -106,10 +106,10 @@ bool LeaseFile::leave() {
   if (attachment == nullptr || !attachment->is_own()) return true;
   const auto& processes = attachment->processes();
   auto& leases = attachment->view<HostLeases>();
-  leases.leave(place_);
+  leases.leave(keyspace_);
   const std::size_t own = processes.own() % shared_memory::kMostProcesses;
   for (std::size_t slot = 0; slot < shared_memory::kMostProcesses; ++slot) {
-    if (slot != own && processes.is_attached(slot) && leases.leases_from(place_, slot)) return false;
+    if (slot != own && processes.is_attached(slot) && leases.leases_from(keyspace_, slot)) return false;
   }
   return true;
 }
@@ -119,7 +119,7 @@ void LeaseFile::keep(Attachment& opened) {
   if (!attachment_.compare_exchange_strong(known, &opened)) Attachments::release(opened);
   State named = State::named;
   state_.compare_exchange_strong(named, State::open);
-  leases()->enter(place_);
+  leases()->enter(keyspace_);
 }
 
 }  // namespace overlimit::redis

@@ -19,14 +19,14 @@ class Attachment;
 
 namespace overlimit::redis {
 
-/// Of one place. Thread-safe.
+/// Of one keyspace. Thread-safe.
 class LeaseFile : NonCopyable {
  public:
   LeaseFile() = default;
   ~LeaseFile();
 
   /// Has leases be those of a file, if none was named before. False: another one was.
-  bool name(const LeaseIn& file, const Location& location, std::string place);
+  bool name(const LeaseIn& file, const Location& location, std::string keyspace);
   /// Opens what was named, or creates it, unless it is open. Warns, once, if it cannot be had: then leases
   /// are of this process.
   void open() {
@@ -36,9 +36,9 @@ class LeaseFile : NonCopyable {
   void keep_open();
   /// nullptr: there is none that is open.
   [[nodiscard]] HostLeases* leases();
-  [[nodiscard]] const std::string& place() const { return place_; }
+  [[nodiscard]] const std::string& keyspace() const { return keyspace_; }
   /// Has this process no longer count as one that leases, until it asks for a lease again. Returns whether
-  /// no other leases from the same place.
+  /// no other leases from the same keyspace.
   bool leave();
 
  private:
@@ -53,7 +53,7 @@ class LeaseFile : NonCopyable {
   ForkSafeMutex naming_;  // guards what follows, which does not change once it is named
   LeaseIn file_;
   std::optional<Location> location_;
-  std::string place_;
+  std::string keyspace_;
 };
 
 }  // namespace overlimit::redis

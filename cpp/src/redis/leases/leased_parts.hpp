@@ -3,38 +3,39 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "overlimit/store.hpp"
-#include "redis/leases/leasing.hpp"
+#include "redis/leases/leases.hpp"
 
 namespace overlimit::redis {
 
 class LeasedParts {
  public:
-  /// Borrows the call.
-  LeasedParts(Leasing& leasing, const Call& call);
+  /// Borrows the call. Of leases, those that are no older than `longest`.
+  LeasedParts(Leases& leases, const Call& call, Duration longest);
 
-  /// Whether all of the call's identifiers are leased here.
-  [[nodiscard]] bool are_all() const { return count_ == leases_.size(); }
-  /// Whether some of them are, and others are not.
+  /// Whether some of the call's identifiers are leased here, and others are not.
   [[nodiscard]] bool are_some() const { return count_ > 0 && !are_all(); }
-  /// The latest of the instants that the leases' servers can be showing, at the earliest.
-  [[nodiscard]] Instant time() const;
-  /// The call of the others, and rows for it.
+  /// Whether the call is decided without asking: all are leased here, or those that are not are certainly
+  /// refused. Then its rows, time and basis are set.
+  bool decide_here(Calls& below, const Rows& rows, Instant& time, Basis& basis);
+  /// Asks for the others, and takes what is leased last. Nothing, if that is gone by then: what the others
+  /// were charged is to be refunded.
+  std::optional<Instant> decide(Calls& below, const Rows& rows, Basis& basis, const Wait& wait);
+  /// The call of the others, and the receipts of what they were charged.
   [[nodiscard]] const Call& rest() const { return rest_; }
-  [[nodiscard]] const Rows& rows_of_rest() const { return rows_; }
-
-  /// Takes what the call costs of all leases, or of none.
-  [[nodiscard]] bool take();
-  /// Has later decisions of these leases be no earlier.
-  void note_time(Instant time) const;
-  /// Fills the whole call's rows: those of the others as they were decided, those of leases at this instant.
-  void show(Instant time, const Rows& rows) const;
+  [[nodiscard]] std::span<const Receipt> receipts_of_rest() const { return rows_.receipts(); }
 
  private:
-  Leasing& leasing_;
+  [[nodiscard]] bool are_all() const { return count_ == leases_.size(); }
+  bool take();
+  [[nodiscard]] Instant time() const;
+  void show(Instant time, const Rows& rows) const;
+
+  PendingReleases& releases_;
   const Call& call_;
   std::vector<std::shared_ptr<Lease>> leases_;  // per charge; nullptr: not leased here
   std::vector<Cost> left_;                      // per charge
@@ -42,7 +43,7 @@ class LeasedParts {
   std::vector<Charge> others_;
   Call rest_;
   std::unique_ptr<std::byte[]> memory_;
-  Rows rows_{};
+  Rows rows_{};  // of the others
 };
 
 }  // namespace overlimit::redis

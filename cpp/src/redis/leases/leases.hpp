@@ -1,4 +1,4 @@
-// The leases of a process: which of them decide a call, who asks for one, and what goes back
+// The leases of a process: which of them decide a call, who asks for one, and what is released
 // (docs/semantics.md: leases).
 #pragma once
 
@@ -11,42 +11,40 @@
 
 #include "overlimit/forks.hpp"
 #include "overlimit/redis_leases.hpp"
-#include "redis/leases/demand.hpp"
-#include "redis/leases/host_leases.hpp"
-#include "redis/leases/key_name.hpp"
-#include "redis/leases/lease.hpp"
-#include "redis/leases/lease_file.hpp"
-#include "redis/leases/lease_returns.hpp"
+#include "redis/leases/lease_keys.hpp"
 #include "redis/plain/layer.hpp"
 
 namespace overlimit::redis {
 
-/// The leases that this process has in one place, alone or with others of its host. Thread-safe.
+/// What becomes of the units that are left of a lease which is ended.
+enum class Rest : bool { forgotten, released };
+
+/// The leases that this process has in one keyspace, alone or with others of its host. Thread-safe.
 class Leases : public Observer, NonCopyable {
  public:
-  static constexpr std::size_t kMostKeys = 4096;
-
   /// What a command asks for besides its own units.
-  struct Asking {
+  struct Request {
     Cost extra = 0;             ///< 0: nothing
     std::uint32_t endings = 0;  ///< how often leases were ended from outside before it
-    std::uint64_t turn = 0;     ///< of the processes of a host
+    std::uint64_t number = 0;   ///< its number, among those of the processes of a host
   };
 
-  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
-  std::unique_ptr<Part> begin(const Change& change) override;
-  void add_returns(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& returns) override;
+  std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Observation> observe_change(const Change& change) override;
+  void add_releases(StoreClient& store, std::vector<std::unique_ptr<Exchange>>& releases) override;
 
   /// Where the processes of this host lease as one.
-  [[nodiscard]] LeaseFile& file() { return file_; }
+  [[nodiscard]] LeaseFile& file() { return keys_.file(); }
+  /// What is to be released of them.
+  [[nodiscard]] PendingReleases& releases() { return releases_; }
 
   /// What there is of a key.
   struct Found {
     std::shared_ptr<Lease> lease;  ///< or nullptr
-    Duration next_turn;            ///< until when nobody asks for it, as turns are taken; 0 if they aren't
+    Duration next_ask_at;          ///< until when nobody asks for it, after a refusal; 0: anybody may
   };
-  /// Turns come no later than so long after somebody asked.
-  [[nodiscard]] Found find(const Charge& charge, Duration longest_turn);
+  /// Who was refused asks again no later than so long after somebody asked.
+  [[nodiscard]] Found find(const Charge& charge, Duration longest_pause);
   /// The lease of a key, or nullptr.
   [[nodiscard]] std::shared_ptr<Lease> find(const Charge& charge) { return find(charge, {}).lease; }
 
@@ -56,67 +54,34 @@ class Leases : public Observer, NonCopyable {
   /// the last one; none if the key is cold, or somebody else is asking. A lease that is too small for it
   /// ends. If little of a lease comes back, since it is held (`has_holds`), no more than what was spent in
   /// such a time. Who does not come back with an answer is waited for until `patience` has passed.
-  [[nodiscard]] Asking ask(const Charge& charge, Duration term, Duration now, Duration patience,
-                           bool has_holds = false);
+  [[nodiscard]] Request ask(const Charge& charge, Duration term, Duration now, Duration patience,
+                            bool has_holds = false);
   /// Whether ask() would ask for units.
   [[nodiscard]] bool is_wanted(const Charge& charge, Duration term, Duration now, bool has_holds = false);
   /// As long as keys are being changed, what is leased meanwhile ends at once.
   void begin_change() { changes_.fetch_add(1); }
   void end_change() { changes_.fetch_sub(1); }
   /// What a command answered that was sent at this boot time: a lease, or none. A key that is not asked for
-  /// until `cold_from`, a term later, is cold; and then the next turn comes.
+  /// until `cold_from`, a term later, is cold; and then who was refused asks again.
   void answered(const Charge& charge, std::optional<LeaseTerms> terms, Duration asked_at,
-                const Asking& asking, bool is_refused, Duration cold_from);
-  /// Ends a lease that is too small for a charge which is asked for, so that its rest goes back before that.
+                const Request& request, bool is_refused, Duration cold_from);
+  /// Ends a lease that is too small for a charge which is asked for, so that its rest is released before
+  /// that.
   void end_too_small(const Charge& charge);
-  /// Ends the leases of a key. Without `gives_back`, what is left of them is forgotten, as the key is.
-  void end(std::string_view policy, std::string_view identifier, bool gives_back);
-  void end_all(std::string_view policy, bool gives_back);
+  /// Ends the leases of a key. What is left of them is released, or forgotten as the key is.
+  void end(std::string_view policy, std::string_view identifier, Rest rest);
+  void end_all(std::string_view policy, Rest rest);
   /// All but what other processes go on spending.
   void end_all();
 
-  /// Whether there may be something to give back.
-  [[nodiscard]] bool have_ended(Duration now) const { return returns_.may_have(now); }
-  /// Takes what is left of all that have ended.
-  [[nodiscard]] std::vector<LeaseReturn> take_ended(Duration now);
-  /// Counts what has become of units of a policy.
-  void count(std::string_view policy, Units what, Cost units);
-  /// Has units of a lease given back that it does not take any more.
-  void give_back(LeaseReturn units);
-  [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy);
-  /// Whether servers knew the script for refunds when they were asked last.
-  [[nodiscard]] bool knows_refunds() const { return knows_refunds_.load(std::memory_order_relaxed); }
-  void note_knows_refunds(bool knows) { knows_refunds_.store(knows, std::memory_order_relaxed); }
-
  private:
-  struct Key {
-    std::shared_ptr<Lease> lease;
-    Demand demand;                 // of this process alone
-    std::optional<HostName> name;  // in the file
-    HostKey* shared = nullptr;     // where it was found there
-  };
-  /// A key that is changed by its holder alone: this process's, or what the file has of it.
-  struct Held;
-
-  static void tell(std::string_view policy, Units what, Cost units);
-  [[nodiscard]] HostLeases* host_of(const Charge& charge);
-  [[nodiscard]] Key* find_key(const Charge& charge);
-  Key* key_for(const Charge& charge, Duration now);
-  HostKey* shared_of(Key& key, const Charge& charge);
-  void look_up(Key& key, const Charge& charge);
-  Demand& demand_of(Key& key, const Charge& charge);
-  void end(Held& held);
-  void forget_old(Duration now);
-  void give_back_now(std::shared_ptr<Lease> lease);
+  void end(LeaseKeys::Locked& locked);
 
   std::atomic<std::uint32_t> endings_{0};
   std::atomic<std::uint32_t> changes_{0};  // under way
-  std::atomic<bool> knows_refunds_{false};
-  LeaseFile file_;
   ForkSafeMutex mutex_;
-  MapByKeyName<Key> keys_;  // guarded by mutex_, as all below
-  LeaseReturns returns_;
-  Duration looked_at_{};
+  PendingReleases releases_;   // may lock while mutex_ is held, so it is made after it
+  LeaseKeys keys_{releases_};  // guarded by mutex_
 };
 
 }  // namespace overlimit::redis

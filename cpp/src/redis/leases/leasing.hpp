@@ -7,7 +7,7 @@
 
 #include "overlimit/redis_leases.hpp"
 #include "redis/leases/leases.hpp"
-#include "redis/plain/plain_calls.hpp"
+#include "redis/plain/store_client.hpp"
 
 namespace overlimit::redis {
 
@@ -19,55 +19,40 @@ class Leasing final : public Layer {
     std::optional<LeaseIn> lease_in;
   };
 
-  Leasing(PlainCalls& store, Floor& below, const Options& options);
+  Leasing(StoreClient& store, Calls& below, const Options& options);
 
-  bool decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) override;
+  bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
+                   Basis& basis) override;
   [[nodiscard]] bool may_decide_here() const override { return true; }
   [[nodiscard]] bool is_decided_apart(const Call& call) override;
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
   void refund(const Call& call, std::span<const Receipt> receipts, Present* present,
               const Wait& wait) override;
-  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                 const Wait& wait) override;
-  /// Gives back all that is leased.
+  void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                   const Wait& wait) override;
+  /// Releases all that is leased.
   void close() override;
 
-  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
-  std::unique_ptr<Part> begin(const Change& change) override { return leases().begin(change); }
-  void add_returns(PlainCalls& store, std::vector<std::unique_ptr<Exchange>>& returns) override {
-    leases().add_returns(store, returns);
+  std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Observation> observe_change(const Change& change) override {
+    return leases().observe_change(change);
+  }
+  void add_releases(StoreClient& store, std::vector<std::unique_ptr<Exchange>>& releases) override {
+    leases().add_releases(store, releases);
   }
 
   /// Whether this charge comes so often that a command of its own would ask for a lease.
   [[nodiscard]] bool is_hot(const Call& call, const Charge& charge);
-  [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy) { return leases().counts(policy); }
-  /// The lease of a key that has enough for this charge, or nullptr.
-  [[nodiscard]] std::shared_ptr<Lease> usable(const Charge& charge);
-  /// Puts back what was taken of a lease and is not spent.
-  void put_back(const std::shared_ptr<Lease>& lease, Cost units);
+  [[nodiscard]] LeaseCounts counts(const PolicyIdentity& policy) {
+    return leases().releases().counted(policy.name());
+  }
 
  private:
-  /// What may decide a call of one charge: its lease, and until when (boot time) this process has no turn to
-  /// ask for it.
-  [[nodiscard]] Leases::Found find(const Call& call);
   /// Whether the lease that was found decides the call; then its rows, time and basis are set.
   bool spend(const Leases::Found& found, const Call& call, const Rows& rows, Instant& time, Basis& basis);
-  /// Whether the call is refused until its turn, as this process was granted less than it wanted.
-  static bool refuse_until_turn(const Leases::Found& found, const Rows& rows, Instant& time, Basis& basis);
-  /// Whether a call may be cut into what is leased and what is asked for.
-  [[nodiscard]] static bool may_split(const Call& call);
-  bool decide_split_here(const Call& call, const Rows& rows, Instant& time, Basis& basis);
-  std::optional<Instant> decide_split(const Call& call, const Rows& rows, Basis& basis, const Wait& wait);
-  /// Gives what a leased decision has spent back to its lease, if that lives.
-  bool put_back(const Call& call, std::span<const Receipt> receipts);
-  /// Whether a lease is no older than this store leases for: another one may lease for longer.
-  [[nodiscard]] bool is_recent(const Lease& lease, Duration now) const {
-    return now - lease.terms().reading.asked_at < longest_;
-  }
-  void end_leases_of(const Call& call);
   [[nodiscard]] Leases& leases() { return **leases_; }
 
-  PlainCalls& store_;
+  StoreClient& store_;
   const Duration longest_;
   transport::PerProcess<Leases*> leases_;
 };

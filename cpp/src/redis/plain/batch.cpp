@@ -24,8 +24,8 @@ void Batch::run(const Wait& wait) {
   }
 }
 
-// Calls of the same keys would change places if only some of their scripts are there: then the first of each
-// goes with its text.
+// Calls of the same keys would change their order if only some of their scripts are there: then the first of
+// each goes with its text.
 bool Batch::goes_with_text(std::size_t i) const {
   if (by_[i] != By::in_order) return by_[i] == By::text;
   bool is_first = true;

@@ -3,32 +3,33 @@
 #include <algorithm>
 #include <utility>
 
-#include "redis/plain/plain_calls.hpp"
+#include "redis/plain/store_client.hpp"
 
 namespace overlimit::redis {
 
-void Exchange::prepare(PlainCalls& store) {
-  ++attempts_;
-  parts_.clear();
+void Exchange::prepare() {
+  if (++attempts_ > 1) keys_ = std::move(script_.keys);
+  observations_.clear();
   Extras extras;
-  store.for_each_observer([&](Observer& observer) {
-    if (std::unique_ptr<Part> part = observer.part_of(*this, extras)) parts_.push_back(std::move(part));
+  store_.for_each_observer([&](Observer& observer) {
+    if (std::unique_ptr<Observation> observation = observer.observe_attempt(*this, extras))
+      observations_.push_back(std::move(observation));
   });
   script_ = encoded(extras);
   script_.incarnations = std::move(extras.incarnations);
 }
 
 void Exchange::comes_after(const std::vector<std::string>& keys) {
-  for (const auto& part : parts_) part->comes_after(keys);
+  for (const auto& each : observations_) each->comes_after(keys);
 }
 
 void Exchange::lost() {
-  for (const auto& part : parts_) part->lost();
+  for (const auto& each : observations_) each->lost();
 }
 
 // If the server's clock is in another period of a calendar, the call is made once more with its bounds.
-bool Exchange::hears(protocol::Reply reply) {
-  reply_.emplace(std::move(reply), keys_.size());
+bool Exchange::accepts(protocol::Reply reply) {
+  reply_.emplace(std::move(reply), keys().size());
   is_lost_ = true;
   if (reply_->is_out_of_bounds()) {
     if (std::exchange(was_elsewhere_, true))
@@ -38,17 +39,16 @@ bool Exchange::hears(protocol::Reply reply) {
     return false;
   }
   Trust trust = Trust::trusted;
-  for (const auto& part : parts_) trust = std::max(trust, part->judge(*reply_));
+  for (const auto& each : observations_) trust = std::max(trust, each->judge(*reply_));
   is_lost_ = trust == Trust::lost || reply_->has(ReplyFlags::kOtherKeys);
   if (is_lost_ || (trust == Trust::suspect && !counts_if_suspect())) return false;
   read();
   return is_over_ = true;
 }
 
-Deciding::Deciding(PlainCalls& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
+Deciding::Deciding(StoreClient& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
                    bool is_part)
-    : Exchange(store.keys_of(call), basis),
-      store_(store),
+    : Exchange(store, keys_of(store.naming(), call), basis),
       call_(call, call.now ? *call.now : system_now()),
       rows_(rows),
       time_(time),
@@ -56,8 +56,8 @@ Deciding::Deciding(PlainCalls& store, const Call& call, const Rows& rows, Instan
 
 ScriptCall Deciding::encoded(const Extras& extras) {
   if (extras.lease > 0 && may_charge(*call_))
-    return lease_call(*call_, keys(), extras.lease, extras.term, store_.scripts(), extras.tells);
-  return script_call(*call_, keys(), store_.scripts(), extras.tells);
+    return lease_call(*call_, take_keys(), extras.lease, extras.term, store_.scripts(), extras.reports);
+  return script_call(*call_, take_keys(), store_.scripts(), extras.reports);
 }
 
 std::optional<ScriptCall> Deciding::undoing() {
@@ -76,23 +76,22 @@ std::optional<ScriptCall> Deciding::undoing() {
 void Deciding::read() {
   const Answer answer = read_answer(call_, *reply_, rows_);
   time_ = answer.now;
-  for (const auto& part : parts_) part->decided(*call_, *reply_, answer, rows_);
+  for (const auto& each : observations_) each->decided(*call_, *reply_, answer, rows_);
 }
 
-Refunding::Refunding(PlainCalls& store, const Call& call, std::span<const Receipt> receipts, Present* present,
-                     Basis& basis)
-    : Exchange(store.keys_of(call), basis),
-      store_(store),
+Refunding::Refunding(StoreClient& store, const Call& call, std::span<const Receipt> receipts,
+                     Present* present, Basis& basis)
+    : Exchange(store, keys_of(store.naming(), call), basis),
       call_(call),
       receipts_(receipts),
       present_(present) {}
 
 ScriptCall Refunding::encoded(const Extras& extras) {
-  const bool shows_present = present_ != nullptr || extras.tells == Tells::value;
-  return refund_call(call_, keys(), receipts_, shows_present, store_.scripts());
+  const bool shows_present = present_ != nullptr || extras.reports == Reports::value;
+  return refund_call(call_, take_keys(), receipts_, shows_present, store_.scripts());
 }
 
-// It has given something back if any of its charges was made on a key as it is now: that was after the loss.
+// It has refunded something if any of its charges was made on a key as it is now: that was after the loss.
 bool Refunding::counts_if_suspect() const {
   std::size_t row = 0;
   const std::vector<ScriptReply::Key> there = reply_->keys();
@@ -109,11 +108,11 @@ void Refunding::read() {
   present_->time = max(present_->time, read_answer(peek, *reply_, present_->rows).now);
 }
 
-Locking::Locking(PlainCalls& store, const Call& call, Duration duration, Basis& basis)
-    : Exchange(store.keys_of(call), basis), store_(store), call_(call), duration_(duration) {}
+Locking::Locking(StoreClient& store, const Call& call, Duration duration, Basis& basis)
+    : Exchange(store, keys_of(store.naming(), call), basis), call_(call), duration_(duration) {}
 
 ScriptCall Locking::encoded(const Extras& extras) {
-  return lock_call(call_, keys(), duration_, store_.scripts(), extras.tells);
+  return lock_call(call_, take_keys(), duration_, store_.scripts(), extras.reports);
 }
 
 }  // namespace overlimit::redis

@@ -11,36 +11,36 @@
 
 namespace overlimit::redis {
 
-/// For keys that are in one slot. It is prepared, sent and heard as often as it takes.
+class Deciding;
+
+/// For keys that are in one slot. It is prepared and sent as often as it takes.
 class Exchange : NonCopyable {
  public:
   virtual ~Exchange() = default;
 
-  [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
+  [[nodiscard]] const KeysOfCall& keys() const { return script_.keys.empty() ? keys_ : script_.keys; }
   [[nodiscard]] const ScriptCall& script() const { return script_; }
   [[nodiscard]] Basis& basis() const { return basis_; }
-  /// The call whose keys these are, if there is one.
-  [[nodiscard]] virtual const Call* call() const { return nullptr; }
-  /// Whether it decides that.
-  [[nodiscard]] virtual bool decides() const { return false; }
-  /// Whether the server does so by its own clock.
-  [[nodiscard]] bool goes_by_server() const {
-    return call() == nullptr || (!call()->now && call()->clock == nullptr);
-  }
-  /// Whether its script can be told which keys are meant.
+  /// The charges whose keys these are; none: it is about units of a lease.
+  [[nodiscard]] virtual std::span<const Charge> charges() const { return {}; }
+  /// Whether it goes by the server's clock.
+  [[nodiscard]] virtual bool goes_by_server() const { return true; }
+  /// This, if it decides a call.
+  [[nodiscard]] virtual const Deciding* deciding() const { return nullptr; }
+  /// Whether its script takes which keys are meant.
   [[nodiscard]] virtual bool takes_incarnations() const { return true; }
   /// Whether its reply is taken for what it is, as it has been sent again too often.
   [[nodiscard]] bool is_last_attempt() const { return attempts_ > kMostAttempts; }
 
   /// To be called right before it is sent.
-  void prepare(PlainCalls& store);
+  void prepare();
   /// Notes that a command goes in front of it that changes these keys.
   void comes_after(const std::vector<std::string>& keys);
   /// Notes that no reply came, although it may have been executed.
   void lost();
   /// Whether the reply counts, and was read; else it is to be prepared and sent again. Throws ScriptError.
-  [[nodiscard]] bool hears(protocol::Reply reply);
-  /// Of a reply that does not count: what gives back what it says was charged, if anything was.
+  [[nodiscard]] bool accepts(protocol::Reply reply);
+  /// Of a reply that does not count: what refunds what it says was charged, if anything was.
   [[nodiscard]] virtual std::optional<ScriptCall> undoing() { return std::nullopt; }
   [[nodiscard]] bool is_over() const { return is_over_; }
   /// Of one that is sent in front of others, once: whether with its text, and what came for it.
@@ -54,7 +54,11 @@ class Exchange : NonCopyable {
   static constexpr int kMostAttempts = 16;
 
   /// Borrows the basis.
-  Exchange(std::vector<std::string> keys, Basis& basis) : keys_(std::move(keys)), basis_(basis) {}
+  Exchange(StoreClient& store, KeysOfCall keys, Basis& basis)
+      : store_(store), keys_(std::move(keys)), basis_(basis) {}
+
+  /// The keys, for the script of the next attempt.
+  [[nodiscard]] KeysOfCall take_keys() { return std::move(keys_); }
 
   [[nodiscard]] virtual ScriptCall encoded(const Extras& extras) = 0;
   /// Whether what was done counts although the keys may have been lost since.
@@ -64,12 +68,13 @@ class Exchange : NonCopyable {
   /// Has the call be one at the instant of the server's clock.
   virtual void move_to(Instant /*now*/) {}
 
-  std::vector<std::unique_ptr<Part>> parts_;
+  StoreClient& store_;
+  std::vector<std::unique_ptr<Observation>> observations_;
   std::optional<ScriptReply> reply_;
   bool is_lost_ = false;  // what the last reply says was done
 
  private:
-  const std::vector<std::string> keys_;
+  KeysOfCall keys_;  // unless the script has them
   Basis& basis_;
   ScriptCall script_{};
   int attempts_ = 0;
@@ -81,11 +86,13 @@ class Exchange : NonCopyable {
 class Deciding : public Exchange {
  public:
   /// Fills the rows and the time. `is_part` of a call whose other parts are decided elsewhere.
-  Deciding(PlainCalls& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
+  Deciding(StoreClient& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
            bool is_part = false);
 
-  [[nodiscard]] const Call* call() const override { return &*call_; }
-  [[nodiscard]] bool decides() const override { return true; }
+  [[nodiscard]] const Call& call() const { return *call_; }
+  [[nodiscard]] std::span<const Charge> charges() const override { return call().charges; }
+  [[nodiscard]] bool goes_by_server() const override { return redis::goes_by_server(call()); }
+  [[nodiscard]] const Deciding* deciding() const override { return this; }
   [[nodiscard]] bool takes_incarnations() const override { return may_charge(*call_); }
   [[nodiscard]] bool is_part() const { return is_part_; }
   [[nodiscard]] std::optional<ScriptCall> undoing() override;
@@ -95,28 +102,27 @@ class Deciding : public Exchange {
   void read() override;
   void move_to(Instant now) override { call_.move_to(now); }
 
-  PlainCalls& store_;
   DatedCall call_;
   const Rows rows_;
   Instant& time_;
   const bool is_part_;
 };
 
-/// Gives back what a call has charged.
+/// Refunds what a call has charged.
 class Refunding : public Exchange {
  public:
   /// Borrows the receipts and `present`, which is filled unless it is nullptr.
-  Refunding(PlainCalls& store, const Call& call, std::span<const Receipt> receipts, Present* present,
+  Refunding(StoreClient& store, const Call& call, std::span<const Receipt> receipts, Present* present,
             Basis& basis);
 
-  [[nodiscard]] const Call* call() const override { return &call_; }
+  [[nodiscard]] std::span<const Charge> charges() const override { return call_.charges; }
+  [[nodiscard]] bool goes_by_server() const override { return redis::goes_by_server(call_); }
 
  private:
   [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
   [[nodiscard]] bool counts_if_suspect() const override;
   void read() override;
 
-  PlainCalls& store_;
   const Call call_;
   const std::span<const Receipt> receipts_;
   Present* const present_;
@@ -125,14 +131,14 @@ class Refunding : public Exchange {
 /// Locks the identifiers of a call, or with a duration of 0 unlocks them.
 class Locking : public Exchange {
  public:
-  Locking(PlainCalls& store, const Call& call, Duration duration, Basis& basis);
+  Locking(StoreClient& store, const Call& call, Duration duration, Basis& basis);
 
-  [[nodiscard]] const Call* call() const override { return &call_; }
+  [[nodiscard]] std::span<const Charge> charges() const override { return call_.charges; }
+  [[nodiscard]] bool goes_by_server() const override { return redis::goes_by_server(call_); }
 
  private:
   [[nodiscard]] ScriptCall encoded(const Extras& extras) override;
 
-  PlainCalls& store_;
   const Call call_;
   const Duration duration_;
 };

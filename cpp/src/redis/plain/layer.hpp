@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,7 +21,7 @@
 namespace overlimit::redis {
 
 class Exchange;
-class PlainCalls;
+class StoreClient;
 using transport::Wait;
 
 /// What is to be made of a reply.
@@ -32,17 +33,17 @@ enum class Trust : std::uint8_t {
 
 /// What is asked for besides what an exchange is about.
 struct Extras {
-  Cost lease = 0;                 ///< units to be charged early
-  Duration term{};                ///< how long these may be spent at most
-  Tells tells = Tells::charge;    ///< of the values of the keys
-  std::string incarnations = {};  ///< of the keys that are meant (ScriptCall)
+  Cost lease = 0;                     ///< units to be charged early
+  Duration term{};                    ///< how long these may be spent at most
+  Reports reports = Reports::charge;  ///< of the values of the keys
+  std::string incarnations = {};      ///< of the keys that are meant (ScriptCall)
 };
 
-/// What somebody has to do with one attempt of an exchange: made right before it is sent, gone once it is
+/// What an observer does about one attempt of an exchange: made right before it is sent, gone once it is
 /// over.
-class Part : NonCopyable {
+class Observation : NonCopyable {
  public:
-  virtual ~Part() = default;
+  virtual ~Observation() = default;
   /// A command that changes these keys goes to their server in front of it.
   virtual void comes_after(const std::vector<std::string>& /*keys*/) {}
   /// No reply came, although it may have been executed.
@@ -51,6 +52,16 @@ class Part : NonCopyable {
   /// The call was decided so. May add to the rows.
   virtual void decided(const Call& /*call*/, const ScriptReply& /*reply*/, const Answer& /*answer*/,
                        const Rows& /*rows*/) {}
+};
+
+/// Does something as long as keys may be changing: at both ends.
+class AtBothEnds final : public Observation {
+ public:
+  explicit AtBothEnds(std::function<void()> action) : action_(std::move(action)) { action_(); }
+  ~AtBothEnds() override { action_(); }
+
+ private:
+  const std::function<void()> action_;
 };
 
 /// What a command other than a decision does to keys.
@@ -64,7 +75,7 @@ struct Change {
   std::span<const std::string> starts = {};            ///< with all of a policy: what their keys begin with
 };
 
-/// Hears of all that this process does to the keys of one place, whichever store does it. Thread-safe.
+/// Hears of all that this process does to the keys of one keyspace, whichever store does it. Thread-safe.
 class Observer {
  public:
   /// What it keeps, in the order in which they hear of an exchange.
@@ -72,25 +83,28 @@ class Observer {
   static constexpr std::size_t kKinds = 3;
 
   virtual ~Observer() = default;
-  /// Its part in the next attempt of an exchange, for which it may want more; nullptr: it has none.
-  virtual std::unique_ptr<Part> part_of(const Exchange& /*exchange*/, Extras& /*extras*/) { return nullptr; }
+  /// To be kept with the next attempt of an exchange, for which it may want more; nullptr: that is nothing to
+  /// it.
+  virtual std::unique_ptr<Observation> observe_attempt(const Exchange& /*exchange*/, Extras& /*extras*/) {
+    return nullptr;
+  }
   /// To be kept as long as the keys may be changing; nullptr: that is nothing to it.
-  virtual std::unique_ptr<Part> begin(const Change& /*change*/) { return nullptr; }
+  virtual std::unique_ptr<Observation> observe_change(const Change& /*change*/) { return nullptr; }
   /// What this process has sent changes these keys within so long, and nobody hears of it.
   virtual void changes_unheard(std::span<const std::string> /*keys*/, Duration /*within*/) {}
   /// Adds what is to be sent in front of the next decision.
-  virtual void add_returns(PlainCalls& /*store*/, std::vector<std::unique_ptr<Exchange>>& /*returns*/) {}
+  virtual void add_releases(StoreClient& /*store*/, std::vector<std::unique_ptr<Exchange>>& /*releases*/) {}
   /// Whether the server of a key may have lost it.
   [[nodiscard]] virtual bool suspects(std::string_view /*key*/) { return false; }
 };
 
 /// Calls of one store: the plain ones that ask its servers, or a layer over those.
-class Floor : NonCopyable {
+class Calls : NonCopyable {
  public:
-  virtual ~Floor() = default;
+  virtual ~Calls() = default;
   /// Whether a call was decided by what this process knows; then its rows, time and basis are set. Before the
-  /// boot time `turn` nobody asks.
-  virtual bool decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time,
+  /// boot time `next_ask_at` nobody asks.
+  virtual bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                            Basis& basis) = 0;
   /// Whether any call may be decided so.
   [[nodiscard]] virtual bool may_decide_here() const = 0;
@@ -99,9 +113,9 @@ class Floor : NonCopyable {
   virtual Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) = 0;
   virtual void refund(const Call& call, std::span<const Receipt> receipts, Present* present,
                       const Wait& wait) = 0;
-  /// Gives back what a call has charged that is not admitted after all. Nobody hears whether it arrives.
-  virtual void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                         const Wait& wait) = 0;
+  /// Refunds what a call has charged that is not admitted after all. Nobody hears whether it arrives.
+  virtual void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                           const Wait& wait) = 0;
   virtual void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
                      const Interrupted& interrupted) = 0;
   virtual void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) = 0;
@@ -109,12 +123,13 @@ class Floor : NonCopyable {
 };
 
 /// What an option adds, over those below.
-class Layer : public Floor, public Observer {
+class Layer : public Calls, public Observer {
  public:
-  explicit Layer(Floor& below) : below_(below) {}
+  explicit Layer(Calls& below) : below_(below) {}
 
-  bool decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) override {
-    return below_.decide_here(call, turn, rows, time, basis);
+  bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
+                   Basis& basis) override {
+    return below_.decide_here(call, next_ask_at, rows, time, basis);
   }
   [[nodiscard]] bool may_decide_here() const override { return below_.may_decide_here(); }
   [[nodiscard]] bool is_decided_apart(const Call& call) override { return below_.is_decided_apart(call); }
@@ -125,9 +140,9 @@ class Layer : public Floor, public Observer {
               const Wait& wait) override {
     below_.refund(call, receipts, present, wait);
   }
-  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                 const Wait& wait) override {
-    below_.take_back(call, receipts, basis, wait);
+  void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                   const Wait& wait) override {
+    below_.send_refund(call, receipts, basis, wait);
   }
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override {
@@ -144,10 +159,10 @@ class Layer : public Floor, public Observer {
   virtual void undo(std::span<const ScriptCall> /*refunds*/, Basis& /*basis*/, const Wait& /*wait*/) {}
 
  protected:
-  [[nodiscard]] Floor& below() { return below_; }
+  [[nodiscard]] Calls& below() { return below_; }
 
  private:
-  Floor& below_;
+  Calls& below_;
 };
 
 }  // namespace overlimit::redis

@@ -1,19 +1,9 @@
 // The calls of a store without options: scripts that its servers run. Layers add what options say.
 #pragma once
 
-#include <array>
-#include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
-#include "redis/plain/exchange.hpp"
-#include "redis/plain/layer.hpp"
-#include "redis/plain/place.hpp"
-#include "redis/plain/servers.hpp"
-#include "redis/wire/keys.hpp"
-#include "redis/wire/script.hpp"
+#include "redis/plain/store_client.hpp"
 
 namespace overlimit::redis {
 
@@ -23,23 +13,13 @@ inline Call with_reading(Call call) {
   return call;
 }
 
-/// The lowest floor of a store. Thread-safe. Throws as Store does.
-class PlainCalls final : public Floor {
+/// Below all layers, for keys in one slot. Thread-safe. Throws as Store does.
+class PlainCalls final : public Calls {
  public:
-  PlainCalls(Location location, KeyNaming keys, Duration timeout);
+  /// All calls of the store begin here, until a layer is put above.
+  explicit PlainCalls(StoreClient& store) : store_(store) { store.begin_at(*this); }
 
-  /// Puts a layer above all others, which keeps this if it keeps anything.
-  void add(Layer& layer, std::optional<Observer::Keeps> what = std::nullopt);
-  [[nodiscard]] Floor& top() { return layers_.empty() ? static_cast<Floor&>(*this) : *layers_.back(); }
-
-  // Of a store as a whole, by its layers.
-  void decide_many(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-                   std::span<Basis> bases, const Wait& wait);
-  /// Locks the identifiers of a call, or with a duration of 0 unlocks them.
-  void lock(const Call& call, Duration duration, const Interrupted& interrupted);
-
-  // Its own part, as the lowest floor. Keys are in one slot.
-  bool decide_here(const Call& /*call*/, Duration /*turn*/, const Rows& /*rows*/, Instant& /*time*/,
+  bool decide_here(const Call& /*call*/, Duration /*next_ask_at*/, const Rows& /*rows*/, Instant& /*time*/,
                    Basis& /*basis*/) override {
     return false;
   }
@@ -48,59 +28,22 @@ class PlainCalls final : public Floor {
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
   void refund(const Call& call, std::span<const Receipt> receipts, Present* present,
               const Wait& wait) override;
-  void take_back(const Call& call, std::span<const Receipt> receipts, Basis& basis,
-                 const Wait& wait) override;
+  void send_refund(const Call& call, std::span<const Receipt> receipts, Basis& basis,
+                   const Wait& wait) override;
   void reset(const PolicyIdentity& policy, std::span<const std::string_view> identifiers,
              const Interrupted& interrupted) override;
   void reset_all(const PolicyIdentity& policy, const Interrupted& interrupted) override;
-  void close() override { servers_.topology().close(); }
+  void close() override { store_.servers().topology().close(); }
 
-  // For layers.
-  /// Runs an exchange until its reply counts.
-  void run(Exchange& exchange, const Wait& wait);
-  /// The same for several, which are under way at the same time. Returns the first failure, after which those
-  /// that are left are not sent again.
-  FirstError run(std::span<Exchange* const> exchanges, const Wait& wait);
-  /// Runs scripts of one kind, each once, at the same time.
-  std::vector<protocol::Reply> replies_to(std::span<const ScriptCall* const> scripts, const Wait& wait);
-  /// Has everybody who keeps anything know of a change, as long as this is kept.
-  using Changes = std::vector<std::unique_ptr<Part>>;
-  [[nodiscard]] Changes begin(const Change& change);
-  /// Calls action(observer) with those of this store, and of its place for what it does not keep itself.
-  void for_each_observer(const auto& action);
-
-  [[nodiscard]] Servers& servers() { return servers_; }
-  [[nodiscard]] Place& place() { return **place_; }
-  [[nodiscard]] const KeyNaming& naming() const { return naming_; }
-  [[nodiscard]] const Scripts& scripts() const { return scripts_; }
-  [[nodiscard]] std::string key_of(const Charge& charge) const {
-    return redis::key_of(naming_, charge.policy->name(), charge.identifier);
-  }
-  [[nodiscard]] std::vector<std::string> keys_of(const Call& call) const;
-  [[nodiscard]] std::vector<std::string> keys_of(const PolicyIdentity& policy,
-                                                 std::span<const std::string_view> identifiers) const;
+  /// Locks the identifiers of a call, or with a duration of 0 unlocks them.
+  void lock(const Call& call, Duration duration, const Interrupted& interrupted);
 
  private:
-  protocol::Reply ask(Exchange& exchange, const Wait& wait);
-  std::vector<Exchange*> ask(std::span<Exchange* const> exchanges, FirstError& failure, const Wait& wait);
-  void decide_together(std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
-                       std::span<Basis> bases, const Wait& wait);
-
-  const KeyNaming naming_;
-  Servers servers_;
-  const Scripts scripts_;
-  transport::PerProcess<std::shared_ptr<Place>> place_;
-  std::vector<Layer*> layers_;  // the lowest first
-  std::array<Observer*, Observer::kKinds> keepers_{};
+  StoreClient& store_;
 };
 
-void PlainCalls::for_each_observer(const auto& action) {
-  const bool is_observed = place().is_observed();
-  if (layers_.empty() && !is_observed) return;
-  for (std::size_t what = 0; what < Observer::kKinds; ++what) {
-    Observer* const of_place = is_observed ? place().observer(Observer::Keeps(what)) : nullptr;
-    if (Observer* const observer = keepers_[what] != nullptr ? keepers_[what] : of_place) action(*observer);
-  }
-}
+/// Decides calls of a store, through its layers.
+void decide_many(StoreClient& store, std::span<const Call> calls, const Rows& rows, std::span<Instant> times,
+                 std::span<Basis> bases, const Wait& wait);
 
 }  // namespace overlimit::redis

@@ -1,4 +1,4 @@
-// What a server's clock may show now, told from what it showed in an earlier reply.
+// What a server's clock may show now, by what it showed in an earlier reply.
 #pragma once
 
 #include <ctime>

@@ -34,7 +34,7 @@ class ValuesInUse : NonCopyable {
     use(*known);
     return &known->second.value;
   }
-  /// Puts a value, of so many bytes, in place of the one before.
+  /// Puts a value, of so many bytes, instead of the one before.
   void put(std::string_view key, Value value, std::size_t bytes) {
     auto known = entries_.find(key);
     if (known == entries_.end()) {
@@ -78,13 +78,13 @@ class ValuesInUse : NonCopyable {
     Value value;
     std::size_t bytes;
     bool is_regular = false;
-    std::size_t place = 0;                           // among newcomers
+    std::size_t index = 0;                           // among newcomers
     typename std::list<Known*>::iterator regular{};  // among regulars
   };
 
   void add_newcomer(Known& known) {
     known.second.is_regular = false;
-    known.second.place = newcomers_.size();
+    known.second.index = newcomers_.size();
     newcomers_.push_back(&known);
   }
   void use(Known& known) {
@@ -107,8 +107,8 @@ class ValuesInUse : NonCopyable {
       regular_bytes_ -= entry.bytes;
       return;
     }
-    newcomers_[entry.place] = newcomers_.back();
-    newcomers_[entry.place]->second.place = entry.place;
+    newcomers_[entry.index] = newcomers_.back();
+    newcomers_[entry.index]->second.index = entry.index;
     newcomers_.pop_back();
   }
   // The newest is not the one that goes, unless it is alone.

@@ -35,6 +35,10 @@ constexpr std::string_view kOneSlot =
     "stands before the cluster, give the store hash_tag=\"policy\" or hash_tag=\"prefix\"";
 constexpr std::string_view kCluster =
     "the server is a node of a Redis Cluster: begin the store's URL with redis+cluster://";
+constexpr std::string_view kScripts =
+    "the server runs no Lua scripts, which decide calls: load its module `lua` (Valkey), allow EVAL and "
+    "EVALSHA "
+    "(rename-command), or use another server";
 
 constexpr Row kTable[] = {
     {"NOSCRIPT", false, {Outcome::no_script, "send the text of the script"}},
@@ -61,6 +65,8 @@ constexpr Row kTable[] = {
     {"SELECT is not allowed in cluster mode", true, misconfigured("use database 0")},
     {"cluster support disabled", true,
      misconfigured("the server is in no cluster: begin the store's URL with redis://")},
+    {"Could not find scripting engine", true, misconfigured(kScripts)},
+    {"unknown command 'EVAL", true, misconfigured(kScripts)},
     {"ACL failure in script", true, misconfigured(kGrant)},
     {"The user executing the script can't", true, misconfigured(kGrant)},
 };

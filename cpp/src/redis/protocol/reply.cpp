@@ -52,7 +52,7 @@ std::size_t depth_of(const redisReadTask* task) noexcept {
 /// Puts what `build` makes into the task's slot. hiredis is C, so no exception may pass through it; null
 /// makes it stop with an error.
 template <typename Build>
-void* place(const redisReadTask* task, Build build) noexcept {
+void* put_reply(const redisReadTask* task, Build build) noexcept {
   try {
     Reply& slot = slot_of(task);
     slot = build();
@@ -66,11 +66,11 @@ void* create_string(const redisReadTask* task, char* bytes, std::size_t size) {
   if (!spend(growing(task).bytes_left, size)) return nullptr;
   switch (task->type) {
     case REDIS_REPLY_STRING:
-      return place(task, [&] { return Reply::string({bytes, size}); });
+      return put_reply(task, [&] { return Reply::string({bytes, size}); });
     case REDIS_REPLY_STATUS:
-      return place(task, [&] { return Reply::status({bytes, size}); });
+      return put_reply(task, [&] { return Reply::status({bytes, size}); });
     case REDIS_REPLY_ERROR:
-      return place(task, [&] { return Reply::error({bytes, size}); });
+      return put_reply(task, [&] { return Reply::error({bytes, size}); });
     default:
       return nullptr;
   }
@@ -80,15 +80,15 @@ void* create_array(const redisReadTask* task, ArraySize size) {
   const auto count = static_cast<std::size_t>(size);
   if (task->type != REDIS_REPLY_ARRAY || depth_of(task) > kMaxReplyDepth) return nullptr;
   if (!spend(growing(task).elements_left, count)) return nullptr;
-  return place(task, [&] { return Reply::array(std::vector<Reply>(count)); });
+  return put_reply(task, [&] { return Reply::array(std::vector<Reply>(count)); });
 }
 
 void* create_integer(const redisReadTask* task, long long value) {
-  return place(task, [&] { return Reply::integer(value); });
+  return put_reply(task, [&] { return Reply::integer(value); });
 }
 
 void* create_nil(const redisReadTask* task) {
-  return place(task, [] { return Reply::nil(); });
+  return put_reply(task, [] { return Reply::nil(); });
 }
 
 /// The slots belong to the root reply.

@@ -75,7 +75,7 @@ void MasterTracker::follow(const HostPort& master, TimePoint now) {
   if (master_) replaced_[*master_] = now;
   replaced_.erase(master);
   master_ = master;
-  ++term_;
+  ++epoch_;
 }
 
 }  // namespace overlimit::redis::protocol

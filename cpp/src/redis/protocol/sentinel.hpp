@@ -33,7 +33,7 @@ class MasterTracker {
   static constexpr std::chrono::seconds kDoubt{5};
 
   [[nodiscard]] const std::optional<HostPort>& master() const noexcept { return master_; }
-  [[nodiscard]] std::uint64_t term() const noexcept { return term_; }
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
   void named(const HostPort& master, TimePoint now);
   void switched(const Switch& announced, TimePoint now);
 
@@ -42,7 +42,7 @@ class MasterTracker {
   void follow(const HostPort& master, TimePoint now);
 
   std::optional<HostPort> master_;
-  std::uint64_t term_ = 0;
+  std::uint64_t epoch_ = 0;
   std::map<HostPort, TimePoint> replaced_;  // when each was replaced
 };
 

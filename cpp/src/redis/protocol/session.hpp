@@ -85,7 +85,7 @@ class Session {
 
   struct PendingCommand {
     State state;
-    std::uint64_t begin;  // place of its first byte among all bytes ever queued
+    std::uint64_t begin;  // the offset of its first byte among all bytes ever queued
     std::uint64_t end;
     TimePoint submitted;
     TimePoint::duration silence;  // how long the server may send nothing

@@ -13,14 +13,14 @@ namespace {
 /// Of more keys that were lost no reply is under way.
 constexpr std::size_t kMostLost = 32;
 
-/// Whether what was told at one boot time is older than something else.
+/// Whether what was reported at one boot time is older than something else.
 bool is_older(const Snapshot& one, const Snapshot& other) {
-  return one.told < other.told && one.asked_at < other.answered_at;
+  return one.reported_at < other.reported_at && one.asked_at < other.answered_at;
 }
 
 /// Whether both are one value, which may have been suspected since.
 bool are_alike(const Snapshot& one, const Snapshot& other) {
-  return one.created_at == other.created_at && one.told == other.told;
+  return one.created_at == other.created_at && one.reported_at == other.reported_at;
 }
 
 void note_lost(std::vector<LostKey>& lost, const LostKey& key) {
@@ -46,35 +46,14 @@ Instant last_expiry(std::string_view value) {
   return last;
 }
 
-namespace {
-
-/// As long as it lives, keys are being reset: what is remembered of them is forgotten at both ends.
-class Forgetting : public Part {
- public:
-  Forgetting(Snapshots& values, const Change& change)
-      : values_(values),
-        keys_(change.keys.begin(), change.keys.end()),
-        starts_(change.starts.begin(), change.starts.end()) {
-    forget();
-  }
-  ~Forgetting() override { forget(); }
-
- private:
-  void forget() const {
-    for (const std::string& key : keys_) values_.forget(key);
-    for (const std::string& key : values_.keys_of(starts_)) values_.forget(key);
-  }
-
-  Snapshots& values_;
-  const std::vector<std::string> keys_;
-  const std::vector<std::string> starts_;
-};
-
-}  // namespace
-
 // For stores that do not remember: one that does has its own way.
-std::unique_ptr<Part> Snapshots::begin(const Change& change) {
-  return change.kind == Change::Kind::reset ? std::make_unique<Forgetting>(*this, change) : nullptr;
+std::unique_ptr<Observation> Snapshots::observe_change(const Change& change) {
+  if (change.kind != Change::Kind::reset) return nullptr;
+  return std::make_unique<AtBothEnds>([this, keys = std::vector(change.keys.begin(), change.keys.end()),
+                                       starts = std::vector(change.starts.begin(), change.starts.end())] {
+    for (const std::string& key : keys) forget(key);
+    for (const std::string& key : keys_of(starts)) forget(key);
+  });
 }
 
 Snapshots::Pointer Snapshots::find(std::string_view key, Duration now) {
@@ -94,15 +73,15 @@ std::optional<Trust> Snapshots::trust_in(const Report& report, const Pointer& kn
   if (known == nullptr || known->created_at == report.fresh.created_at) return Trust::trusted;
   const auto lost = std::ranges::find(known->lost, report.fresh.created_at, &LostKey::created_at);
   if (lost == known->lost.end()) return Trust::suspect;
-  if (report.fresh.told < lost->restored_as_of) return std::nullopt;
+  if (report.fresh.reported_at < lost->restored_as_of) return std::nullopt;
   return Trust::lost;
 }
 
-// Judged and kept in one step: what is believed is restored with the key from then on.
-Trust Snapshots::hear(std::span<Report> told, bool is_of_others) {
+// Judged and kept in one step: what is trusted is restored with the key from then on.
+Trust Snapshots::judge(std::span<Report> reports, bool is_of_others) {
   const std::lock_guard lock(mutex_);
   std::vector<std::optional<Trust>> trusts;
-  for (Report& each : told) {
+  for (Report& each : reports) {
     Pointer* const known = values_.find(each.key);
     const bool is_known = known != nullptr && (*known)->forgotten_at > each.fresh.answered_at;
     trusts.push_back(trust_in(each, is_known ? *known : nullptr));
@@ -110,14 +89,14 @@ Trust Snapshots::hear(std::span<Report> told, bool is_of_others) {
   }
   if (is_of_others) return Trust::suspect;
   const auto are = [&](Trust trust) { return std::ranges::count(trusts, std::optional(trust)); };
-  if (are(Trust::lost) == std::ssize(told) && !told.empty()) return Trust::lost;
+  if (are(Trust::lost) == std::ssize(reports) && !reports.empty()) return Trust::lost;
   if (are(Trust::lost) + are(Trust::suspect) > 0) return Trust::suspect;
-  for (std::size_t k = 0; k < told.size(); ++k) {
+  for (std::size_t k = 0; k < reports.size(); ++k) {
     if (!trusts[k]) continue;
-    if (told[k].has_value) {
-      replace(values_.find(told[k].key), told[k].key, std::move(told[k].fresh));
+    if (reports[k].has_value) {
+      replace(values_.find(reports[k].key), reports[k].key, std::move(reports[k].fresh));
     } else {
-      values_.erase(told[k].key);
+      values_.erase(reports[k].key);
     }
   }
   return Trust::trusted;
@@ -136,7 +115,8 @@ void Snapshots::keep_restored(const std::string& key, Snapshot fresh, const Poin
   const bool is_same_key = known != nullptr && (*known)->created_at == fresh.created_at;
   if (known != nullptr && !is_same_key && !are_alike(**known, *restored)) return suspect(*known);
   std::vector<LostKey> lost = is_same_key ? (*known)->lost : restored->lost;
-  if (fresh.created_at != restored->created_at) note_lost(lost, {restored->created_at, restored->told});
+  if (fresh.created_at != restored->created_at)
+    note_lost(lost, {restored->created_at, restored->reported_at});
   replace(known, key, std::move(fresh), std::move(lost));
 }
 
@@ -157,7 +137,7 @@ void Snapshots::replace(const Pointer* known, const std::string& key, Snapshot f
   fresh.lost = std::move(lost);
   if (known != nullptr) {
     if (is_older(fresh, **known)) return;
-    fresh.suspected = (*known)->suspected > fresh.asked ? (*known)->suspected : fresh.suspected;
+    fresh.suspected = (*known)->suspected > fresh.sequence ? (*known)->suspected : fresh.suspected;
   }
   const std::size_t size = fresh.bytes.size();
   if (size > kMostBytesOfKey || fresh.forgotten_at <= fresh.answered_at) return values_.erase(key);
@@ -166,7 +146,7 @@ void Snapshots::replace(const Pointer* known, const std::string& key, Snapshot f
 
 void Snapshots::suspect(Pointer& known) {
   auto suspected = std::make_shared<Snapshot>(*known);
-  suspected->suspected = next_place();
+  suspected->suspected = next_sequence();
   known = std::move(suspected);
 }
 

@@ -10,12 +10,12 @@
 namespace overlimit::redis {
 namespace {
 
-/// Of this part of the time for which it is believed, nobody asks anew.
+/// Of this part of the time for which it is trusted, nobody asks anew.
 constexpr std::int64_t kFreshQuarters = 3;
 
 using Keys = std::pmr::vector<FoundKey>;
 
-/// The instants of the keys of one server are those of its clock, about which every key tells something.
+/// The instants of the keys of one server are those of its clock, of which every key says something.
 void agree(Keys& earliest, Keys& latest) {
   const Instant from = std::ranges::max(earliest, {}, &FoundKey::now).now;
   const Instant to = std::ranges::min(latest, {}, &FoundKey::now).now;
@@ -94,28 +94,26 @@ bool is_plain(const Call& call) {
 
 }  // namespace
 
-CachedRefusals::CachedRefusals(PlainCalls& store, Floor& below, Duration max_stale)
+CachedRefusals::CachedRefusals(StoreClient& store, Calls& below, Duration max_stale)
     : Layer(below),
       store_(store),
       max_stale_(max_stale),
-      is_cluster_(std::holds_alternative<ClusterLocation>(store.servers().location())),
-      values_([&store] {
-        return std::make_unique<CachedValues*>(
-            &store.place().observed_by<CachedValues>(Observer::Keeps::values));
-      }) {
+      is_cluster_(std::holds_alternative<ClusterLocation>(store.servers().location())) {
   (void)values();
 }
 
-std::unique_ptr<Part> CachedRefusals::part_of(const Exchange& exchange, Extras& /*extras*/) {
-  if (!exchange.decides()) return nullptr;
-  return std::make_unique<Reporting>(values(), static_cast<const Deciding&>(exchange), max_stale_);
+std::unique_ptr<Observation> CachedRefusals::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
+  const Deciding* const deciding = exchange.deciding();
+  return deciding == nullptr ? nullptr : std::make_unique<Reporting>(values(), *deciding, max_stale_);
 }
 
-bool CachedRefusals::decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time,
+bool CachedRefusals::decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
                                  Basis& basis) {
-  if (call.now || call.clock != nullptr) return below().decide_here(call, turn, rows, time, basis);
-  if (!refuse(call, turn, rows, time) && !refuse_until(call, turn, rows, time))
-    return below().decide_here(call, turn, rows, time, basis);
+  if (!goes_by_server(call)) return below().decide_here(call, next_ask_at, rows, time, basis);
+  const bool is_refused = (is_plain(call) ? refuse_plain(call, next_ask_at, rows, time)
+                                          : refuse_any(call, next_ask_at, rows, time)) ||
+                          refuse_until(call, next_ask_at, rows, time);
+  if (!is_refused) return below().decide_here(call, next_ask_at, rows, time, basis);
   basis.source = Source::refusal;
   return true;
 }
@@ -131,14 +129,10 @@ Instant CachedRefusals::decide(const Call& call, const Rows& rows, Basis& basis,
   return below().decide(call, rows, basis, wait);
 }
 
-bool CachedRefusals::refuse(const Call& call, Duration turn, const Rows& rows, Instant& time) {
-  return is_plain(call) ? refuse_plain(call, turn, rows, time) : refuse_any(call, turn, rows, time);
-}
-
 /// A call of one charge at the instants that its server may be showing, by a value that has no lock.
-class CachedRefusals::PlainCall {
+class CachedRefusals::CallOnValue {
  public:
-  PlainCall(const Call& call, const CachedValue& known, Duration now)
+  CallOnValue(const Call& call, const CachedValue& known, Duration now)
       : limits_(call.charges.front().policy->limits()),
         earliest_(known.reading.earliest(now)),
         latest_(known.reading.latest(now)) {
@@ -171,20 +165,20 @@ class CachedRefusals::PlainCall {
 };
 
 // As refuse_any() would, but for a lock that somebody has set by hand, which that shows.
-bool CachedRefusals::refuse_plain(const Call& call, Duration turn, const Rows& rows, Instant& time) {
+bool CachedRefusals::refuse_plain(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time) {
   const Duration now = boot_time();
   const std::shared_ptr<const CachedValue> known = find(call.charges.front(), now);
   if (known == nullptr) return false;
-  if (known->value.lock()) return refuse_any(call, turn, rows, time);
-  const PlainCall judged(call, *known, now);
-  if (!judged.is_refused() || (now >= turn && asks_anew(*known, now))) return false;
+  if (known->value.lock()) return refuse_any(call, next_ask_at, rows, time);
+  const CallOnValue judged(call, *known, now);
+  if (!judged.is_refused() || (now >= next_ask_at && asks_anew(*known, now))) return false;
   judged.show(rows);
   time = judged.time();
   return true;
 }
 
 bool CachedRefusals::is_being_asked(const Call& call) {
-  if (call.now || call.clock != nullptr || !is_plain(call)) return false;
+  if (!goes_by_server(call) || !is_plain(call)) return false;
   const Duration now = boot_time();
   Charge charge = call.charges.front();
   const std::shared_ptr<const CachedValue> known = find(charge, now);
@@ -192,19 +186,19 @@ bool CachedRefusals::is_being_asked(const Call& call) {
   charge.cost = product(kMany, charge.cost);
   Call many = call;
   many.charges = {&charge, 1};
-  const bool is_for_few = PlainCall(many, *known, now).is_refused();
-  const bool may_be_admitted = !PlainCall(call, *known, now).is_refused();
-  return is_for_few && may_be_admitted && !known->take_question(now, store_.servers().timeout());
+  const bool is_for_few = CallOnValue(many, *known, now).is_refused();
+  const bool may_be_admitted = !CallOnValue(call, *known, now).is_refused();
+  return is_for_few && may_be_admitted && !known->take_ask(now, store_.servers().timeout());
 }
 
-bool CachedRefusals::refuse_any(const Call& call, Duration turn, const Rows& rows, Instant& time) {
+bool CachedRefusals::refuse_any(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time) {
   std::array<std::byte, kUsualRoom> room;
   std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
   const Duration now = boot_time();
   Known known(&memory);
   if (!find_all(call, now, known)) return false;
   const auto is_asked_anew = [&](const auto& each) { return asks_anew(*each, now); };
-  if (now >= turn && std::ranges::any_of(known, is_asked_anew)) return false;
+  if (now >= next_ask_at && std::ranges::any_of(known, is_asked_anew)) return false;
   Keys earliest(known.size(), &memory);
   Keys latest(known.size(), &memory);
   for (std::size_t k = 0; k < known.size(); ++k) {
@@ -220,10 +214,10 @@ bool CachedRefusals::refuse_any(const Call& call, Duration turn, const Rows& row
   return true;
 }
 
-bool CachedRefusals::refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time) {
-  if (turn == Duration{}) return false;
+bool CachedRefusals::refuse_until(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time) {
+  if (next_ask_at == Duration{}) return false;
   const Duration now = boot_time();
-  if (now >= turn) return false;
+  if (now >= next_ask_at) return false;
   Known known;
   if (!find_all(call, now, known)) return false;
   Keys keys;
@@ -232,7 +226,7 @@ bool CachedRefusals::refuse_until(const Call& call, Duration turn, const Rows& r
   at_earliest.show_refused(rows);
   rows.status[0] = std::max(rows.status[0], Status::over);
   rows.remaining[0] = 0;
-  rows.retry_after[0] = max(rows.retry_after[0], turn - now);
+  rows.retry_after[0] = max(rows.retry_after[0], next_ask_at - now);
   time = at_earliest.time();
   return true;
 }
@@ -254,7 +248,7 @@ std::shared_ptr<const CachedValue> CachedRefusals::find(const Charge& charge, Du
 
 bool CachedRefusals::asks_anew(const CachedValue& known, Duration now) const {
   const bool is_fresh = 4 * (now - known.reading.asked_at) < kFreshQuarters * max_stale_;
-  return !is_fresh && known.take_turn(now, store_.servers().timeout());
+  return !is_fresh && known.take_refresh(now, store_.servers().timeout());
 }
 
 }  // namespace overlimit::redis

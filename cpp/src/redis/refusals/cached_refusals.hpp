@@ -9,49 +9,51 @@
 #include <vector>
 
 #include "overlimit/call.hpp"
-#include "redis/plain/plain_calls.hpp"
+#include "redis/plain/store_client.hpp"
 #include "redis/refusals/cached_values.hpp"
-#include "redis/transport/per_process.hpp"
 
 namespace overlimit::redis {
 
 /// Of one store. Thread-safe.
 class CachedRefusals final : public Layer {
  public:
-  /// What was reported is believed for `max_stale`.
-  CachedRefusals(PlainCalls& store, Floor& below, Duration max_stale);
+  /// What was reported is trusted for `max_stale`.
+  CachedRefusals(StoreClient& store, Calls& below, Duration max_stale);
 
-  bool decide_here(const Call& call, Duration turn, const Rows& rows, Instant& time, Basis& basis) override;
+  bool decide_here(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time,
+                   Basis& basis) override;
   [[nodiscard]] bool may_decide_here() const override { return true; }
   Instant decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) override;
-  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
-  std::unique_ptr<Part> begin(const Change& change) override { return values().begin(change); }
+  std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Observation> observe_change(const Change& change) override {
+    return values().observe_change(change);
+  }
   void changes_unheard(std::span<const std::string> keys, Duration within) override {
     values().changes_unheard(keys, within);
   }
 
  private:
   using Known = std::pmr::vector<std::shared_ptr<const CachedValue>>;
-  class PlainCall;
+  class CallOnValue;
 
-  bool refuse(const Call& call, Duration turn, const Rows& rows, Instant& time);
-  bool refuse_plain(const Call& call, Duration turn, const Rows& rows, Instant& time);
-  bool refuse_any(const Call& call, Duration turn, const Rows& rows, Instant& time);
-  /// Refuses a call until its turn although the server may not, as it is known what it would ask.
-  bool refuse_until(const Call& call, Duration turn, const Rows& rows, Instant& time);
+  bool refuse_plain(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
+  bool refuse_any(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
+  /// Refuses a call that is not asked for yet although the server may not, as it is known what it would ask.
+  bool refuse_until(const Call& call, Duration next_ask_at, const Rows& rows, Instant& time);
   /// Whether another caller is asking for such a call, which was refused and may be admitted by now, as few
   /// can be: what is reported to that one decides the others.
   bool is_being_asked(const Call& call);
-  /// What is known of the key of a charge, as far as it is believed; or nullptr.
+  /// What is known of the key of a charge, as far as it is trusted; or nullptr.
   [[nodiscard]] std::shared_ptr<const CachedValue> find(const Charge& charge, Duration now);
   bool find_all(const Call& call, Duration now, Known& known);
   [[nodiscard]] bool asks_anew(const CachedValue& known, Duration now) const;
-  [[nodiscard]] CachedValues& values() { return **values_; }
+  [[nodiscard]] CachedValues& values() {
+    return store_.keyspace().observed_by<CachedValues>(Observer::Keeps::values);
+  }
 
-  PlainCalls& store_;
+  StoreClient& store_;
   const Duration max_stale_;
   const bool is_cluster_;
-  transport::PerProcess<CachedValues*> values_;
 };
 
 }  // namespace overlimit::redis

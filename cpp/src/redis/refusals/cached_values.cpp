@@ -5,44 +5,23 @@
 
 namespace overlimit::redis {
 
-bool CachedValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Duration turn) {
+bool CachedValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Duration pause) {
   std::int64_t next = next_of_all.load(std::memory_order_relaxed);
-  return next <= now.micros() && next_of_all.compare_exchange_strong(next, (now + turn).micros());
+  return next <= now.micros() && next_of_all.compare_exchange_strong(next, (now + pause).micros());
 }
 
-namespace {
-
-/// As long as it lives, a command may be changing these keys: what is known of them, or being reported, is
-/// forgotten at both ends.
-class Changing : public Part {
- public:
-  /// No keys: all.
-  Changing(CachedValues& values, std::span<const std::string> keys)
-      : values_(values), keys_(keys.begin(), keys.end()) {
-    change();
-  }
-  ~Changing() override { change(); }
-
- private:
-  void change() const {
-    if (keys_.empty()) return values_.change_all();
-    for (const std::string& key : keys_) values_.change(key);
-  }
-
-  CachedValues& values_;
-  const std::vector<std::string> keys_;
-};
-
-}  // namespace
-
-// For stores that believe nothing of it.
-std::unique_ptr<Part> CachedValues::part_of(const Exchange& exchange, Extras& /*extras*/) {
-  if (!exchange.decides()) return nullptr;
-  return std::make_unique<Reporting>(*this, static_cast<const Deciding&>(exchange), Duration{});
+// For stores that trust nothing of it.
+std::unique_ptr<Observation> CachedValues::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
+  const Deciding* const deciding = exchange.deciding();
+  return deciding == nullptr ? nullptr : std::make_unique<Reporting>(*this, *deciding, Duration{});
 }
 
-std::unique_ptr<Part> CachedValues::begin(const Change& change) {
-  return std::make_unique<Changing>(*this, change.keys);
+// What is known of the keys, or being reported, is forgotten. No keys: all.
+std::unique_ptr<Observation> CachedValues::observe_change(const Change& change) {
+  return std::make_unique<AtBothEnds>([this, keys = std::vector(change.keys.begin(), change.keys.end())] {
+    if (keys.empty()) change_all();
+    for (const std::string& key : keys) this->change(key);
+  });
 }
 
 void CachedValues::changes_unheard(std::span<const std::string> keys, Duration within) {
@@ -104,11 +83,11 @@ Reporting::Reporting(CachedValues& values, const Deciding& deciding, Duration ma
 void Reporting::comes_after(const std::vector<std::string>& keys) {
   const std::vector<std::string>& own = deciding_.keys();
   for (const std::string& key : keys) {
-    const auto place = std::ranges::find(own, key);
-    if (place == own.end()) {
+    const auto found = std::ranges::find(own, key);
+    if (found == own.end()) {
       values_.change(key);
     } else {
-      values_.change_before_report(key, changes_[std::size_t(place - own.begin())]);
+      values_.change_before_report(key, changes_[std::size_t(found - own.begin())]);
     }
   }
 }

@@ -26,33 +26,33 @@ class CachedValue : NonCopyable {
   CachedValue(Value bytes, const ServerReading& when, Duration until)
       : value(std::move(bytes)), reading(when), forgotten_at(until) {}
 
-  /// Whether it is the caller's turn to ask anew while it is still believed; others have one after `turn`.
-  [[nodiscard]] bool take_turn(Duration now, Duration turn) const { return take(next_turn_, now, turn); }
-  /// The same when the server may decide otherwise by now.
-  [[nodiscard]] bool take_question(Duration now, Duration turn) const {
-    return take(next_question_, now, turn);
+  /// Whether the caller is to refresh it while it is still trusted; others may after `pause`.
+  [[nodiscard]] bool take_refresh(Duration now, Duration pause) const {
+    return take(next_refresh_, now, pause);
   }
+  /// The same when the server may decide otherwise by now.
+  [[nodiscard]] bool take_ask(Duration now, Duration pause) const { return take(next_ask_, now, pause); }
 
   const Value value;
   const ServerReading reading;
   const Duration forgotten_at;  ///< boot time, as all below
 
  private:
-  static bool take(std::atomic<std::int64_t>& next, Duration now, Duration turn);
+  static bool take(std::atomic<std::int64_t>& next, Duration now, Duration pause);
 
-  mutable std::atomic<std::int64_t> next_turn_{0};
-  mutable std::atomic<std::int64_t> next_question_{0};
+  mutable std::atomic<std::int64_t> next_refresh_{0};
+  mutable std::atomic<std::int64_t> next_ask_{0};
 };
 
-/// The values of one place that this process knows. Thread-safe.
+/// The values of one keyspace that this process knows. Thread-safe.
 class CachedValues : public Observer, NonCopyable {
  public:
   static constexpr std::size_t kMostKeys = 4096;
   static constexpr std::size_t kMostBytesOfKey = 4096;
   static constexpr std::size_t kMostBytes = 4 << 20;
 
-  std::unique_ptr<Part> part_of(const Exchange& exchange, Extras& extras) override;
-  std::unique_ptr<Part> begin(const Change& change) override;
+  std::unique_ptr<Observation> observe_attempt(const Exchange& exchange, Extras& extras) override;
+  std::unique_ptr<Observation> observe_change(const Change& change) override;
   void changes_unheard(std::span<const std::string> keys, Duration within) override;
 
   /// What is known of a key, or nullptr.
@@ -89,9 +89,9 @@ class CachedValues : public Observer, NonCopyable {
   ValuesInUse<std::shared_ptr<const CachedValue>> values_{kMostKeys, kMostBytes};  // guarded by mutex_
 };
 
-/// Tells what the reply to a command says of its keys, for it to be believed for `max_stale`; 0: that they
+/// Reports what the reply to a command says of its keys, for it to be trusted for `max_stale`; 0: that they
 /// have changed.
-class Reporting : public Part {
+class Reporting : public Observation {
  public:
   /// Borrows both.
   Reporting(CachedValues& values, const Deciding& deciding, Duration max_stale);

@@ -190,13 +190,13 @@ class ClusterNodes {
     bool may_change = false;      ///< a node answered, perhaps too late: it may know more next time
     bool is_mapped = false;       ///< a node gave its map, however little is in it
 
-    void add(const protocol::SlotMap& told) {
+    void add(const protocol::SlotMap& reported) {
       may_change = true;
       is_mapped = true;
       if (map.servers().empty()) {
-        map = told;
+        map = reported;
       } else {
-        map.complete(told, suspects);
+        map.complete(reported, suspects);
       }
     }
 
@@ -385,13 +385,13 @@ class Cluster final : public Topology {
 
   void call_many(std::span<const std::string> commands, std::span<const std::optional<protocol::Slot>> slots,
                  std::span<std::optional<protocol::Reply>> replies, const Wait& wait) override {
-    Places places;
+    CommandsOfNodes by_node;
     for (std::size_t i = 0; i < commands.size(); ++i) {
-      places[nodes_.owner(slots[i].value_or(0), wait)].push_back(i);
+      by_node[nodes_.owner(slots[i].value_or(0), wait)].push_back(i);
     }
     FirstError failure;
-    for (auto first = places.begin(); first != places.end();) {
-      const auto last = std::ranges::next(first, kMostNested, places.end());
+    for (auto first = by_node.begin(); first != by_node.end();) {
+      const auto last = std::ranges::next(first, kMostNested, by_node.end());
       call_together(first, last, commands, replies, wait, failure);
       first = last;
     }
@@ -426,21 +426,21 @@ class Cluster final : public Topology {
   [[nodiscard]] protocol::Breaker::State breaker() override { return nodes_.breaker(); }
 
  private:
-  /// Of the commands that go to a node.
-  using Places = std::map<ClusterNodes::Pointer, std::vector<std::size_t>>;
-  using Place = Places::const_iterator;
+  /// The indices of the commands that go to each node.
+  using CommandsOfNodes = std::map<ClusterNodes::Pointer, std::vector<std::size_t>>;
+  using NodeIterator = CommandsOfNodes::const_iterator;
 
   /// How many nodes are called at once: each is while the one before waits, on the same stack.
   static constexpr std::ptrdiff_t kMostNested = 16;
 
   /// Sends to the first of the nodes, calls the others, and then waits for what the first replies.
-  static void call_together(Place first, Place last, std::span<const std::string> commands,
+  static void call_together(NodeIterator first, NodeIterator last, std::span<const std::string> commands,
                             std::span<std::optional<Reply>> replies, const Wait& wait, FirstError& failure) {
     if (first == last) return;
     const auto& [node, own] = *first;
     const auto next = std::next(first);
     std::vector<Command> sent;
-    for (const std::size_t place : own) sent.emplace_back(commands[place]);
+    for (const std::size_t each : own) sent.emplace_back(commands[each]);
     std::vector<std::optional<Reply>> received(own.size());
     bool are_others_called = false;
     const auto call_others = [&] {

@@ -138,7 +138,7 @@ class Connection {
   Sending sending_ = Sending::ready;
   bool is_silent_ = false;  // it was lost because the server was silent
 
-  std::optional<std::uint64_t> flushed_in_;  // which turn of an event loop
+  std::optional<std::uint64_t> flushed_in_;  // in which turn of an event loop
   Deadline::Clock::duration shortest_round_trip_ = Deadline::Clock::duration::max();
   int round_trips_ = 0;
 

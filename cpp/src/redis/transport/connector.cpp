@@ -13,7 +13,7 @@
 #include <new>
 #include <utility>
 
-#include "platform/keepalive.hpp"
+#include "platform/descriptors.hpp"
 
 namespace overlimit::redis::transport {
 namespace {
@@ -144,6 +144,12 @@ std::shared_ptr<TlsContext> Connector::tls_context(const Deadline& deadline) {
   std::shared_ptr<TlsContext> made = new_tls_context(deadline);
   const std::lock_guard lock(mutex_);
   return tls_context_ = std::move(made);
+}
+
+std::optional<std::chrono::seconds> Connector::certificate_left() {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t left = tls_context_ ? tls_context_->certificate_left() : -1;
+  return left < 0 ? std::nullopt : std::optional(std::chrono::seconds(left));
 }
 
 /// All CAs that a system trusts take longer to read than an event loop may be blocked.

@@ -86,6 +86,8 @@ class Connector {
   /// What TLS begins with; nullptr if the endpoint has none. Reads files, for which a fiber waits until the
   /// deadline. Throws StoreConfigError for a file that cannot be used, and StoreTimeout and WaitInterrupted.
   [[nodiscard]] std::shared_ptr<TlsContext> tls_context(const Deadline& deadline);
+  /// Of the newest certificate that was verified.
+  [[nodiscard]] std::optional<std::chrono::seconds> certificate_left();
 
  private:
   [[nodiscard]] std::shared_ptr<TlsContext> new_tls_context(const Deadline& deadline) const;

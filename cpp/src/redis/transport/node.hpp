@@ -48,6 +48,9 @@ class Node {
   /// Counts a call as failed if its last reply, after all retries, is that of a server out of service. Before
   /// the last, such replies count neither as success nor as failure.
   void record_final_reply(const protocol::Reply& reply);
+  [[nodiscard]] std::optional<std::chrono::seconds> certificate_left() {
+    return connector_->certificate_left();
+  }
   /// Connections with calls in flight close when these end. A later call opens new ones.
   void close();
   [[nodiscard]] protocol::Breaker::State breaker() const;

@@ -126,7 +126,7 @@ const Library& library() {
   return loaded_once;
 }
 
-int Library::part_of(unsigned long error) const noexcept {
+int Library::observe_attempt(unsigned long error) const noexcept {
   constexpr unsigned long kFromSystem = 0x80000000;
   if (!is_3()) return static_cast<int>(error >> 24 & 0xff);
   return (error & kFromSystem) != 0 ? kErrorLibSys : static_cast<int>(error >> 23 & 0xff);
@@ -134,7 +134,7 @@ int Library::part_of(unsigned long error) const noexcept {
 
 int Library::reason_of(unsigned long error) const noexcept {
   if (!is_3()) return static_cast<int>(error & 0xfff);
-  return static_cast<int>(error & (part_of(error) == kErrorLibSys ? 0x7fffffff : 0x7fffff));
+  return static_cast<int>(error & (observe_attempt(error) == kErrorLibSys ? 0x7fffffff : 0x7fffff));
 }
 
 void Library::raise_min_proto_version(Context* context, int version) const {

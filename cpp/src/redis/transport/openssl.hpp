@@ -9,11 +9,14 @@
 
 // Its own types, which stay opaque.
 extern "C" {
+struct asn1_string_st;
 struct bio_method_st;
 struct bio_st;
 struct ssl_ctx_st;
 struct ssl_method_st;
 struct ssl_st;
+struct stack_st;
+struct stack_st_X509;
 struct x509_st;
 struct x509_store_ctx_st;
 struct x509_store_st;
@@ -36,6 +39,7 @@ using Verified = int(int ok, x509_store_ctx_st*);
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): names that are declared, looked up and compared from one
 // list
 #define OVERLIMIT_OPENSSL_FUNCTIONS(FUNCTION)                                               \
+  FUNCTION(int, ASN1_TIME_diff, (int*, int*, const asn1_string_st*, const asn1_string_st*)) \
   FUNCTION(void, BIO_clear_flags, (Bio*, int))                                              \
   FUNCTION(void, BIO_free_all, (Bio*))                                                      \
   FUNCTION(void*, BIO_get_data, (Bio*))                                                     \
@@ -52,6 +56,7 @@ using Verified = int(int ok, x509_store_ctx_st*);
   FUNCTION(void, ERR_clear_error, ())                                                       \
   FUNCTION(unsigned long, ERR_get_error, ())                                                \
   FUNCTION(const char*, ERR_reason_error_string, (unsigned long))                           \
+  FUNCTION(void*, OPENSSL_sk_value, (const stack_st*, int))                                 \
   FUNCTION(const char*, OpenSSL_version, (int))                                             \
   FUNCTION(unsigned long, OpenSSL_version_num, ())                                          \
   FUNCTION(Certificate*, PEM_read_bio_X509, (Bio*, Certificate**, AskPassword*, void*))     \
@@ -71,6 +76,7 @@ using Verified = int(int ok, x509_store_ctx_st*);
   FUNCTION(long, SSL_ctrl, (Session*, int, long, void*))                                    \
   FUNCTION(void, SSL_free, (Session*))                                                      \
   FUNCTION(int, SSL_get_error, (const Session*, int))                                       \
+  FUNCTION(stack_st_X509*, SSL_get_peer_cert_chain, (const Session*))                       \
   FUNCTION(long, SSL_get_verify_result, (const Session*))                                   \
   FUNCTION(int, SSL_is_init_finished, (const Session*))                                     \
   FUNCTION(Session*, SSL_new, (Context*))                                                   \
@@ -83,6 +89,7 @@ using Verified = int(int ok, x509_store_ctx_st*);
   FUNCTION(int, X509_VERIFY_PARAM_set1_host, (VerifyParameters*, const char*, std::size_t)) \
   FUNCTION(int, X509_VERIFY_PARAM_set1_ip_asc, (VerifyParameters*, const char*))            \
   FUNCTION(void, X509_VERIFY_PARAM_set_hostflags, (VerifyParameters*, unsigned int))        \
+  FUNCTION(const asn1_string_st*, X509_get0_notAfter, (const Certificate*))                 \
   FUNCTION(void, X509_free, (Certificate*))                                                 \
   FUNCTION(const char*, X509_verify_cert_error_string, (long))
 
@@ -94,7 +101,7 @@ struct Library {
 
   /// The part of OpenSSL that an error is from, and its reason within that part: ERR_GET_LIB and
   /// ERR_GET_REASON, which are not the same in all versions.
-  [[nodiscard]] int part_of(unsigned long error) const noexcept;
+  [[nodiscard]] int observe_attempt(unsigned long error) const noexcept;
   [[nodiscard]] int reason_of(unsigned long error) const noexcept;
 
   /// What are macros in the headers.

@@ -262,6 +262,11 @@ class Sentinels final : public Topology {
     });
   }
 
+  [[nodiscard]] std::optional<std::chrono::seconds> certificate_left() override {
+    const Master known = known_master();
+    return known.node ? known.node->certificate_left() : std::nullopt;
+  }
+
   void close() override {
     const std::lock_guard lock(mutex_);
     for (Sentinel& each : sentinels_) {
@@ -291,7 +296,7 @@ class Sentinels final : public Topology {
 
   struct Master {
     std::shared_ptr<Node> node;
-    std::uint64_t term = 0;
+    std::uint64_t epoch = 0;
   };
 
   [[nodiscard]] Master master(const Wait& wait) {
@@ -316,7 +321,7 @@ class Sentinels final : public Topology {
 
   [[nodiscard]] Master known_master() {
     const std::lock_guard lock(mutex_);
-    return {node_, tracker_.term()};
+    return {node_, tracker_.epoch()};
   }
 
   /// The master that has replaced one that failed; rethrows the error being handled if none has.
@@ -324,14 +329,14 @@ class Sentinels final : public Topology {
     is_suspect_.store(true);
     if (wait.deadline.passed()) throw;
     Master next = master(wait);
-    if (next.term == failed.term) throw;
+    if (next.epoch == failed.epoch) throw;
     return next;
   }
 
   /// The reply of a master, or none if it was replaced meanwhile and executed nothing.
   [[nodiscard]] std::optional<protocol::Reply> confirmed(const Master& by, protocol::Reply reply) {
     read_announcements();
-    if (term_.load() != by.term) {
+    if (epoch_.load() != by.epoch) {
       if (reply.is_error()) return std::nullopt;
       throw StoreUnavailable("redis at " + by.node->endpoint().describe() +
                                  " was replaced as master during the call; what it counted last may be lost",
@@ -344,19 +349,19 @@ class Sentinels final : public Topology {
 
   [[nodiscard]] bool is_master_unsure() {
     const auto is_connected = [](const Sentinel& each) { return each.fd.load() >= 0; };
-    return is_suspect_.load() || term_.load() == 0 || std::ranges::none_of(sentinels_, is_connected);
+    return is_suspect_.load() || epoch_.load() == 0 || std::ranges::none_of(sentinels_, is_connected);
   }
 
   /// Each sentinel gets half of the remaining time, so that a known master is still asked if none answers.
   void discover(const Wait& wait) {
     RateLimitedTask::Permit permit(discovery_task_);
     if (!permit) return;
-    const std::uint64_t term = term_.load();
+    const std::uint64_t epoch = epoch_.load();
     std::exception_ptr failure;
     for (std::size_t left = sentinels_.size(); left > 0; --left) {
       try {
         ask(sentinels_[first_], wait.share(2));
-        if (term_.load() != term) permit.was_useful();
+        if (epoch_.load() != epoch) permit.was_useful();
         is_suspect_.store(false);
         return;
       } catch (const StoreError& error) {
@@ -454,9 +459,9 @@ class Sentinels final : public Topology {
       each.connection.exchange(tracker_, Clock::now());
       each.fd.store(each.connection.is_open() ? each.connection.fd() : -1);
     }
-    if (tracker_.term() == term_.load()) return;
+    if (tracker_.epoch() == epoch_.load()) return;
     node_ = node_of(master_endpoint(*tracker_.master(), location_));
-    term_.store(tracker_.term());
+    epoch_.store(tracker_.epoch());
   }
 
   const SentinelLocation location_;
@@ -466,7 +471,7 @@ class Sentinels final : public Topology {
   std::size_t first_ = 0;  // which sentinel to ask first; of the thread with the permit
 
   std::atomic<bool> is_suspect_{false};                             // the master failed
-  std::atomic<std::uint64_t> term_{0};                              // of tracker_
+  std::atomic<std::uint64_t> epoch_{0};                             // of tracker_
   std::atomic<Clock::time_point> next_probe_{Clock::time_point{}};  // of the connections
 
   std::mutex mutex_;

@@ -7,7 +7,6 @@
 #include <cerrno>
 
 #include "platform/descriptors.hpp"
-#include "platform/sending.hpp"
 
 namespace overlimit::redis::transport {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "overlimit/forks.hpp"
-#include "platform/event_count.hpp"
+#include "platform/futex.hpp"
 #include "redis/transport/waiting.hpp"
 
 namespace overlimit::redis::transport {

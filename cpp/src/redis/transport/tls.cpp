@@ -18,7 +18,7 @@ class TlsCategory final : public std::error_category {
   [[nodiscard]] const char* name() const noexcept override { return "tls"; }
   [[nodiscard]] std::string message(int value) const override {
     const auto code = static_cast<unsigned long>(static_cast<unsigned int>(value));
-    if (library().part_of(code) == kErrorLibSys)
+    if (library().observe_attempt(code) == kErrorLibSys)
       return std::system_category().message(library().reason_of(code));
     const OutsideForks outside;
     const char* reason = library().ERR_reason_error_string(code);
@@ -73,7 +73,7 @@ constexpr Row kTable[] = {
 
 int reason_of(std::error_code error) {
   const auto code = static_cast<unsigned long>(static_cast<unsigned int>(error.value()));
-  return error.category() == tls_category && library().part_of(code) == kErrorLibSsl
+  return error.category() == tls_category && library().observe_attempt(code) == kErrorLibSsl
              ? library().reason_of(code)
              : 0;
 }
@@ -274,7 +274,7 @@ class TlsStream final : public Stream {
     const int result = library().SSL_read_ex(session_.get(), buffer, size, &transfer.count);
     if (result != 1) return no_bytes(result, receiving_awaits_);
     receiving_awaits_ = POLLIN;
-    has_received_ = true;
+    if (!std::exchange(has_received_, true)) context_->note_certificate(session_.get());
     return transfer;
   }
 
@@ -412,6 +412,17 @@ void TlsContext::set_certificate(const TlsOptions& options) {
   if (library().SSL_CTX_use_PrivateKey_file(get(), key.c_str(), kFiletypePem) != 1) {
     raise_unusable(shown("ssl_keyfile", key) + " (with its ssl_password, if it is encrypted)", endpoint_);
   }
+}
+
+// A server sends its own certificate before those of its CAs.
+void TlsContext::note_certificate(openssl::Session* session) noexcept {
+  const auto* const chain = reinterpret_cast<const stack_st*>(library().SSL_get_peer_cert_chain(session));
+  if (!endpoint_.tls->verify || chain == nullptr) return;
+  const auto* const own = static_cast<const Certificate*>(library().OPENSSL_sk_value(chain, 0));
+  int days = 0;
+  int seconds = 0;
+  if (library().ASN1_TIME_diff(&days, &seconds, nullptr, library().X509_get0_notAfter(own)) != 1) return;
+  certificate_left_.store(std::int64_t{days} * 86'400 + seconds);
 }
 
 void require_tls() { static_cast<void>(library()); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "overlimit/redis_location.hpp"
@@ -21,6 +22,10 @@ class TlsContext {
   /// A connection failed in a way that renewed files may mend: the next one reads them again.
   void mark_stale() noexcept { stale_.store(true); }
   [[nodiscard]] bool is_stale() const noexcept { return stale_.load(); }
+  /// Notes for how long the certificate of a server that has answered is valid.
+  void note_certificate(openssl::Session* session) noexcept;
+  /// In seconds, as of the newest connection; negative if certificates are not verified.
+  [[nodiscard]] std::int64_t certificate_left() const noexcept { return certificate_left_.load(); }
 
  private:
   struct Free {
@@ -37,6 +42,7 @@ class TlsContext {
   const Endpoint endpoint_;
   const std::unique_ptr<openssl::Context, Free> context_;
   std::atomic<bool> stale_{false};
+  std::atomic<std::int64_t> certificate_left_{-1};
 };
 
 /// Throws StoreConfigError, saying what to install, unless there can be TLS.

@@ -42,6 +42,10 @@ class SingleServer final : public Topology {
     visit([this](std::string_view command, const Wait& wait) { return call(command, {}, wait); });
   }
 
+  [[nodiscard]] std::optional<std::chrono::seconds> certificate_left() override {
+    return node_->certificate_left();
+  }
+
   void close() override { node_->close(); }
   [[nodiscard]] protocol::Breaker::State breaker() override { return node_->breaker(); }
 

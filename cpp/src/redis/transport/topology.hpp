@@ -1,6 +1,7 @@
 // One server, the master behind sentinels or a cluster, as the store sees it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -49,6 +50,9 @@ class Topology {
 
   /// Visits all servers that hold keys of their own. The first failure is thrown at the end.
   virtual void for_each_server(const std::function<void(const Server&)>& visit, const Wait& wait) = 0;
+  /// For how much longer the server's certificate was valid when a connection was last opened; nothing
+  /// without TLS, or of several servers.
+  [[nodiscard]] virtual std::optional<std::chrono::seconds> certificate_left() { return std::nullopt; }
   /// Connections with calls in flight close when these end. A later call opens new ones.
   virtual void close() = 0;
   /// The state of the server's breaker; the worst one if there are several servers.

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "overlimit/forks.hpp"
-#include "platform/poll.hpp"
+#include "platform/descriptors.hpp"
 
 namespace overlimit::redis::transport {
 namespace {

@@ -20,7 +20,7 @@ std::int64_t exact(std::int64_t number) {
 }
 
 // Reads what was charged to a key from `at` on: when it was created, and its limits' records, with their
-// cells or without. Returns the place behind the last. A damaged value may have any time of creation, which
+// cells or without. Returns the offset behind the last. A damaged value may have any time of creation, which
 // is passed on unchanged.
 std::size_t read_charged(const Charge& charge, std::string_view bytes, std::size_t at, bool have_cells,
                          Instant now, const Rows& rows) {

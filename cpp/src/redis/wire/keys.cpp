@@ -52,10 +52,21 @@ std::string key_of(const KeyNaming& keys, std::string_view policy, std::string_v
   return key;
 }
 
+std::string key_of(const KeyNaming& keys, const Charge& charge) {
+  return key_of(keys, charge.policy->name(), charge.identifier);
+}
+
 std::vector<std::string> keys_of(const KeyNaming& keys, const Call& call) {
   std::vector<std::string> all;
   all.reserve(call.charges.size());
-  for (const Charge& each : call.charges) all.push_back(key_of(keys, each.policy->name(), each.identifier));
+  for (const Charge& each : call.charges) all.push_back(key_of(keys, each));
+  return all;
+}
+
+std::vector<std::string> keys_of(const KeyNaming& keys, const PolicyIdentity& policy,
+                                 std::span<const std::string_view> identifiers) {
+  std::vector<std::string> all;
+  for (const std::string_view each : identifiers) all.push_back(key_of(keys, policy.name(), each));
   return all;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,12 @@ inline constexpr std::size_t kMaxPlainIdentifier = 256;
 /// SHA-256 in 64 lowercase hex digits. Prefix and policy cannot hold ':' or '#', so no two pairs share a key.
 std::string key_of(const KeyNaming& keys, std::string_view policy, std::string_view identifier);
 
-/// Of each charge of a call.
+std::string key_of(const KeyNaming& keys, const Charge& charge);
+
+/// Of each charge of a call, and of identifiers in a policy.
 std::vector<std::string> keys_of(const KeyNaming& keys, const Call& call);
+std::vector<std::string> keys_of(const KeyNaming& keys, const PolicyIdentity& policy,
+                                 std::span<const std::string_view> identifiers);
 
 /// The same on the stack, unless it is long.
 class KeyText : NonCopyable {

@@ -12,11 +12,11 @@ constexpr std::int64_t kServerSlackMs = 1'000;
 constexpr std::int64_t kSystemSlackMs = 60'000;
 constexpr std::int64_t kInjectedSlackMs = 3'600'000;
 
-// Negative if the reply is to tell whole values.
-std::int64_t slack_ms(const Call& call, Tells tells) {
+// Negative if the reply is to report whole values.
+std::int64_t slack_ms(const Call& call, Reports reports) {
   const std::int64_t injected = call.system_clock ? kSystemSlackMs : kInjectedSlackMs;
   const std::int64_t slack = call.now ? injected : kServerSlackMs;
-  return tells == Tells::value ? -slack : slack;
+  return reports == Reports::value ? -slack : slack;
 }
 
 void append_int64(std::string& bytes, std::int64_t number) {
@@ -26,27 +26,27 @@ void append_int64(std::string& bytes, std::int64_t number) {
 void append_byte(std::string& bytes, std::size_t number) { bytes += static_cast<char>(number); }
 
 // Where in a call's arguments the numbers of each policy begin, counted from 1 as Lua does.
-using Places = std::vector<std::pair<const CompiledPolicy*, std::size_t>>;
+using Offsets = std::vector<std::pair<const CompiledPolicy*, std::size_t>>;
 
-std::size_t place_of(const Places& places, const CompiledPolicy* policy) {
-  return std::ranges::find(places, policy, &Places::value_type::first)->second;
+std::size_t offset_of(const Offsets& offsets, const CompiledPolicy* policy) {
+  return std::ranges::find(offsets, policy, &Offsets::value_type::first)->second;
 }
 
-// The policies of a call, each once, one after the other from this place on.
-Places places_from(std::size_t begin, const Call& call) {
-  Places places;
+// The policies of a call, each once, one after the other from this offset on.
+Offsets offsets_from(std::size_t begin, const Call& call) {
+  Offsets offsets;
   for (const Charge& charge : call.charges) {
-    if (std::ranges::find(places, charge.policy, &Places::value_type::first) != places.end()) continue;
-    places.emplace_back(charge.policy, begin);
+    if (std::ranges::find(offsets, charge.policy, &Offsets::value_type::first) != offsets.end()) continue;
+    offsets.emplace_back(charge.policy, begin);
     begin += charge.policy->packed().size();
   }
-  return places;
+  return offsets;
 }
 
 // Where the policy of the charge begins, how many limits it has, the cost and the role.
 constexpr std::size_t kChargeBytes = 2 * sizeof(std::int64_t) + 2;
-void append_charge(std::string& bytes, std::size_t place, std::size_t limits, Cost cost, Role role) {
-  append_int64(bytes, static_cast<std::int64_t>(place));
+void append_charge(std::string& bytes, std::size_t offset, std::size_t limits, Cost cost, Role role) {
+  append_int64(bytes, static_cast<std::int64_t>(offset));
   append_byte(bytes, limits);
   append_int64(bytes, cost);
   append_byte(bytes, static_cast<std::size_t>(role));
@@ -92,18 +92,18 @@ ScriptCall begun(const Script& script, KeysOfCall keys, std::optional<Instant> n
 }
 
 void append_charges(std::string& bytes, const Call& call) {
-  const Places places = places_from(1 + bytes.size() + kChargeBytes * call.charges.size(), call);
+  const Offsets offsets = offsets_from(1 + bytes.size() + kChargeBytes * call.charges.size(), call);
   for (const Charge& charge : call.charges) {
-    append_charge(bytes, place_of(places, charge.policy), charge.policy->size(), cost_of(charge),
+    append_charge(bytes, offset_of(offsets, charge.policy), charge.policy->size(), cost_of(charge),
                   charge.role);
   }
-  for (const auto& [policy, place] : places) bytes += policy->packed();
+  for (const auto& [policy, offset] : offsets) bytes += policy->packed();
 }
 
-ScriptCall decision_of_one(const Call& call, KeysOfCall keys, const Scripts& scripts, Tells tells) {
+ScriptCall decision_of_one(const Call& call, KeysOfCall keys, const Scripts& scripts, Reports reports) {
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.decide_one, std::move(keys), call.now);
-  append_int64(encoded.arguments, slack_ms(call, tells));
+  append_int64(encoded.arguments, slack_ms(call, reports));
   append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
   append_byte(encoded.arguments, policy.size());
@@ -111,9 +111,9 @@ ScriptCall decision_of_one(const Call& call, KeysOfCall keys, const Scripts& scr
   return encoded;
 }
 
-ScriptCall decision_of_several(const Call& call, KeysOfCall keys, const Scripts& scripts, Tells tells) {
+ScriptCall decision_of_several(const Call& call, KeysOfCall keys, const Scripts& scripts, Reports reports) {
   ScriptCall encoded = begun(scripts.decide_several, std::move(keys), call.now);
-  append_int64(encoded.arguments, slack_ms(call, tells));
+  append_int64(encoded.arguments, slack_ms(call, reports));
   append_int64(encoded.arguments, call.patience.micros());
   append_charges(encoded.arguments, call);
   return encoded;
@@ -129,18 +129,18 @@ bool may_charge(const Call& call) {
   return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
 }
 
-ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts, Tells tells) {
+ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts, Reports reports) {
   if (!may_charge(call)) return begun(scripts.read, std::move(keys), call.now);
   const bool is_one = call.charges.size() == 1 && call.charges[0].role == Role::enforce;
-  return is_one ? decision_of_one(call, std::move(keys), scripts, tells)
-                : decision_of_several(call, std::move(keys), scripts, tells);
+  return is_one ? decision_of_one(call, std::move(keys), scripts, reports)
+                : decision_of_several(call, std::move(keys), scripts, reports);
 }
 
 ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration term, const Scripts& scripts,
-                      Tells tells) {
+                      Reports reports) {
   const CompiledPolicy& policy = *call.charges[0].policy;
   ScriptCall encoded = begun(scripts.lease, std::move(keys), call.now);
-  append_int64(encoded.arguments, slack_ms(call, tells));
+  append_int64(encoded.arguments, slack_ms(call, reports));
   append_int64(encoded.arguments, call.patience.micros());
   append_int64(encoded.arguments, cost_of(call.charges[0]));
   append_int64(encoded.arguments, extra);
@@ -175,20 +175,20 @@ ScriptCall refund_call(std::string_view packed, std::string key, Cost units,
 }
 
 ScriptCall lock_call(const Call& call, KeysOfCall keys, Duration duration, const Scripts& scripts,
-                     Tells tells) {
+                     Reports reports) {
   ScriptCall encoded = begun(scripts.lock, std::move(keys), call.now);
-  append_int64(encoded.arguments, slack_ms(call, tells));
+  append_int64(encoded.arguments, slack_ms(call, reports));
   append_int64(encoded.arguments, duration.micros());
   return encoded;
 }
 
-ScriptCall restore_call(const Charge& charge, std::string key, Instant told, std::string_view value,
+ScriptCall restore_call(const Charge& charge, std::string key, Instant reported_at, std::string_view value,
                         const Scripts& scripts) {
   ScriptCall encoded = begun(scripts.restore, {std::move(key)});
   append_int64(encoded.arguments, kServerSlackMs);
   append_byte(encoded.arguments, charge.policy->size());
   encoded.arguments += charge.policy->packed();
-  append_int64(encoded.second, told.micros());
+  append_int64(encoded.second, reported_at.micros());
   encoded.second += value;
   return encoded;
 }

@@ -25,23 +25,26 @@ struct ScriptCall {
   [[nodiscard]] std::string eval() const;
 };
 
+/// Whether it is decided by the server's clock.
+inline bool goes_by_server(const Call& call) { return !call.now && call.clock == nullptr; }
+
 /// False for a call that looks, spends nothing or asks an enforced limit for more than it ever grants.
 bool may_charge(const Call& call);
 
-/// Whether the reply to a charge tells what is charged, or the whole value of its key, which is longer.
-enum class Tells : bool { charge, value };
+/// Whether the reply to a charge reports what is charged, or the whole value of its key, which is longer.
+enum class Reports : bool { charge, value };
 
 /// Each is about these keys, one per charge.
 using KeysOfCall = std::vector<std::string>;
 
 ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts,
-                       Tells tells = Tells::charge);
+                       Reports reports = Reports::charge);
 
 /// Decides a call of one enforced charge, and charges up to `extra` units more for a lease of this term.
 ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration term, const Scripts& scripts,
-                      Tells tells = Tells::charge);
+                      Reports reports = Reports::charge);
 
-/// Whether what was charged on a key that was lost is given back, too, once that key is restored.
+/// Whether what was charged on a key that was lost is refunded, too, once that key is restored.
 enum class Of : bool { keys_as_charged, restored_keys };
 
 /// Gives back the charges of a call; these are their receipts.
@@ -54,13 +57,13 @@ ScriptCall refund_call(std::string_view packed, std::string key, Cost units,
                        std::span<const Receipt> receipts, bool shows_present, const Scripts& scripts);
 
 ScriptCall lock_call(const Call& call, KeysOfCall keys, Duration duration, const Scripts& scripts,
-                     Tells tells = Tells::charge);
+                     Reports reports = Reports::charge);
 
-/// Merges into the key of a charge what was told of it at this instant.
-ScriptCall restore_call(const Charge& charge, std::string key, Instant told, std::string_view value,
+/// Merges into the key of a charge what was reported of it at this instant.
+ScriptCall restore_call(const Charge& charge, std::string key, Instant reported_at, std::string_view value,
                         const Scripts& scripts);
 
-/// Resets keys so that what was told of them before does not come back.
+/// Resets keys so that what was reported of them before does not come back.
 ScriptCall reset_call(KeysOfCall keys, const Scripts& scripts);
 
 }  // namespace overlimit::redis

@@ -20,26 +20,26 @@ std::vector<Cell> cells_in(std::string_view bytes) {
 
 }  // namespace
 
-std::int64_t int64_at(std::string_view bytes, std::size_t place) {
+std::int64_t int64_at(std::string_view bytes, std::size_t offset) {
   std::int64_t number = 0;
-  std::memcpy(&number, bytes.data() + place, sizeof number);
+  std::memcpy(&number, bytes.data() + offset, sizeof number);
   return number;
 }
 
-std::uint32_t uint32_at(std::string_view bytes, std::size_t place) {
+std::uint32_t uint32_at(std::string_view bytes, std::size_t offset) {
   std::uint32_t number = 0;
-  std::memcpy(&number, bytes.data() + place, sizeof number);
+  std::memcpy(&number, bytes.data() + offset, sizeof number);
   return number;
 }
 
-Header header_at(std::string_view bytes, std::size_t place) {
-  return {int64_at(bytes, place), int64_at(bytes, place + 8), int64_at(bytes, place + 16)};
+Header header_at(std::string_view bytes, std::size_t offset) {
+  return {int64_at(bytes, offset), int64_at(bytes, offset + 8), int64_at(bytes, offset + 16)};
 }
 
-std::optional<RecordAt> record_at(std::string_view bytes, std::size_t place) {
-  if (place + RecordAt::kHead > bytes.size()) return std::nullopt;
-  return RecordAt{static_cast<Tag>(int64_at(bytes, place)), uint32_at(bytes, place + 8),
-                  Instant(int64_at(bytes, place + 12)), place + RecordAt::kHead};
+std::optional<RecordAt> record_at(std::string_view bytes, std::size_t offset) {
+  if (offset + RecordAt::kHead > bytes.size()) return std::nullopt;
+  return RecordAt{static_cast<Tag>(int64_at(bytes, offset)), uint32_at(bytes, offset + 8),
+                  Instant(int64_at(bytes, offset + 12)), offset + RecordAt::kHead};
 }
 
 bool is_value(std::string_view bytes) {
@@ -69,7 +69,7 @@ std::size_t Value::size() const {
   return bytes;
 }
 
-// Records of other limits are left out: nobody asks for them before a reply has told of them again.
+// Records of other limits are left out: nobody asks for them before a reply has reported them again.
 std::optional<Value> Value::after_charge(const Charge& charge, Instant now,
                                          std::span<const Receipt> receipts) const {
   Value charged;

@@ -18,22 +18,22 @@ struct RecordAt {
   Tag tag;
   std::size_t size;  ///< of the state and the cells, which follow the head
   Instant expires_at;
-  std::size_t state;  ///< the place of it
+  std::size_t state;  ///< its offset
 
-  /// The place behind the record.
+  /// The offset behind the record.
   [[nodiscard]] std::size_t end() const { return state + size; }
   [[nodiscard]] std::size_t cells() const {
     return size < sizeof(Header) ? 0 : (size - sizeof(Header)) / sizeof(Cell);
   }
 };
 
-/// That which begins at this place, if there is room for its head. Its state may lie behind the end.
-std::optional<RecordAt> record_at(std::string_view bytes, std::size_t place);
+/// That which begins at this offset, if there is room for its head. Its state may lie behind the end.
+std::optional<RecordAt> record_at(std::string_view bytes, std::size_t offset);
 
 /// Whether this is exactly a time of creation and records.
 bool is_value(std::string_view bytes);
 
-Header header_at(std::string_view bytes, std::size_t place);
+Header header_at(std::string_view bytes, std::size_t offset);
 
 /// Reads one value. Owns copies of the cells, so the bytes may go.
 class Value {
@@ -73,8 +73,8 @@ constexpr bool are_of_one_key(std::int64_t one, std::int64_t other) {
   return ((one ^ other) & (kExact - 1)) == 0;
 }
 
-/// Numbers at a place of a string that is long enough, little-endian as Redis' struct packs them.
-std::int64_t int64_at(std::string_view bytes, std::size_t place);
-std::uint32_t uint32_at(std::string_view bytes, std::size_t place);
+/// Numbers at an offset of a string that is long enough, little-endian as Redis' struct packs them.
+std::int64_t int64_at(std::string_view bytes, std::size_t offset);
+std::uint32_t uint32_at(std::string_view bytes, std::size_t offset);
 
 }  // namespace overlimit::redis

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import click
 
-from overlimit import Limiter, RedisStore, _core, bounds
+from overlimit import _core
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.tables import print_rows
 from overlimit.command_line.output import print_json
+from overlimit.leasing import bounds
+from overlimit.limiter import Limiter
 from overlimit.statistics import LimiterStats
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
@@ -24,7 +27,7 @@ _AT_ONCE = 16
 _COUNTED = ("asked", "leased", "refusals", "held", "returned", "lapsed")
 _OF_LEASES = (
     "{asked:,} commands. {unasked:,} decisions took none: {leased:,} from leases, {refusals:,} cached "
-    "refusals. Units of leases: {held:,} held, {returned:,} given back, {lapsed:,} lost."
+    "refusals. Units of leases: {held:,} held, {returned:,} released, {lapsed:,} lost."
 )
 _EXAMPLES = """
 \b
@@ -83,7 +86,7 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
         return FINE
     noun = "thread" if threads == 1 else "threads"
     click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}")
-    if isinstance(limiter.store, RedisStore) and limiter.store._longest_stale > 0:
+    if limiter.store._longest_stale > 0:
         click.echo(_OF_LEASES.format(**stats, unasked=stats["leased"] + stats["refusals"]))
         if limiter.store._longest_lease > 0 and (reason := bounds(limiter).reason):
             click.echo(f"Nothing is leased: {reason}.")
@@ -113,33 +116,19 @@ def _taken(limiter: Limiter, names: list[str], seconds: float, count: int) -> li
 
     Whatever ends this, such as Ctrl-C, no thread hits any more afterwards.
     """
-    took: list[float] = []
-    failed: list[Exception] = []
     is_over = False
 
-    def call(first: int) -> None:
+    def call(first: int) -> list[float]:
         own: list[float] = []
         until, number = time.perf_counter() + seconds, first
-        try:
-            while not is_over and ((began := time.perf_counter()) < until or not own):
-                limiter.hit(names[number % len(names)])
-                own.append(time.perf_counter() - began)
-                number += count
-        except Exception as error:
-            failed.append(error)
-        took.extend(own)
+        while not is_over and ((began := time.perf_counter()) < until or not own):
+            limiter.hit(names[number % len(names)])
+            own.append(time.perf_counter() - began)
+            number += count
+        return own
 
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(count)]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        is_over = True
-        for thread in threads:
-            if thread.is_alive():
-                thread.join()
-    if failed:
-        raise failed[0]
-    return took
+    with ThreadPoolExecutor(count) as threads:
+        try:
+            return list(chain.from_iterable(threads.map(call, range(count))))
+        finally:
+            is_over = True

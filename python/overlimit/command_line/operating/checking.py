@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from overlimit import Decision, Limiter, RedisStore, bounds
+from overlimit._core import Decision
 from overlimit._messages.texts import printable
 from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store
 from overlimit.command_line.operating.keeping import keeps, policies_instead
@@ -18,6 +18,8 @@ from overlimit.command_line.operating.tables import print_rows, span
 from overlimit.command_line.operating.whom import Identifier, PolicyName
 from overlimit.command_line.output import print_json
 from overlimit.decisions import Detail
+from overlimit.leasing import bounds
+from overlimit.limiter import Limiter
 
 _EXAMPLES = """
 \b
@@ -98,9 +100,7 @@ def _sentence(decision: Decision, hit: bool) -> str:
 
 def _of_bounds(limiter: Limiter) -> Iterator[str]:
     """Say what processes with the options of the URL decide without asking, and what they bring back."""
-    if not isinstance(limiter.store, RedisStore):
-        return
-    found, remember = bounds(limiter), limiter.store._shown["remember"]
+    found, remember = bounds(limiter), limiter.store._shown.get("remember", 0)
     if limiter.store._longest_lease > 0:
         leased = f"Nothing is leased: {found.reason}" if found.reason else _OF_LEASES.format(found.lease)
         yield f"{leased}."
@@ -134,24 +134,17 @@ def _row(detail: Detail) -> tuple[object, ...]:
 def _told(decision: Decision, hit: bool) -> dict[str, Any]:
     return {
         "status": decision.status,
-        "allowed": decision.allowed,
         "charged": bool(hit and decision and decision.cost),
-        "remaining": decision.remaining,
-        "retry_after": decision.retry_after,
-        "reset_after": decision.reset_after,
-        "identifier": _text(decision.identifier),
-        "limit": str(decision.limit),
-        "details": [
-            {
-                "identifier": _text(each.identifier),
-                "limit": str(each.limit),
-                "allowed": each.allowed,
-                "remaining": each.remaining,
-                "retry_after": each.retry_after,
-                "reset_after": each.reset_after,
-            }
-            for each in decision.details
-        ],
+        **_told_of(decision),
+        "details": [_told_of(each) for each in decision.details],
+    }
+
+
+def _told_of(answer: Decision | Detail) -> dict[str, Any]:
+    return {
+        "identifier": _text(answer.identifier),
+        "limit": str(answer.limit),
+        **{name: getattr(answer, name) for name in ("allowed", "remaining", "retry_after", "reset_after")},
     }
 
 

@@ -13,7 +13,7 @@ import click
 from overlimit.command_line.failures import WrongUsage, as_written
 from overlimit.command_line.operating.places import MissingStore, Place, without_secrets
 from overlimit.command_line.output import print_json
-from overlimit.errors import InvalidLimit, StoreConfigError, StoreError, StoreTimeout, StoreUnavailable
+from overlimit.errors import InvalidLimit, StoreError, StoreTimeout, StoreUnavailable
 
 P = ParamSpec("P")
 
@@ -24,7 +24,6 @@ _SILENT = logging.NullHandler()
 FINE, REFUSED = 0, 1
 _ANSWERED = ' answered "'
 _OF_PROGRAMS = re.compile(r"; calls fail at once until a probe is answered, the next one in [0-9.]+ s")
-_GRANT = "grant the user of the URL what the page Operating overlimit lists under Permissions"
 _IS_NO_REDIS = "it sent something that is not a Redis reply"
 
 
@@ -40,6 +39,15 @@ class NoAnswer(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Print what went wrong, to the standard error unless a file is given."""
         click.echo(f"{self.status}: {self.message}", file=file, err=file is None)
+
+
+def done(message: str, as_json: bool, **told: object) -> int:
+    """Print what was done, and return the exit code."""
+    if as_json:
+        print_json({"status": "ok", "message": message, **told})
+    else:
+        click.echo(message)
+    return FINE
 
 
 def asks_store(run: Callable[P, int]) -> Callable[P, int]:
@@ -65,15 +73,12 @@ def asks_store(run: Callable[P, int]) -> Callable[P, int]:
 
 
 def _explained(error: Exception, place: object) -> Exception:
-    """Return what the store says where redis-py failed, since it says why and what to do."""
-    if status_of(error) is None or isinstance(error, StoreError) or not isinstance(place, Place):
-        return error
-    if type(error).__name__ == "NoPermissionError":  # a ping would ask for other permissions
-        return StoreConfigError(f'{place.store.endpoint}{_ANSWERED}NOPERM {error}"; {_GRANT}')
-    try:
-        place.store.ping()
-    except StoreError as explained:
-        return explained
+    """Return which node is down, where another one says only that the cluster is."""
+    if isinstance(place, Place) and f"{_ANSWERED}CLUSTERDOWN" in str(error):
+        try:
+            place.store.ping()
+        except StoreError as explained:
+            return explained
     return error
 
 
@@ -81,18 +86,21 @@ def status_of(error: Exception) -> str | None:
     """Return ``"unreachable"``, ``"missing"`` or ``"broken"`` for the error of a store; None: of another."""
     if isinstance(error, MissingStore):
         return "missing"
-    if isinstance(error, StoreError):
-        # What says it cannot serve now, as when its memory is full, or is no Redis at all, is there.
-        is_there = has_answered(error) or _IS_NO_REDIS in str(error)
-        is_lost = isinstance(error, (StoreTimeout, StoreUnavailable)) and not is_there
-        return "unreachable" if is_lost else "broken"
-    if not type(error).__module__.startswith("redis."):
+    if not isinstance(error, StoreError):
         return None
-    from redis import exceptions
+    # What says it cannot serve now, as when its memory is full, or is no Redis at all, is there.
+    is_there = has_answered(error) or _IS_NO_REDIS in str(error)
+    return "unreachable" if isinstance(error, (StoreTimeout, StoreUnavailable)) and not is_there else "broken"
 
-    is_refused = isinstance(error, exceptions.AuthenticationError)
-    is_lost = isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError))
-    return "unreachable" if is_lost and not is_refused else "broken"
+
+def said_in(error: Exception) -> str:
+    """Return what a server has said in an error."""
+    return str(error).partition(_ANSWERED)[2].rpartition('"; ')[0]
+
+
+def is_forbidden(answer: object) -> bool:
+    """Whether an answer of a server is that this user may not ask."""
+    return isinstance(answer, StoreError) and said_in(answer).startswith("NOPERM")
 
 
 def has_answered(error: Exception) -> bool:
@@ -111,8 +119,6 @@ def usage_of(error: Exception) -> Exception:
     """Return the error of a wrong argument as the command line reports it; others as they are."""
     if isinstance(error, (InvalidLimit, ValueError, TypeError)):
         return WrongUsage(without_secrets(str(error)))
-    if isinstance(error, ImportError) and error.name == "redis":
-        return WrongUsage("the command line needs redis: pip install 'overlimit[cli]' brings it")
     if isinstance(error, OSError) and error.filename:
         return WrongUsage(as_written(error))
     return error

@@ -10,7 +10,7 @@ import click
 from overlimit import _core
 from overlimit._messages.texts import printable
 from overlimit.command_line.finite import FiniteRange
-from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store, status_of
+from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store, done, status_of
 from overlimit.command_line.operating.keeping import (
     FEW,
     holds_lock,
@@ -182,9 +182,7 @@ def _reset_one_by_one(place: Place, policy: str, error: StoreError) -> None:
     try:
         for found in walk:
             Target(place, policy, found.identifier if found.counted_as is None else found.counted_as).reset()
-    except Exception as again:
-        if status_of(again) is None:
-            raise
+    except StoreError:
         raise StoreUnavailable(f"not everybody begins anew in {policy}: {error}") from None
     if walk.ever_unreached:
         raise StoreUnavailable(
@@ -259,10 +257,9 @@ def unlock(place: Place, identifier: str, policy: str, as_json: bool) -> int:
 def _done(place: Place, sentence: str, as_json: bool, **told: bool | None) -> int:
     """Print what was done, and until when processes may go on as if it had not been."""
     stale = 0.0 if place.shared_memory is not None else place.redis._longest_stale
+    done(sentence, as_json, **told, noticed_within=stale)
     if as_json:
-        print_json({"status": "ok", "message": sentence, **told, "noticed_within": stale})
         return FINE
-    click.echo(sentence)
     if stale:
         click.echo(
             f"Running processes may go on as before for up to {span(stale * 1e6)}, by the options of the URL."

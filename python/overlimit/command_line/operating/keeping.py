@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from overlimit._messages.texts import printable
-from overlimit.command_line.operating.endings import status_of
 from overlimit.command_line.operating.places import Place
-from overlimit.command_line.operating.servers import masters_of
+from overlimit.command_line.operating.servers import servers_of
 from overlimit.command_line.operating.targets import Target
 from overlimit.command_line.operating.walking import KEYS, Walk
+from overlimit.errors import StoreError
 
 
 def keeps(place: Place, policy: str, identifier: str | None, most: int = KEYS) -> bool | None:
@@ -19,9 +19,7 @@ def keeps(place: Place, policy: str, identifier: str | None, most: int = KEYS) -
         if identifier is None:
             return _keeps_any(place, policy, most)
         return Target(place, policy, identifier).kept().value is not None
-    except Exception as error:
-        if _matters(error):
-            raise
+    except StoreError:
         return None
 
 
@@ -42,9 +40,7 @@ def policies_besides(place: Place, policy: str) -> str:
         return ""
     try:
         found = sorted({each.policy for each in Walk(place, None, FEW) if each.counts} - {policy})
-    except Exception as error:
-        if _matters(error):
-            raise
+    except StoreError:
         return ""
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return f" There is something in {', '.join(map(printable, found[:_SHOWN]))}{more}." if found else ""
@@ -55,9 +51,7 @@ def holds_lock(target: Target) -> bool | None:
     try:
         kept = target.kept()
         return kept.value is not None and kept.value.locked_for(kept.now) > 0
-    except Exception as error:
-        if _matters(error):
-            raise
+    except StoreError:
         return None
 
 
@@ -66,17 +60,9 @@ def is_part_of_cluster(place: Place) -> bool:
     if place.shared_memory is not None or place.is_cluster:
         return False
     try:
-        with masters_of(place) as masters:
-            return any(each.connected().is_node_of_cluster for each in masters)
-    except Exception as error:
-        if _matters(error):
-            raise
+        return any(each.is_node_of_cluster for each in servers_of(place))
+    except StoreError:
         return False
-
-
-def _matters(error: Exception) -> bool:
-    """Whether it is no error of a server, which the command itself meets, or may not meet."""
-    return status_of(error) is None and not isinstance(error, ImportError)
 
 
 def _keeps_any(place: Place, policy: str, most: int) -> bool | None:

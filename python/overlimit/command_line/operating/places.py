@@ -7,7 +7,7 @@ import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from urllib.parse import unquote
 
 import click
@@ -49,18 +49,18 @@ class Place:
     @property
     def shared_memory(self) -> SharedMemoryStore | None:
         """The store, if it is shared memory."""
-        return self.store if isinstance(self.store, SharedMemoryStore) else None
+        return None if self.store._has_connections else cast("SharedMemoryStore", self.store)
 
     @property
     def redis(self) -> RedisStore:
         """The store, if it is not."""
-        assert isinstance(self.store, RedisStore)
-        return self.store
+        assert self.store._has_connections
+        return cast("RedisStore", self.store)
 
     @property
     def is_cluster(self) -> bool:
         """Whether the URL says that it is a cluster."""
-        return "+cluster" in self.url.partition("://")[0]
+        return self.redis._where.layout == "cluster"
 
     @property
     def prefix(self) -> str:

@@ -14,7 +14,7 @@ import click
 
 from overlimit._messages.texts import percent
 from overlimit.command_line.operating.doctor.shared_memory_checks import share_used
-from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store, message_of
+from overlimit.command_line.operating.endings import FINE, REFUSED, asks_store, done, message_of
 from overlimit.command_line.operating.places import (
     Place,
     SharedMemoryFile,
@@ -178,11 +178,7 @@ def remove_file(place: Place, yes: bool, leases: bool, as_json: bool) -> int:
     if others:
         users = "process that uses" if others == 1 else f"{others:,} processes that use"
         message += f" Restart the {users} it: until then, limits do not hold."
-    if as_json:
-        print_json({"status": "ok", "message": message, "processes": others})
-    else:
-        click.echo(message)
-    return FINE
+    return done(message, as_json, processes=others)
 
 
 def _to_remove(place: Place) -> SharedMemoryStore:
@@ -204,12 +200,7 @@ def _remove_leases(path: Path, yes: bool, as_json: bool) -> int:
     if not yes and not _is_confirmed(f"Remove the leases in {path}?"):
         return _nothing_removed()
     path.unlink(missing_ok=True)
-    message = f"{path} is removed."
-    if as_json:
-        print_json({"status": "ok", "message": message})
-    else:
-        click.echo(message)
-    return FINE
+    return done(f"{path} is removed.", as_json)
 
 
 def _nothing_removed() -> int:

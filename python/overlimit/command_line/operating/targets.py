@@ -6,20 +6,20 @@ import re
 import time
 from dataclasses import dataclass
 
-from overlimit import Limiter, _core
+from overlimit import _core
 from overlimit.command_line.failures import WrongUsage
 from overlimit.command_line.operating.key_names import KeyNames, as_bytes, from_terminal
 from overlimit.command_line.operating.places import Place
-from overlimit.command_line.operating.servers import server_of
+from overlimit.command_line.operating.servers import servers_of
 from overlimit.command_line.operating.values import Value, decoded
 from overlimit.command_line.operating.walking import found_in, policy_digest, values_of
 from overlimit.errors import StoreConfigError
+from overlimit.limiter import Limiter
 from overlimit.limits.quantities import micros
 from overlimit.stores import SharedMemoryStore
 
 _ANY_LIMIT = "100/second"  # of so much that a store which leases does not warn
 """A lock and a reset concern all limits of an identifier, whichever the limiter has."""
-_BY_CLUSTER = "begin the URL with redis+cluster://, or rediss+cluster:// with TLS"
 _HASH_OF_REDIS = re.compile("#[0-9a-f]{64}")
 _HASH_OF_SHARED_MEMORY = re.compile("#[0-9a-f]{24}")
 
@@ -117,17 +117,15 @@ class Target:
         key = KeyNames(self.place).key(
             self.policy, self._digits if self.is_hash else self.identifier, self.is_hash
         )
-        with server_of(self.place, key) as server:
-            (held,) = values_of(server, [key])
-            name = key.decode("utf-8", "backslashreplace")
-            value = decoded(held) if isinstance(held, bytes) else None
-            if type(held).__name__ == "MovedError":
-                raise StoreConfigError(f"another node of the cluster has the key {name}: {_BY_CLUSTER}")
-            if value is None and held is not None:
-                raise StoreConfigError(
-                    f"the key {name} holds what overlimit has not written; a hit replaces it"
-                )
-            return _counted(name, value, server.now())
+        (server,) = servers_of(self.place, key)
+        (held,) = values_of(server, [key])
+        if isinstance(held, StoreConfigError):
+            raise held
+        name = key.decode("utf-8", "backslashreplace")
+        value = decoded(held) if isinstance(held, bytes) else None
+        if value is None and held is not None:
+            raise StoreConfigError(f"the key {name} holds what overlimit has not written; a hit replaces it")
+        return _counted(name, value, server.now())
 
 
 def _counted(key: str, value: Value | None, now: int) -> Kept:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overlimit.command_line.operating.endings import FINE, NoAnswer, message_of, status_of
+from overlimit.command_line.operating.endings import FINE, NoAnswer, is_forbidden, message_of, status_of
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
-from overlimit.command_line.operating.servers import Master, Server, master_with, masters_of
+from overlimit.command_line.operating.servers import Server, servers_of
 from overlimit.command_line.operating.tables import be, counted
 from overlimit.command_line.operating.values import Record, Value, decoded
+from overlimit.errors import StoreError, StoreUnavailable
 from overlimit.stores import SharedMemoryStore
 
 if TYPE_CHECKING:
@@ -135,26 +136,20 @@ class Walk:
 
     def _in_redis(self) -> Iterator[Found]:
         names = KeyNames(self._place)
-        with masters_of(self._place) as all_masters:
-            masters = self._asked_of(all_masters, names)
-            self._steps_left = 2 * self._most // _KEYS_A_STEP + len(masters)
-            for master in masters:
-                try:
-                    yield from self._at(master.connected(), names)
-                except Exception as error:
-                    if status_of(error) != "unreachable":
-                        raise
-                    self.unreached[master.name] = error
-                    if len(self.unreached) == len(masters):
-                        raise
+        share_a_tag = self._place.hash_tag in ("prefix", "policy" if self._policy else "prefix")
+        any_key = names.key(self._policy or "any", "any") if share_a_tag else b""
+        servers = servers_of(self._place, any_key)
+        self._steps_left = 2 * self._most // _KEYS_A_STEP + len(servers)
+        for server in servers:
+            try:
+                yield from self._at(server, names)
+            except StoreError as error:
+                if status_of(error) != "unreachable":
+                    raise
+                self.unreached[server.name] = error
+                if len(self.unreached) == len(servers):
+                    raise
         self.ever_unreached |= self.unreached
-
-    def _asked_of(self, masters: list[Master], names: KeyNames) -> list[Master]:
-        """Return those that may have keys: one, if all keys that are looked for share a hash tag."""
-        tag = self._place.hash_tag
-        if tag == "none" or (tag == "policy" and self._policy is None):
-            return masters
-        return [master_with(masters, names.key(self._policy or "any", "any"))]
 
     def _at(self, server: Server, names: KeyNames) -> Iterator[Found]:
         now = server.now()
@@ -169,20 +164,16 @@ class Walk:
 
     def _values(self, server: Server, pattern: str) -> Iterator[tuple[bytes, object]]:
         seen: set[bytes] = set()
-        cursor = b"0"
-        while True:
+        for keys in server.pages(pattern, _KEYS_A_STEP):
             # Keys of others are stepped over, too, and a table may be half empty.
             if self._is_over() or self._steps_left == 0:
                 self.is_complete = False
                 return
             self._steps_left -= 1
-            cursor, keys = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _KEYS_A_STEP)
             fresh = [key for key in keys if key not in seen]
             seen.update(fresh)
             self.looked_at += len(fresh)
             yield from zip(fresh, values_of(server, fresh), strict=True)
-            if cursor == b"0":
-                return
             time.sleep(_PAUSE)
 
     def _is_over(self) -> bool:
@@ -219,18 +210,10 @@ def found_in(key: _Key, policy: str | None, now: int) -> Found:
 
 def values_of(server: Server, keys: list[bytes]) -> list[object]:
     """Return what keys hold, or the error of each of which nothing can be read; None: it is gone."""
-    values = _pipelined(server, [("GETRANGE", key, 0, _MOST_BYTES - 1) for key in keys])
-    if any(type(each).__name__ == "NoPermissionError" for each in values):
-        values = _pipelined(server, [("GET", key) for key in keys])
+    values = server.answers([("GETRANGE", key, "0", str(_MOST_BYTES - 1)) for key in keys])
+    if any(is_forbidden(each) for each in values):
+        values = server.answers([("GET", key) for key in keys])
     for each in values:
-        if type(each).__name__ == "ClusterDownError" and isinstance(each, Exception):
+        if isinstance(each, StoreUnavailable):
             raise each
     return [each or None for each in values]
-
-
-def _pipelined(server: Server, commands: list[tuple[str | bytes | int, ...]]) -> list[object]:
-    pipeline = server.client.pipeline(transaction=False)
-    for command in commands:
-        pipeline.execute_command(*command)
-    answers: list[object] = pipeline.execute(raise_on_error=False)
-    return answers

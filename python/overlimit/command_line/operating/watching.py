@@ -5,21 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 import click
 
 from overlimit.command_line.finite import FiniteRange
-from overlimit.command_line.operating.doctor.redis_checks import read_info
+from overlimit.command_line.operating.doctor.redis_checks import Info
 from overlimit.command_line.operating.endings import asks_store, status_of
 from overlimit.command_line.operating.listing import keys_option, policy_option
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.servers import masters_of
+from overlimit.command_line.operating.servers import servers_of
 from overlimit.command_line.operating.shapes import algorithm_of, growth
 from overlimit.command_line.operating.tables import amount, print_rows
 from overlimit.command_line.operating.walking import Found, Walk
 from overlimit.command_line.output import print_json, print_json_line
+from overlimit.errors import StoreError
 
 Counts: TypeAlias = dict[str, tuple[int, int]]
 
@@ -106,7 +107,7 @@ def _samples(place: Place, walk: Walk, every: float, count: int | None) -> Itera
         time.sleep(every)
         (after, counts), now = _looked(place, walk, may_count=may_count), time.monotonic()
         calls, writes = _difference(counted, counts)
-        when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        when = datetime.now(UTC).isoformat(timespec="seconds")
         unreached = sorted(lost.union(walk.unreached))
         yield Sample(when, now - began, calls, writes, _rows(before, after), unreached)
         before, counted, began, lost = after, counts, now, set(walk.unreached)
@@ -122,9 +123,7 @@ def _looked(
     """
     try:
         return {each.name: each for each in walk}, _server_counts(place) if may_count else None
-    except Exception as error:
-        if status_of(error) is None:
-            raise
+    except StoreError as error:
         walk.lose(place.store.endpoint, error)
         return {}, None
 
@@ -167,20 +166,18 @@ def _server_counts(place: Place) -> Counts | None:
     """Return how many scripts and writes of scripts each server has run; None if that is not known."""
     if place.shared_memory is not None:
         return None
-    from redis.exceptions import ResponseError
-
     counts: Counts = {}
-    with masters_of(place) as masters:
-        for master in masters:
-            try:
-                told = read_info(master.connected().ask("INFO", "commandstats"))
-            except ResponseError:
-                return None
-            except Exception as error:
-                if status_of(error) != "unreachable":
-                    raise
-            else:
-                counts[master.name] = _calls(told, "evalsha"), _calls(told, "set")
+    for server in servers_of(place):
+        try:
+            told = server.answer("INFO", "commandstats")
+        except StoreError as error:
+            if status_of(error) != "unreachable":
+                raise
+            continue
+        if isinstance(told, StoreError):
+            return None
+        info = Info.read(told)
+        counts[server.name] = _calls(info, "evalsha"), _calls(info, "set")
     return counts
 
 

@@ -16,7 +16,8 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from overlimit import Decision, _core
+from overlimit import _core
+from overlimit._core import Decision
 
 RawFields: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Header fields as ASGI has them, by their names in lower case."""
@@ -28,7 +29,6 @@ RETRY_AFTER = "Retry-After"
 _STRING = r'"((?:[^"\\]|\\.)*)"'
 _NAME = re.compile(rf"(?:=\s*{_STRING})|{_STRING}")  # the second, as the first is of a parameter
 _WHOLE = re.compile(r"[0-9]{1,15}")
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MOST_NAMES = 256
 _SECOND_US = 1_000_000
 LARGEST_INTEGER = 999_999_999_999_999  # RFC 9651, section 3.3.1: at most 15 digits
@@ -193,13 +193,6 @@ def raw_name(name: str) -> bytes:
 def raw(fields: Iterable[tuple[str, str]]) -> RawFields:
     """Return header fields in bytes, with their names in lower case."""
     return tuple([(raw_name(name), value.encode("latin-1")) for name, value in fields])
-
-
-def checked_header_name(value: object) -> str:
-    """Return ``value`` if it can be the name of a field (RFC 9110, section 5.6.2); else raise ValueError."""
-    if not isinstance(value, str) or _TOKEN.fullmatch(value) is None:
-        raise ValueError(f"the name of a header must consist of letters, digits, - and _, not {value!r}")
-    return value
 
 
 def _epoch_second(now: float, seconds: float) -> int:

@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from overlimit import Decision, Detail
+from overlimit._core import Decision
+from overlimit.decisions import Detail
 from overlimit.http.answering.fields import (
     LARGEST_INTEGER,
     POLICY,

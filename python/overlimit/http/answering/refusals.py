@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from overlimit import Decision
+from overlimit._core import Decision
 from overlimit.http.answering.fields import given_seconds, retry_after_seconds
 
 MEDIA_TYPES = ("application/problem+json", "application/json", "text/html")

@@ -10,7 +10,7 @@ from overlimit.http.asgi.lifespan import run_lifespan
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
 from overlimit.http.asgi.responses import Answering
 from overlimit.http.deciding.ledger import RequestLedger
-from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.deciding.plans import NO_PLAN, RoutePlan
 from overlimit.http.deciding.settling import DECISION, keep
 from overlimit.http.deciding.steps import run_async
 
@@ -93,6 +93,25 @@ class BaseConversation:
         self._answering = Answering(self._send, ledger)
         self.request.scope[DECISION] = ledger.latest
         keep(ledger, self.request.scope)
+
+    def show_raised(self, refused: Any, request: AsgiRequest) -> None:
+        """Have the response show a refusal that was raised, such as by a limiter of the app's own."""
+        if self.ledger is None:
+            self.request, self.ledger = request, RequestLedger(request, NO_PLAN)
+        first = self.state.rate_limits.first
+        if first is not None:
+            self.ledger.note_raised(refused.decision, first)
+        if self.ledger.refused_by is not None:
+            _, refused.retry_after_name = self.ledger.refused_by
+        self.note(self.ledger)
+
+    def request_of(self, scope: Scope) -> AsgiRequest:
+        """Describe a request to limits."""
+        return AsgiRequest(scope)
+
+    async def decide_then_answer(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Decide a request before an app sees it, where routes are apps."""
+        raise NotImplementedError
 
 
 Begin: TypeAlias = Callable[[Scope, Send], BaseConversation | None]

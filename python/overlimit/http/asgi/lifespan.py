@@ -1,4 +1,4 @@
-"""The lifespan of an ASGI app: what its stores have leased goes back before the server ends.
+"""The lifespan of an ASGI app: its stores release what they have leased before the server ends.
 
 Servers such as uvicorn handle SIGTERM and then die by it, so nothing runs when the interpreter would exit.
 """
@@ -31,7 +31,7 @@ async def run_lifespan(
     except Exception:
         if lifespan.is_answered or not answers:
             raise
-        _log.debug("an app without a lifespan is given one, so that leases go back", exc_info=True)
+        _log.debug("an app without a lifespan is given one, so that leases are released", exc_info=True)
     if answers and not lifespan.is_answered:
         await lifespan.answer()
 

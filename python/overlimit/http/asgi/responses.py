@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Iterable
 from http import HTTPStatus
 from typing import NamedTuple
 
-from overlimit import Decision, _core
+from overlimit import _core
+from overlimit._core import Decision
 from overlimit.errors import RateLimitExceeded
 from overlimit.http.answering.fields import RawFields, beside, raw, raw_name, shows_fields
 from overlimit.http.answering.refusals import RefusalResponse, retry_after_instead

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from overlimit import Decision
-from overlimit._logging.once import is_first
+from overlimit._core import Decision
+from overlimit._logging.stores import is_first
 from overlimit._messages.texts import short_repr
 from overlimit.errors import StoreError
 from overlimit.http.answering.refusals import RefusalResponse, limit_exceeded, refusal_response, store_failed
 from overlimit.http.callables import result_of
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.identifying.identifiers import IdentifierCache
-from overlimit.http.rules.rule import Arguments, ResolvedRule, Role
+from overlimit.http.rules.counts import Arguments, Role
+from overlimit.http.rules.rule import ResolvedRule
 
 if TYPE_CHECKING:
     from overlimit.http.deciding.plans import StorePlan
@@ -158,8 +159,8 @@ class StoreAnswer:
     def message(self) -> str | None:
         """Return the ``error_message`` of the limit that binds."""
         binding = self.binding
-        message = next((rule.error_message for rule in self.refusing if rule in binding), None)
-        message = result_of(message, message(*self._arguments)) if callable(message) else message
+        said = next((rule.error_message for rule in self.refusing if rule in binding), None)
+        message = result_of(said, said(*self._arguments)) if callable(said) else said
         return None if message is None else str(message)
 
     def response(self, accept: str | None) -> RefusalResponse:

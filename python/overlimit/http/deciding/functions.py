@@ -10,7 +10,8 @@ from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.identifying.builtin import BuiltinIdentifier
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
-from overlimit.http.rules.rule import Arguments, Rule
+from overlimit.http.rules.counts import Arguments
+from overlimit.http.rules.rule import Rule
 
 
 def functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule]) -> Iterator[object]:
@@ -18,7 +19,7 @@ def functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule]) -> 
     for rate_limit in rate_limits:
         yield from rate_limit.request_filters
     for rule in rules:
-        yield from (*_asked_first(rule), rule.identify, rule.options.cost)
+        yield from (*_asked_first(rule), rule.identify, rule.options.said["cost"])
 
 
 def all_functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule]) -> Iterator[object]:
@@ -27,15 +28,15 @@ def all_functions_of(rate_limits: Iterable[AppRateLimit], rules: Iterable[Rule])
     yield from functions_of(rate_limits, rules)
     for rule in rules:
         options = rule.options
-        hooks = rule.rate_limit.on_breach_of(rule.role), options.on_breach
-        yield from (*hooks, options.error_message, options.deduct_when)
+        hooks = rule.rate_limit.on_breach_of(rule.role), options.said["on_breach"]
+        yield from (*hooks, options.said["error_message"], options.said["deduct_when"])
 
 
 def _asked_first(rule: Rule) -> tuple[object, ...]:
     """Return what says whether and how a rule holds for a request."""
     options = rule.options
     identify = rule.identify if rule.skips_anonymous else None
-    return options.exempt_when, rule.value, options.scope, identify
+    return options.said["exempt_when"], rule.value, options.said["scope"], identify
 
 
 def may_block(functions: Iterable[Any]) -> bool:
@@ -64,11 +65,11 @@ def awaiting_rule(rule: Rule, arguments: Arguments) -> Steps[None]:
     once more.
     """
     options = rule.options
-    if isinstance(options.exempt_when, AwaitedFunction):
-        yield from awaiting((options.exempt_when,), *arguments)
-        if truth_of(options.exempt_when, options.exempt_when(*arguments)):
+    if isinstance(options.said["exempt_when"], AwaitedFunction):
+        yield from awaiting((options.said["exempt_when"],), *arguments)
+        if truth_of(options.said["exempt_when"], options.said["exempt_when"](*arguments)):
             return
     yield from awaiting((rule.value,), *arguments)
-    yield from awaiting((options.scope,), rule.counted_as.endpoint, *arguments)
+    yield from awaiting((options.said["scope"],), rule.counted_as.endpoint, *arguments)
     if rule.skips_anonymous:
         yield from awaiting((rule.identify,), *arguments)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from overlimit import Decision
-from overlimit._core import PendingCall
+from overlimit._core import Decision, PendingCall
 from overlimit.errors import StoreError
 from overlimit.http.answering.fields import (
     POLICY,

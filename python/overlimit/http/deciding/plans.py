@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from overlimit import MemoryStore
 from overlimit._logging.stores import answered, failed
 from overlimit.errors import ScriptError, StoreConfigError, StoreError, StoreTimeout
 from overlimit.http.callables import SuppliedFunction, awaited_in, found_in
@@ -18,16 +17,15 @@ from overlimit.http.deciding.functions import (
     functions_of,
     may_block,
 )
-from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.deciding.store_call import StoreCall
 from overlimit.http.identifying.builtin import builtins_in
 from overlimit.http.identifying.identifiers import NOBODY, IdentifierCache, may_return
 from overlimit.http.options.limit_options import LimitOptions
-from overlimit.http.request import Request
-from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
-from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits, LimitedFunction
+from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits
+from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits, Handle, LimitedFunction
 from overlimit.http.rules.count_names import CountName
+from overlimit.http.rules.counts import Arguments
 from overlimit.http.rules.precedence import (
     Route,
     check_registered,
@@ -36,8 +34,9 @@ from overlimit.http.rules.precedence import (
     rules_besides,
     rules_of_route,
 )
-from overlimit.http.rules.rule import MOST_KEPT, Arguments, ResolvedRule, Resolver, Rule
+from overlimit.http.rules.rule import MOST_KEPT, ResolvedRule, Resolver, Rule
 from overlimit.http.servers import warn_if_apart
+from overlimit.stores import Store
 
 Place = tuple[str, str]
 """An endpoint and an HTTP method."""
@@ -72,7 +71,7 @@ class StorePlan:
         self._fallback = tuple(rule.resolve_early() for rule in fallback)
         self._in_outage = False
         every_rule = tuple(rule for own in (*rules.values(), fallback) for rule in own)
-        self.has_costs = any(rule.options.cost is not None for rule in every_rule)
+        self.has_costs = any(rule.options.said["cost"] is not None for rule in every_rule)
         """Whether one of the limits has a cost, which can be settled."""
         self.has_own_limits = any(rule.counted_as.is_own for rule in every_rule)
         """Whether one of the limits is there for these requests alone, so that their code should know it."""
@@ -104,10 +103,10 @@ class StorePlan:
         return StoreCall(self._rate_limits, fixed) if always and len(fixed) == len(found) else None
 
     @property
-    def memories(self) -> list[MemoryStore]:
+    def memories(self) -> list[Store]:
         """Where it counts in memory, so that each process that serves the app has counts of its own."""
         stores = (each.store for each in self._rate_limits if each.enabled)
-        return [store for store in stores if isinstance(store, MemoryStore)]
+        return [store for store in stores if not store.is_shared]
 
     def awaiting(self, arguments: Arguments) -> Steps[None]:
         """Await the coroutine functions by which `call_for` finds the call for a request."""
@@ -197,17 +196,9 @@ class RoutePlan:
         memories, self.memories = self.memories, ()
         warn_if_apart(memories, *about, **named)
 
-    def decide(self, request: Request) -> RequestLedger:
-        """Charge a request, as `RequestLedger.decide` does, whose `refusal` says if it is refused."""
-        ledger = RequestLedger(request, self)
-        ledger.decide()
-        return ledger
 
-    def deciding(self, request: Request) -> Steps[RequestLedger]:
-        """Decide as `decide` does, and leave it to the caller to call the stores."""
-        ledger = RequestLedger(request, self)
-        yield from ledger.deciding()
-        return ledger
+NO_PLAN = RoutePlan()
+"""That of a request which nothing limits."""
 
 
 class PlanCache:
@@ -273,7 +264,7 @@ class PlanCache:
         self._check_route(route, ())
         check_registered(rate_limits, route)
         rules = {each: tuple(rules_of_route(rate_limits, each, route)) for each in rate_limits}
-        asked_first = any(each.options.before_validation for each in route.applied_limits)
+        asked_first = any(each.options.said["before_validation"] for each in route.applied_limits)
         return RoutePlan(
             plan_stores(rules, count_of(route, "fallback")),
             route,
@@ -283,7 +274,7 @@ class PlanCache:
     # A thread may keep a plan in the cache after another has cleared that: nobody looks for it there, because
     # changes are counted.
     def _compile_block(
-        self, options: LimitOptions, handle: RateLimitHandle | None, endpoint: str, method: str, _changes: int
+        self, options: LimitOptions, handle: Handle | None, endpoint: str, method: str, _changes: int
     ) -> RoutePlan:
         with self._rate_limits.lock():
             return self._compile((AppliedLimit(options, handle),), "with", (endpoint, method))

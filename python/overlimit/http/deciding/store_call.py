@@ -8,7 +8,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from overlimit import Decision, Limiter, _core
+from overlimit import _core
+from overlimit._core import Decision
 from overlimit.http.answering.fields import (
     POLICY,
     RATE,
@@ -31,7 +32,9 @@ from overlimit.http.identifying.identifiers import (
     as_identifiers,
 )
 from overlimit.http.options.limit_options import Cost
-from overlimit.http.rules.rule import ResolvedRule, Role, UnregisteredLimiter
+from overlimit.http.rules.counts import Role, UnregisteredLimiter
+from overlimit.http.rules.rule import ResolvedRule
+from overlimit.limiter import Limiter
 from overlimit.limits import Limit
 from overlimit.waiting import wake_after_refund
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any
 
+from overlimit._addresses import PEERS, Addresses, grouped
+from overlimit._forwarded import checked_header_name
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import nearest, short_repr
-from overlimit.http.answering.fields import checked_header_name
 from overlimit.http.callables import StandsForFunctions, check_callable, dotted_name
-from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
 from overlimit.http.identifying.identifiers import ReadsRequest, escaped, makes_an_identifier
 from overlimit.http.request import Request
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from overlimit.http.identifying.addresses import PEERS, Addresses, grouped
+from overlimit._addresses import PEERS, Addresses, grouped
 from overlimit.http.identifying.builtin import by_address, by_user, user_id
-from overlimit.http.identifying.identifiers import Identifiers, ReadsRequest
+from overlimit.http.identifying.identifiers import ReadsRequest
 from overlimit.http.request import Request
 
 _REMEMBERED = 4096
@@ -26,10 +26,10 @@ class _AddressAndUser(ReadsRequest):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def read(self, request: Request) -> Identifiers:
+    def read(self, request: Request) -> tuple[str, ...]:
         return self.identifiers(request)
 
-    def identifiers(self, request: Request) -> Identifiers:
+    def identifiers(self, request: Request) -> tuple[str, ...]:
         addresses = self.addresses
         address = request.peer_address()
         if addresses.header is not None:

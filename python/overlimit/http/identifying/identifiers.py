@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any, Literal, NoReturn, TypeVar
 
+from overlimit._addresses import USUAL_IPV6_PREFIX, Addresses, grouped_object
 from overlimit._core import MAX_IDENTIFIERS
 from overlimit._options import is_set
 from overlimit.http.callables import (
@@ -19,7 +20,6 @@ from overlimit.http.callables import (
     function_name,
     result_of,
 )
-from overlimit.http.identifying.addresses import USUAL_IPV6_PREFIX, Addresses, grouped_object
 from overlimit.http.request import Request
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, cast
 
-from overlimit import InvalidLimit, _core
+from overlimit import _core
+from overlimit._forwarded import checked_header_name
 from overlimit._messages.caller import frames_to_caller, warn_caller
 from overlimit._messages.texts import nearest
 from overlimit._options import is_set
-from overlimit.http.answering.fields import HeaderNames, checked_header_name
+from overlimit.errors import InvalidLimit
+from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.identifying.identifiers import Identify, from_key_function
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option

@@ -5,20 +5,21 @@ Reading, checking and ``help()`` come from the description of an option.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from inspect import cleandoc
 from itertools import groupby
 from textwrap import fill
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
+from overlimit._addresses import Addresses, checked_ipv6_prefix
+from overlimit._forwarded import checked_address_header, checked_header_name
 from overlimit._messages.texts import short_repr
 from overlimit._options import TRUTH, is_set
 from overlimit.clocks import reader_of
 from overlimit.errors import InvalidLimit
-from overlimit.http.answering.fields import HeaderNames, checked_header_name
+from overlimit.http.answering.fields import HeaderNames
 from overlimit.http.callables import KeptIn, check_callable, taking_request
-from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix
-from overlimit.http.identifying.forwarded import checked_address_header
 from overlimit.http.identifying.identifiers import ReadsRequest, as_identify, check_key_func
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import share_of_all
@@ -227,9 +228,22 @@ class Option(NamedTuple):
         return found
 
 
-def options(**described: Option) -> dict[str, Option]:
-    """Return options by their names."""
-    return {name: option._replace(name=name) for name, option in described.items()}
+def described(keywords: type) -> dict[str, Option]:
+    """Return the options of a TypedDict by their names: each is in ``Annotated`` with its type."""
+    hints = get_type_hints(keywords, include_extras=True)
+    return {
+        name: each._replace(name=name)
+        for name, hint in hints.items()
+        for each in getattr(hint, "__metadata__", ())
+    }
+
+
+def type_of(keywords: type, name: str) -> str:
+    """Return the type of a member of a TypedDict as it is written, without what is said of it."""
+    given = keywords.__annotations__[name]
+    written = str(getattr(given, "__forward_arg__", given))
+    told = re.fullmatch(r"Annotated\[(.+?), (?:(?:Option|_term)\(.*\)|[A-Z_]+)\]", written, re.DOTALL)
+    return written if told is None else told[1]
 
 
 def with_request(

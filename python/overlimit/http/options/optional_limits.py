@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from overlimit import InvalidLimit
+from overlimit.errors import InvalidLimit
 from overlimit.http.callables import (
     KeptIn,
     StandsForFunctions,

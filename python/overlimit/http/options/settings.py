@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from overlimit import InvalidLimit
+from overlimit._addresses import Addresses
 from overlimit._messages.caller import warn_caller
-from overlimit.http.identifying.addresses import Addresses
+from overlimit.errors import InvalidLimit
 from overlimit.http.identifying.identifiers import identify_by
 from overlimit.http.options import configuration
 from overlimit.http.options.configuration import limits_under
 from overlimit.http.options.limit_options import LimitOptions, parts_of
-from overlimit.http.options.rate_limit_options import GROUPS, RATE_LIMIT_OPTIONS
+from overlimit.http.options.rate_limit_options import GROUPS, RATE_LIMIT_OPTIONS, terms_of
 from overlimit.limits import Limit, LimitsLike, as_limits
 
 
@@ -93,11 +93,4 @@ class Settings:
 
     def group(self, name: str) -> LimitOptions:
         """Return the limits that an option names, and what the options beside it say of them."""
-        given = self.options
-        return LimitOptions(
-            parts_of(given.get(name)),
-            per_method=given.get(f"{name}_per_method", False),
-            exempt_when=given.get(f"{name}_exempt_when"),
-            deduct_when=given.get(f"{name}_deduct_when"),
-            cost=given.get(f"{name}_cost"),
-        )
+        return LimitOptions(parts_of(self.options.get(name))).saying(**terms_of(self.options, name))

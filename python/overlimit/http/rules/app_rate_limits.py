@@ -10,17 +10,17 @@ from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from overlimit import Limiter, MemoryStore
 from overlimit._forks import PerProcess
 from overlimit.http.answering.fields import HeaderNames, distinct
 from overlimit.http.callables import truth_of
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
 from overlimit.http.options.settings import Settings
-from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions
-from overlimit.http.rules.rule import Arguments, Counts, Role
+from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions, Handle
+from overlimit.http.rules.counts import Arguments, Counts, Role
+from overlimit.limiter import Limiter
 from overlimit.limits.penalty import Penalty
-from overlimit.stores import Store, as_store
+from overlimit.stores import MemoryStore, Store, as_store
 
 _log = logging.getLogger("overlimit")
 
@@ -143,7 +143,7 @@ class AppRateLimits:
         """Called whenever other limits may hold than before."""
         self._app_name, self._how_to_register = app_name, how_to_register
         self._default_identify = default_identify
-        self._registered: dict[RateLimitHandle, AppRateLimit] = {}
+        self._registered: dict[Handle, AppRateLimit] = {}
         self._implicit: AppRateLimit | None = None
         self._own_memory = cache(MemoryStore)
 

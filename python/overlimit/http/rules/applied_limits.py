@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from overlimit._forks import PerProcess
@@ -18,11 +18,23 @@ from overlimit.http.answering.fields import distinct
 from overlimit.http.callables import function_name
 from overlimit.http.options.limit_options import LimitOptions
 
-if TYPE_CHECKING:
-    from overlimit.http.rules.app_rate_limits import RateLimitHandle
-
 APPLIED_LIMITS = "__overlimit__"
 """The attribute that holds a function's applied limits; ``functools.wraps`` copies it to wrappers above."""
+
+
+class Handle(Protocol):
+    """What a RateLimit has in common on all its apps, as far as limits need to know."""
+
+    was_registered: bool
+
+    @property
+    def apps(self) -> Iterable[Any]:
+        """What each app keeps of its RateLimits."""
+
+    def is_on(self, app: object) -> bool:
+        """Return whether it is registered on this app."""
+
+    def __hash__(self) -> int: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -30,7 +42,7 @@ class AppliedLimit:
     """The limits that one decorator has put on one function or group; no two of them are equal."""
 
     options: LimitOptions
-    handle: RateLimitHandle | None
+    handle: Handle | None
     """The RateLimit through which they hold; None: the first of the current app."""
 
 
@@ -83,6 +95,19 @@ def applied_limits_above(function: Callable[..., Any]) -> AppliedLimits:
         return ()
 
 
+def check_target(target: object, app: type, put_on: str, of_class: str) -> None:
+    """Raise TypeError for what no limit is put on; ``of_class`` says where a class has it."""
+    if isinstance(target, type):
+        raise TypeError(f"{target.__name__} is a class: put the limit {of_class}")
+    if isinstance(target, app):
+        raise TypeError(
+            f"a limit is put on {put_on}, not on an app: write RateLimit(app, application_limits=...) for "
+            "all its routes together, or default_limits=... for each of them"
+        )
+    if not callable(target):
+        raise TypeError(f"a limit is put on {put_on}, not on {target!r}")
+
+
 def apply_to_group(group: object, applied: AppliedLimit) -> None:
     """Note limits for all routes of a group."""
     with _adding():
@@ -96,7 +121,9 @@ def applied_limits_of_group(group: object) -> AppliedLimits:
 
 def labelled(applied_limits: AppliedLimits) -> tuple[tuple[str, AppliedLimit], ...]:
     """Give each applied limit of one function or group a label: its name, or its number from the inside."""
-    labels = distinct(each.options.name or str(number) for number, each in enumerate(applied_limits, 1))
+    labels = distinct(
+        each.options.said["name"] or str(number) for number, each in enumerate(applied_limits, 1)
+    )
     return tuple(zip(labels, applied_limits, strict=True))
 
 

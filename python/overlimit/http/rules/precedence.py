@@ -1,6 +1,6 @@
 """Which rules hold for a route: those of its decorators, of its groups and of the app.
 
-docs/reference/flask.md has this as tables.
+docs/reference/web.md has this as tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from overlimit.http.rules.applied_limits import (
     labelled,
 )
 from overlimit.http.rules.count_names import CountName
-from overlimit.http.rules.rule import Role, Rule, digest
+from overlimit.http.rules.counts import Role
+from overlimit.http.rules.rule import Rule, digest
 
 STANDARD_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"))
 """The methods of HTTP itself."""
@@ -156,7 +157,7 @@ def rules_of_options(
     rate_limit: AppRateLimit, options: LimitOptions, count: CountName, role: Role = Role.ENFORCE
 ) -> Iterator[Rule]:
     """Yield the rules that options make, and where they count."""
-    count = count.by_method() if options.per_method else count
+    count = count.by_method() if options.said["per_method"] else count
     for number, part in enumerate(options.parts):
         own = count.of_policy(number)
         rule = Rule(rate_limit, options, own, role, part)
@@ -209,7 +210,7 @@ def _one_of_several(rate_limit: AppRateLimit, options: LimitOptions, count: Coun
     if options.is_shared:
         yield from rules_of_options(rate_limit, options, count)
     else:
-        own = count.by_method() if options.per_method else count
+        own = count.by_method() if options.said["per_method"] else count
         yield from _rules_of_equal_limits(rate_limit, options, own)
     yield from _meta_of_decorator(rate_limit, options, count)
 
@@ -222,7 +223,7 @@ def _rules_of_equal_limits(
             own = _of_equal_limits(count, options, "function", options.fingerprint(part))
             yield Rule(rate_limit, options, own, Role.ENFORCE, part, by_numbers=count.kind != "with")
             continue
-        limits = rate_limit.read_limits(part, options.algorithm)
+        limits = rate_limit.read_limits(part, options.said["algorithm"])
         for limit in limits:
             own = _of_equal_limits(count, options, limit.counted_by_numbers().tag)
             label = limit.label if len(limits) > 1 else ""
@@ -231,17 +232,15 @@ def _rules_of_equal_limits(
 
 def _of_equal_limits(count: CountName, options: LimitOptions, *what: object) -> CountName:
     """Return where limits that agree in ``what`` and in these options count together."""
-    alike = (options.fingerprint(options.identifiers), options.shadow, options.name, *what)
+    alike = (options.fingerprint(options.identifiers), options.said["shadow"], options.said["name"], *what)
     return count._replace(parts=(*count.parts, digest(alike)))
 
 
 def _meta_of_decorator(rate_limit: AppRateLimit, options: LimitOptions, count: CountName) -> Iterator[Rule]:
     if options.meta_limits:
-        meta = LimitOptions(
-            options.meta_limits,
-            identifiers=options.identifiers,
-            algorithm=options.algorithm,
-            anonymous=options.anonymous,
+        said = options.said
+        meta = LimitOptions(options.meta_limits, options.identifiers).saying(
+            algorithm=said["algorithm"], anonymous=said["anonymous"]
         )
         text = text_of(options.meta_limits)
         own = CountName("meta", (text,), "meta", count.endpoint, count.method, variants=("of",))

@@ -2,104 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import IntEnum
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from weakref import WeakSet
+from typing import NamedTuple, TypeAlias
 
-from overlimit import InvalidLimit, Limiter, _core
-from overlimit._forks import PerProcess
 from overlimit._options import is_set
+from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import HeaderNames, Item
 from overlimit.http.callables import function_name, result_of, truth_of
 from overlimit.http.identifying.builtin import everybody
-from overlimit.http.identifying.identifiers import Identifiers, Identify, as_text, with_addresses
+from overlimit.http.identifying.identifiers import Identify, as_text, with_addresses
 from overlimit.http.options.limit_options import Cost, Dynamic, LimitOptions, hashable, is_dynamic
+from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.count_names import CountName, usable_field_name
-from overlimit.limiter import OnError
+from overlimit.http.rules.counts import Arguments, Counts, Role, UnregisteredLimiter
+from overlimit.limiter import Limiter
 from overlimit.limits import Limit, LimitsLike
 from overlimit.limits.penalty import Penalty
-from overlimit.stores import Store
-
-if TYPE_CHECKING:
-    from overlimit.http.rules.app_rate_limits import AppRateLimit
-
-_MOST_NAMES = 1024
-
-
-class UnregisteredLimiter(Limiter):
-    """A limiter that may have other limits than others of its name, because they depend on the request."""
-
-    def _register(self, name: str | None) -> None:
-        """Do nothing."""
-
-
-class Counts:
-    """Where a RateLimit counts; safe for threads. Names are bounded in number: requests may make them up."""
-
-    def __init__(self, store: Store, on_error: OnError) -> None:
-        """Start without names; ``on_error`` says what happens when the store fails."""
-        self.store, self.on_error = store, on_error
-        self._names: dict[str, tuple[str | None, object]] = {}
-        self._limiters: WeakSet[Limiter] = WeakSet()
-        self._lock = PerProcess(threading.Lock)
-
-    def keep(self, limiter: Limiter) -> Limiter:
-        """Return a limiter that counts here, and note it for as long as it lives."""
-        with self._lock():
-            self._limiters.add(limiter)
-        return limiter
-
-    def limiters(self) -> list[Limiter]:
-        """Return the limiters that count here."""
-        with self._lock():
-            return list(self._limiters)
-
-    def note(self, name: str, endpoint: str | None = None, origin: object = None) -> None:
-        """Note a name as the latest, with its origin and the only endpoint that it counts; None: several."""
-        with self._lock():
-            self._names.pop(name, None)
-            self._names[name] = endpoint, origin
-            if len(self._names) > _MOST_NAMES:
-                del self._names[next(iter(self._names))]
-
-    def latest(self, endpoint: str | None = None) -> tuple[str, ...]:
-        """Return the names, the oldest first; with ``endpoint`` those that count only this one."""
-        with self._lock():
-            known = tuple(self._names.items())
-        return tuple(name for name, (counted, _) in known if endpoint in (None, counted))
-
-    def has_names_of(self, origin: object) -> bool:
-        """Return whether one of the names is of this origin."""
-        with self._lock():
-            return any(each == origin for _, each in self._names.values())
-
-    def reset(self, names: Iterable[str], identifiers: Identifiers | None) -> None:
-        """Reset identifiers (None: all) in policies, also what was decided locally; raise StoreError."""
-        for name in dict.fromkeys(names):
-            _core._reset(self.store, name, identifiers)
-
 
 MOST_KEPT = 256
 """How many values that depend on the request are kept: limiters of one rule, and store calls of a route."""
-
-Arguments: TypeAlias = tuple[Any, ...]
-"""What functions of the app are called with; see `Request.arguments`."""
-
-
-class Role(IntEnum):
-    """How a rule takes part in a decision; the numbers are those of the core."""
-
-    ENFORCE = 0
-    """Refuses when its limit does."""
-    SHADOW = 1
-    """Is evaluated and charged like the enforced ones, and never refuses."""
-    ON_REFUSAL = 2
-    """A meta limit: charged when the enforced ones refuse; refuses everything once it is used up."""
 
 
 class ResolvedRule(NamedTuple):
@@ -117,7 +40,7 @@ class ResolvedRule(NamedTuple):
     """Given the response: whether the request counts."""
     on_breach: tuple[Callable[..., object], ...] = ()
     """Called with a refusal, one after the other; each may return a response, and the last one counts."""
-    error_message: str | Callable[..., str] | None = None
+    error_message: str | Callable[..., str | Awaitable[str]] | None = None
     """What a refusal says, or a function that returns it."""
     in_fields: bool = True
     """Whether the ``RateLimit`` fields show it."""
@@ -165,8 +88,8 @@ class Rule(NamedTuple):
 
     def resolve_early(self) -> ResolvedRule | Resolver:
         """Resolve it, or return a function that does so in each request; raise InvalidLimit."""
-        value, scope = self.value, self.options.scope
-        if is_dynamic(value) or callable(scope) or self.options.exempt_when or self._request_identifier():
+        value, said = self.value, self.options.said
+        if is_dynamic(value) or callable(said["scope"]) or said["exempt_when"] or self._request_identifier():
             # Kept, since a limiter costs more than a request; bounded, since a request may choose the scope.
             return partial(self._resolve_unless_exempt, lru_cache(MOST_KEPT)(self._resolved))
         return self._resolved(value, self._count(), early=not self.options.during_request)
@@ -174,9 +97,10 @@ class Rule(NamedTuple):
     @property
     def field_name(self) -> str:
         """Its name in header fields."""
-        scope = self.options.scope if self.options.is_shared else None
+        said = self.options.said
+        scope = said["scope"] if self.options.is_shared else None
         name = usable_field_name(
-            self.options.name or (scope if isinstance(scope, str) and scope else self.counted_as.field_name)
+            said["name"] or (scope if isinstance(scope, str) and scope else self.counted_as.field_name)
         )
         return f"{name}:{self.label}" if self.label else name
 
@@ -185,7 +109,7 @@ class Rule(NamedTuple):
         """The limits; None when a function returns them during a request."""
         if is_dynamic(self.value):
             return None
-        return self.rate_limit.read_limits(self.value, self.options.algorithm)
+        return self.rate_limit.read_limits(self.value, self.options.said["algorithm"])
 
     @property
     def identify(self) -> Identify:
@@ -195,7 +119,7 @@ class Rule(NamedTuple):
     @property
     def penalty(self) -> Penalty | None:
         """What locks an identifier that goes over it: nothing locks all clients by locking one."""
-        own, is_of_all = self.options.penalty, self.options.identifiers is everybody
+        own, is_of_all = self.options.said["penalty"], self.options.identifiers is everybody
         if own is not None or is_of_all or self.role is not Role.ENFORCE:
             return own
         return self.rate_limit.penalty
@@ -203,7 +127,7 @@ class Rule(NamedTuple):
     @property
     def in_shadow(self) -> bool:
         """Whether it counts and never refuses."""
-        return self.options.shadow or self.rate_limit.shadow
+        return self.options.said["shadow"] or self.rate_limit.shadow
 
     @property
     def can_refuse(self) -> bool:
@@ -213,12 +137,12 @@ class Rule(NamedTuple):
     @property
     def skips_anonymous(self) -> bool:
         """Whether it does not hold for requests without an identifier."""
-        return (self.options.anonymous or self.rate_limit.anonymous) == "exempt"
+        return (self.options.said["anonymous"] or self.rate_limit.anonymous) == "exempt"
 
     @property
     def _only_counts(self) -> bool:
         """Whether the store is to count and to answer, but not to refuse because of it."""
-        return self.options.shadow or not self.options.block
+        return self.options.said["shadow"] or not self.options.said["block"]
 
     @property
     def charged_as(self) -> Role:
@@ -247,7 +171,7 @@ class Rule(NamedTuple):
 
     def raising(self) -> Rule:
         """Return the same rule with a store whose failures are raised."""
-        return self._replace(options=dataclasses.replace(self.options, on_error="raise"))
+        return self._replace(options=self.options.saying(on_error="raise"))
 
     def resolve_now(self, arguments: Arguments = ()) -> ResolvedRule | None:
         """Resolve it now, whatever ``exempt_when`` says, or raise as functions do; None: no limit."""
@@ -256,7 +180,7 @@ class Rule(NamedTuple):
     @property
     def policy_name(self) -> str | None:
         """The name that its counts have in the store and in metrics; None when a function decides."""
-        if callable(self.options.scope) or self._request_identifier() is not None:
+        if callable(self.options.said["scope"]) or self._request_identifier() is not None:
             return None
         return self.policy_name_now()
 
@@ -269,7 +193,7 @@ class Rule(NamedTuple):
         self._counts.reset((self.policy_name_now(),), (identifier,))
 
     def _resolve_unless_exempt(self, make: _MakeResolved, arguments: Arguments) -> ResolvedRule | None:
-        exempt_when = self.options.exempt_when
+        exempt_when = self.options.said["exempt_when"]
         if exempt_when is not None and truth_of(exempt_when, exempt_when(*arguments)):
             return None
         return self._resolve(make, arguments)
@@ -294,20 +218,20 @@ class Rule(NamedTuple):
         return None if self.counted_as.counted is None else self.rate_limit.request_identifier
 
     def _resolved(self, value: LimitsLike, count: CountName, *, early: bool = False) -> ResolvedRule:
-        options, rate_limit, counts = self.options, self.rate_limit, self._counts
-        limits = rate_limit.read_limits(value, options.algorithm)
+        said, rate_limit, counts = self.options.said, self.rate_limit, self._counts
+        limits = rate_limit.read_limits(value, said["algorithm"])
         if self.by_numbers:
             limits = tuple(limit.counted_by_numbers() for limit in limits)
         name = count.policy(rate_limit.prefix)
         counts.note(name, self.counted_endpoint, self._origin)
-        hooks = (rate_limit.on_breach_of(self.role), options.on_breach)
+        hooks = (rate_limit.on_breach_of(self.role), said["on_breach"])
         limiter = (Limiter if early else UnregisteredLimiter)(
             limits,
             name=name,
             store=counts.store,
             penalty=self.penalty,
             clock=rate_limit.clock,
-            on_error=options.on_error or counts.on_error,
+            on_error=said["on_error"] or counts.on_error,
             local_share=rate_limit.local_share,
         )
         return ResolvedRule(
@@ -315,21 +239,21 @@ class Rule(NamedTuple):
             identify=with_addresses(self.identify, rate_limit.addresses),
             field_name=self.field_name,
             role=self.charged_as,
-            cost=options.units,
-            has_cost=options.cost is not None,
-            deduct_when=options.deduct_when,
+            cost=self.options.units,
+            has_cost=said["cost"] is not None,
+            deduct_when=said["deduct_when"],
             on_breach=tuple(hook for hook in hooks if hook is not None),
-            error_message=options.error_message,
-            in_fields=rate_limit.in_fields and self.role is Role.ENFORCE and not options.shadow,
+            error_message=said["error_message"],
+            in_fields=rate_limit.in_fields and self.role is Role.ENFORCE and not said["shadow"],
             skips_anonymous=self.skips_anonymous,
-            is_reported=options.shadow or options.block,
+            is_reported=said["shadow"] or said["block"],
             header_names=rate_limit.header_names,
             counts=counts,
         )
 
     def _count(self, arguments: Arguments = ()) -> CountName:
         """Return where it counts in a request; functions that need one raise what they raise without."""
-        scope, identifier = self.options.scope, self._request_identifier()
+        scope, identifier = self.options.said["scope"], self._request_identifier()
         endpoint = self.counted_as.endpoint
         found = _text_of(scope, scope(endpoint, *arguments)) if callable(scope) else scope
         if self.options.is_shared:
@@ -342,16 +266,16 @@ class Rule(NamedTuple):
     # Limits of one scope that count differently may hold at the same time, for the same identifiers. Those
     # that a function returns are told apart within one policy, so its name is known before a request.
     def _shared(self, scope: str) -> CountName:
-        limits = self.limits
+        limits, said = self.limits, self.options.said
         what = (
             self.options.fingerprint(self.options.identifiers),
-            self.options.shadow,
-            *([] if self.options.block else ["told"]),
+            said["shadow"],
+            *([] if said["block"] else ["told"]),
             *(["function"] if limits is None else sorted(str(limit.tag) for limit in limits)),
         )
         parts = scope, digest(what)
         count = self.counted_as._replace(kind="shared", variants=(), counted=None, parts=parts)
-        return count.by_method() if self.options.per_method else count
+        return count.by_method() if said["per_method"] else count
 
 
 def _text_of(function: object, returned: object) -> str:

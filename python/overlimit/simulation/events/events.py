@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overl
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._display.notebooks import html_table
+from overlimit._display import html_table
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import printable, short_repr
 from overlimit.limits.calendars import zone_named

@@ -7,7 +7,7 @@ and an instant lies from 1970-01-01 to below 2**53 - 2**50 us, in the year 2219.
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from overlimit.simulation.events.given import Array, Given, given_column, is_mis
 
 Micros = npt.NDArray[np.int64]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _FINER_THAN_MICROS = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 _FINER_THAN_SECONDS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -74,13 +74,13 @@ def _is_likely(seconds: float) -> bool:
     return _LIKELY[0] <= seconds < _LIKELY[1]
 
 
-def span_of(times: Micros, zone: tzinfo = timezone.utc) -> tuple[datetime, datetime]:
+def span_of(times: Micros, zone: tzinfo = UTC) -> tuple[datetime, datetime]:
     """Return the first and the last of times, to the second, in a time zone."""
     first, last = (_EPOCH + timedelta(seconds=int(time) // 1_000_000) for time in (times.min(), times.max()))
     return first.astimezone(zone), last.astimezone(zone)
 
 
-def instant_of(time: object, zone: tzinfo = timezone.utc) -> int:
+def instant_of(time: object, zone: tzinfo = UTC) -> int:
     """Return an instant in us: seconds, a datetime, a ``datetime64`` or ISO 8601; raise as `instants_of`.
 
     Times without an offset are of ``zone``.
@@ -92,9 +92,9 @@ def instant_of(time: object, zone: tzinfo = timezone.utc) -> int:
             raise ValueError(
                 f"a time must be in ISO 8601, as 2026-03-02T12:00, not {short_repr(time)}"
             ) from None
-    if isinstance(time, np.datetime64) and zone is not timezone.utc and not np.isnat(time):
+    if isinstance(time, np.datetime64) and zone is not UTC and not np.isnat(time):
         time = time.astype("datetime64[us]").item()
-    if isinstance(time, datetime) and time.tzinfo is None and zone is not timezone.utc:
+    if isinstance(time, datetime) and time.tzinfo is None and zone is not UTC:
         time = time.replace(tzinfo=zone)
     micros = micros_of(time, "s")
     if micros is None:
@@ -162,7 +162,7 @@ def _from_number(value: float, unit: str) -> int:
 
 
 def _from_datetime(value: datetime) -> int:
-    aware = value if value.utcoffset() is not None else value.replace(tzinfo=timezone.utc)
+    aware = value if value.utcoffset() is not None else value.replace(tzinfo=UTC)
     since = aware - _EPOCH
     nanosecond = getattr(value, "nanosecond", 0)
     micros = timedelta(since.days, since.seconds, since.microseconds) // timedelta(microseconds=1)

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from overlimit._addresses import grouped
 from overlimit._messages.caller import warn_caller
 from overlimit._messages.texts import short_repr
-from overlimit.http.identifying.addresses import grouped
 from overlimit.simulation.events.identifiers import Codes, Column, concatenated, label_column, label_of, named
 
 Label: TypeAlias = str | bytes

@@ -8,18 +8,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from overlimit.simulation.events.bad_lines import BadLine, BadLines
 from overlimit.simulation.events.identifiers import Column, identifier_columns, label_column
 from overlimit.simulation.optional import required
-
-if TYPE_CHECKING:
-    from overlimit.simulation.events.events import Events
 
 _KEY = b"overlimit"
 _VERSION = 1
@@ -27,6 +25,24 @@ _MAGIC = b"PAR1"
 _ROWS = 1 << 20
 _PURPOSE = "a file of events"
 _OTHER_FORMATS = frozenset({".csv", ".json", ".jsonl", ".log", ".ndjson", ".tsv", ".txt"})
+
+
+T = TypeVar("T")
+
+
+class _Events(Protocol):
+    """Events, as far as they are saved."""
+
+    _times: npt.NDArray[np.int64]
+    _costs: npt.NDArray[np.int64]
+    _labels: Column | None
+    _columns: tuple[Column, ...]
+
+    @property
+    def skipped(self) -> int: ...
+    @property
+    def bad_lines(self) -> BadLines: ...
+    def __len__(self) -> int: ...
 
 
 class SavedColumns(NamedTuple):
@@ -37,7 +53,7 @@ class SavedColumns(NamedTuple):
     label: str | None
 
 
-def save(events: Events, path: str | os.PathLike[str]) -> None:
+def save(events: _Events, path: str | os.PathLike[str]) -> None:
     """Write events to a file, which is there once it is whole."""
     arrow = required("pyarrow", _PURPOSE)
     parquet = required("pyarrow.parquet", _PURPOSE)
@@ -68,7 +84,7 @@ def save(events: Events, path: str | os.PathLike[str]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def load(path: str | os.PathLike[str], make: Any) -> Events:
+def load(path: str | os.PathLike[str], make: Callable[..., T]) -> T:
     """Return the events that `save` wrote, made of columns by ``make``; raise ValueError for other files."""
     Path(path).stat()  # raises what there is to say of a file that is not there
     told = _told_by(Path(path))
@@ -89,8 +105,7 @@ def load(path: str | os.PathLike[str], make: Any) -> Events:
     counts = told.get("bad_line_counts") or [["", *each] for each in told["bad_line_reasons"].items()]
     bad_lines = BadLines(lines, {(log, reason): number for log, reason, number in counts})
     times = table["time"].cast("int64").to_numpy()
-    events: Events = make(times, columns, costs, label, skipped=told["skipped"], bad_lines=bad_lines)
-    return events
+    return make(times, columns, costs, label, skipped=told["skipped"], bad_lines=bad_lines)
 
 
 def saved_columns(path: Path) -> SavedColumns | None:
@@ -112,7 +127,7 @@ def _columns(told: dict[str, Any]) -> SavedColumns:
     return SavedColumns({name: name or "identifier" for name in names}, "cost", told["label"])
 
 
-def _told(events: Events) -> bytes:
+def _told(events: _Events) -> bytes:
     return json.dumps(
         {
             "version": _VERSION,
@@ -160,7 +175,7 @@ def _encoded(label: str | bytes) -> bytes:
     return label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
 
 
-def _batches(arrow: Any, events: Events, columns: dict[str, Column], schema: Any) -> Iterator[Any]:
+def _batches(arrow: Any, events: _Events, columns: dict[str, Column], schema: Any) -> Iterator[Any]:
     dictionaries = {}
     for name, column in columns.items():
         labels = arrow.array(map(_encoded, column.labels.tolist()), arrow.binary())

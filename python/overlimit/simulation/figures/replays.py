@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._messages.texts import number_text, seconds_text
+from overlimit._messages.texts import number_text, seconds_text, short_repr
 from overlimit.limits.quantities import micros
 from overlimit.simulation.events.labels import label_of_each
 from overlimit.simulation.figures.above import legend_above, name_above
@@ -23,12 +23,12 @@ from overlimit.simulation.figures.style import (
     identifiers_beside,
     name_text,
     numbers_on,
+    policy_text,
     text_colour,
-    times_on,
     width_of,
 )
-from overlimit.simulation.replaying import check_replay, policy_text
 from overlimit.simulation.tables import (
+    Answers,
     Ints,
     codes_of,
     counts_between,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from overlimit.simulation.events.events import Events
-    from overlimit.simulation.replaying import Replay
     from overlimit.simulation.tables import Every
 
 _MOST_STRETCHES = 120
@@ -58,7 +57,7 @@ _MARK: Final = 1.5
 
 
 def plot_timeline(
-    replay: Replay,
+    replay: Answers,
     every: Every | None = None,
     *,
     timezone: str = "UTC",
@@ -97,7 +96,7 @@ def plot_timeline(
     ModuleNotFoundError
         matplotlib is missing.
     """
-    check_replay(replay)
+    _check(replay)
     ax = axes_for(ax, "plot_timeline")
     every = width_for(replay.events, _MOST_STRETCHES) if every is None else every
     bounds, sent, passed = in_periods(replay, every, timezone)
@@ -113,12 +112,21 @@ def plot_timeline(
     ax.set_ylim(bottom=0)
     ax.set_ylabel(f"events per {duration_text(every)}")
     numbers_on(ax.yaxis, whole=True)
-    times_on(ax, timezone)
+    from overlimit.simulation.figures.time_axis import show_times  # which imports matplotlib
+
+    show_times(ax, timezone)
     name_above(ax, title, policy_text(replay.limits, replay.penalty))
     return ax
 
 
-def _draw_refused(ax: Axes, replay: Replay, bounds: Ints, sent: Ints, passed: Ints) -> None:
+def _check(replay: object) -> None:
+    if not isinstance(replay, Answers):
+        raise TypeError(
+            f"this draws a Replay, as replay(events, limits) returns it, not {short_repr(replay)}"
+        )
+
+
+def _draw_refused(ax: Axes, replay: Answers, bounds: Ints, sent: Ints, passed: Ints) -> None:
     """Fill what is between all that was sent and what passed, in a colour for each label."""
     of_labels = refused_of_labels(replay)
     if not of_labels:
@@ -181,7 +189,7 @@ _POINTS_PER_INCH = 72
 
 
 def plot_heatmap(
-    replay: Replay,
+    replay: Answers,
     top: int = 30,
     *,
     timezone: str = "UTC",
@@ -215,13 +223,15 @@ def plot_heatmap(
     ModuleNotFoundError
         matplotlib is missing.
     """
-    check_replay(replay)
+    _check(replay)
     names = [name for name, *_ in most_refused(replay, top)]
     ax = axes_for(ax, "plot_heatmap", max(_LEAST_HEIGHT, 1 + _ROW_HEIGHT * len(names)))
     width = width_for(replay.events, _MOST_COLUMNS)
     bounds = period_bounds(replay.events._times, width, timezone)
     edges = bounds.view("datetime64[us]")
-    times_on(ax, timezone)
+    from overlimit.simulation.figures.time_axis import show_times  # which imports matplotlib
+
+    show_times(ax, timezone)
     name_above(ax, title, policy_text(replay.limits, replay.penalty))
     if len(edges):
         ax.set_xlim(edges[0], edges[-1])
@@ -259,7 +269,9 @@ def _font_size(ax: Axes, rows: int) -> float:
     return min(_FONT_SIZE, 0.8 * points / rows)
 
 
-def _refused(replay: Replay, names: Sequence[object], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _refused(
+    replay: Answers, names: Sequence[object], bounds: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
     """Return the refused events of each name in each period."""
     codes, labels = codes_of(replay.events, None)
     rows = {name: row for row, name in enumerate(names)}

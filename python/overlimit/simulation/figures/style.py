@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,9 @@ from overlimit.simulation.optional import required
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
+
+    from overlimit.limits import Limit
+    from overlimit.limits.penalty import Penalty
 
 # The colours of Okabe and Ito, which people who do not see all colours tell apart. Their black is a grey
 # here, which is seen on dark backgrounds too.
@@ -88,6 +91,12 @@ def _cut(text: str, most: int) -> str:
         return text
     tail = (most - 1) // 2
     return f"{text[: most - 1 - tail]}\u2026{text[-tail:]}"
+
+
+def policy_text(limits: Sequence[Limit], penalty: Penalty | None) -> str:
+    """Return limits, and how long a penalty locks, in a line."""
+    levels = [] if penalty is None else [number_text(level) for level in penalty.levels]
+    return "; ".join([*map(str, limits), *([f"locks for {', '.join(levels)} s"] if levels else [])])
 
 
 def policies_beside(ax: Axes, names: Collection[object]) -> list[str]:
@@ -166,10 +175,3 @@ def numbers_on(axis: Any, *, whole: bool = False) -> None:
     if whole:
         axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
-
-
-def times_on(ax: Axes, timezone: str) -> None:
-    """Show the instants of an axis in a time zone, as short as they can be told apart."""
-    from overlimit.simulation.figures.time_axis import show_times
-
-    show_times(ax, timezone)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -162,12 +162,12 @@ def _micros(value: float) -> int:
 
 def _wall(instant: int, zone: tzinfo) -> int:
     """Return what the clocks of a zone show at an instant, in us."""
-    offset = (_EPOCH.replace(tzinfo=timezone.utc) + instant * _MICROSECOND).astimezone(zone).utcoffset()
+    offset = (_EPOCH.replace(tzinfo=UTC) + instant * _MICROSECOND).astimezone(zone).utcoffset()
     return instant + (offset or timedelta()) // _MICROSECOND
 
 
 def _instants(walls: Ints, zone: tzinfo) -> Ints:
     """Return when clocks first show times, each instant once: some times are skipped."""
     shown = [(_EPOCH + wall * _MICROSECOND).replace(tzinfo=zone) for wall in walls.tolist()]
-    since = [time - _EPOCH.replace(tzinfo=timezone.utc) for time in shown]
+    since = [time - _EPOCH.replace(tzinfo=UTC) for time in shown]
     return np.unique(np.array([each // _MICROSECOND for each in since], np.int64))

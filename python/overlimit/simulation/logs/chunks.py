@@ -6,6 +6,7 @@ import bz2
 import glob
 import lzma
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -97,8 +98,8 @@ def _decompressed(pieces: Iterable[bytes], make: Callable[[], Any]) -> Iterator[
 
 
 def _decompress(decompressor: Any, data: bytes) -> bytes:
-    zstandard = loaded("zstandard")
-    damages = (zlib.error, OSError, lzma.LZMAError, *([zstandard.ZstdError] if zstandard else []))
+    zstd = loaded(ZSTD)
+    damages = (zlib.error, OSError, lzma.LZMAError, *([zstd.ZstdError] if zstd else []))
     try:
         decompressed: bytes = decompressor.decompress(data)
     except damages as damage:
@@ -106,11 +107,13 @@ def _decompress(decompressor: Any, data: bytes) -> bytes:
     return decompressed
 
 
+ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+
 COMPRESSIONS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.decompressobj(wbits=_GZIP),
     ".bz2": bz2.BZ2Decompressor,
     ".xz": lzma.LZMADecompressor,
-    ".zst": lambda: required("zstandard", "reading .zst files").ZstdDecompressor().decompressobj(),
+    ".zst": lambda: required(ZSTD, "reading .zst files").ZstdDecompressor(),
 }
 
 _MAGICS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.http.identifying.addresses import Addresses, grouped, is_address
+from overlimit._addresses import Addresses, grouped, is_address
 from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, factorized, named
 from overlimit.simulation.logs.arrow_texts import Texts, dictionary_of, slices

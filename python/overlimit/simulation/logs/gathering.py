@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.http.identifying.addresses import Addresses
+from overlimit._addresses import Addresses
 from overlimit.simulation.events.bad_lines import KEPT, BadLine, BadLines
 from overlimit.simulation.events.costs import MOST, costs_of
 from overlimit.simulation.events.events import Events

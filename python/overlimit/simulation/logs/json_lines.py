@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from overlimit.http.identifying.addresses import is_address
+from overlimit._addresses import is_address
 from overlimit.simulation.logs.arrow_texts import Positions
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted, missing_column

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ def instants_of_local(local: Micros, zone: tzinfo) -> tuple[Micros, npt.NDArray[
     Both are in microseconds, ``local`` as if the clocks were in UTC. A time that clocks showed twice is the
     earlier instant.
     """
-    if not len(local) or zone is timezone.utc:
+    if not len(local) or zone is UTC:
         return local, np.zeros(len(local), bool)
     first, last = np.array([local.min(), local.max()]).view("datetime64[us]").astype("datetime64[Y]").tolist()
     years = [_changes(zone, year) for year in range(first.year - 1, last.year + 2)]
@@ -79,5 +79,5 @@ def _change(zone: tzinfo, start: datetime, before: int, after: int) -> _Change:
 
 def _offset(zone: tzinfo, utc: datetime) -> int:
     """Return how many seconds the clocks of a zone are ahead of UTC at an instant."""
-    local = utc.replace(tzinfo=timezone.utc).astimezone(zone)
+    local = utc.replace(tzinfo=UTC).astimezone(zone)
     return int((local.replace(tzinfo=None) - utc).total_seconds())

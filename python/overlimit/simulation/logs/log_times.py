@@ -7,7 +7,7 @@ these, and the regular expressions read what they share once.
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timezone, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -81,7 +81,7 @@ def reading_of(unit: str | None, time_format: str | None) -> Reading:
     return Reading((pattern_of(time_format),), None, False)
 
 
-def log_times(column: Any, reading: Reading, zone: tzinfo = timezone.utc) -> LogTimes:
+def log_times(column: Any, reading: Reading, zone: tzinfo = UTC) -> LogTimes:
     """Return the instants of a column of a log.
 
     Numbers, also in texts, count in the unit. Times without a zone are of ``zone``.

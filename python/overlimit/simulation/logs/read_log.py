@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from overlimit._addresses import Addresses, checked_ipv6_prefix
 from overlimit._messages.caller import warn_caller
 from overlimit._messages.texts import short_repr
-from overlimit.http.identifying.addresses import Addresses, checked_ipv6_prefix
 from overlimit.limits.calendars import zone_named
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import checked_name
@@ -125,8 +125,8 @@ def read_log(
     FileNotFoundError
         There is no such file.
     ModuleNotFoundError
-        ``where`` and Parquet need pandas or pyarrow, ``.zst`` zstandard, ``progress`` tqdm; they come with
-        ``pip install 'overlimit[notebook]'``.
+        ``where`` and Parquet need pandas or pyarrow, ``progress`` needs tqdm, and ``.zst`` before Python 3.14
+        backports.zstd; they come with ``pip install 'overlimit[notebook]'``.
 
     Notes
     -----

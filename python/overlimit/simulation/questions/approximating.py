@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from overlimit import FixedWindow, Limiter, SlidingLog, SlidingWindow, SlidingWindowCounter
-from overlimit._display.notebooks import html_table
+from overlimit._display import html_table
 from overlimit._messages.texts import percent
 from overlimit.errors import InvalidLimit
+from overlimit.limiter import Limiter
+from overlimit.limits import FixedWindow, SlidingLog, SlidingWindow, SlidingWindowCounter
 from overlimit.limits.quantities import micros
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required

@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from overlimit import Limiter, ManualClock, MemoryStore
-from overlimit._display.notebooks import html_table
+from overlimit._display import html_table
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
+from overlimit.clocks import ManualClock
+from overlimit.limiter import Limiter
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.events.instants import instant_of, micros_of
 from overlimit.simulation.progress import Advance, progress_bar
 from overlimit.simulation.replaying import PolicyLike, Replay, limiter_of, replay
 from overlimit.simulation.traffic import START, checked_number
+from overlimit.stores import MemoryStore
 
 if TYPE_CHECKING:
-    from overlimit import Decision, Penalty
+    from overlimit._core import Decision
+    from overlimit.limits.penalty import Penalty
 
 _BYTES_PER_CLIENT = 16 << 10
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from overlimit._display.notebooks import html_table
+from overlimit._display import html_table
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
 from overlimit.simulation.progress import interruptible, progress_bar
 from overlimit.simulation.questions.effects import Bools, Effect, Effects, Trial
+from overlimit.simulation.questions.plotting import plot_comparison
 from overlimit.simulation.replaying import PolicyLike, limiter_of
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ class Comparison(Effects):
         Draws into ``ax``, or into a new figure, below a title if there is one, and returns the axes. Of more
         than six labels the legend says how many are not shown. Raises ImportError without matplotlib.
         """
-        from overlimit.simulation.figures import plot_comparison
-
         return plot_comparison(self, title=title, ax=ax)
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._display.notebooks import html_table
+from overlimit._display import html_table
 from overlimit._messages.texts import percent, printable
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
@@ -19,7 +19,7 @@ from overlimit.simulation.tables import codes_of, labels_of_events, peak
 if TYPE_CHECKING:
     import pandas as pd
 
-    from overlimit import Limiter
+    from overlimit.limiter import Limiter
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._display.notebooks import html_table
+from overlimit._display import html_table
 from overlimit._messages.texts import percent, printable, short_repr
 from overlimit._options import whole_number
 from overlimit.simulation.events.events import Events

@@ -12,10 +12,14 @@ import numpy.typing as npt
 from overlimit._messages.texts import printable, short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
+from overlimit.simulation.figures.above import name_above
+from overlimit.simulation.figures.style import axes_for, name_text, policy_text
 from overlimit.simulation.progress import interruptible, progress_bar
 from overlimit.simulation.questions.effects import Bools, Effect, Effects, Trial, labels_of
+from overlimit.simulation.questions.maps import draw_map, shares_of
 from overlimit.simulation.questions.naming import checked_names, events_of, making
-from overlimit.simulation.replaying import PolicyLike, limiter_of, policy_text
+from overlimit.simulation.questions.plotting import draw_lines
+from overlimit.simulation.replaying import PolicyLike, limiter_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,8 +97,6 @@ class Sweep(Effects):
 
     def plot(self, *, label: Label | None = None, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw what each value refuses and the peak that passes, of two numbers a map; see `plot_sweep`."""
-        from overlimit.simulation.figures import plot_sweep
-
         return plot_sweep(self, label=label, title=title, ax=ax)
 
 
@@ -183,3 +185,64 @@ def _values(grid: object) -> list[Any]:
     if not isinstance(grid, Iterable) or isinstance(grid, (str, bytes)):
         raise TypeError(f"grid must be the values to try, such as {_EXAMPLE}, not {short_repr(grid)}")
     return [value.item() if isinstance(value, np.generic) else value for value in grid]
+
+
+def plot_sweep(
+    sweep: Sweep, *, label: str | bytes | None = None, title: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw the share of events, identifiers and labels that each value refuses, and the peak that passes.
+
+    A sweep over two numbers is a map of the shares of events that each pair of them refuses.
+
+    Parameters
+    ----------
+    sweep
+        What ``sweep`` returns, over numbers.
+    label
+        Of a sweep over two numbers: whose events the map is about, by default all. Two maps beside each
+        other, ``label="crawler"`` and ``label="office"``, show what is stopped and what is spared.
+    title
+        What is written above it, by default the first and the last policy; an empty text for nothing.
+    ax
+        Axes to draw into; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes of the shares; a second axis on their right shows the most cost that passes in 60 seconds.
+        Of the labels of events the first six are shown; the legend says how many more there are.
+
+    Raises
+    ------
+    TypeError
+        The values of the sweep are no numbers, or it is over more than two.
+    ValueError
+        No event has the label, or the sweep is over one number, whose figure has all labels.
+    ModuleNotFoundError
+        matplotlib is missing.
+    """
+    if len(sweep.names) > 2:
+        raise TypeError(
+            f"a sweep is plotted over one or two numbers, not {len(sweep.names)}: use to_pandas()"
+        )
+    shares = shares_of(sweep, label)
+    if label is not None and len(sweep.names) < 2:
+        raise ValueError("label= is for sweeps over two numbers: the figure of one shows all labels")
+    ax = axes_for(ax, "plot_sweep")
+    if len(sweep.names) == 2:
+        draw_map(ax, sweep, shares, "refused" if label is None else f"refused of {name_text(label)}")
+    else:
+        draw_lines(ax, sweep)
+    ax.set_xlabel(name_text(sweep.names[0]))
+    name_above(ax, title, _first_and_last(sweep))
+    return ax
+
+
+def _first_and_last(sweep: Sweep) -> str:
+    """Return the policies of the smallest and the largest value, in words."""
+    policies = dict(zip(sweep.effects, sweep.policies, strict=True))
+    try:
+        ends = [policies[end(policies)] for end in (min, max)]
+    except TypeError:  # not all values can be compared
+        ends = [sweep.policies[0], sweep.policies[-1]]
+    return " to ".join(dict.fromkeys(ends))

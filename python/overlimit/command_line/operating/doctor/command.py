@@ -19,12 +19,10 @@ from overlimit.command_line.operating.endings import (
 )
 from overlimit.command_line.operating.endings import status_of as kind_of
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.servers import Master, masters_of
+from overlimit.command_line.operating.servers import Server, servers_of
 from overlimit.command_line.operating.tables import print_rows
 from overlimit.command_line.output import print_json
 from overlimit.errors import StoreError
-from overlimit.stores.redis import _OPTIONS
-from overlimit.stores.redis_url import RedisUrl
 
 _PINGS = 100
 _ADVISES = "; "
@@ -110,18 +108,16 @@ class _Examination:
             yield _latency(self._place)
         except StoreError as error:
             serves, is_connected = False, has_answered(error)
-            yield self._unserved(error)
+            yield self._failing(error)
         if is_connected:
             yield from _tls(self._place)
         found = []
         try:
             found = list(self._of_servers())
             yield from found
-        except Exception as error:
-            if kind_of(error) is None:
-                raise
+        except StoreError as error:
             if serves:
-                yield self._unserved(error)
+                yield self._failing(error)
             return
         # Of calls that some nodes refuse, keys might be left that lie in the future.
         has_all_slots = not any(each.severity == "broken" and each.check == "cluster" for each in found)
@@ -129,36 +125,37 @@ class _Examination:
             yield self._played()
 
     def _of_servers(self) -> Iterator[Finding]:
-        with masters_of(self._place) as masters:
-            self._lost = 0
-            for master in masters:
-                for finding in self._of_server(master):
-                    yield finding.at(master.name) if len(masters) > 1 else finding
-            self.is_reachable = self._lost == 0  # whatever keeps it from serving calls
-            if len(masters) > 1 and self._place.hash_tag == "none":
-                yield Finding(
-                    "ok",
-                    "hash tags",
-                    "Keys have no hash tag: a call of several identifiers or policies asks several servers.",
-                    'Set hash_tag="policy" to have the identifiers of a call decided at once, "prefix" '
-                    "for several policies, and where shadow limits are used.",
-                )
+        servers = servers_of(self._place)
+        self._lost = 0
+        for server in servers:
+            for finding in self._of_server(server):
+                yield finding.at(server.name) if len(servers) > 1 else finding
+        self.is_reachable = self._lost == 0  # whatever keeps it from serving calls
+        if len(servers) > 1 and self._place.hash_tag == "none":
+            yield Finding(
+                "ok",
+                "hash tags",
+                "Keys have no hash tag: a call of several identifiers or policies asks several servers.",
+                'Set hash_tag="policy" to have the identifiers of a call decided at once, "prefix" '
+                "for several policies, and where shadow limits are used.",
+            )
 
-    def _of_server(self, master: Master) -> Iterator[Finding]:
+    def _of_server(self, server: Server) -> Iterator[Finding]:
         """Examine a server; of several, one that is down does not keep the others from being examined."""
         try:
-            found = list(redis_checks.findings_at(master.connected(), self._place))
-        except Exception as error:
-            if kind_of(error) != "unreachable" or not master.slots:
+            found = list(redis_checks.findings_at(server, self._place))
+        except StoreError as error:
+            if kind_of(error) != "unreachable" or not self._place.is_cluster:
                 raise
             self._lost += 1
             yield Finding("broken", "reach", f"{message_of(error).rstrip('.')}.", _REPLACE)
         else:
             yield from found
 
-    def _unserved(self, error: Exception) -> Finding:
+    def _failing(self, error: StoreError) -> Finding:
         self.is_reachable = kind_of(error) != "unreachable"
-        return _failing(error)
+        what, _, advice = message_of(error).partition(_ADVISES)
+        return Finding("broken", "reach", f"{what}.", _sentence(advice) or _LOOK_UP)
 
     def _played(self) -> Finding:
         try:
@@ -167,11 +164,6 @@ class _Examination:
             return Finding(
                 "broken", "vectors", f"A call failed: {message_of(error)}.", "See the other findings."
             )
-
-
-def _failing(error: Exception) -> Finding:
-    what, _, advice = message_of(error).partition(_ADVISES)
-    return Finding("broken", "reach", f"{what}.", _sentence(advice) or _LOOK_UP)
 
 
 def _sentence(advice: str) -> str:
@@ -199,7 +191,7 @@ def _latency(place: Place) -> Finding:
 
 
 def _tls(place: Place) -> Iterator[Finding]:
-    where = RedisUrl.read(place.url, _OPTIONS)
+    where = place.redis._where
     if where.has_tls and where.options.get("ssl_cert_reqs") == "none":
         yield Finding(
             "warning", "TLS", "Any certificate is trusted, for any host.", "Take ssl_cert_reqs=none out."

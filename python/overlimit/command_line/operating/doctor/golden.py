@@ -11,10 +11,14 @@ from importlib.resources import files
 from itertools import product
 from typing import Any
 
-import overlimit
-from overlimit import Decision, Limiter, ManualClock, Store, _core
+from overlimit import _core, limits
+from overlimit._core import Decision
+from overlimit.clocks import ManualClock
 from overlimit.command_line.operating.doctor.findings import Finding
 from overlimit.errors import StoreError
+from overlimit.limiter import Limiter
+from overlimit.limits.penalty import Penalty
+from overlimit.stores import Store
 
 _EXPECTED = ("status", "remaining", "retry_after_us", "reset_after_us")
 
@@ -115,4 +119,5 @@ def _evaluated(python: str) -> Any:
     assert isinstance(call, ast.Call)
     assert isinstance(call.func, ast.Name)
     named = {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg is not None}
-    return getattr(overlimit, call.func.id)(*map(ast.literal_eval, call.args), **named)
+    make = Penalty if call.func.id == "Penalty" else getattr(limits, call.func.id)
+    return make(*map(ast.literal_eval, call.args), **named)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-import ssl
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import chain, islice
+from typing import Literal
 
 from overlimit.command_line.operating.doctor.findings import Finding
+from overlimit.command_line.operating.endings import is_forbidden, said_in
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
-from overlimit.command_line.operating.servers import Server
+from overlimit.command_line.operating.servers import Command, Server
 from overlimit.command_line.operating.tables import be, counted, span
 from overlimit.command_line.operating.values import Value, decoded
 from overlimit.command_line.operating.walking import values_of
-from overlimit.stores.redis import _OPTIONS
-from overlimit.stores.redis_url import RedisUrl
+from overlimit.errors import StoreError
 
 _OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 _SLOTS = 16_384
@@ -33,49 +33,50 @@ _DAYS_TO_RENEW = 14
 _MEASURED = 20
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A server, and what it says of itself; nothing where the user may not ask."""
+class Info(dict[str, str]):
+    """What a server says of itself."""
 
-    server: Server
-    info: Mapping[str, str]
+    @classmethod
+    def read(cls, text: bytes) -> Info:
+        """Read the reply to INFO."""
+        pairs = (line.partition(":") for line in text.decode("utf-8", "replace").splitlines())
+        return cls((name, value) for name, colon, value in pairs if colon)
 
     def number(self, name: str) -> int:
-        """Return a number of INFO; 0 if there is none."""
-        text = self.info.get(name, "")
+        """Return a number; 0 if there is none."""
+        text = self.get(name, "")
         return int(text) if text.lstrip("-").isdigit() else 0
 
 
 def findings_at(server: Server, place: Place) -> Iterator[Finding]:
     """Examine a server."""
     yield from permissions(server, place)
-    yield from certificate(server.certificate, time.time())
+    yield from certificate(server.raw.certificate_left())
     yield from clock(server)
-    info = _asked(server, "INFO")
-    if isinstance(info, Exception):
+    told, options = server.answer("INFO"), place.redis._shown
+    if isinstance(told, Exception):
         yield Finding(
             "unknown",
             "server",
-            f"INFO cannot be asked ({info}): version, memory, persistence and replication are unknown.",
+            f"INFO cannot be asked ({said_in(told)}): version, memory, persistence and replication are "
+            "unknown.",
             "Examine the server as a user who may run INFO.",
         )
     else:
-        seen = Seen(server, read_info(info))
+        info = Info.read(told)
         for look in (version, role, eviction, clients):
-            yield from look(seen)
-        yield from undeclared_cluster(seen, place)
-        yield from slow_commands(server, float(place.redis._shown["timeout"]))
+            yield from look(info)
+        yield from undeclared_cluster(info, place)
+        yield from slow_commands(server, options["timeout"])
     yield from cluster(server, place)
-    keys = _some_keys(server, place)
-    names = KeyNames(place)
-    own = [] if isinstance(keys, Exception) else [key for key in keys if names.read(key)]
+    keys, names = _some_keys(server, place), KeyNames(place)
+    own = [key for key in keys or () if names.read(key)]
     now = server.now()
     values = [decoded(each) for each in values_of(server, own[:_MEASURED]) if isinstance(each, bytes)]
     found = [each for each in values if each is not None]
-    if not isinstance(info, Exception):
-        remember = float(place.redis._shown["remember"])
-        yield from persistence(seen, remember, longest_in(found, now))
-    if isinstance(keys, Exception):
+    if not isinstance(told, Exception):
+        yield from persistence(info, options["remember"], longest_in(found, now))
+    if keys is None:
         yield Finding("unknown", "memory", "This user may not run SCAN, so no key was looked at.")
         return
     yield from other_names(keys, place)
@@ -83,30 +84,15 @@ def findings_at(server: Server, place: Place) -> Iterator[Finding]:
     yield from memory_per_key(server, own)
 
 
-def read_info(text: bytes) -> dict[str, str]:
-    """Read the reply to INFO."""
-    pairs = (line.partition(":") for line in text.decode("utf-8", "replace").splitlines())
-    return {name: value for name, colon, value in pairs if colon}
-
-
-def _asked(server: Server, *words: str | bytes | int) -> Any:
-    """Return the reply to a command, or the error that was it."""
-    from redis.exceptions import ResponseError
-
-    try:
-        return server.ask(*words)
-    except ResponseError as error:
-        return error
-
-
 def permissions(server: Server, place: Place) -> Iterator[Finding]:
     """Try every command that a store sends."""
     needed, seldom = _commands(place)
-    refusals = {" ".join(map(str, words[: _words(words)])): _refusal(server, *words) for words in needed}
+    refusals = dict(zip(map(_name, needed), map(_refusal, server.answers(needed)), strict=True))
     lacking = {name for name, refusal in refusals.items() if refusal == "command"}
-    lacking_seldom = {str(words[0]) for words in seldom if _refusal(server, *words) == "command"}
+    refused = zip(seldom, map(_refusal, server.answers(seldom)), strict=True)
+    lacking_seldom = {_name(words) for words, refusal in refused if refusal == "command"}
     lacks_keys = "keys" in refusals.values()
-    user = RedisUrl.read(place.url, _OPTIONS).username or "default"
+    user = place.redis._where.username or "default"
     if lacks_keys:
         pattern = f"~{KeyNames(place).pattern(None)}"
         yield Finding(
@@ -134,54 +120,44 @@ def permissions(server: Server, place: Place) -> Iterator[Finding]:
         yield Finding("ok", "permissions", f"The user {user} may run all commands that a store sends.")
 
 
-def _words(command: tuple[str | bytes | int, ...]) -> int:
-    return 2 if command[0] == "CLUSTER" else 1
-
-
-def _commands(
-    place: Place,
-) -> tuple[list[tuple[str | bytes | int, ...]], list[tuple[str | bytes | int, ...]]]:
+def _commands(place: Place) -> tuple[list[Command], list[Command]]:
     """Return commands that change nothing: those of decisions, and those of some calls or of probes."""
     key = KeyNames(place).key("overlimit-doctor", "nobody")
-    needed: list[tuple[str | bytes | int, ...]] = [
+    needed: list[Command] = [
         ("TIME",),
         ("GET", key),
-        ("SET", key, "", "XX", "PX", 1),
+        ("SET", key, "", "XX", "PX", "1"),
         ("DEL", key),
-        ("EVALSHA", "0" * 40, 1, key),
-        ("EVAL", "return 1", 1, key),
+        ("EVALSHA", "0" * 40, "1", key),
+        ("EVAL", "return 1", "1", key),
     ]
-    if "+sentinel" in place.url.partition("://")[0]:
+    if place.redis._where.layout == "sentinel":
         needed.append(("ROLE",))
-    if "+cluster" in place.url.partition("://")[0]:
+    if place.is_cluster:
         needed += [("CLUSTER", "SLOTS"), ("ASKING",)]
-    seldom: list[tuple[str | bytes | int, ...]] = [
-        ("PING",),
-        ("SCAN", 0, "MATCH", key, "COUNT", 1),
-        ("UNLINK", key),
-    ]
-    return needed, seldom
+    return needed, [("PING",), ("SCAN", "0", "MATCH", key, "COUNT", "1"), ("UNLINK", key)]
 
 
-def _refusal(server: Server, *words: str | bytes | int) -> Literal["command", "keys"] | None:
-    """Return what of a command is not permitted, or not known; None: it is run."""
-    answer = _asked(server, *words)
-    if not isinstance(answer, Exception):
+def _name(command: Command) -> str:
+    return " ".join(map(str, command[: 2 if command[0] == "CLUSTER" else 1]))
+
+
+def _refusal(answer: object) -> Literal["command", "keys"] | None:
+    """Return what of a command is not permitted, or not known; None: it was run."""
+    if not isinstance(answer, StoreError):
         return None
-    text = str(answer).lower()
-    is_forbidden = type(answer).__name__ == "NoPermissionError" or "noperm" in text
-    if is_forbidden and "permissions to access" in text:
+    text = said_in(answer).lower()
+    if is_forbidden(answer) and "permissions to access" in text:
         return "keys"
-    return "command" if is_forbidden or "unknown command" in text else None
+    return "command" if is_forbidden(answer) or "unknown command" in text else None
 
 
-def certificate(shown: Mapping[str, Any], now: float) -> Iterator[Finding]:
-    """Look how long the server's certificate is valid."""
-    if "notAfter" not in shown:
+def certificate(left: timedelta | None) -> Iterator[Finding]:
+    """Look how long the server's certificate is valid, if there is one."""
+    if left is None:
         return
-    days = (ssl.cert_time_to_seconds(shown["notAfter"]) - now) / 86_400
-    told = f"The server's certificate is valid for another {counted(int(days), 'day')}"
-    if days < _DAYS_TO_RENEW:
+    told = f"The server's certificate is valid for another {counted(left.days, 'day')}"
+    if left.days < _DAYS_TO_RENEW:
         yield Finding(
             "warning",
             "certificate",
@@ -192,9 +168,9 @@ def certificate(shown: Mapping[str, Any], now: float) -> Iterator[Finding]:
         yield Finding("ok", "certificate", f"{told}.")
 
 
-def undeclared_cluster(seen: Seen, place: Place) -> Iterator[Finding]:
+def undeclared_cluster(info: Info, place: Place) -> Iterator[Finding]:
     """Look whether it is a node of a cluster, and the URL says that it is a server by itself."""
-    if seen.info.get("cluster_enabled") == "1" and not place.is_cluster:
+    if info.get("cluster_enabled") == "1" and not place.is_cluster:
         yield Finding(
             "broken",
             "cluster",
@@ -207,7 +183,7 @@ def undeclared_cluster(seen: Seen, place: Place) -> Iterator[Finding]:
 def clock(server: Server) -> Iterator[Finding]:
     """Compare the server's clock with that of this machine."""
     before = time.time_ns() // 1000
-    answer = _asked(server, "TIME")
+    answer = server.answer("TIME")
     if isinstance(answer, Exception):
         return
     after = time.time_ns() // 1000
@@ -225,10 +201,10 @@ def clock(server: Server) -> Iterator[Finding]:
     )
 
 
-def version(seen: Seen) -> Iterator[Finding]:
+def version(info: Info) -> Iterator[Finding]:
     """Compare the version with the oldest that is supported."""
-    kind = "valkey" if "valkey_version" in seen.info else "redis"
-    text = seen.info.get(f"{kind}_version", "")
+    kind = "valkey" if "valkey_version" in info else "redis"
+    text = info.get(f"{kind}_version", "")
     oldest = _OLDEST[kind]
     numbers = tuple(map(int, re.findall(r"\d+", text)[:2]))
     needed = ".".join(map(str, oldest))
@@ -243,10 +219,10 @@ def version(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def role(seen: Seen) -> Iterator[Finding]:
+def role(info: Info) -> Iterator[Finding]:
     """Look whether it is a master, and how far its replicas are behind."""
-    if seen.info.get("role") == "slave":
-        takes_writes = seen.info.get("slave_read_only") == "0"
+    if info.get("role") == "slave":
+        takes_writes = info.get("slave_read_only") == "0"
         yield Finding(
             "broken",
             "replication",
@@ -257,7 +233,7 @@ def role(seen: Seen) -> Iterator[Finding]:
             "Point the URL at the master, or use redis+sentinel://.",
         )
         return
-    replicas = {name: text for name, text in seen.info.items() if re.fullmatch(r"slave\d+", name)}
+    replicas = {name: text for name, text in info.items() if re.fullmatch(r"slave\d+", name)}
     late = [text for text in replicas.values() if _lag(text) > _LATE_REPLICA or "state=online" not in text]
     if late:
         yield Finding(
@@ -276,10 +252,10 @@ def _lag(replica: str) -> int:
     return int(found[1]) if found else 0
 
 
-def eviction(seen: Seen) -> Iterator[Finding]:
+def eviction(info: Info) -> Iterator[Finding]:
     """Look whether counts may be evicted, and whether memory is running out."""
-    most, used = seen.number("maxmemory"), seen.number("used_memory")
-    policy, evicted = seen.info.get("maxmemory_policy", "noeviction"), seen.number("evicted_keys")
+    most, used = info.number("maxmemory"), info.number("used_memory")
+    policy, evicted = info.get("maxmemory_policy", "noeviction"), info.number("evicted_keys")
     so_far = f" ({counted(evicted, 'key')} {be(evicted)} evicted so far)"
     if most and policy not in _HARMLESS_POLICIES:
         yield Finding(
@@ -308,15 +284,15 @@ def longest_in(values: list[Value], now: int) -> float:
     return max(left, default=0) / 1e6
 
 
-def persistence(seen: Seen, remember: float = 0.0, longest: float = 0.0) -> Iterator[Finding]:
+def persistence(info: Info, remember: float = 0.0, longest: float = 0.0) -> Iterator[Finding]:
     """Look whether the server can save, and what a restart would lose that nobody brings back.
 
     ``longest`` is for how many seconds more some of what it keeps counts.
     """
     failing = [
-        name for name in ("rdb_last_bgsave_status", "aof_last_write_status") if seen.info.get(name) == "err"
+        name for name in ("rdb_last_bgsave_status", "aof_last_write_status") if info.get(name) == "err"
     ]
-    if seen.info.get("loading", "0") != "0":
+    if info.get("loading", "0") != "0":
         yield Finding("broken", "persistence", "It is loading its data.", "Wait until it has.")
     elif failing:
         yield Finding(
@@ -325,7 +301,7 @@ def persistence(seen: Seen, remember: float = 0.0, longest: float = 0.0) -> Iter
             f"It could not save ({', '.join(failing)}): it may refuse writes with MISCONF.",
             "Look for a full disk, or for permissions, and at the log of the server.",
         )
-    elif seen.info.get("aof_enabled") == "1":
+    elif info.get("aof_enabled") == "1":
         yield Finding("ok", "persistence", "It appends to a file: a crash loses about a second of counts.")
     elif remember:
         yield Finding(
@@ -351,10 +327,10 @@ def persistence(seen: Seen, remember: float = 0.0, longest: float = 0.0) -> Iter
         )
 
 
-def clients(seen: Seen) -> Iterator[Finding]:
+def clients(info: Info) -> Iterator[Finding]:
     """Look whether connections are running out."""
-    most, connected = seen.number("maxclients"), seen.number("connected_clients")
-    rejected = seen.number("rejected_connections")
+    most, connected = info.number("maxclients"), info.number("connected_clients")
+    rejected = info.number("rejected_connections")
     if most and (connected > _NEARLY_FULL * most or rejected):
         yield Finding(
             "warning",
@@ -368,11 +344,11 @@ def cluster(server: Server, place: Place) -> Iterator[Finding]:
     """Look whether all slots are served, and what may be in one call."""
     if not place.is_cluster:
         return
-    answer = _asked(server, "CLUSTER", "INFO")
+    answer = server.answer("CLUSTER", "INFO")
     if isinstance(answer, Exception):
-        yield Finding("unknown", "cluster", f"This user may not ask CLUSTER INFO ({answer}).", "")
+        yield Finding("unknown", "cluster", f"This user may not ask CLUSTER INFO ({said_in(answer)}).", "")
         return
-    told = read_info(answer)
+    told = Info.read(answer)
     served = int(told.get("cluster_slots_ok", "0"))
     if told.get("cluster_state") != "ok" or served < _SLOTS:
         yield Finding(
@@ -387,9 +363,9 @@ def cluster(server: Server, place: Place) -> Iterator[Finding]:
 
 def slow_commands(server: Server, timeout: float) -> Iterator[Finding]:
     """Look for commands that kept all others waiting for a good part of a call's timeout."""
-    answer = _asked(server, "SLOWLOG", "GET", 128)
+    answer = server.answer("SLOWLOG", "GET", "128")
     if isinstance(answer, Exception):
-        yield Finding("unknown", "slow commands", f"SLOWLOG cannot be asked ({answer}).")
+        yield Finding("unknown", "slow commands", f"SLOWLOG cannot be asked ({said_in(answer)}).")
         return
     since = server.now() // 1_000_000 - _LATELY
     slow = [each for each in answer if each[1] >= since and each[2] > timeout / 4 * 1e6]
@@ -406,18 +382,15 @@ def slow_commands(server: Server, timeout: float) -> Iterator[Finding]:
         )
 
 
-def _some_keys(server: Server, place: Place) -> list[bytes] | Exception:
-    """Return some keys that are named like those of this prefix, with whatever hash tag."""
-    pattern, keys, cursor = KeyNames(place).pattern_of_all_tags, list[bytes](), b"0"
-    for _ in range(_STEPS):
-        answer = _asked(server, "SCAN", cursor, "MATCH", pattern, "COUNT", _KEYS_A_STEP)
-        if isinstance(answer, Exception):
-            return answer
-        cursor, found = answer
-        keys += found
-        if cursor == b"0":
-            break
-    return keys
+def _some_keys(server: Server, place: Place) -> list[bytes] | None:
+    """Return some keys that are named like those of this prefix, with whatever hash tag; None: may not."""
+    pages = server.pages(KeyNames(place).pattern_of_all_tags, _KEYS_A_STEP)
+    try:
+        return list(chain.from_iterable(islice(pages, _STEPS)))
+    except StoreError as error:
+        if not said_in(error):
+            raise
+        return None
 
 
 def other_names(keys: list[bytes], place: Place) -> Iterator[Finding]:
@@ -452,7 +425,7 @@ def memory_per_key(server: Server, keys: list[bytes]) -> Iterator[Finding]:
     """Measure some keys of the store."""
     measured = []
     for key in keys[:_MEASURED]:
-        size = _asked(server, "MEMORY", "USAGE", key)
+        size = server.answer("MEMORY", "USAGE", key)
         if isinstance(size, Exception):
             break  # or the server would log a refusal for each of them
         measured += [size] if isinstance(size, int) else []

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from overlimit import Limiter
 from overlimit.command_line.operating.doctor.findings import Finding
 from overlimit.command_line.operating.tables import be, counted
+from overlimit.limiter import Limiter
 from overlimit.stores import SharedMemoryStore
 
 _LITTLE_ROOM = 0.05

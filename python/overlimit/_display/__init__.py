@@ -1,1 +1,0 @@
-"""How objects look in notebooks."""

@@ -1,0 +1,173 @@
+"""``overlimit suggest``: the smallest limit that a log would have borne."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from overlimit._messages.texts import percent
+from overlimit.command_line.failures import NothingFound, reported
+from overlimit.command_line.finite import FiniteRange
+from overlimit.command_line.output import print_json
+from overlimit.command_line.simulating.logs import Log, reads_log
+from overlimit.command_line.simulating.output import (
+    as_text,
+    bars,
+    chosen_format,
+    print_csv,
+    print_table,
+    records,
+)
+from overlimit.command_line.simulating.policies import Rules, takes_rules
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from overlimit.simulation import Suggestion
+
+_PLACE = "{}"
+
+
+def _ascending(context: click.Context, option: click.Parameter, between: tuple[int, int]) -> tuple[int, int]:
+    low, high = between
+    if low > high:
+        raise click.BadParameter(f"LOW must not be above HIGH, as in 1 1000, and {low} is above {high}")
+    return between
+
+
+_EXAMPLES = """
+\b
+Examples:
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000
+  overlimit suggest access.log --limits "{}/minute burst 50" --between 1 500 --of events
+  overlimit suggest access.log --limits "{}/hour; 10/second" --between 10 5000 --refuse-at-most 0.01
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000 --spare ip:198.51.100.20
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000 --labels user --spare ann
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000 --stop ip:198.51.100.77
+"""
+
+
+@click.command(epilog=_EXAMPLES, short_help="Find the smallest limit that refuses few enough.")
+@reads_log
+@takes_rules
+@click.option(
+    "--limits", multiple=True, required=True, help='With {} for the number, as "{}/minute". May be repeated.'
+)
+@click.option(
+    "--between",
+    nargs=2,
+    type=int,
+    required=True,
+    metavar="LOW HIGH",
+    callback=_ascending,
+    help="Numbers to try.",
+)
+@click.option(
+    "--refuse-at-most",
+    type=FiniteRange(0, 1),
+    default=0.001,
+    show_default=True,
+    help="The share that may be refused.",
+)
+@click.option("--of", type=click.Choice(["identifiers", "events"]), default="identifiers", show_default=True)
+@click.option(
+    "--among",
+    multiple=True,
+    metavar="NAME",
+    help="An identifier or a label whose share it is; by default all but those of --stop. May be repeated.",
+)
+@click.option(
+    "--stop",
+    multiple=True,
+    metavar="NAME",
+    help="An identifier or a label of which the answer says how much is refused. May be repeated.",
+)
+@click.option(
+    "--spare",
+    multiple=True,
+    metavar="NAME",
+    help="An identifier or a label of which nothing may be refused. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print what was tried as CSV.")
+def suggest(
+    rules: Rules,
+    log: Log,
+    limits: tuple[str, ...],
+    between: tuple[int, int],
+    refuse_at_most: float,
+    of: Any,
+    among: tuple[str, ...],
+    stop: tuple[str, ...],
+    spare: tuple[str, ...],
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Find the smallest number whose limit would have refused at most a given share of LOG.
+
+    The number replaces each {} in the limits. It is found by halving, so larger numbers must refuse less. Of
+    several columns, the first that a request has says whose it is.
+    """
+    form = chosen_format(as_json, as_csv)
+    made = _checked("; ".join(limits), between, rules)
+    events = log.events()
+    with reported():
+        from overlimit.simulation import suggest as ask
+
+        with bars() as progress:
+            found = ask(
+                events,
+                lambda number: rules.limiter(_with(made, number)),
+                between,
+                refuse_at_most,
+                of,
+                among=among,
+                stop=stop,
+                spare=spare,
+                progress=progress,
+            )
+        tried = found.to_pandas()
+    if form == "json":
+        print_json(_described(found, made, tried))
+    elif form == "csv":
+        print_csv(tried)
+    elif found.value is not None:
+        click.echo(f"{_with(made, found.value)}\n{found.message}\n")
+        shares = (f"{name}{found._of_part}" for name in ("refused_events", "refused_identifiers"))
+        tried = tried.set_axis([*shares, *tried.columns[2:]], axis=1)
+        text = partial(percent, bound=refuse_at_most)
+        print_table(tried, {name: text for name in tried.columns if name != "refused_spared"})
+    if found.value is None:
+        raise NothingFound(_naming_options(found.message))
+
+
+def _naming_options(message: str) -> str:
+    return message.replace("between=", "--between").replace("refuse_at_most=", "--refuse-at-most")
+
+
+def _checked(made: str, between: tuple[int, int], rules: Rules) -> str:
+    """Return the limits as they are written; say what is wrong with them before the log is read."""
+    if _PLACE not in made:
+        raise click.BadParameter('write {} where the number goes, as "{}/minute"', param_hint="--limits")
+    with reported():
+        for number in between:
+            rules.limiter(_with(made, number))
+    return made
+
+
+def _with(made: str, number: int | None) -> str:
+    return made.replace(_PLACE, str(number))
+
+
+def _described(found: Suggestion, made: str, tried: pd.DataFrame) -> dict[str, Any]:
+    return {
+        "value": found.value,
+        "limits": None if found.value is None else _with(made, found.value),
+        "share": found.share,
+        "stopped": {as_text(name): share for name, share in found.stopped.items()},
+        "next_smaller": found.next_smaller,
+        "message": found.message,
+        "tried": records(tried),
+    }

@@ -1,0 +1,111 @@
+"""Routes that are ASGI apps: each notes in its conversation what is to be decided before it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from overlimit.http.asgi.conversations import CONVERSATION, BaseConversation
+from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Receive, Scope, Send, read_json
+from overlimit.http.callables import function_name
+from overlimit.http.deciding.plans import RoutePlan
+from overlimit.http.rules.called_routes import Place
+from overlimit.http.rules.precedence import Route
+
+
+class AsgiRoute(Protocol):
+    """A route as `LimitedApp` knows it, which is a ``CalledRoute``."""
+
+    handler: Callable[..., Any]
+
+    def described(self, endpoint: str, method: str) -> Route:
+        """Return the route by the name of its endpoint and for one HTTP method."""
+
+    def is_decided_first(self, plan: RoutePlan) -> bool:
+        """Return whether a request is decided before the framework does anything with it."""
+
+    def supply(self, plan: RoutePlan) -> None:
+        """Have the framework supply what functions of the plan are given besides the request."""
+
+    def resolved_first(self, functions: tuple[Any, ...]) -> Callable[..., Awaitable[None]]:
+        """Return what has the framework supply functions before anything else."""
+
+
+R = TypeVar("R", bound=AsgiRoute)
+
+
+class LimitedApp(Generic[R]):
+    """What answers on a route, with the plan of the route noted in its conversation."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Take what answered until now, which is found as ``app``."""
+        self.app = app
+        self._routes: dict[str, R] = {}
+
+    @classmethod
+    def of(cls, target: Any) -> LimitedApp[Any]:
+        """Return what a route, a mounted app or a host answers by, put there at first use."""
+        if not isinstance(target.app, cls):
+            target.app = cls(target.app)
+        limited: LimitedApp[Any] = target.app
+        return limited
+
+    def at(self, place: Place, make: Callable[[Place], R]) -> R:
+        """Return the route as it is reached through the mounts of a place, always the same."""
+        if place.prefix not in self._routes:
+            self._routes[place.prefix] = make(place)
+        return self._routes[place.prefix]
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Have the app answer, once what is to be decided first is."""
+        conversation: BaseConversation | None = scope.get(CONVERSATION)
+        route = None if conversation is None else self._reached(conversation)
+        if conversation is None or route is None:
+            self._check_is_free(scope)
+            return self.app(scope, receive, send)
+        plan = conversation.state.plan_of(route, scope)
+        if plan is None:
+            return self.app(scope, receive, send)
+        request = conversation.request_of(scope)
+        conversation.begin(plan, request, send)
+        is_first = route.is_decided_first(plan)
+        if plan.supplied:
+            route.supply(plan)
+        if not (plan.needs_body or is_first or conversation.ledger):
+            return self.app(scope, receive, send)
+        app = partial(conversation.decide_then_answer, self.app) if is_first else self.app
+        if plan.supplied and is_first:
+            app = partial(route.resolved_first(plan.supplied), app)
+        return _read_then_answer(conversation, plan, request, app, receive, send)
+
+    def _reached(self, conversation: BaseConversation) -> R | None:
+        """Return the route of the app by its mounts; one by a way that nobody knows of is not unlimited."""
+        known = conversation.state.numbers
+        route = self._routes.get(conversation.prefix)
+        return (
+            route if route in known else next((each for each in self._routes.values() if each in known), None)
+        )
+
+    def _check_is_free(self, scope: Scope) -> None:
+        """Raise RuntimeError if a route has limits, where it is of an app that was not found."""
+        route = next(iter(self._routes.values()))
+        for _ in route.described("", scope.get("method", "GET")).applied_limits:
+            raise RuntimeError(
+                f"{function_name(route.handler)} is limited, but its app has no RateLimit, nor is found in "
+                "one that has: call init_app(app), and have what wraps a mounted app keep it as self.app"
+            )
+
+
+async def _read_then_answer(
+    conversation: BaseConversation,
+    plan: RoutePlan,
+    request: AsgiRequest,
+    app: ASGIApp,
+    receive: Receive,
+    send: Send,
+) -> None:
+    await conversation.give_back()
+    if plan.needs_body:
+        receive = await read_json(request, receive)
+    await app(request.scope, receive, send)

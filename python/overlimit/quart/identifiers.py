@@ -1,0 +1,35 @@
+"""The identifiers of the current request, for functions of an app that add to them."""
+
+from __future__ import annotations
+
+from quart import current_app, has_app_context
+
+from overlimit._addresses import PEERS, UNKNOWN, Addresses
+from overlimit.http.identifying.default import by_address_and_user
+from overlimit.quart.app_state import EXTENSION
+from overlimit.quart.conversation import QuartRequest, this_request
+
+
+def get_identifiers() -> list[str]:
+    """Return ``["ip:" + address]``, and ``"user:" + id`` if a user is logged in.
+
+    The address is the client's, by the ``trusted_proxies`` of the app's first RateLimit; an IPv6 address
+    counts as its network. The user is ``g.user``: a str or int is the id itself, any other object counts when
+    it is authenticated, by its ``get_id()`` or ``id``.
+    """
+    asked = this_request()
+    if asked is None:
+        return [f"ip:{UNKNOWN}"]
+    return [*by_address_and_user.with_addresses(_addresses_of_app()).identifiers(QuartRequest(asked))]
+
+
+def get_address() -> str:
+    """Return the address that `get_identifiers` counts, for ``identifiers`` functions of your own."""
+    asked = this_request()
+    return UNKNOWN if asked is None else _addresses_of_app().counted(QuartRequest(asked))
+
+
+def _addresses_of_app() -> Addresses:
+    state = current_app.extensions.get(EXTENSION) if has_app_context() else None
+    first = None if state is None else state.rate_limits.first
+    return PEERS if first is None else first.addresses

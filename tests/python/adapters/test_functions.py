@@ -1,0 +1,100 @@
+"""Functions of the app: those that are awaited, those that fail, and those that would limit nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapters import each
+from adapters.site import Reply
+
+OPTIONS = ["limits", "identifiers", "cost", "exempt", "deduct_when", "on_breach"]
+SOUND = {"limits": "1/minute", "cost": 1, "exempt": False, "identifiers": "b"}
+
+
+@each("await")
+def test_functions_of_each_kind_may_be_coroutine_functions(serve):
+    site = serve(
+        lambda asked: Reply(status=int(asked.header("X-Status") or 200)),
+        awaits=True,
+        limits=lambda asked: "" if asked.header("X-Free") else "6/minute",
+        identifiers=lambda asked: "everybody",
+        cost=lambda asked: int(asked.header("X-Cost") or 1),
+        deduct_when=lambda response, asked: response.status_code != 404,
+        exempt=lambda asked: asked.header("X-Vip") is not None,
+        on_breach=lambda decision, asked: Reply(decision.identifier, 418),
+    )
+    assert site.statuses("/", 9, ("X-Free", "1")) + site.statuses("/", 9, ("X-Vip", "1")) == [200] * 18
+    assert site.statuses("/", 9, ("X-Status", "404")) == [404] * 9
+    assert site.statuses("/", 3, ("X-Cost", "2")) == [200] * 3
+    refusal = site.ask(peer="192.0.2.99")
+    assert (refusal.status, refusal.text, len(refusal.ours)) == (418, "everybody", 2)
+
+
+@each("await")
+@pytest.mark.every_store
+def test_a_coroutine_function_is_awaited_once_a_request(serve):
+    called = []
+
+    def key(asked):
+        called.append(asked.path)
+        return ["a", "b"]
+
+    limits = ["5/minute", lambda asked: "9/hour"]
+    site = serve(awaits=True, limits=limits, global_limits="9/minute", identifiers=key)
+    assert site.statuses(times=3) == [200] * 3
+    assert called == ["/"] * 3
+
+
+@each()
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_function_that_fails_fails_its_request_and_no_other(serve, adapter, option):
+    called = []
+
+    def fails(*given):
+        called.append(given)
+        if len(called) == 1:
+            raise LookupError("it failed")
+        return SOUND.get(option)
+
+    limits = "0/minute" if option == "on_breach" else "1/minute"
+    site = serve(awaits="await" not in adapter.cannot, **{"limits": limits, option: fails})
+    assert site.statuses() == [500]
+    assert site.statuses() == [429 if option in ("on_breach", "deduct_when") else 200]
+
+
+async def later():
+    return False
+
+
+@each()
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_plain_function_that_returns_a_coroutine_leaves_nobody_unlimited(serve, option):
+    site = serve(**{"limits": "1/minute", option: lambda *given: later()})
+    assert 200 not in site.statuses(times=3)[1:]
+
+
+@each()
+@pytest.mark.parametrize("option", ["exempt", "deduct_when"])
+def test_a_generator_which_is_always_true_exempts_nobody(serve, option):
+    site = serve(limits="1/minute", **{option: lambda *given: (each for each in ())})
+    first, *more = site.statuses(times=3)
+    assert (first, 200 in more) == (500, False)
+
+
+async def takes_any(*given):
+    return 1
+
+
+@each(only={"core", "flask", "wsgi"})
+@pytest.mark.parametrize("option", [*OPTIONS, "key_func", "global_limits"])
+def test_where_nobody_awaits_them_coroutine_functions_are_refused_where_they_are_given(
+    serve, adapter, option
+):
+    adapter_as_is = type(adapter)()
+    adapter_as_is.function = lambda function, own, awaits: function
+    given = {"limits": "1/minute", option: takes_any}
+    with (
+        pytest.raises(TypeError, match=r"takes_any\(\) would never be awaited"),
+        adapter_as_is.serve(**given, views=str),
+    ):
+        pass

@@ -1,0 +1,286 @@
+"""Which limits hold for a request to a Quart app, when it is decided, and what its response shows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+from quart import Blueprint, Response, abort, request
+from quart.views import MethodView
+
+from overlimit.quart import ExemptionScope, by_header, by_json, by_path_parameter
+
+
+def test_coroutine_functions_and_plain_ones_in_threads_are_limited_exactly(site):
+    threads = set()
+
+    @site.app.get("/awaited")
+    @site.limiter.limit("2/minute")
+    async def awaited():
+        threads.add(threading.get_ident())
+        return str(site.limiter.current_decision.remaining)
+
+    @site.app.get("/called")
+    @site.limiter.limit("2/minute")
+    def called():
+        threads.add(threading.get_ident())
+        return str(site.limiter.current_decision.remaining)
+
+    for path in ("/awaited", "/called"):
+        answers = [site.ask(path) for _ in range(3)]
+        assert [each.status for each in answers] == [200, 200, 429]
+        assert [each.text for each in answers[:2]] == ["1", "0"]
+        assert [each.left for each in answers] == [{path[1:]: left} for left in (1, 0, 0)]
+        assert site.ask(path, peer="192.0.2.2").left == {path[1:]: 1}
+    assert len(threads) >= 2
+
+
+@pytest.mark.every_store
+def test_requests_at_once_are_admitted_exactly_and_the_loop_goes_on(make_site):
+    site = make_site(application_limits="12/minute")
+    site.add("/", site.limiter.limit("20/minute")(lambda: "ok"))
+    longest = 0.0
+
+    async def tick():
+        nonlocal longest
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0)
+            longest = max(longest, time.monotonic() - before)
+
+    async def main():
+        ticking = asyncio.ensure_future(tick())
+        answers = await asyncio.gather(*(site.asking() for _ in range(24)))
+        ticking.cancel()
+        return sorted(each.status for each in answers)
+
+    assert site.run(main()) == [200] * 12 + [429] * 12
+    assert longest < 5
+
+
+def test_the_limits_of_a_request_are_one_decision_and_a_refusal_charges_none(make_site):
+    site = make_site(application_limits="9/minute", default_limits="1/minute")
+    site.add("/limited", site.limiter.limit("1/minute", override_defaults=False)(lambda: "ok"))
+    site.add("/free")
+    assert site.ask("/limited").left == {"limited": 0, "default": 0, "application": 8}
+    assert site.statuses(*["/limited"] * 3) == [429] * 3
+    assert site.ask("/free").left == {"default": 0, "application": 7}
+
+
+def test_blueprints_hand_their_limits_down_and_may_be_exempt(site):
+    outer, inner, free = Blueprint("outer", "outer"), Blueprint("inner", "inner"), Blueprint("free", "free")
+    site.limiter.limit("2/minute")(outer)
+    site.limiter.limit("1/minute")(inner)
+    site.limiter.exempt(free, flags=ExemptionScope.DEFAULT)
+    for blueprint in (outer, inner, free):
+        blueprint.add_url_rule(f"/{blueprint.name}", "view", lambda: "ok")
+    free.add_url_rule("/limited", "limited", site.limiter.limit("1/minute")(lambda: "ok"))
+    outer.register_blueprint(inner)
+    site.app.register_blueprint(outer)
+    site.app.register_blueprint(free)
+    assert site.statuses(*["/outer"] * 3) == [200, 200, 429]
+    assert site.statuses(*["/inner"] * 2) == [200, 429]
+    assert site.statuses(*["/free"] * 2, *["/limited"] * 2) == [200, 200, 200, 429]
+
+
+def test_a_decorator_above_the_route_and_those_of_a_class_hold(site):
+    @site.limiter.limit("1/minute")
+    @site.app.get("/above")
+    async def above():
+        return "ok"
+
+    class Both(MethodView):
+        decorators = [site.limiter.limit("2/minute")]  # noqa: RUF012 - as Quart has it
+
+        async def get(self):
+            return "got"
+
+        @site.limiter.limit("1/minute")
+        async def post(self):
+            return "posted"
+
+    site.app.add_url_rule("/both", view_func=Both.as_view("both"))
+    assert site.statuses("/above", "/above") == [200, 429]
+    assert [site.ask("/both", method).status for method in ("POST", "POST", "GET", "GET")] == [
+        200,
+        429,
+        200,
+        429,
+    ]
+
+
+def test_functions_and_blocks_that_a_request_calls_are_limited_by_themselves(site):
+    limit = site.limiter.limit("2/minute", name="mails")
+
+    @limit
+    async def send():
+        return "sent"
+
+    @site.limiter.limit("1/minute")
+    def count():
+        return "counted"
+
+    @site.app.get("/send")
+    async def sending():
+        return await send()
+
+    @site.app.get("/block")
+    async def block():
+        async with limit:
+            return "within"
+
+    @site.app.get("/count")
+    def counting():
+        return count()
+
+    @site.app.get("/blocked")
+    async def blocking():
+        return count()
+
+    assert site.statuses(*["/send"] * 3) == [200, 200, 429]
+    assert site.statuses(*["/block"] * 3) == [200, 200, 429]
+    assert site.statuses(*["/count"] * 2) == [200, 429]
+    with pytest.raises(RuntimeError, match="would block the event loop"):
+        site.ask("/blocked")
+    assert site.run(send()) == "sent"
+    assert count() == "counted"
+
+
+def test_it_is_decided_behind_hooks_and_decorators_above_and_only_for_views(make_site):
+    site = make_site(default_limits="1/minute")
+
+    @site.app.before_request
+    async def turn_away():
+        if "away" in request.args:
+            abort(403)
+
+    site.add("/")
+    away = ["/?away=1"] * 2
+    assert site.statuses(*away, "/nowhere", "/nowhere") == [403, 403, 404, 404]
+    assert [site.ask("/", method).status for method in ("OPTIONS", "OPTIONS", "POST", "HEAD", "GET")] == [
+        200, 200, 405, 200, 429,
+    ]  # fmt: skip
+    assert "RateLimit" not in site.ask("/nowhere").headers
+
+
+def test_what_a_request_costs_and_whether_it_counts(site):
+    async def counts(response, asked):
+        return response.status_code < 400 and asked.path == "/"
+
+    @site.app.get("/")
+    @site.limiter.limit("6/minute", cost=lambda asked: int(asked.args["cost"]), deduct_when=counts)
+    async def view():
+        return Response("", int(request.args.get("status", 200)))
+
+    assert site.ask("/?cost=2").left == {"view": 4}
+    assert site.ask("/?cost=4&status=404").status == 404
+    assert site.ask("/?cost=4").left == {"view": 0}
+    assert site.ask("/?cost=0").status == 200
+    with pytest.raises(ValueError, match="returned the cost -1"):
+        site.ask("/?cost=-1")
+
+
+def test_a_stream_settles_what_it_used(site):
+    @site.app.get("/")
+    @site.limiter.limit("100/minute", cost=50)
+    async def view():
+        async def body():
+            yield b"some"
+            await site.limiter.asettle(7)
+
+        return body()
+
+    @site.app.get("/blocked")
+    @site.limiter.limit("100/minute", cost=50)
+    async def blocked():
+        site.limiter.settle(7)
+
+    assert site.ask().left == {"view": 50}
+    assert site.ask().left == {"view": 43}
+    with pytest.raises(RuntimeError, match=r"await limiter.asettle\(used\)"):
+        site.ask("/blocked")
+
+
+def test_who_is_limited(make_site):
+    site = make_site(trusted_proxies=1)
+    site.add("/own", site.limiter.limit("1/minute")(lambda: "ok"))
+    site.add("/key", site.limiter.limit("1/minute", identifiers=by_header("X-Key"))(lambda: "ok"))
+    site.add(
+        "/of/<int:tenant>",
+        site.limiter.limit("1/minute", identifiers=by_path_parameter("tenant"))(lambda tenant: "ok"),
+    )
+
+    @site.app.post("/json")
+    @site.limiter.limit("1/minute", identifiers=by_json("account"))
+    async def account():
+        return await request.get_json()
+
+    def own(address, user):
+        return site.ask("/own", headers={"X-Forwarded-For": address, "X-User": user}).status
+
+    assert [own("2001:db8::1", "ann"), own("2001:db8::2", "bob"), own("2001:db8:0:1::1", "ann")] == [
+        200,
+        429,
+        429,
+    ]
+    assert own("203.0.113.7", "eve") == 200
+    assert [site.ask("/key", headers={"X-Key": key}).status for key in "aba"] == [200, 200, 429]
+    assert site.statuses("/of/1", "/of/01", "/of/2") == [200, 429, 200]
+    accounts = [site.ask("/json", "POST", json={"account": each}) for each in ("ann", "bob", "ann")]
+    assert [each.status for each in accounts] == [200, 200, 429]
+    assert '"bob"' in accounts[1].text
+
+
+def test_functions_may_be_awaited_and_take_the_request_or_not(make_site):
+    asked = []
+
+    async def limits(given):
+        asked.append(given.path)
+        await asyncio.sleep(0)
+        return "2/minute" if given.headers.get("X-User") == "ann" else ""
+
+    async def exempt():
+        return "free" in request.args
+
+    site = make_site(
+        default_limits=limits, default_limits_exempt_when=exempt, identifiers=lambda: request.args["who"]
+    )
+    site.add("/")
+    ann = {"headers": {"X-User": "ann"}}
+    assert site.statuses(*["/?who=a"] * 3, "/?who=b", **ann) == [200, 200, 429, 200]
+    assert site.statuses(*["/?who=a"] * 3) == [200] * 3
+    assert site.statuses("/?who=a&free=1", **ann) == [200]
+    assert asked == ["/"] * 7
+
+
+def test_limits_are_switched_reset_filtered_and_shared(make_site):
+    site = make_site()
+    site.limiter.request_filter(lambda: "pass" in request.args)
+    for path in ("/one", "/two"):
+        site.app.add_url_rule(path, path[1:], site.limiter.shared_limit("1/minute", "both")(lambda: "ok"))
+    assert site.statuses("/one", "/two", "/two?pass=1") == [200, 429, 200]
+    with site.limiter.disabled():
+        assert site.statuses("/one") == [200]
+    assert site.statuses("/one") == [429]
+    site.limiter.reset("ip:192.0.2.1")
+    assert site.statuses("/two", "/one") == [200, 429]
+    assert len(site.limiter.stats()["policies"]) == 1
+
+
+def test_the_command_line_lists_checks_and_resets_limits(make_site):
+    site = make_site(application_limits="9/minute")
+    site.add("/limited", site.limiter.limit("1/minute")(lambda: "ok"))
+    assert site.statuses("/limited", "/limited") == [200, 429]
+
+    def run(*words):
+        done = site.app.test_cli_runner().invoke(args=["limits", *words, "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    limited = next(each for each in run("list") if each["endpoint"] == "limited")
+    assert [each["name"] for each in limited["limits"]] == ["limited", "application"]
+    assert [each["remaining"] for each in run("check", "ip:192.0.2.1")][-1] == 8
+    assert run("reset", "ip:192.0.2.1")["identifiers"] == ["ip:192.0.2.1"]
