@@ -5,9 +5,7 @@ namespace {
 
 std::string_view checked_bytes(std::string_view bytes) {
   if (bytes.empty()) {
-    PyErr_SetString(PyExc_ValueError,
-                    "an identifier must not be empty: name who is limited, such as 'user:42'");
-    throw PythonError{};
+    raise(PyExc_ValueError, "an identifier must not be empty: name who is limited, such as 'user:42'");
   }
   return bytes;
 }

@@ -12,12 +12,9 @@
 #include <vector>
 
 #include "decision.hpp"
-#include "errors.hpp"
 #include "limiter.hpp"
-#include "object.hpp"
 #include "overlimit/call.hpp"
 #include "overlimit/uninitialised_array.hpp"
-#include "policy.hpp"
 
 namespace overlimit::python {
 
@@ -70,9 +67,7 @@ inline constexpr std::int64_t kMaxCells = 65'536;
 
 inline void check_count(std::size_t identifiers) {
   if (identifiers <= kMaxIdentifiers) return;
-  PyErr_Format(PyExc_ValueError, "a call must name at most %zu identifiers, not %zu", kMaxIdentifiers,
-               identifiers);
-  throw PythonError{};
+  raise(PyExc_ValueError, "a call must name at most %zu identifiers, not %zu", kMaxIdentifiers, identifiers);
 }
 
 /// Throws PythonError (a ValueError) if a call would take more work than one call may.
@@ -84,7 +79,6 @@ inline void check_cells(std::int64_t cells) {
   }
 }
 
-inline constexpr const char* kTooManyCharges = "a call must have at most 64 charges, and this one has more";
 inline constexpr const char* kNoIdentifier = "a call must name at least one identifier, such as 'user:42'";
 
 /// The charges of a call, and what they were made of. Borrows both.
@@ -131,10 +125,19 @@ class LoneCharge : NonCopyable {
 class ChargeList {
  public:
   void add(PyObject* policy, PyObject* identifier, Cost cost, Role role = Role::enforce) {
-    if (size_ == kMaxCharges) raise_value_error(kTooManyCharges);
+    if (size_ == kMaxCharges) raise_value_error("a call must have at most 64 charges, and this one has more");
     subjects_.emplace(size_, policy, identifier, cost, role);
     charges_.emplace(size_, &compiled(policy), bytes_.view(identifier), cost, role);
     ++size_;
+  }
+
+  /// Adds charges of the same to several identifiers, each once.
+  void add_each(PyObject* policy, std::span<PyObject* const> identifiers, Cost cost, Role role) {
+    for (PyObject* const identifier : identifiers) {
+      add(policy, identifier, cost, role);
+      if (repeats()) --size_;
+      check_count(size_);
+    }
   }
 
   /// Whether the newest charge is on the same key as an earlier one.
@@ -145,7 +148,6 @@ class ChargeList {
              (earlier.policy == newest.policy || earlier.policy->identity() == newest.policy->identity());
     });
   }
-  void drop_newest() { --size_; }
 
   /// Whether an earlier charge has a policy of the same name with other limits, also for a local decision.
   [[nodiscard]] bool contradicts() const {
@@ -179,18 +181,16 @@ class ChargeList {
 inline void check_same_store(const LimiterState& first, const LimiterState& other, const char* function) {
   // Clocks first: each has a "memory://" store of its own.
   if (!first.clock.is_same(other.clock)) {
-    PyErr_Format(PyExc_ValueError,
-                 "%s decides at one instant, and these limiters have different clocks: give them the same "
-                 "clock=",
-                 function);
-    throw PythonError{};
+    raise(PyExc_ValueError,
+          "%s decides at one instant, and these limiters have different clocks: give them the same "
+          "clock=",
+          function);
   }
   if (first.store != other.store && !first.store->is_same_as(*other.store)) {
-    PyErr_Format(PyExc_ValueError,
-                 "%s decides in one store, and these limiters are on different ones: give them the same "
-                 "store=",
-                 function);
-    throw PythonError{};
+    raise(PyExc_ValueError,
+          "%s decides in one store, and these limiters are on different ones: give them the same "
+          "store=",
+          function);
   }
 }
 
@@ -215,6 +215,14 @@ class ChargesOfLimiters {
   Object cost = required(PyLong_FromLong(0));
   const char* function = "hit_all";  // which errors name
 
+  /// Adds all charges of a call of one limiter.
+  void add_call(LimiterState& limiter, std::span<PyObject* const> identifiers, PyObject* number, Cost units,
+                Role role) {
+    limiters.push_back(&limiter);
+    kept.push_back(limiter.present_policy());
+    cost = Object::borrow(number);
+    charges.add_each(kept.back().get(), identifiers, units, role);
+  }
   void add(const GivenCharge& given) {
     const WholeCost whole(given.cost);  // first of all, as reading it may change the limiter
     LimiterState& limiter = state_of(given.limiter);

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "errors.hpp"
+#include "functions.hpp"
+#include "module.hpp"
 #include "overlimit/forks.hpp"
 
 namespace overlimit::python {
@@ -71,32 +73,26 @@ Instant real_or_patched(bool& is_real) {
   return reading;
 }
 
-PyObject* follow_clock(PyObject*, PyObject* clock) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    ClockSource::follow(clock);
-    return Py_NewRef(Py_None);
-  });
-}
-
-PyObject* steady_micros(PyObject*, PyObject*) {
+std::int64_t steady_micros(PyObject*) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return PyLong_FromLongLong(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
 PyMethodDef functions[] = {
-    {"_follow_clock", follow_clock, METH_O,
-     "_follow_clock(clock, /)\n--\n\nHave limiters without a clock follow a ManualClock or time.time, or "
-     "with None their stores'."},
-    {"_steady_micros", steady_micros, METH_NOARGS,
-     "_steady_micros()\n--\n\nThe monotonic clock in microseconds, which nobody can patch."},
-    {nullptr, nullptr, 0, nullptr}};
+    method<[](PyObject*, PyObject* clock) { ClockSource::follow(clock); }>(
+        "_follow_clock",
+        "_follow_clock(clock, /)\n--\n\nHave limiters without a clock follow a ManualClock or "
+        "time.time, or with None their stores'."),
+    method<steady_micros>(
+        "_steady_micros",
+        "_steady_micros()\n--\n\nThe monotonic clock in microseconds, which nobody can patch.")};
 
 }  // namespace
 
-bool add_clocks(PyObject* module) {
-  time_module = PyImport_ImportModule("time");
-  real_time_time = time_module == nullptr ? nullptr : PyObject_GetAttrString(time_module, "time");
-  return real_time_time != nullptr && PyModule_AddFunctions(module, functions) == 0;
+void add_clocks(PyObject* module) {
+  time_module = checked(PyImport_ImportModule("time"));
+  real_time_time = present_time_time().release();
+  add_functions(module, functions);
 }
 
 Duration duration_from(PyObject* seconds, const char* what) {
@@ -129,20 +125,7 @@ ClockSource::ClockSource(PyObject* clock) : object_(Object::borrow(clock)) {
   } else {
     kind_ = Kind::callable;
     latest_ = std::make_unique<std::atomic<Instant>>(Instant{});
-    reader_ = Object::steal(PyObject_GetAttrString(clock, "now"));
-    if (!reader_) {
-      if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
-      PyErr_Clear();
-    }
-    // A callable clock may have data of that name.
-    if (!reader_ || PyCallable_Check(reader_.get()) == 0) reader_ = Object::borrow(clock);
-    if (PyCallable_Check(reader_.get()) == 0) {
-      raise_about(
-          PyExc_TypeError,
-          "clock must be a function such as time.time or an object with now(), in seconds since the Unix "
-          "epoch, not %U",
-          clock);
-    }
+    reader_ = call_hook("limiter_reader", clock);
   }
 }
 

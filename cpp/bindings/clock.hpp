@@ -84,12 +84,7 @@ class ClockSource {
   std::unique_ptr<std::atomic<Instant>> latest_;
 };
 
-/// overlimit.ManualClock: a heap type, so that reading it costs nothing. False with a Python exception set.
-bool add_manual_clock(PyObject* module);
-/// The clock inside, or nullptr for any other object.
+/// The clock inside a ManualClock, or nullptr for any other object.
 ManualClock* manual_clock_in(PyObject* object);
-
-/// Adds the functions to the module; false with a Python exception set.
-bool add_clocks(PyObject* module);
 
 }  // namespace overlimit::python

@@ -13,9 +13,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "errors.hpp"
+#include "functions.hpp"
 #include "hooks.hpp"
-#include "object.hpp"
+#include "module.hpp"
 #include "overlimit/forks.hpp"
 #include "overlimit/non_copyable.hpp"
 
@@ -99,12 +99,10 @@ CounterSlot* slot_with(const std::string& key, std::size_t room) {
 }
 
 /// Python's bytes: the slots in use.
-PyObject* counters(PyObject*, PyObject*) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const std::lock_guard lock(mutex);
-    return checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(slots),
-                                             Py_ssize_t(used * sizeof(CounterSlot))));
-  });
+PyObject* counters(PyObject*) {
+  const std::lock_guard lock(mutex);
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(slots),
+                                   Py_ssize_t(used * sizeof(CounterSlot)));
 }
 
 /// Writing to a page for which the disk has no room would end the process.
@@ -149,26 +147,22 @@ class OpenedFile : NonCopyable {
   int fd_ = -1;
 };
 
-PyObject* count_in(PyObject*, PyObject* path) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const OpenedFile file(path);
-    if (file.get() < 0 || !has_room(file.get()) || !take_file(file.get())) {
-      PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
-      throw PythonError{};
-    }
-    return Py_NewRef(Py_None);
-  });
+void count_in(PyObject*, PyObject* path) {
+  const OpenedFile file(path);
+  if (file.get() >= 0 && has_room(file.get()) && take_file(file.get())) return;
+  PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
+  throw PythonError{};
 }
 
 PyMethodDef functions[] = {
-    {"_counters", counters, METH_NOARGS,
-     "_counters()\n--\n\nReturn what was counted for metrics in this process, as bytes of 512 for each slot: "
-     "a key of\n256, padded with NULs, and 32 numbers."},
-    {"_count_in", count_in, METH_O,
-     "_count_in(path, /)\n--\n\nHave a file that exists hold the counters of this process, as _counters() "
-     "returns "
-     "them, from now on."},
-    {nullptr, nullptr, 0, nullptr}};
+    method<counters>(
+        "_counters",
+        "_counters()\n--\n\nReturn what was counted for metrics in this process, as bytes of 512 "
+        "for each slot: a key of\n256, padded with NULs, and 32 numbers."),
+    method<count_in>(
+        "_count_in",
+        "_count_in(path, /)\n--\n\nHave a file that exists hold the counters of this process, as "
+        "_counters() returns them, from now on.")};
 
 }  // namespace
 
@@ -190,6 +184,6 @@ void open_counters_file() {
   call_hook("open_counters_file");
 }
 
-bool add_counters(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+void add_counters(PyObject* module) { add_functions(module, functions); }
 
 }  // namespace overlimit::python

@@ -5,9 +5,11 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "free_threading.hpp"
@@ -16,36 +18,76 @@
 
 namespace overlimit::python {
 
+/// The upper bounds of the latencies that are counted together; above the last one there is another place.
+inline constexpr std::array<Duration, 13> kLatencyBounds{
+    Duration(100),     Duration(200),     Duration(500),      Duration(1'000),  Duration(2'000),
+    Duration(5'000),   Duration(10'000),  Duration(20'000),   Duration(50'000), Duration(100'000),
+    Duration(200'000), Duration(500'000), Duration(1'000'000)};
+
 /// The upper bounds of waits that are counted together; above the last one there is another place.
 inline constexpr std::array<Duration, 12> kWaitBounds{
     Duration(1'000),      Duration(5'000),      Duration(10'000),     Duration(50'000),
     Duration(100'000),    Duration(500'000),    Duration(1'000'000),  Duration(5'000'000),
     Duration(10'000'000), Duration(30'000'000), Duration(60'000'000), Duration(300'000'000)};
 
+/// Among the bounds, or behind the last.
+inline std::size_t place_among(std::span<const Duration> bounds, Duration duration) {
+  return std::size_t(std::ranges::lower_bound(bounds, duration) - bounds.begin());
+}
+
+// What Python calls the enumerators of Status, Source, StoreError::Kind and BreakerState.
+inline constexpr std::array kStatusNames{"ok", "over", "locked", "never"};
+inline constexpr std::array kSourceNames{"store", "local", "error", "refusal", "lease"};
+inline constexpr std::array kFailureNames{"timeout", "unavailable", "config", "script"};
+inline constexpr std::array kBreakerNames{"closed", "open", "half_open"};
+static_assert(kSourceNames.size() == kSources);
+
 /// Which slot: a kind, and what it is about in the words of the labels.
 enum class SlotKind : char { limit = 'l', policy = 'p', store = 's' };
 
-/// The places of the numbers in a slot, by its kind; overlimit.metrics reads them by the same places.
-namespace place {
-// Of a limit: decisions by source and status, and refusals in shadow. Those of on_error, which no limit
-// binds, are with the first one.
-inline constexpr std::size_t kStatuses = 4;
-inline constexpr std::size_t kShadow = kSources * kStatuses;
-// Of a policy.
-inline constexpr std::size_t kCrowded = 0;
-inline constexpr std::size_t kWaitsBegun = 1;
-inline constexpr std::size_t kWaitMicros = 2;
-inline constexpr std::size_t kWaits = 3;                                // and those that follow
-inline constexpr std::size_t kUnits = kWaits + kWaitBounds.size() + 1;  // by what becomes of them
-// Of a store.
-inline constexpr std::size_t kErrors = 0;  // and those that follow
-inline constexpr std::size_t kBreaker = 4;
-inline constexpr std::size_t kLatencyMicros = 5;
-inline constexpr std::size_t kLatencies = 6;  // and those that follow
-inline constexpr std::size_t kCommands = 20;
-inline constexpr std::size_t kRestored = 21;
-inline constexpr std::size_t kFailedAt = 22;  // the last call that failed: seconds since the epoch
-}  // namespace place
+/// Numbers that lie side by side in the slots of a kind.
+struct Counted {
+  SlotKind kind;
+  std::string_view name;
+  std::size_t size = 1;
+};
+
+/// The layout of slots, in which the numbers of a kind follow each other: overlimit.metrics reads them by
+/// these names, and those of stores are the statistics of limiters, too.
+inline constexpr std::array kCounted{
+    // Those of on_error, which no limit binds, are with the first one.
+    Counted{SlotKind::limit, "decisions", kSources* kStatusNames.size()},  // by source and status
+    Counted{SlotKind::limit, "shadow"},                                    // refusals
+    Counted{SlotKind::policy, "crowded"},
+    Counted{SlotKind::policy, "waits_begun"},
+    Counted{SlotKind::policy, "wait_micros"},
+    Counted{SlotKind::policy, "waits", kWaitBounds.size() + 1},
+    Counted{SlotKind::policy, "granted"},  // units of leases, as redis::Units has them
+    Counted{SlotKind::policy, "returned"},
+    Counted{SlotKind::policy, "lapsed"},
+    Counted{SlotKind::policy, "spent"},
+    Counted{SlotKind::store, "errors", kFailureNames.size()},
+    Counted{SlotKind::store, "breaker"},
+    Counted{SlotKind::store, "latency_micros"},
+    Counted{SlotKind::store, "latencies", kLatencyBounds.size() + 1},
+    Counted{SlotKind::store, "commands"},
+    Counted{SlotKind::store, "restored"},
+    Counted{SlotKind::store, "failed_at"},  // the last call that failed: seconds since the epoch
+};
+
+/// Where numbers begin in their slot.
+constexpr std::size_t place_of(const Counted& counted) {
+  std::size_t place = 0;
+  for (const Counted& each : kCounted) {
+    if (each.name == counted.name) break;
+    if (each.kind == counted.kind) place += each.size;
+  }
+  return place;
+}
+
+consteval std::size_t place_of(std::string_view name) {
+  return place_of(*std::ranges::find(kCounted, name, &Counted::name));
+}
 
 struct CounterSlot {
   static constexpr std::size_t kKeyBytes = 256;
@@ -87,8 +129,5 @@ inline constexpr std::string_view kUnnamed = "(unnamed)";
 /// Has Python open a file for the counters of a child whose parent has one: to be called before a limiter's
 /// first call. PythonError.
 void open_counters_file();
-
-/// Adds the functions to the module; false with a Python exception set.
-bool add_counters(PyObject* module);
 
 }  // namespace overlimit::python

@@ -2,16 +2,12 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
-#include "charges.hpp"
 #include "clock.hpp"
-#include "decision.hpp"
-#include "errors.hpp"
 #include "hooks.hpp"
-#include "limiter.hpp"
-#include "on_error.hpp"
-#include "stats.hpp"
-#include "store_task.hpp"
+#include "module.hpp"
+#include "operations.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -20,33 +16,6 @@ PyObject* one = nullptr;
 PyObject* cost_name = nullptr;
 PyObject* patience_name = nullptr;
 
-/// What the keywords of a call say. Borrowed.
-struct Keywords {
-  PyObject* cost = one;
-  PyObject* patience = nullptr;
-};
-
-Keywords parse_keywords(PyObject* const* values, PyObject* names, bool takes_patience) {
-  Keywords keywords;
-  const Py_ssize_t count = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* const name = PyTuple_GET_ITEM(names, i);
-    if (PyUnicode_Compare(name, cost_name) == 0) {
-      keywords.cost = values[i];
-    } else if (takes_patience && PyUnicode_Compare(name, patience_name) == 0) {
-      keywords.patience = values[i];
-    } else {
-      PyErr_Format(
-          PyExc_TypeError,
-          "unexpected keyword argument %R: the only one is cost, and identifiers are given by position, "
-          "as in hit('user:42', cost=2)",
-          name);
-      throw PythonError{};
-    }
-  }
-  return keywords;
-}
-
 template <class Charges>
 Object counted(Object decision, const Charges& charges, Mode mode) {
   if (mode == Mode::consume) count_decision(decision.get(), charges);
@@ -54,8 +23,8 @@ Object counted(Object decision, const Charges& charges, Mode mode) {
 }
 
 template <class Charges>
-Object decided(std::span<LimiterState* const> limiters, const Charges& collected, Mode mode,
-               Duration patience, PyObject* cost) {
+Object decided_now(std::span<LimiterState* const> limiters, const Charges& collected, Mode mode,
+                   Duration patience, PyObject* cost) {
   collected.check_cells();
   Deciding deciding(*limiters.front(), collected, mode, patience);
   const Rows rows = deciding.rows();
@@ -76,126 +45,103 @@ void tell(const LimiterState& limiter, const Object& decision) {
   call_hook("announce", on_decision.get(), decision.get());
 }
 
-/// The charges of a limiter to identifiers, each once. Borrows the policy.
-template <Role role>
-void collect(PyObject* policy, std::span<PyObject* const> identifiers, Cost units, ChargeList& collected) {
-  for (PyObject* const identifier : identifiers) {
-    collected.add(policy, identifier, units, role);
-    if (collected.repeats()) collected.drop_newest();
-    check_count(collected.size());
-  }
-}
-
-template <Mode mode>
-void finish(const LimiterState& limiter, const Object& decision) {
-  if constexpr (mode == Mode::consume) {
-    tell(limiter, decision);
-  } else {
+Object told(std::span<LimiterState* const> limiters, Mode mode, Object decision) {
+  if (mode == Mode::peek) {
     make_final(decision.get());
+  } else {
+    for (const LimiterState* const limiter : limiters) tell(*limiter, decision);
   }
-}
-
-template <Mode mode>
-Object finished(const LimiterState& limiter, Object decision) {
-  finish<mode>(limiter, decision);
   return decision;
 }
 
+[[noreturn]] void refuse_keyword(PyObject* name) {
+  raise(PyExc_TypeError,
+        "unexpected keyword argument %R: the only one is cost, and identifiers are given by position, as in "
+        "hit('user:42', cost=2)",
+        name);
+}
+
+/// The value of a keyword, if it is given, behind the arguments by position.
+struct Keywords {
+  PyObject* cost = one;
+  PyObject* patience = Py_None;
+
+  Keywords(PyObject* const* values, PyObject* names, bool takes_patience) {
+    if (names == nullptr) return;
+    for (PyObject* const name : members_of(names)) {
+      const bool is_cost = PyUnicode_Compare(name, cost_name) == 0;
+      if (!is_cost && (!takes_patience || PyUnicode_Compare(name, patience_name) != 0)) refuse_keyword(name);
+      (is_cost ? cost : patience) = *values++;
+    }
+  }
+};
+
+/// The arguments of hit and its relatives, read once. Borrowed.
+struct Given {
+  Given(Arguments named, PyObject* names, bool takes_patience)
+      : Given(named, Keywords(named.data() + named.size(), names, takes_patience)) {}
+  Given(Arguments named, const Keywords& keywords)
+      : identifiers(named),
+        patience(keywords.patience == Py_None ? kNever : duration_from(keywords.patience, "patience")),
+        cost((check_any(named), keywords.cost)),
+        units(keywords.cost == one ? 1 : cost.units()) {}
+
+  Arguments identifiers;
+  Duration patience;
+  WholeCost cost;
+  Cost units;
+
+ private:
+  static void check_any(Arguments identifiers) {
+    if (identifiers.empty()) raise_value_error(kNoIdentifier);
+  }
+};
+
 template <Mode mode, Role role>
-[[gnu::flatten]] Object ask(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
-                            const WholeCost& cost, Cost units) {
+[[gnu::flatten]] Object ask(LimiterState& limiter, const Given& given) {
   LimiterState* const limiters[] = {&limiter};
-  if (identifiers.size() == 1) [[likely]] {
+  if (given.identifiers.size() == 1) [[likely]] {
     // The decision keeps it before anything of Python runs.
     const auto& policy = limiter.policy_for_now();
-    const LoneCharge lone(policy.get(), identifiers.front(), units, role);
-    return finished<mode>(limiter, decided(limiters, lone, mode, patience, cost.number()));
+    const LoneCharge lone(policy.get(), given.identifiers.front(), given.units, role);
+    return told(limiters, mode, decided_now(limiters, lone, mode, given.patience, given.cost.number()));
   }
   const Object policy = limiter.present_policy();
   ChargeList collected;
-  collect<role>(policy.get(), identifiers, units, collected);
-  return finished<mode>(limiter, decided(limiters, collected.call(), mode, patience, cost.number()));
+  collected.add_each(policy.get(), given.identifiers, given.units, role);
+  return told(limiters, mode,
+              decided_now(limiters, collected.call(), mode, given.patience, given.cost.number()));
 }
 
-/// A call that decides, to be awaited.
-class DecidingTask : public StoreTask {
- public:
-  bool decide_here(Store& store) override { return deciding_->decide_here(store); }
-  void ask(Store& store, const Interrupted& interrupted) override { deciding_->ask(store, interrupted); }
-  Object answer() override { return finished(deciding_->answer()); }
-  Object answer_without(const StoreError& error) override {
-    return finished(deciding_->answer_without(error));
-  }
-
- protected:
-  /// Borrows the arguments.
-  void prepare(const ChargeList& collected, Mode mode, Duration patience, PyObject* cost) {
-    deciding_.emplace(limiters(), collected, mode, patience, cost);
-  }
-  /// What follows a decision.
-  virtual void finish_with(const Object& decision) const = 0;
-
- private:
-  Object finished(Object decision) const {
-    deciding_->count(decision.get());
-    finish_with(decision);
-    return decision;
-  }
-
-  std::optional<DecidingLater> deciding_;
-};
-
-template <Mode mode, Role role>
-class PendingDecision final : public DecidingTask {
- public:
-  PendingDecision(LimiterState& limiter, std::span<PyObject* const> identifiers, Duration patience,
-                  const WholeCost& cost, Cost units)
-      : limiter_(&limiter),
-        kept_(Object::borrow(limiter.object)),
-        policy_(limiter.present_policy()),
-        cost_(Object::borrow(cost.number())) {
-    collect<role>(policy_.get(), identifiers, units, collected_);
-    prepare(collected_, mode, patience, cost_.get());
-  }
-  [[nodiscard]] std::span<LimiterState* const> limiters() const override { return {&limiter_, 1}; }
-
- private:
-  void finish_with(const Object& decision) const override { finish<mode>(*limiter_, decision); }
-
-  LimiterState* limiter_;
-  Object kept_;
-  Object policy_;
-  Object cost_;
-  ChargeList collected_;
-};
-
 // A template that is inlined, since every hit counts.
-template <Mode mode, bool takes_patience, Role role = Role::enforce, When when = When::now>
+template <Mode mode, bool takes_patience, Role role = Role::enforce>
 [[gnu::flatten]] PyObject* ask_by_keywords(PyObject* self, PyObject* const* arguments, Py_ssize_t count,
                                            PyObject* names) {
   return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Keywords keywords = parse_keywords(arguments + count, names, takes_patience);
-    const bool is_patient = takes_patience && keywords.patience != nullptr;
-    const Duration patience = is_patient ? duration_from(keywords.patience, "patience") : kNever;
-    const std::span identifiers(arguments, static_cast<std::size_t>(count));
-    if (identifiers.empty()) raise_value_error(kNoIdentifier);
-    const WholeCost cost(keywords.cost);
-    const Cost units = keywords.cost == one ? 1 : cost.units();
-    LimiterState& limiter = state_of_self(self);
-    if constexpr (when == When::later) {
-      using Task = PendingDecision<mode, role>;
-      return answer_or_pending(std::make_unique<Task>(limiter, identifiers, patience, cost, units)).release();
-    }
-    return ask<mode, role>(limiter, identifiers, patience, cost, units).release();
+    const Given given({arguments, std::size_t(count)}, names, takes_patience);
+    return ask<mode, role>(state_of_self(self), given).release();
   });
 }
 
+template <Mode mode, bool takes_patience, Role role = Role::enforce>
+Task asking(LimiterState& limiter, Arguments identifiers, PyObject* names) {
+  const Given given(identifiers, names, takes_patience);
+  const auto collect = [&](ChargesOfLimiters& collected) {
+    collected.add_call(limiter, given.identifiers, given.cost.number(), given.units, role);
+  };
+  return std::make_unique<DecidingTask>(collect, mode, given.patience, limiter.object);
+}
+
+template <Mode mode>
+Object ask_later(LimiterState& limiter, Arguments identifiers, PyObject* names) {
+  return answer_or_pending(asking<mode, true>(limiter, identifiers, names));
+}
+
 [[noreturn]] void refuse_charge(PyObject* charge, const char* function) {
-  PyErr_Format(PyExc_TypeError,
-               "a charge must be a tuple (limiter, identifier[, cost]), as in "
-               "%s([(limiter, 'user:42'), (other, 'ip:203.0.113.7', 2)]), not %U",
-               function, call_hook("short_repr", charge).get());
-  throw PythonError{};
+  raise(PyExc_TypeError,
+        "a charge must be a tuple (limiter, identifier[, cost]), as in %s([(limiter, 'user:42'), "
+        "(other, 'ip:203.0.113.7', 2)]), not %U",
+        function, call_hook("short_repr", charge).get());
 }
 
 [[noreturn]] void refuse_limiter(PyObject* given, const char* function) {
@@ -216,210 +162,142 @@ GivenCharge parse_charge(PyObject* charge, const char* function) {
 
 // A tuple of our own, which keeps all alive. What never ends is refused as soon as it is too long.
 Object own_charges(PyObject* charges) {
-  if (PyList_Check(charges) || PyTuple_Check(charges)) return required(PySequence_Tuple(charges));
-  if (Py_TYPE(charges)->tp_iter == nullptr && PySequence_Check(charges) == 0) {
-    raise_about(PyExc_TypeError, "charges must be a list of tuples (limiter, identifier[, cost]), not %U",
-                charges);
-  }
-  const Object iterator = required(PyObject_GetIter(charges));
-  const Object given = required(PyList_New(0));
-  while (const Object charge = Object::steal(PyIter_Next(iterator.get()))) {
-    if (PyList_GET_SIZE(given.get()) == Py_ssize_t(kMaxCharges)) raise_value_error(kTooManyCharges);
-    if (PyList_Append(given.get(), charge.get()) < 0) throw PythonError{};
-  }
-  if (PyErr_Occurred() != nullptr) throw PythonError{};
-  return required(PyList_AsTuple(given.get()));
+  const bool is_short = PyList_Check(charges) || PyTuple_Check(charges);
+  return required(PySequence_Tuple(is_short ? charges : call_hook("charges_in", charges).get()));
 }
-
-}  // namespace
-
-namespace {
-
-std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
-  if (collected.limiters.empty()) {
-    PyErr_Format(PyExc_ValueError, "a call must have at least one charge, as in %s([(limiter, 'user:42')])",
-                 collected.function);
-    throw PythonError{};
-  }
-  return collected.limiters;
-}
-
-void finish(const ChargesOfLimiters& collected, Mode mode, const Object& decision) {
-  if (mode == Mode::peek) return make_final(decision.get());
-  for (const LimiterState* limiter : collected.limiters) tell(*limiter, decision);
-}
-
-/// A call under several limiters, to be awaited.
-class PendingDecisionOfAll final : public DecidingTask {
- public:
-  PendingDecisionOfAll(const Collect& collect, Mode mode, Duration patience, Object kept)
-      : kept_(std::move(kept)), mode_(mode) {
-    collect(collected_);
-    (void)limiters_of(collected_);
-    prepare(collected_.charges, mode, patience, collected_.cost.get());
-  }
-  [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
-
- private:
-  void finish_with(const Object& decision) const override { finish(collected_, mode_, decision); }
-
-  Object kept_;
-  Mode mode_;
-  ChargesOfLimiters collected_;
-};
-
-}  // namespace
-
-Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience) {
-  Object decision =
-      decided(limiters_of(collected), collected.charges.call(), mode, patience, collected.cost.get());
-  finish(collected, mode, decision);
-  return decision;
-}
-
-std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience, Object kept) {
-  return std::make_unique<PendingDecisionOfAll>(collect, mode, patience, std::move(kept));
-}
-
-PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, false>(self, arguments, count, names);
-}
-
-PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, true>(self, arguments, count, names);
-}
-
-PyObject* hit_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, true, Role::enforce, When::later>(self, arguments, count, names);
-}
-
-PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::peek, false>(self, arguments, count, names);
-}
-
-PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::peek, true>(self, arguments, count, names);
-}
-
-PyObject* peek_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::peek, true, Role::enforce, When::later>(self, arguments, count, names);
-}
-
-PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, false, Role::always>(self, arguments, count, names);
-}
-
-PyObject* charge_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  return ask_by_keywords<Mode::consume, false, Role::always, When::later>(self, arguments, count, names);
-}
-
-namespace {
 
 template <Mode mode>
 void collect(ChargesOfLimiters& collected, PyObject* given) {
   collected.function = mode == Mode::peek ? "peek_all" : "hit_all";
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
-    collected.add(parse_charge(PyTuple_GET_ITEM(given, i), collected.function));
+  for (PyObject* const each : members_of(given)) collected.add(parse_charge(each, collected.function));
+}
+
+template <class Answer, Mode mode>
+Answer decide_within(PyObject*, PyObject* charges, PyObject* given_patience) {
+  const Duration patience = given_patience == Py_None ? kNever : duration_from(given_patience, "patience");
+  const Object given = own_charges(charges);
+  const auto add = [&](ChargesOfLimiters& collected) { collect<mode>(collected, given.get()); };
+  return decided<Answer>(add, mode, patience, given.get());
+}
+
+template <Mode mode>
+Object decide_given(PyObject* module, PyObject* charges) {
+  return decide_within<Object, mode>(module, charges, Py_None);
+}
+
+Object checked_charges(PyObject*, PyObject* charges) {
+  const Object given = own_charges(charges);
+  std::vector<Object> checked;
+  ChargesOfLimiters collected;
+  collected.function = "acquire_all";  // which alone asks for it
+  for (PyObject* const each : members_of(given.get())) {
+    GivenCharge charge = parse_charge(each, collected.function);
+    const WholeCost whole(charge.cost);
+    charge.cost = whole.number();
+    collected.add(charge);
+    checked.push_back(required(PyTuple_Pack(3, charge.limiter, charge.identifier, charge.cost)));
   }
+  (void)limiters_of(collected);
+  collected.charges.check_cells();
+  return tuple_of(checked);
 }
 
-template <Mode mode, When when>
-PyObject* decide_given(PyObject* charges, Duration patience = kNever) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    Object given = own_charges(charges);
-    if constexpr (when == When::later) {
-      const auto add = [members = given.get()](ChargesOfLimiters& collected) {
-        collect<mode>(collected, members);
-      };
-      return answer_or_pending(deciding_all(add, mode, patience, std::move(given))).release();
-    }
-    ChargesOfLimiters collected;
-    collect<mode>(collected, given.get());
-    return decide_all(collected, mode, patience).release();
-  });
-}
+PyMethodDef methods[] = {
+    {"hit", as_c_function(ask_by_keywords<Mode::consume, false>), METH_FASTCALL | METH_KEYWORDS,
+     "hit($self, /, *identifiers, cost=1)\n--\n\nDecide whether these identifiers may spend this cost, and "
+     "charge it if they may.\n\nEvery limit is checked for every identifier; if any refuses, nothing is "
+     "charged.\n\nParameters\n----------\nidentifiers : str or bytes\n    Who is limited, such as 'user:42': "
+     "1 to 16 of them, duplicates counting once.\ncost : int\n    What the call spends, 0 or more; 0 asks "
+     "and charges nothing.\n\nReturns\n-------\nDecision\n    Truthy when the call may pass. A refusal is "
+     "not an exception.\n\nRaises\n------\nValueError, TypeError\n    A wrong argument; nothing was "
+     "charged.\nStoreError\n    The store cannot answer, within its timeout, and on_error is 'raise'."},
+    {"_hit_within", as_c_function(ask_by_keywords<Mode::consume, true>), METH_FASTCALL | METH_KEYWORDS,
+     "_hit_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nA hit that is refused when its delay "
+     "would be longer than patience seconds."},
+    method<ask_later<Mode::consume>>("_hit_later",
+                                     "_hit_later($self, /, *identifiers, cost=1, "
+                                     "patience=inf)\n--\n\n_hit_within(), to be awaited: returns a "
+                                     "PendingCall unless it is answered at once."),
+    {"peek", as_c_function(ask_by_keywords<Mode::peek, false>), METH_FASTCALL | METH_KEYWORDS,
+     "peek($self, /, *identifiers, cost=1)\n--\n\nReturn the Decision that hit() would give now; nothing is "
+     "charged.\n\nSo remaining is what would be left after such a hit; cost=0 shows the present."},
+    {"_peek_within", as_c_function(ask_by_keywords<Mode::peek, true>), METH_FASTCALL | METH_KEYWORDS,
+     "_peek_within($self, /, *identifiers, cost=1, patience=inf)\n--\n\nReturn the Decision that "
+     "_hit_within() would give now; nothing is charged."},
+    method<ask_later<Mode::peek>>("_peek_later",
+                                  "_peek_later($self, /, *identifiers, cost=1, patience=inf)\n--\n\n"
+                                  "_peek_within(), to be awaited.")};
 
-template <Mode mode, When when>
-PyObject* decide_given_within(PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_type_error("this function takes charges and the patience");
-    const Duration patience = arguments[1] == Py_None ? kNever : duration_from(arguments[1], "patience");
-    return decide_given<mode, when>(arguments[0], patience);
-  });
-}
+Operation charges[] = {
+    {{"charge", as_c_function(ask_by_keywords<Mode::consume, false, Role::always>),
+      METH_FASTCALL | METH_KEYWORDS,
+      "charge($self, /, *identifiers, cost=1)\n--\n\nCharge this cost whatever is left, and say whether "
+      "hit() "
+      "would have admitted it.\n\nNever refused, not by a lock either, and sets none. What is owed counts "
+      "like "
+      "any charge: windows hold more than their limit, buckets owe beyond burst and debt. Arguments and "
+      "errors "
+      "are those of hit().\n\nReturns\n-------\nDecision\n    allowed and status say what hit() would have "
+      "answered; retry_after is from when on the same cost would fit; remaining is what is left, never below "
+      "0. "
+      "It can be refunded, and settled."},
+     call<asking<Mode::consume, false, Role::always>>}};
 
-PyObject* hit_all(PyObject*, PyObject* charges) { return decide_given<Mode::consume, When::now>(charges); }
-PyObject* peek_all(PyObject*, PyObject* charges) { return decide_given<Mode::peek, When::now>(charges); }
-
-PyObject* hit_all_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_within<Mode::consume, When::now>(arguments, count);
-}
-
-PyObject* hit_all_later(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_within<Mode::consume, When::later>(arguments, count);
-}
-
-PyObject* peek_all_within(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_within<Mode::peek, When::now>(arguments, count);
-}
-
-PyObject* peek_all_later(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_within<Mode::peek, When::later>(arguments, count);
-}
-
-PyObject* checked_charges(PyObject*, PyObject* charges) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object given = own_charges(charges);
-    Object checked = required(PyTuple_New(PyTuple_GET_SIZE(given.get())));
-    ChargesOfLimiters collected;
-    collected.function = "acquire_all";  // which alone asks for it
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i) {
-      GivenCharge charge = parse_charge(PyTuple_GET_ITEM(given.get(), i), collected.function);
-      const WholeCost whole(charge.cost);
-      charge.cost = whole.number();
-      collected.add(charge);
-      Object kept = required(PyTuple_Pack(3, charge.limiter, charge.identifier, charge.cost));
-      PyTuple_SET_ITEM(checked.get(), i, kept.release());
-    }
-    (void)limiters_of(collected);
-    collected.charges.check_cells();
-    return checked.release();
-  });
-}
+Operation functions_within[] = {
+    operation<decide_within<Object, Mode::consume>, decide_within<Task, Mode::consume>>(
+        "_hit_all_within",
+        "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
+        "longer "
+        "than patience seconds, if that is not None."),
+    operation<decide_within<Object, Mode::peek>, decide_within<Task, Mode::peek>>(
+        "_peek_all_within",
+        "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
+        "now; "
+        "nothing is charged.")};
 
 PyMethodDef functions[] = {
-    {"hit_all", hit_all, METH_O,
-     "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) "
-     "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
-     "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
-     "twice."},
-    {"peek_all", peek_all, METH_O,
-     "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."},
-    {"_hit_all_later", as_c_function(hit_all_later), METH_FASTCALL,
-     "_hit_all_later(charges, patience, /)\n--\n\n_hit_all_within(), to be awaited."},
-    {"_peek_all_later", as_c_function(peek_all_later), METH_FASTCALL,
-     "_peek_all_later(charges, patience, /)\n--\n\n_peek_all_within(), to be awaited."},
-    {"_hit_all_within", as_c_function(hit_all_within), METH_FASTCALL,
-     "_hit_all_within(charges, patience, /)\n--\n\nA hit_all() that is refused when its delay would be "
-     "longer "
-     "than patience seconds."},
-    {"_peek_all_within", as_c_function(peek_all_within), METH_FASTCALL,
-     "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
-     "now; "
-     "nothing is charged."},
-    {"_checked_charges", checked_charges, METH_O,
-     "_checked_charges(charges, /)\n--\n\nReturn the charges of an acquire_all() as triples, each cost as an "
-     "int, or raise what it raises for wrong ones."},
-    {nullptr, nullptr, 0, nullptr}};
+    method<decide_given<Mode::consume>>(
+        "hit_all",
+        "hit_all(charges, /)\n--\n\nDecide several policies at once: charges are (limiter, identifier, cost) "
+        "tuples on one store.\n\nAll or nothing, in one step and at one instant; at most 64 charges. Raises "
+        "ValueError for limiters\non different stores or clocks, or for a policy and identifier that occur "
+        "twice."),
+    method<decide_given<Mode::peek>>(
+        "peek_all",
+        "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."),
+    method<checked_charges>("_checked_charges",
+                            "_checked_charges(charges, /)\n--\n\nReturn the charges of an acquire_all() as "
+                            "triples, each cost as an "
+                            "int, or raise what it raises for wrong ones.")};
 
 }  // namespace
 
-bool add_deciding(PyObject* module) {
-  one = PyLong_FromLong(1);
-  cost_name = PyUnicode_InternFromString("cost");
-  patience_name = PyUnicode_InternFromString("patience");
-  return one != nullptr && cost_name != nullptr && patience_name != nullptr &&
-         PyModule_AddFunctions(module, functions) == 0;
+std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
+  if (collected.limiters.empty()) {
+    raise(PyExc_ValueError, "a call must have at least one charge, as in %s([(limiter, 'user:42')])",
+          collected.function);
+  }
+  return collected.limiters;
+}
+
+Object finished(const ChargesOfLimiters& collected, Mode mode, Object decision) {
+  return told(collected.limiters, mode, counted(std::move(decision), collected.charges.call(), mode));
+}
+
+Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience) {
+  return told(
+      collected.limiters, mode,
+      decided_now(limiters_of(collected), collected.charges.call(), mode, patience, collected.cost.get()));
+}
+
+void add_deciding(PyObject* module) {
+  one = checked(PyLong_FromLong(1));
+  cost_name = checked(PyUnicode_InternFromString("cost"));
+  patience_name = checked(PyUnicode_InternFromString("patience"));
+  for (PyMethodDef& each : methods) add_method(each);
+  add_methods(charges);
+  add_functions(module, functions_within);
+  add_functions(module, functions);
 }
 
 }  // namespace overlimit::python

@@ -3,41 +3,15 @@
 
 #include <Python.h>
 
-#include <functional>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include "charges.hpp"
-#include "decision.hpp"
-#include "limiter.hpp"
-#include "object.hpp"
-#include "on_error.hpp"
 #include "overlimit/call.hpp"
-#include "stats.hpp"
 #include "store_task.hpp"
 
 namespace overlimit::python {
-
-/// Adds hit_all and its relatives to the module; false with a Python exception set.
-bool add_deciding(PyObject* module);
-
-/// Methods of Limiter, METH_FASTCALL | METH_KEYWORDS. Those that are called later return a PendingCall.
-PyObject* hit(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* hit_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* hit_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* peek(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* peek_within(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* peek_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* charge(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-PyObject* charge_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
-
-/// Decides charges under several limiters, at least one, and calls their on_decision unless it is a peek.
-Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience = kNever);
-
-/// Adds the charges of a call.
-using Collect = std::function<void(ChargesOfLimiters&)>;
-/// The same as a task, which keeps alive what these charges borrow.
-std::unique_ptr<StoreTask> deciding_all(const Collect& collect, Mode mode, Duration patience, Object kept);
 
 /// What one call that decides needs besides its arguments, which it borrows. `Charges` are CallCharges or a
 /// LoneCharge.
@@ -81,35 +55,57 @@ class Deciding : NonCopyable {
   Basis basis_;
 };
 
-/// The same with its arguments, for a task. It borrows them.
-class DecidingLater {
+/// The limiters of a call, at least one: ValueError otherwise, as PythonError.
+std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected);
+/// Decides charges, and calls the on_decision of their limiters unless it is a peek.
+Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience);
+/// What follows a decision: it is counted and announced, or final.
+Object finished(const ChargesOfLimiters& collected, Mode mode, Object decision);
+
+/// A call that decides, to be awaited. `kept` is what keeps alive what its charges borrow.
+class DecidingTask final : public StoreTask {
  public:
-  DecidingLater(std::span<LimiterState* const> limiters, const ChargeList& collected, Mode mode,
-                Duration patience, PyObject* cost)
-      : limiters_(limiters),
-        collected_((collected.check_cells(), collected.call())),
-        cost_(cost),
-        mode_(mode),
-        deciding_(*limiters.front(), collected_, mode, patience),
-        rows_(deciding_.rows()) {}
-  void show_present() { deciding_.show_present(); }
-  bool decide_here(Store& store) { return deciding_.decide_here(rows_, store); }
-  void ask(Store& store, const Interrupted& interrupted) { deciding_.ask(rows_, store, interrupted); }
-  Object answer() { return deciding_.answer(limiters_, collected_, rows_, cost_); }
-  void count(PyObject* decision) const {
-    if (mode_ == Mode::consume) count_decision(decision, collected_);
+  template <class Collect>
+  DecidingTask(const Collect& collect, Mode mode, Duration patience, PyObject* kept)
+      : kept_(Object::borrow(kept)), mode_(mode) {
+    collect(collected_);
+    (void)limiters_of(collected_);
+    collected_.charges.check_cells();
+    deciding_.emplace(*collected_.limiters.front(), collected_.charges.call(), mode, patience);
   }
-  Object answer_without(const StoreError& error) {
-    return deciding_.answer_without(error, limiters_, collected_, cost_);
+  [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
+  bool decide_here(Store& store) override { return deciding_->decide_here(deciding_->rows(), store); }
+  void ask(Store& store, const Interrupted& interrupted) override {
+    deciding_->ask(deciding_->rows(), store, interrupted);
+  }
+  Object answer() override {
+    return finished(
+        collected_, mode_,
+        deciding_->answer(limiters(), collected_.charges.call(), deciding_->rows(), collected_.cost.get()));
+  }
+  Object answer_without(const StoreError& error) override {
+    return finished(
+        collected_, mode_,
+        deciding_->answer_without(error, limiters(), collected_.charges.call(), collected_.cost.get()));
   }
 
  private:
-  std::span<LimiterState* const> limiters_;
-  CallCharges collected_;
-  PyObject* cost_;
+  Object kept_;
   Mode mode_;
-  Deciding<CallCharges> deciding_;
-  Rows rows_;
+  ChargesOfLimiters collected_;
+  std::optional<Deciding<CallCharges>> deciding_;
 };
+
+/// Decides the charges that `collect` adds, or prepares a task that does, by which of them is wanted.
+template <class Answer, class Collect>
+Answer decided(const Collect& collect, Mode mode, Duration patience, PyObject* kept) {
+  if constexpr (std::is_same_v<Answer, Object>) {
+    ChargesOfLimiters collected;
+    collect(collected);
+    return decide_all(collected, mode, patience);
+  } else {
+    return std::make_unique<DecidingTask>(collect, mode, patience, kept);
+  }
+}
 
 }  // namespace overlimit::python

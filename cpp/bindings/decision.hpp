@@ -28,9 +28,6 @@ struct Subject {
   Role role;
 };
 
-/// Adds the type to the module; false with a Python exception set.
-bool add_decision(PyObject* module);
-
 /// After the fields: the subjects, then the rows. An answer of on_error has neither.
 struct DecisionObject {
   PyObject_VAR_HEAD Decision answer;
@@ -191,25 +188,19 @@ void count_decision(PyObject* object, const Charges& charges) {
       row -= limits;
   }
   const std::size_t place =
-      std::size_t(decision.source) * place::kStatuses + std::size_t(decision.answer.status);
+      std::size_t(decision.source) * kStatusNames.size() + std::size_t(decision.answer.status);
   counters_of(charges.subject(charge).policy, row).add(place);
 }
 
-/// What a decision is made of; borrowed. Each subject has a row per limit, in canonical order.
-struct DecisionParts {
-  const Decision& answer;
-  Instant time;
-  PyObject* cost;
-  Source source;
-  std::span<const Subject> subjects;
-  Rows rows;
-};
+/// What a decision is made of. Each subject has a row per limit, in canonical order. TypeError for another
+/// object than a Decision, thrown as PythonError.
+DecisionObject& parts_of(PyObject* decision);
 
-/// TypeError for another object than a Decision, thrown as PythonError.
-DecisionParts parts_of(PyObject* decision);
+/// Adds the function that makes a Decision. PythonError.
+void add_decision_values(PyObject* module);
 
-/// Adds the function that makes a Decision; false with a Python exception set.
-bool add_decision_values(PyObject* module);
+/// The details of a Decision, which they keep alive: a new reference. MemoryError is thrown as PythonError.
+PyObject* new_details(PyObject* decision);
 
 /// The bytes of a Decision, by its values alone: equal ones have equal bytes.
 Object bytes_of(PyObject* decision);

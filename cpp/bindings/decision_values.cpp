@@ -1,10 +1,7 @@
 // The values of a Decision, and a Decision of values; Python makes bytes of them.
 
 #include "charges.hpp"
-#include "decision.hpp"
-#include "errors.hpp"
 #include "hooks.hpp"
-#include "policy.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -30,23 +27,18 @@ Object row_values(const Rows& rows, std::size_t row) {
 }
 
 // (time, cost, source, status, retry_after, subjects, rows); the last two are empty when nobody has decided.
-Object values_of(const DecisionParts& decision) {
+Object values_of(DecisionObject& decision) {
   std::vector<Object> subjects;
-  for (const Subject& subject : decision.subjects) subjects.push_back(subject_values(subject));
+  for (const Subject& subject : decision.subjects()) subjects.push_back(subject_values(subject));
   std::vector<Object> rows;
-  for (std::size_t row = 0; row < decision.rows.count; ++row) {
-    rows.push_back(row_values(decision.rows, row));
-  }
+  for (std::size_t row = 0; row < decision.row_count; ++row) rows.push_back(row_values(decision.rows(), row));
   return required(Py_BuildValue("LOiiLOO", static_cast<long long>(decision.time.micros()), decision.cost,
                                 int(decision.source), int(decision.answer.status),
                                 static_cast<long long>(decision.answer.retry_after.micros()),
                                 tuple_of(subjects).get(), tuple_of(rows).get()));
 }
 
-[[noreturn]] void refuse(const char* what) {
-  PyErr_Format(PyExc_ValueError, "%s is out of range", what);
-  throw PythonError{};
-}
+[[noreturn]] void refuse(const char* what) { raise(PyExc_ValueError, "%s is out of range", what); }
 
 long long within(long long value, long long most, const char* what) {
   if (value < 0 || value > most) refuse(what);
@@ -57,105 +49,85 @@ Duration duration(long long value, const char* what) {
   return value == kNever.micros() ? kNever : Duration(within(value, kLongest, what));
 }
 
-template <class... Places>
-void unpack(PyObject* tuple, const char* format, Places*... places) {
-  if (!PyTuple_Check(tuple)) raise_type_error("the values of a Decision are tuples");
-  if (!PyArg_ParseTuple(tuple, format, places...)) throw PythonError{};
+/// The members of a tuple that has so many.
+template <std::size_t count>
+std::span<PyObject* const, count> members(PyObject* tuple) {
+  if (!PyTuple_Check(tuple)) refuse_type("a tuple", tuple);
+  if (PyTuple_GET_SIZE(tuple) != Py_ssize_t{count}) refuse("the number of values");
+  return members_of(tuple).first<count>();
 }
 
-std::vector<Object> policies_from(PyObject* values) {
+std::int64_t number(PyObject* value) { return From<std::int64_t>::get(value); }
+
+std::vector<Object> policies_from(Tuple values) {
   std::vector<Object> policies;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); ++i) {
-    PyObject* name = nullptr;
-    PyObject* limits = nullptr;
-    unpack(PyTuple_GET_ITEM(values, i), "OO!", &name, &PyTuple_Type, &limits);
-    policies.push_back(new_policy(identity_from(name), limits, Py_None));
+  for (PyObject* const each : values.members()) {
+    const auto given = members<2>(each);
+    policies.push_back(new_policy(identity_from(given[0]), From<Tuple>::get(given[1]), Py_None));
   }
   return policies;
 }
 
 Subject subject_from(PyObject* values, const std::vector<Object>& policies) {
-  long long policy = 0;
-  PyObject* identifier = nullptr;
-  long long cost = 0;
-  long long role = 0;
-  unpack(values, "LOLL", &policy, &identifier, &cost, &role);
-  IdentifierBytes().view(identifier);
+  const auto given = members<4>(values);  // the place of the policy, the identifier, the cost, the role
+  IdentifierBytes().view(given[1]);
   const auto last = static_cast<long long>(policies.size()) - 1;
-  return {policies[std::size_t(within(policy, last, "the policy of an identifier"))].get(), identifier,
-          within(cost, kExact, "a cost"), Role(within(role, kRoles - 1, "a role"))};
+  return {policies[std::size_t(within(number(given[0]), last, "the policy of an identifier"))].get(),
+          given[1], within(number(given[2]), kExact, "a cost"),
+          Role(within(number(given[3]), kRoles - 1, "a role"))};
 }
 
 void fill_row(PyObject* values, const Rows& rows, std::size_t row) {
-  long long status = 0;
-  long long remaining = 0;
-  long long retry_after = 0;
-  long long reset_after = 0;
-  long long delay = 0;
-  unpack(values, "LLLLL", &status, &remaining, &retry_after, &reset_after, &delay);
-  rows.status[row] = Status(within(status, int(Status::never), "a status"));
-  rows.remaining[row] = within(remaining, kLongest, "what remains");
-  rows.retry_after[row] = duration(retry_after, "a retry_after");
-  rows.reset_after[row] = duration(reset_after, "a reset_after");
-  rows.delay[row] = Duration(within(delay, kLongest, "a delay"));
+  const auto given = members<5>(values);
+  rows.status[row] = Status(within(number(given[0]), int(Status::never), "a status"));
+  rows.remaining[row] = within(number(given[1]), kLongest, "what remains");
+  rows.retry_after[row] = duration(number(given[2]), "a retry_after");
+  rows.reset_after[row] = duration(number(given[3]), "a reset_after");
+  rows.delay[row] = Duration(within(number(given[4]), kLongest, "a delay"));
   rows.receipt[row] = {};
 }
 
-PyObject* decided(Instant time, PyObject* cost, Source source, PyObject* policy_values,
-                  PyObject* subject_values, PyObject* row_values) {
+PyObject* decided(Instant time, PyObject* cost, Source source, Tuple policy_values, Tuple subject_values,
+                  Tuple row_values) {
   const std::vector<Object> policies = policies_from(policy_values);
   std::vector<Subject> subjects;
   std::size_t row_count = 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(subject_values); ++i) {
-    subjects.push_back(subject_from(PyTuple_GET_ITEM(subject_values, i), policies));
+  for (PyObject* const each : subject_values.members()) {
+    subjects.push_back(subject_from(each, policies));
     row_count += compiled(subjects.back().policy).size();
   }
   within(static_cast<long long>(subjects.size()) - 1, kMaxCharges - 1, "the number of identifiers");
-  if (std::size_t(PyTuple_GET_SIZE(row_values)) != row_count) refuse("the number of rows");
+  if (row_values.members().size() != row_count) refuse("the number of rows");
   NewDecision decision(subjects.data(), subjects.size(), row_count);
-  for (std::size_t row = 0; row < row_count; ++row) {
-    fill_row(PyTuple_GET_ITEM(row_values, Py_ssize_t(row)), decision.rows(), row);
-  }
+  for (std::size_t row = 0; row < row_count; ++row) fill_row(row_values.members()[row], decision.rows(), row);
   decision.time() = time;
   PyObject* const restored = decision.finish(cost, source);
   make_final(restored);
   return restored;
 }
 
-PyObject* undecided(Instant time, PyObject* cost, Status status, Duration retry_after) {
-  NewDecision decision;
-  decision.time() = time;
-  return decision.finish({.status = status, .retry_after = retry_after}, cost, Source::error);
+PyObject* decision_of(PyObject*, std::int64_t time, PyObject* cost, std::int64_t source, std::int64_t status,
+                      std::int64_t retry_after, Tuple policies, Tuple subjects, Tuple rows) {
+  if (!PyLong_Check(cost)) refuse_type("an int", cost);
+  const Instant instant(within(time, kMaxTime.micros() - 1, "the time"));
+  const auto decider = Source(within(source, int(kSources) - 1, "who decided"));
+  if (decider != Source::error) return decided(instant, cost, decider, policies, subjects, rows);
+  NewDecision undecided;
+  undecided.time() = instant;
+  return undecided.finish({.status = Status(within(status, int(Status::over), "the status")),
+                           .retry_after = duration(retry_after, "the retry_after")},
+                          cost, Source::error);
 }
 
-PyObject* decision_of(PyObject*, PyObject* values) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    long long time = 0;
-    PyObject* cost = nullptr;
-    long long source = 0;
-    long long status = 0;
-    long long retry_after = 0;
-    PyObject* policies = nullptr;
-    PyObject* subjects = nullptr;
-    PyObject* rows = nullptr;
-    unpack(values, "LO!LLLO!O!O!", &time, &PyLong_Type, &cost, &source, &status, &retry_after, &PyTuple_Type,
-           &policies, &PyTuple_Type, &subjects, &PyTuple_Type, &rows);
-    const Instant instant(within(time, kMaxTime.micros() - 1, "the time"));
-    const auto decider = Source(within(source, int(kSources) - 1, "who decided"));
-    if (decider != Source::error) return decided(instant, cost, decider, policies, subjects, rows);
-    return undecided(instant, cost, Status(within(status, int(Status::over), "the status")),
-                     duration(retry_after, "the retry_after"));
-  });
-}
-
-PyMethodDef functions[] = {{"_decision_of", decision_of, METH_O,
-                            "_decision_of(values, /)\n--\n\nReturn the Decision that has these values, with "
-                            "nothing to give back; ValueError or TypeError if there is none."},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {method<decision_of>(
+    "_decision_of",
+    "_decision_of(time, cost, source, status, retry_after, policies, subjects, rows, "
+    "/)\n--\n\nReturn the Decision that has these values, with nothing to give back; ValueError "
+    "or TypeError if there is none.")};
 
 }  // namespace
 
-bool add_decision_values(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+void add_decision_values(PyObject* module) { add_functions(module, functions); }
 
 Object bytes_of(PyObject* decision) {
   return call_hook("decision_bytes", values_of(parts_of(decision)).get());

@@ -1,14 +1,13 @@
-#include "details.hpp"
-
+// overlimit.Decision.details: the rows of a decision as a sequence. Each is made when it is first read. What
+// a tuple does besides, Python has a tuple of them do (overlimit.decisions).
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <vector>
 
 #include "decision.hpp"
-#include "errors.hpp"
 #include "hooks.hpp"
-#include "policy.hpp"
+#include "module.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -25,8 +24,6 @@ KeptObjects<DetailsObject> kept_details;
 DecisionObject& decision_of(PyObject* self) { return *reinterpret_cast<DetailsObject*>(self)->decision; }
 
 Py_ssize_t size_of(const DecisionObject& decision) { return Py_ssize_t(decision.row_count); }
-
-bool is_details(PyObject* object) { return Py_IS_TYPE(object, details_type); }
 
 /// A row, the subject it is about, and the place of its limit as the caller gave them.
 struct Pair {
@@ -114,25 +111,6 @@ Object detail_at(DecisionObject& decision, Py_ssize_t place) {
   return Object::borrow(read != nullptr ? read : make_detail(decision, place));
 }
 
-// So many of them from one on, as a slice numbers them.
-Object some_of(DecisionObject& decision, Py_ssize_t start, Py_ssize_t step, Py_ssize_t count) {
-  std::vector<Object> details;
-  details.reserve(std::size_t(count));
-  for (Py_ssize_t i = 0; i < count; ++i) details.push_back(detail_at(decision, start + i * step));
-  return tuple_of(details);
-}
-
-Object all_of(PyObject* self) {
-  DecisionObject& decision = decision_of(self);
-  return some_of(decision, 0, 1, size_of(decision));
-}
-
-// Details and tuples go together; nothing else does.
-Object as_tuple(PyObject* object) {
-  if (is_details(object)) return all_of(object);
-  return PyTuple_Check(object) ? Object::borrow(object) : Object();
-}
-
 Py_ssize_t length(PyObject* self) { return size_of(decision_of(self)); }
 
 PyObject* item(PyObject* self, Py_ssize_t place) {
@@ -151,87 +129,25 @@ PyObject* numbered(PyObject* self, PyObject* index) {
   return item(self, place < 0 ? place + length(self) : place);
 }
 
-PyObject* sliced(PyObject* self, PyObject* slice) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    DecisionObject& decision = decision_of(self);
-    Py_ssize_t start = 0;
-    Py_ssize_t stop = 0;
-    Py_ssize_t step = 0;
-    if (PySlice_Unpack(slice, &start, &stop, &step) < 0) throw PythonError{};
-    const Py_ssize_t count = PySlice_AdjustIndices(size_of(decision), &start, &stop, step);
-    return some_of(decision, start, step, count).release();
-  });
+// So many of them from one on, as a slice numbers them.
+Object sliced(PyObject* self, PyObject* slice) {
+  DecisionObject& decision = decision_of(self);
+  Py_ssize_t start = 0;
+  Py_ssize_t stop = 0;
+  Py_ssize_t step = 0;
+  if (PySlice_Unpack(slice, &start, &stop, &step) < 0) throw PythonError{};
+  const Py_ssize_t count = PySlice_AdjustIndices(size_of(decision), &start, &stop, step);
+  std::vector<Object> details;
+  for (Py_ssize_t i = 0; i < count; ++i) details.push_back(detail_at(decision, start + i * step));
+  return tuple_of(details);
 }
 
 PyObject* subscript(PyObject* self, PyObject* index) {
-  if (PyLong_CheckExact(index)) [[likely]] {
-    int overflow = 0;
-    const long place = PyLong_AsLongAndOverflow(index, &overflow);
-    if (overflow == 0) return item(self, place < 0 ? place + length(self) : place);
-  }
   if (PyIndex_Check(index) != 0) return numbered(self, index);
-  if (PySlice_Check(index)) return sliced(self, index);
+  if (PySlice_Check(index)) return called<sliced>(self, {&index, 1});
   return PyErr_Format(PyExc_TypeError,
                       "details are chosen by a number or a slice, such as details[0], not %.100s",
                       Py_TYPE(index)->tp_name);
-}
-
-// Makes no more rows than it takes to find it.
-int contains(PyObject* self, PyObject* value) {
-  return guarded(-1, [&] {
-    DecisionObject& decision = decision_of(self);
-    int found = 0;
-    for (Py_ssize_t place = 0; found == 0 && place < size_of(decision); ++place) {
-      found = PyObject_RichCompareBool(detail_at(decision, place).get(), value, Py_EQ);
-    }
-    return found;
-  });
-}
-
-PyObject* index(PyObject* self, PyObject* arguments) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object search = required(PyObject_GetAttrString(all_of(self).get(), "index"));
-    return checked(PyObject_CallObject(search.get(), arguments));
-  });
-}
-
-PyObject* count(PyObject* self, PyObject* value) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Py_ssize_t found = PySequence_Count(all_of(self).get(), value);
-    if (found < 0) throw PythonError{};
-    return checked(PyLong_FromSsize_t(found));
-  });
-}
-
-PyObject* compare(PyObject* self, PyObject* other, int operation) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object theirs = as_tuple(other);
-    if (!theirs) return Py_NewRef(Py_NotImplemented);
-    return checked(PyObject_RichCompare(all_of(self).get(), theirs.get(), operation));
-  });
-}
-
-// Either may be the Details.
-PyObject* concatenate(PyObject* left, PyObject* right) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object first = as_tuple(left);
-    const Object second = as_tuple(right);
-    if (!first || !second) return Py_NewRef(Py_NotImplemented);
-    return checked(PySequence_Concat(first.get(), second.get()));
-  });
-}
-
-Py_hash_t hash(PyObject* self) {
-  return guarded(Py_hash_t{-1}, [&] { return PyObject_Hash(all_of(self).get()); });
-}
-
-PyObject* represent(PyObject* self) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] { return PyObject_Repr(all_of(self).get()); });
-}
-
-PyObject* reduce(PyObject* self, PyObject*) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return checked(Py_BuildValue("O(O)", &PyTuple_Type, all_of(self).get())); });
 }
 
 void destroy(PyObject* self) {
@@ -243,56 +159,23 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* repeat(PyObject* self, Py_ssize_t times) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const Object rows = required(PySequence_Tuple(self));
-    return checked(PySequence_Repeat(rows.get(), times));
-  });
-}
-
-PyMethodDef methods[] = {
-    {"index", index, METH_VARARGS,
-     "index($self, value, start=0, stop=sys.maxsize, /)\n--\n\nReturn the first place of a row; ValueError "
-     "if "
-     "there is none."},
-    {"count", count, METH_O, "count($self, value, /)\n--\n\nReturn how often a row occurs."},
-    {"__reduce__", reduce, METH_NOARGS, "__reduce__($self, /)\n--\n\nPickle and copy as a tuple."},
-    {nullptr, nullptr, 0, nullptr}};
-
 PyType_Slot slots[] = {
     {Py_tp_doc,
      const_cast<char*>("The rows of a Decision: like a tuple, but each is made when it is first read.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_repr, reinterpret_cast<void*>(represent)},
-    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
-    {Py_tp_hash, reinterpret_cast<void*>(hash)},
     {Py_tp_iter, reinterpret_cast<void*>(PySeqIter_New)},
     {Py_mp_length, reinterpret_cast<void*>(length)},
     {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
     {Py_sq_length, reinterpret_cast<void*>(length)},
     {Py_sq_item, reinterpret_cast<void*>(item)},
-    {Py_sq_contains, reinterpret_cast<void*>(contains)},
-    {Py_sq_repeat, reinterpret_cast<void*>(repeat)},
-    {Py_nb_add, reinterpret_cast<void*>(concatenate)},
-    {Py_tp_methods, methods},
     {0, nullptr}};
 
 PyType_Spec spec = {"overlimit._core.Details", sizeof(DetailsObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_SEQUENCE, slots};
 
-bool register_as_sequence() {
-  const Object abstract = Object::steal(PyImport_ImportModule("collections.abc"));
-  if (!abstract) return false;
-  const Object sequence = Object::steal(PyObject_GetAttrString(abstract.get(), "Sequence"));
-  return sequence && Object::steal(PyObject_CallMethod(sequence.get(), "register", "O", details_type));
-}
-
 }  // namespace
 
-bool add_details(PyObject* module) {
-  details_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  return details_type != nullptr && PyModule_AddType(module, details_type) == 0 && register_as_sequence();
-}
+void add_details(PyObject* module) { details_type = add_type(module, spec); }
 
 PyObject* new_details(PyObject* decision) {
   DetailsObject* details = kept_details.take();

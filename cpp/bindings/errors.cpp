@@ -1,26 +1,18 @@
 #include "errors.hpp"
 
-#include <array>
-
-#include "overlimit/errors.hpp"
-
-#include "clock.hpp"
+#include "counters.hpp"
 #include "hooks.hpp"
+#include "overlimit/errors.hpp"
 
 namespace overlimit::python {
 namespace {
 
-constexpr std::array kStoreErrors{"StoreTimeout", "StoreUnavailable", "StoreConfigError", "ScriptError"};
-
 void set_store_error(const StoreError& error) {
-  const Object message = text_of(error.what());
   const Object retry_after = required(PyFloat_FromDouble(error.retry_after().seconds()));
-  PyObject* const maybe_charged = error.maybe_charged() ? Py_True : Py_False;
-  const Object instance = call_hook(kStoreErrors[std::size_t(error.kind())], checked(message.get()));
-  if (PyObject_SetAttrString(instance.get(), "retry_after", retry_after.get()) == 0 &&
-      PyObject_SetAttrString(instance.get(), "maybe_charged", maybe_charged) == 0) {
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(instance.get())), instance.get());
-  }
+  const Object made =
+      call_hook("store_error", text_of(kFailureNames[std::size_t(error.kind())]).get(),
+                text_of(error.what()).get(), retry_after.get(), error.maybe_charged() ? Py_True : Py_False);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.get())), made.get());
 }
 
 void translate() {

@@ -44,15 +44,14 @@ void set_python_error() noexcept;
 /// Raises an error about a wrong argument: the format's one %U becomes its repr, cut short where it is long.
 [[noreturn]] void raise_about(PyObject* type, const char* format, PyObject* argument);
 
-[[noreturn]] inline void raise_value_error(const char* message) {
-  PyErr_SetString(PyExc_ValueError, message);
+/// Raises an error with a message as PyErr_Format() makes it.
+template <class... Arguments>
+[[noreturn]] void raise(PyObject* type, const char* format, Arguments... arguments) {
+  PyErr_Format(type, format, arguments...);
   throw PythonError{};
 }
-
-[[noreturn]] inline void raise_type_error(const char* message) {
-  PyErr_SetString(PyExc_TypeError, message);
-  throw PythonError{};
-}
+[[noreturn]] inline void raise_value_error(const char* message) { raise(PyExc_ValueError, "%s", message); }
+[[noreturn]] inline void raise_type_error(const char* message) { raise(PyExc_TypeError, "%s", message); }
 
 /// Runs an action and turns what it throws into a Python exception and `failure`.
 template <class Action, class Result>

@@ -1,13 +1,15 @@
-// Part of module.cpp: arguments. Objects that pybind11 has bound are taken by their holders: of one whose
+// Arguments of what pybind11 binds. Objects that pybind11 has bound are taken by their holders: of one whose
 // __init__ was never called it would otherwise hand out uninitialised memory.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "errors.hpp"
 
@@ -33,6 +35,37 @@ auto with_python_errors(const Action& action) {
     set_python_error();
     throw pybind11::error_already_set();
   }
+}
+
+/// A method that pybind11 binds, made of a function of the object, or of one of its member functions. An
+/// Object that it returns is handed to Python.
+template <class Bound, class... Parameters, class Function>
+auto bound_to(const Function& function) {
+  return [function](const std::shared_ptr<Bound>& self, Parameters... arguments) {
+    return with_python_errors([&] {
+      using Result = std::invoke_result_t<Function, Bound&, Parameters...>;
+      const auto run = [&] {
+        return std::invoke(function, given(self), std::forward<Parameters>(arguments)...);
+      };
+      if constexpr (std::is_same_v<Result, Object>) {
+        return pybind11::reinterpret_steal<pybind11::object>(run().release());
+      } else {
+        return run();
+      }
+    });
+  };
+}
+template <class Bound, class Result, class... Parameters>
+auto bound(Result (*function)(Bound&, Parameters...)) {
+  return bound_to<Bound, Parameters...>(function);
+}
+template <class Bound, class Result, class... Parameters>
+auto bound(Result (Bound::*function)(Parameters...)) {
+  return bound_to<Bound, Parameters...>(function);
+}
+template <class Bound, class Result, class... Parameters>
+auto bound(Result (Bound::*function)(Parameters...) const) {
+  return bound_to<Bound, Parameters...>(function);
 }
 
 /// The rows of a column that Python gives. The buffer must outlive them. TypeError unless it has contiguous

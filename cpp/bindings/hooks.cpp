@@ -2,6 +2,10 @@
 
 #include <atomic>
 
+#include "functions.hpp"
+#include "module.hpp"
+#include "waits.hpp"
+
 namespace overlimit::python {
 namespace {
 
@@ -9,39 +13,37 @@ namespace {
 std::atomic<PyObject*> hooks = nullptr;
 std::atomic<PyObject*> detail = nullptr;
 
-PyObject* load_hooks(PyObject*, PyObject*) {
-  Object module = Object::steal(PyImport_ImportModule("overlimit._core_hooks"));
-  if (!module) return nullptr;
-  PyObject* const type = PyObject_GetAttrString(module.get(), "Detail");
-  if (type == nullptr) return nullptr;
-  detail = type;
+void load_hooks(PyObject*) {
+  Object module = required(PyImport_ImportModule("overlimit._core_hooks"));
+  detail = checked(PyObject_GetAttrString(module.get(), "Detail"));
   hooks = module.release();
-  Py_RETURN_NONE;
 }
 
-[[noreturn]] void refuse() {
-  PyErr_SetString(PyExc_RuntimeError, "the package overlimit is not imported yet");
-  throw PythonError{};
+PyObject* loaded(const std::atomic<PyObject*>& what) {
+  PyObject* const loaded = what.load(std::memory_order_acquire);
+  if (loaded == nullptr) raise(PyExc_RuntimeError, "the package overlimit is not imported yet");
+  return loaded;
 }
 
-PyMethodDef functions[] = {{"_load_hooks", load_hooks, METH_NOARGS,
-                            "_load_hooks()\n--\n\nImport overlimit._core_hooks, which the core calls."},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {method<load_hooks>(
+    "_load_hooks", "_load_hooks()\n--\n\nImport overlimit._core_hooks, which the core calls.")};
 
 }  // namespace
 
-bool add_hooks(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+void add_hooks(PyObject* module) { add_functions(module, functions); }
 
-Object hook(const char* name) {
-  PyObject* const loaded = hooks.load(std::memory_order_acquire);
-  if (loaded == nullptr) refuse();
-  return required(PyObject_GetAttrString(loaded, name));
-}
+Object hook(const char* name) { return required(PyObject_GetAttrString(loaded(hooks), name)); }
 
-PyTypeObject* detail_type() {
-  PyObject* const loaded = detail.load(std::memory_order_acquire);
-  if (loaded == nullptr) refuse();
-  return reinterpret_cast<PyTypeObject*>(loaded);
+PyTypeObject* detail_type() { return reinterpret_cast<PyTypeObject*>(loaded(detail)); }
+
+void warn_about_shared_memory(const std::string& message) {
+  in_python([&] {
+    try {
+      call_hook("warn_about_shared_memory", text_of(message.c_str()).get());
+    } catch (const PythonError&) {
+      PyErr_WriteUnraisable(nullptr);
+    }
+  });
 }
 
 }  // namespace overlimit::python

@@ -3,15 +3,17 @@
 
 #include <Python.h>
 
+#include <string>
+
 #include "object.hpp"
 
 namespace overlimit::python {
 
-/// Adds the function by which the package has them imported; false with a Python exception set.
-bool add_hooks(PyObject* module);
-
 /// One of them by its name: a new reference.
 Object hook(const char* name);
+
+/// Has Python log a warning; called with the GIL or without it.
+void warn_about_shared_memory(const std::string& message);
 
 /// The class Detail (borrowed), without looking for it.
 PyTypeObject* detail_type();

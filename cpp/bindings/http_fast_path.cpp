@@ -1,15 +1,10 @@
-#include "http_fast_path.hpp"
-
+// The only place in C++ that knows of HTTP, for speed: no Python object for each charge and each row.
 #include <algorithm>
 #include <charconv>
 
-#include "charges.hpp"
 #include "deciding.hpp"
-#include "decision.hpp"
-#include "errors.hpp"
-#include "free_threading.hpp"
-#include "object.hpp"
-#include "policy.hpp"
+#include "module.hpp"
+#include "operations.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -81,7 +76,7 @@ struct IdentifierCache {
 
   /// Whether no conversion is needed, as for a tuple of different strings.
   static bool are_plain(PyObject* tuple) {
-    const std::span members(PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple)));
+    const Arguments members = members_of(tuple);
     for (auto member = members.begin(); member != members.end(); ++member) {
       if (!is_text(*member)) return false;
       const auto is_same = [&](PyObject* other) { return PyUnicode_Compare(*member, other) == 0; };
@@ -102,9 +97,8 @@ void add_rule(ChargesOfLimiters& collected, PyObject* rule, const IdentifierCach
   PyObject* const cost = PyTuple_GET_ITEM(rule, 2);
   const Object units = PyCallable_Check(cost) != 0 ? identifiers.cost_of(cost) : Object::borrow(cost);
   const Role role = role_from(PyTuple_GET_ITEM(rule, 3));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(named); ++i) {
-    collected.add({PyTuple_GET_ITEM(rule, 0), PyTuple_GET_ITEM(named, i), units.get(), role});
-  }
+  for (PyObject* const identifier : members_of(named))
+    collected.add({PyTuple_GET_ITEM(rule, 0), identifier, units.get(), role});
 }
 
 constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
@@ -139,13 +133,6 @@ void append(std::string& text, const State& state) {
   append_number(text, ceil_div(wait.micros(), kSecond.micros()));
 }
 
-std::string_view text_in(PyObject* string) {
-  Py_ssize_t size = 0;
-  const char* const text = PyUnicode_AsUTF8AndSize(string, &size);
-  if (text == nullptr) throw PythonError{};
-  return {text, static_cast<std::size_t>(size)};
-}
-
 /// The charges of one policy, which stand next to each other.
 struct Group {
   std::size_t first_row;
@@ -174,8 +161,8 @@ void append_group(std::string& text, const Group& group, const Rows& rows, PyObj
   }
 }
 
-std::string field_of(const DecisionParts& decision, PyObject* keys) {
-  const auto& subjects = decision.subjects;
+std::string field_of(DecisionObject& decision, PyObject* keys) {
+  const std::span<const Subject> subjects = decision.subjects();
   std::string text;
   text.reserve(kUsualSize);
   Py_ssize_t policy = 0;
@@ -187,32 +174,22 @@ std::string field_of(const DecisionParts& decision, PyObject* keys) {
     row += group.charges * group.policy.size();
     if (policy >= PyTuple_GET_SIZE(keys)) raise_value_error("name the keys of each policy, or None");
     PyObject* const shown = PyTuple_GET_ITEM(keys, policy);
-    if (shown != Py_None) append_group(text, group, decision.rows, shown);
+    if (shown != Py_None) append_group(text, group, decision.rows(), shown);
   }
   return text;
 }
 
-template <When when>
-PyObject* decide_given_request(PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 4 || !PyTuple_Check(arguments[0]) || !PyDict_Check(arguments[1]) ||
-        !PyTuple_Check(arguments[3])) {
-      raise_value_error("_decide_request takes a tuple of rules, a dict, a function and a tuple");
-    }
-    const IdentifierCache identifiers{.known = arguments[1], .read = arguments[2], .arguments = arguments[3]};
-    const auto collect = [&](ChargesOfLimiters& collected) {
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
-        add_rule(collected, PyTuple_GET_ITEM(arguments[0], i), identifiers);
-      }
-    };
-    if constexpr (when == When::later) {
-      return answer_or_pending(deciding_all(collect, Mode::consume, kNever, Object::borrow(arguments[0])))
-          .release();
-    }
-    ChargesOfLimiters collected;
-    collect(collected);
-    return decide_all(collected, Mode::consume).release();
-  });
+/// For a tuple of resolved rules (limiter, identify, cost, role), a dict of known identifiers by `identify`,
+/// a function that converts what another `identify` returns, and the arguments of the app's functions:
+/// charges all identifiers, adds those it asked for to the dict, and raises as hit_all does.
+template <class Answer>
+Answer decide_request(PyObject*, Tuple rules, PyObject* known, PyObject* read, Tuple arguments) {
+  if (!PyDict_Check(known)) refuse_type("a dict", known);
+  const IdentifierCache identifiers{.known = known, .read = read, .arguments = arguments.object};
+  const auto collect = [&](ChargesOfLimiters& collected) {
+    for (PyObject* const rule : rules.members()) add_rule(collected, rule, identifiers);
+  };
+  return decided<Answer>(collect, Mode::consume, kNever, rules.object);
 }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
@@ -224,15 +201,11 @@ std::string_view name_in(PyObject* name) {
   return {static_cast<const char*>(PyUnicode_DATA(name)), std::size_t(PyUnicode_GET_LENGTH(name))};
 }
 
-std::span<PyObject*> members_of(PyObject* tuple) {
-  return {PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple))};
-}
-
 bool is_field(PyObject* pair) {
   return PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !name_in(PyTuple_GET_ITEM(pair, 0)).empty();
 }
 
-bool has_a_name_of(PyObject* field, std::span<PyObject*> others) {
+bool has_a_name_of(PyObject* field, Arguments others) {
   const Object name = required(PySequence_GetItem(field, 0));
   return std::ranges::any_of(others, [given = name_in(name.get())](PyObject* other) {
     return std::ranges::equal(given, name_in(PyTuple_GET_ITEM(other, 0)), {}, lower, lower);
@@ -244,7 +217,7 @@ bool appended(PyObject* list, PyObject* fields) {
   // Of our own before it is looked at: the app may change the list meanwhile.
   const Object given = required(PySequence_Tuple(list));
   const Object added = required(PySequence_Tuple(fields));
-  const std::span own = members_of(added.get());
+  const Arguments own = members_of(added.get());
   if (!std::ranges::all_of(own, is_field)) raise_value_error("header fields are pairs (name, value)");
   const auto is_there = [&](PyObject* field) { return has_a_name_of(field, own); };
   if (std::ranges::any_of(members_of(given.get()), is_there)) return false;
@@ -254,40 +227,9 @@ bool appended(PyObject* list, PyObject* fields) {
   return true;
 }
 
-PyObject* add_fields(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2 || !PyList_Check(arguments[0])) raise_value_error("_add_fields takes a list and fields");
-    return PyBool_FromLong(long(appended(arguments[0], arguments[1])));
-  });
-}
-
-PyObject* headers_name = nullptr;
-
-PyObject* with_fields(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2 || !(PyDict_Check(arguments[0]) || PyObject_HasAttrString(arguments[0], "keys"))) {
-      raise_value_error("_with_fields takes a mapping and fields");
-    }
-    Object message = required(PyDict_New());
-    if (PyDict_Update(message.get(), arguments[0]) < 0) throw PythonError{};
-    const Object given = item_of(message.get(), headers_name);
-    const bool has_some = given && given.get() != Py_None;
-    const Object all = required(has_some ? PySequence_List(given.get()) : PyList_New(0));
-    if (!appended(all.get(), arguments[1])) return Py_NewRef(Py_None);
-    if (PyDict_SetItem(message.get(), headers_name, all.get()) < 0) throw PythonError{};
-    return message.release();
-  });
-}
-
-/// METH_FASTCALL: a tuple of resolved rules (limiter, identify, cost, role), a dict of known identifiers by
-/// `identify`, a function that converts what another `identify` returns, and the arguments of the app's
-/// functions. It charges all identifiers, adds those it asked for to the dict, and raises as hit_all does.
-PyObject* decide_request(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_request<When::now>(arguments, count);
-}
-
-PyObject* decide_request_later(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return decide_given_request<When::later>(arguments, count);
+bool add_fields(PyObject*, PyObject* headers, PyObject* fields) {
+  if (!PyList_Check(headers)) refuse_type("a list", headers);
+  return appended(headers, fields);
 }
 
 /// A decision and, per policy in the order of its charges, a tuple of one key per limit in the order given,
@@ -298,43 +240,37 @@ PyObject* decide_request_later(PyObject*, PyObject* const* arguments, Py_ssize_t
 ///
 /// Source: draft-ietf-httpapi-ratelimit-headers; integers as in RFC 9651, section 3.3.1.
 template <auto make>
-PyObject* rate_field(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2 || !PyTuple_Check(arguments[0])) {
-      raise_value_error("_rate_field takes a tuple of keys and a decision");
-    }
-    const std::string text = field_of(parts_of(arguments[1]), arguments[0]);
-    return checked(make(text.data(), Py_ssize_t(text.size())));
-  });
+PyObject* rate_field(PyObject*, Tuple keys, PyObject* decision) {
+  const std::string text = field_of(parts_of(decision), keys.object);
+  return make(text.data(), Py_ssize_t(text.size()));
 }
 
+Operation operations[] = {operation<decide_request<Object>, decide_request<Task>>(
+    "_decide_request",
+    "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
+    "role): "
+    "each charges the identifiers known[identify], or else those that read makes of identify(*arguments); a "
+    "cost "
+    "may be a function that says it, a role is 0 enforce, 1 shadow, 2 on_refusal.")};
+
 PyMethodDef functions[] = {
-    {"_decide_request", as_c_function(decide_request), METH_FASTCALL,
-     "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
-     "role): each charges the identifiers known[identify], or else those that read makes of "
-     "identify(*arguments); a cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 "
-     "on_refusal."},
-    {"_decide_request_later", as_c_function(decide_request_later), METH_FASTCALL,
-     "_decide_request_later(rules, known, read, arguments, /)\n--\n\n_decide_request(), to be awaited: "
-     "returns a PendingCall."},
-    {"_rate_field", as_c_function(rate_field<PyUnicode_FromStringAndSize>), METH_FASTCALL,
-     "_rate_field(keys, decision, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
-     "each followed by its state, or None for a policy that is not shown."},
-    {"_raw_rate_field", as_c_function(rate_field<PyBytes_FromStringAndSize>), METH_FASTCALL,
-     "_raw_rate_field(keys, decision, /)\n--\n\n_rate_field() in bytes."},
-    {"_add_fields", as_c_function(add_fields), METH_FASTCALL,
-     "_add_fields(headers, fields, /)\n--\n\nAppend header fields to a list of them unless it has a field of "
-     "one of these names; return whether it had none."},
-    {"_with_fields", as_c_function(with_fields), METH_FASTCALL,
-     "_with_fields(message, fields, /)\n--\n\nReturn a copy of an ASGI message with more header fields; None "
-     "if it has a field of one of these names."},
-    {nullptr, nullptr, 0, nullptr}};
+    method<rate_field<PyUnicode_FromStringAndSize>>(
+        "_rate_field",
+        "_rate_field(keys, decision, /)\n--\n\nFormat what is left: per policy a tuple of one key per limit, "
+        "each "
+        "followed by its state, or None for a policy that is not shown."),
+    method<rate_field<PyBytes_FromStringAndSize>>(
+        "_raw_rate_field", "_raw_rate_field(keys, decision, /)\n--\n\n_rate_field() in bytes."),
+    method<add_fields>(
+        "_add_fields",
+        "_add_fields(headers, fields, /)\n--\n\nAppend header fields to a list of them unless it "
+        "has a field of one of these names; return whether it had none.")};
 
 }  // namespace
 
-bool add_http_fast_path(PyObject* module) {
-  headers_name = PyUnicode_InternFromString("headers");
-  return headers_name != nullptr && PyModule_AddFunctions(module, functions) == 0;
+void add_http_fast_path(PyObject* module) {
+  add_functions(module, operations);
+  add_functions(module, functions);
 }
 
 }  // namespace overlimit::python

@@ -9,9 +9,7 @@
 #include <span>
 
 #include "clock.hpp"
-#include "counters.hpp"
-#include "free_threading.hpp"
-#include "object.hpp"
+#include "functions.hpp"
 #include "on_error.hpp"
 #include "overlimit/forks.hpp"
 #include "overlimit/store.hpp"
@@ -58,8 +56,8 @@ struct LimiterObject {
   PyObject_HEAD std::atomic<LimiterState*> state;
 };
 
-/// Adds the type and the functions to the module; false with a Python exception set.
-bool add_limiter(PyObject* module);
+/// Adds a method to the type. PythonError.
+void add_method(PyMethodDef& method);
 
 [[noreturn]] void raise_uninitialised();
 /// For methods, whose object Python has checked. RuntimeError for a limiter that was not initialised, as
@@ -73,6 +71,10 @@ inline LimiterState& state_of_self(PyObject* self) {
 
 /// RuntimeError for a limiter that was not initialised, TypeError for another object, as PythonError.
 LimiterState& state_of(PyObject* limiter);
+template <>
+struct From<LimiterState&> {
+  static LimiterState& get(PyObject* given) { return state_of(given); }
+};
 /// Whether it is a limiter, initialised or not.
 [[nodiscard]] bool is_limiter(PyObject* object);
 

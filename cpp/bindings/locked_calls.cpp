@@ -1,7 +1,7 @@
-#include "locked_calls.hpp"
-
-#include "errors.hpp"
-#include "object.hpp"
+// Calls under a lock of Python's that a signal handler cannot break, whenever it raises.
+#include "functions.hpp"
+#include "module.hpp"
+#include "waits.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -12,12 +12,9 @@ class Held : NonCopyable {
   explicit Held(PyObject* lock) : lock_(lock) { required(PyObject_CallMethod(lock, "acquire", nullptr)); }
   /// What the call has raised stays set.
   ~Held() {
-    PyObject* type = nullptr;
-    PyObject* value = nullptr;
-    PyObject* traceback = nullptr;
-    PyErr_Fetch(&type, &value, &traceback);
+    TakenError error;
     if (!Object::steal(PyObject_CallMethod(lock_, "release", nullptr))) PyErr_WriteUnraisable(lock_);
-    PyErr_Restore(type, value, traceback);
+    error.set();
   }
 
  private:
@@ -26,23 +23,19 @@ class Held : NonCopyable {
 
 // A with statement lets signal handlers run between taking the lock and entering its block, as of
 // Python 3.14; with threads that run at once the lock is often waited for, and a signal comes meanwhile.
-PyObject* call_locked(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count < 2) raise_type_error("_call_locked takes a lock, a function and its arguments");
-    const Held held(arguments[0]);
-    return checked(PyObject_Vectorcall(arguments[1], arguments + 2, std::size_t(count) - 2, nullptr));
-  });
+PyObject* call_locked(PyObject*, Arguments arguments) {
+  if (arguments.size() < 2) raise_type_error("_call_locked takes a lock, a function and its arguments");
+  const Held held(arguments[0]);
+  return checked(PyObject_Vectorcall(arguments[1], arguments.data() + 2, arguments.size() - 2, nullptr));
 }
 
-PyMethodDef functions[] = {
-    {"_call_locked", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_locked)), METH_FASTCALL,
-     "_call_locked(lock, function, /, *arguments)\n--\n\nReturn what the function returns, called while the "
-     "lock is "
-     "held, whatever signal handlers raise."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {method<call_locked>(
+    "_call_locked",
+    "_call_locked(lock, function, /, *arguments)\n--\n\nReturn what the function returns, "
+    "called while the lock is held, whatever signal handlers raise.")};
 
 }  // namespace
 
-bool add_locked_calls(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+void add_locked_calls(PyObject* module) { add_functions(module, functions); }
 
 }  // namespace overlimit::python

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <new>
 
-#include "errors.hpp"
-#include "object.hpp"
+#include "functions.hpp"
+#include "module.hpp"
 
 namespace overlimit::python {
 namespace {
 
+// A heap type, so that reading it costs nothing.
 struct ManualClockObject {
   PyObject_HEAD PyObject* weak_references;
   ManualClock clock;
@@ -49,36 +50,23 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* now(PyObject* self, PyObject*) {
-  return PyFloat_FromDouble(clock_of(self).now().since_epoch().seconds());
-}
+Instant now(PyObject* self) { return clock_of(self).now(); }
 
-PyObject* advance(PyObject* self, PyObject* seconds) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    clock_of(self).advance(duration_from(seconds, "seconds"));
-    return Py_NewRef(Py_None);
-  });
-}
+void advance(PyObject* self, PyObject* seconds) { clock_of(self).advance(duration_from(seconds, "seconds")); }
 
-PyObject* set(PyObject* self, PyObject* seconds) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    clock_of(self).set(instant_from(seconds, "seconds"));
-    return Py_NewRef(Py_None);
-  });
-}
+void set(PyObject* self, PyObject* seconds) { clock_of(self).set(instant_from(seconds, "seconds")); }
 
 PyObject* represent(PyObject* self) {
-  const Object seconds = Object::steal(now(self, nullptr));
-  return seconds ? PyUnicode_FromFormat("ManualClock(start=%R)", seconds.get()) : nullptr;
+  return PyUnicode_FromFormat("ManualClock(start=%R)", required(returned(now(self))).get());
 }
 
 PyMethodDef methods[] = {
-    {"now", now, METH_NOARGS, "now($self, /)\n--\n\nThe reading, in seconds since the Unix epoch."},
-    {"advance", advance, METH_O,
-     "advance($self, seconds, /)\n--\n\nMove by so many seconds; a negative number moves back."},
-    {"set", set, METH_O,
-     "set($self, seconds, /)\n--\n\nMove to an instant, in seconds since the Unix epoch."},
-    {nullptr, nullptr, 0, nullptr}};
+    method<now>("now", "now($self, /)\n--\n\nThe reading, in seconds since the Unix epoch."),
+    method<advance>(
+        "advance",
+        "advance($self, seconds, /)\n--\n\nMove by so many seconds; a negative number moves back."),
+    method<set>("set", "set($self, seconds, /)\n--\n\nMove to an instant, in seconds since the Unix epoch."),
+    {}};
 
 PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(ManualClockObject, weak_references), READONLY, nullptr},
@@ -93,7 +81,7 @@ PyType_Slot slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(create)},
     {Py_tp_init, reinterpret_cast<void*>(initialise)},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_repr, reinterpret_cast<void*>(represent)},
+    {Py_tp_repr, unary<represent>()},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
     {0, nullptr}};
@@ -103,10 +91,7 @@ PyType_Spec spec = {"overlimit._core.ManualClock", sizeof(ManualClockObject), 0,
 
 }  // namespace
 
-bool add_manual_clock(PyObject* module) {
-  manual_clock_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  return manual_clock_type != nullptr && PyModule_AddType(module, manual_clock_type) == 0;
-}
+void add_manual_clock(PyObject* module) { manual_clock_type = add_type(module, spec); }
 
 // A subclass may tell the time its own way.
 ManualClock* manual_clock_in(PyObject* object) {

@@ -1,6 +1,6 @@
 #include "many_decisions.hpp"
 
-#include "handles.hpp"
+#include "module.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
@@ -72,9 +72,7 @@ void replace(const Object& tuple, std::size_t row, PyObject* with) {
 void check_length(PyObject* column, std::size_t rows) {
   const Py_ssize_t length = PyTuple_GET_SIZE(column);
   if (static_cast<std::size_t>(length) == rows) return;
-  PyErr_Format(PyExc_ValueError, "cost has %zd rows, and identifiers has %zu: give each row one cost", length,
-               rows);
-  throw PythonError{};
+  raise(PyExc_ValueError, "cost has %zd rows, and identifiers has %zu: give each row one cost", length, rows);
 }
 
 }  // namespace
@@ -131,8 +129,6 @@ CostRows::CostRows(PyObject* cost, std::size_t rows)
     });
   }
 }
-
-OwnRows::OwnRows(std::size_t size) : size_(size), bytes_(uninitialised_block(size * kRowBytes)) {}
 
 /// Some rows as calls of a policy. Borrows the bytes of identifiers that the rows keep.
 class ManyDecisions::Batch {
@@ -205,7 +201,8 @@ class ManyDecisions::Step final : public StoreTask {
       if (times_[i] == kUndecided) undecided.push_back(first_ + i);
     }
     many_.is_any_decided_ |= undecided.size() < times_.size();
-    many_.note_failure(undecided, error);
+    if (!many_.failure_) many_.failure_ = std::current_exception();
+    many_.follow_on_error(undecided, error);
     return finished();
   }
 
@@ -221,7 +218,8 @@ class ManyDecisions::Step final : public StoreTask {
 
   [[nodiscard]] Object finished() const {
     many_.count_decisions(first_, first_ + calls_.size());
-    if (many_.begun_ == many_.size()) many_.raise_if_nothing_was_decided();
+    const bool raises = many_.failure_ && !many_.is_any_decided_ && limiter_->on_error == OnError::raise;
+    if (raises && many_.begun_ == many_.size()) std::rethrow_exception(many_.failure_);
     return Object::borrow(Py_None);
   }
 
@@ -243,7 +241,7 @@ ManyDecisions::ManyDecisions(PyObject* limiter, PyObject* rows, PyObject* cost, 
       mode_(mode),
       rows_(rows, compiled(policy_.get()).max_cells()),
       costs_(cost, rows_.size()),
-      pairs_(first_pair(rows_.size())),
+      pairs_(uninitialised_block(first_pair(rows_.size()) * kRowBytes)),
       times_(std::make_unique_for_overwrite<Instant[]>(rows_.size())) {
   if (size() == 0) return;
   timed_ = std::make_unique<TimedCall>(limiter_, std::span<const Charge>());
@@ -271,15 +269,6 @@ void ManyDecisions::decide() {
 void ManyDecisions::set_source(std::size_t row, Source source) {
   if (sources_.empty()) sources_.resize(size(), Source::store);
   sources_[row] = source;
-}
-
-void ManyDecisions::note_failure(const std::vector<std::size_t>& undecided, const StoreError& error) {
-  if (!failure_) failure_ = std::current_exception();
-  follow_on_error(undecided, error);
-}
-
-void ManyDecisions::raise_if_nothing_was_decided() const {
-  if (failure_ && !is_any_decided_ && limiter_.on_error == OnError::raise) std::rethrow_exception(failure_);
 }
 
 void ManyDecisions::follow_on_error(const std::vector<std::size_t>& rows, const StoreError& error) {
@@ -322,12 +311,12 @@ void ManyDecisions::count_decisions(std::size_t first, std::size_t last) const {
     const Source source = source_of(row);
     if (source == kNobody) continue;
     const auto [status, limit] = binding(row);
-    counters_of(policy_.get(), limit).add(std::size_t(source) * place::kStatuses + std::size_t(status));
+    counters_of(policy_.get(), limit).add(std::size_t(source) * kStatusNames.size() + std::size_t(status));
   }
 }
 
 void ManyDecisions::count_single_pairs(std::size_t first, std::size_t last) const {
-  std::array<std::uint64_t, place::kStatuses> counts{};
+  std::array<std::uint64_t, kStatusNames.size()> counts{};
   const Status* const statuses = pairs_of_rows(first, last).status - first;
   for (std::size_t row = first; row < last; ++row) {
     if (is_decided(row)) ++counts[std::size_t(statuses[row])];
@@ -335,7 +324,7 @@ void ManyDecisions::count_single_pairs(std::size_t first, std::size_t last) cons
   CounterSlot& counters = counters_of(policy_.get(), 0);
   for (std::size_t status = 0; status < counts.size(); ++status) {
     if (counts[status] > 0)
-      counters.add(std::size_t(Source::store) * place::kStatuses + status, counts[status]);
+      counters.add(std::size_t(Source::store) * kStatusNames.size() + status, counts[status]);
   }
 }
 
@@ -363,7 +352,8 @@ std::size_t ManyDecisions::first_pair(std::size_t row) const {
 
 Rows ManyDecisions::pairs_of_rows(std::size_t first, std::size_t last) const {
   const std::size_t first_of_all = first_pair(first);
-  return rows_of(pairs_.get(), first_of_all, first_pair(last) - first_of_all);
+  const Rows all = rows_at(pairs_.get(), first_pair(size()));
+  return rows_of(all, first_of_all, first_pair(last) - first_of_all);
 }
 
 ManyDecisions::Answer ManyDecisions::answer(std::size_t row) const {

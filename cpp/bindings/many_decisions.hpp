@@ -11,9 +11,6 @@
 #include <vector>
 
 #include "charges.hpp"
-#include "decision.hpp"
-#include "limiter.hpp"
-#include "object.hpp"
 #include "overlimit/call.hpp"
 #include "overlimit/decision.hpp"
 #include "overlimit/store.hpp"
@@ -86,17 +83,6 @@ class CostRows {
   Cost units_of_all_ = 0;
 };
 
-/// Rows that own their columns, which begin without values.
-class OwnRows {
- public:
-  explicit OwnRows(std::size_t size);
-  [[nodiscard]] Rows get() const { return rows_at(bytes_.get(), size_); }
-
- private:
-  std::size_t size_;
-  UninitialisedBlock bytes_;
-};
-
 class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
  public:
   /// Reads the arguments. Other threads run Python meanwhile, and signals are noticed. Throws PythonError for
@@ -133,8 +119,6 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   static constexpr Instant kUndecided{-1};
 
   void set_source(std::size_t row, Source source);
-  void note_failure(const std::vector<std::size_t>& undecided, const StoreError& error);
-  void raise_if_nothing_was_decided() const;
   void follow_on_error(const std::vector<std::size_t>& rows, const StoreError& error);
   void decide_here(const std::vector<std::size_t>& rows);
   /// What a decided row was answered, and by which limit in canonical order.
@@ -162,7 +146,7 @@ class ManyDecisions : public std::enable_shared_from_this<ManyDecisions> {
   Mode mode_;
   IdentifierRows rows_;
   CostRows costs_;
-  OwnRows pairs_;
+  UninitialisedBlock pairs_;  // rows
   std::unique_ptr<Instant[]> times_;
   std::vector<Source> sources_;  // empty while the store has decided all
   std::unique_ptr<TimedCall> timed_;

@@ -1,30 +1,14 @@
-// overlimit._core. The hot types are on the C API; what pybind11 binds is here and in pending_call.cpp.
+// overlimit._core. The hot types are on the C API; module.hpp says what pybind11 binds.
+#include "module.hpp"
 
-#include "access_logs.hpp"
+#include <pybind11/stl.h>
+
 #include "charges.hpp"
-#include "clock.hpp"
-#include "counters.hpp"
-#include "decision.hpp"
-#include "details.hpp"
-#include "errors.hpp"
-#include "handles.hpp"
-#include "hooks.hpp"
-#include "http_fast_path.hpp"
-#include "limiter.hpp"
-#include "limits.hpp"
-#include "locked_calls.hpp"
-#include "many_decisions_binding.hpp"
-#include "object.hpp"
+#include "functions.hpp"
+#include "given.hpp"
 #include "overlimit/errors.hpp"
-#include "pending_call.hpp"
-#include "policy.hpp"
-#include "refunding.hpp"
-#include "replays.hpp"
-#include "stores.hpp"
 
 namespace overlimit::python {
-
-void bind_raw_servers(pybind11::module_& module);
 
 namespace {
 
@@ -44,43 +28,38 @@ void bind_errors() {
   });
 }
 
-// object.__reduce__ makes a copy of pybind11's own base type, which ends the process.
-void refuse_pickling(const pybind11::module_& module) {
-  namespace py = pybind11;
-  const py::object inherited = py::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)).attr("__reduce__");
-  const auto refuse = [](const py::object& self) {
-    throw py::type_error(std::string(Py_TYPE(self.ptr())->tp_name) + " objects cannot be pickled");
-  };
-  for (const auto& [name, bound] : module.attr("__dict__").cast<py::dict>()) {
-    if (!PyType_Check(bound.ptr()) || !py::object(bound.attr("__reduce__")).is(inherited)) continue;
-    if (py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(bound.ptr())) == nullptr) continue;
-    py::setattr(bound, "__reduce__", py::cpp_function(refuse, py::is_method(bound), py::name("__reduce__")));
-  }
+template <std::size_t size>
+pybind11::tuple seconds_of(const std::array<Duration, size>& bounds) {
+  std::array<double, size> seconds{};
+  std::ranges::transform(bounds, seconds.begin(), &Duration::seconds);
+  return pybind11::cast(seconds);
 }
 
-void bind_heap_types(const pybind11::module_& module) {
-  if (add_clocks(module.ptr()) && add_manual_clock(module.ptr()) && prepare_policies(module.ptr()) &&
-      add_decision(module.ptr()) && add_details(module.ptr()) && add_limiter(module.ptr()) &&
-      add_http_fast_path(module.ptr()) && add_hooks(module.ptr()) && add_counters(module.ptr()) &&
-      add_locked_calls(module.ptr()) && add_refunding(module.ptr()))
-    return;
-  throw pybind11::error_already_set();
+// How statistics and metrics are counted, for those that read slots of any process.
+void bind_counter_layout(const pybind11::module_& module) {
+  pybind11::dict places;
+  for (const Counted& each : kCounted) places[pybind11::cast(each.name)] = place_of(each);
+  module.attr("_PLACES") = places;
+  module.attr("_SLOT") =
+      "=" + std::to_string(CounterSlot::kKeyBytes) + "s" + std::to_string(CounterSlot::kNumbers) + "Q";
+  module.attr("_STATUSES") = pybind11::cast(kStatusNames);
+  module.attr("_SOURCES") = pybind11::cast(kSourceNames);
+  module.attr("_FAILURES") = pybind11::cast(kFailureNames);
+  module.attr("_BREAKER_STATES") = pybind11::cast(kBreakerNames);
+  module.attr("_LATENCY_BOUNDS") = seconds_of(kLatencyBounds);
+  module.attr("_WAIT_BOUNDS") = seconds_of(kWaitBounds);
 }
 
 template <class Bound>
 std::shared_ptr<Bound> bound_in(PyObject* object, const char* expected) {
   const pybind11::handle handle(object);
-  if (!pybind11::isinstance<Bound>(handle)) {
-    PyErr_Format(PyExc_TypeError, "expected %s, not %.100s", expected, Py_TYPE(object)->tp_name);
-    throw PythonError{};
-  }
+  if (!pybind11::isinstance<Bound>(handle)) refuse_type(expected, object);
   try {
     return pybind11::cast<std::shared_ptr<Bound>>(handle);
   } catch (const pybind11::cast_error&) {
-    PyErr_Format(PyExc_RuntimeError,
-                 "this %.100s was not initialised: its __init__ was never called or did not finish",
-                 Py_TYPE(object)->tp_name);
-    throw PythonError{};
+    raise(PyExc_RuntimeError,
+          "this %.100s was not initialised: its __init__ was never called or did not finish",
+          Py_TYPE(object)->tp_name);
   }
 }
 
@@ -108,16 +87,19 @@ PYBIND11_MODULE(_core_in_main, module) {
   bind_calendar(module);
   bind_limits(module);
   bind_stores(module);
-#ifdef OVERLIMIT_LINKS_REDIS
-  bind_raw_servers(module);
-#endif
   bind_replays(module);
   bind_access_logs(module);
   bind_many_decisions(module);
+  bind_counter_layout(module);
   bind_pending_calls(module);
-  refuse_pickling(module);
-  if (!check_keywords(module.ptr())) throw pybind11::error_already_set();
-  bind_heap_types(module);
+  check_keywords(module.ptr());
+  with_python_errors([&] {
+    for (auto* const add :
+         {add_clocks, add_manual_clock, add_policies, add_decision, add_details, add_limiter, add_deciding,
+          add_operations, add_http_fast_path, add_hooks, add_counters, add_locked_calls}) {
+      add(module.ptr());
+    }
+  });
 }
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "overlimit/non_copyable.hpp"
@@ -56,6 +57,11 @@ inline PyObject* checked(PyObject* object) {
 
 inline Object required(PyObject* object) { return Object::steal(checked(object)); }
 
+/// The members of a tuple, borrowed.
+inline std::span<PyObject* const> members_of(PyObject* tuple) {
+  return {PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple))};
+}
+
 /// A tuple that takes them, filled before Python code can see it. MemoryError is thrown as PythonError.
 inline Object tuple_of(std::span<Object> members) {
   Object tuple = required(PyTuple_New(Py_ssize_t(members.size())));
@@ -65,10 +71,17 @@ inline Object tuple_of(std::span<Object> members) {
   return tuple;
 }
 
-/// A str of what may be no UTF-8, or cut within a character. Empty: a Python exception is set.
+/// A str of what may be no UTF-8, or cut within a character. PythonError.
 inline Object text_of(const char* message) {
-  return Object::steal(
-      PyUnicode_DecodeUTF8(message, static_cast<Py_ssize_t>(std::strlen(message)), "replace"));
+  return required(PyUnicode_DecodeUTF8(message, Py_ssize_t(std::strlen(message)), "replace"));
+}
+
+/// The UTF-8 of a str, as long as that lives. A lone surrogate, which has none, is thrown as PythonError.
+inline std::string_view text_in(PyObject* string) {
+  Py_ssize_t size = 0;
+  const char* const text = PyUnicode_AsUTF8AndSize(string, &size);
+  if (text == nullptr) throw PythonError{};
+  return {text, std::size_t(size)};
 }
 
 /// A function with other parameters than METH_O has, as a table of methods holds it.

@@ -4,12 +4,8 @@
 #include <array>
 
 #include "charges.hpp"
-#include "decision.hpp"
-#include "errors.hpp"
-#include "handles.hpp"
 #include "hooks.hpp"
-#include "limiter.hpp"
-#include "stats.hpp"
+#include "module.hpp"
 #include "store_calls.hpp"
 
 namespace overlimit::python {
@@ -90,11 +86,9 @@ void log_failure(const StoreError& error, std::span<LimiterState* const> limiter
     limiter->answers_before = limiter->store->answers().value_or(0);
     limiter->is_cut_off = true;
   }
-  const Object kind = text_of(name_of(error.kind()));
-  const Object decider = text_of(name_of(on_error));
-  const Object message = text_of(error.what());
-  call_hook("store_failed", limiters.front()->store_object.get(), checked(kind.get()), checked(decider.get()),
-            checked(message.get()));
+  call_hook("store_failed", limiters.front()->store_object.get(),
+            text_of(kFailureNames[std::size_t(error.kind())]).get(), text_of(name_of(on_error)).get(),
+            text_of(error.what()).get());
 }
 
 void log_recovery(std::span<LimiterState* const> limiters) {

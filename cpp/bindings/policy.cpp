@@ -4,8 +4,8 @@
 #include <atomic>
 #include <mutex>
 
-#include "errors.hpp"
-#include "handles.hpp"
+#include "functions.hpp"
+#include "module.hpp"
 #include "overlimit/forks.hpp"
 #include "overlimit/past_rates.hpp"
 
@@ -44,47 +44,34 @@ PyTypeObject* policy_type = nullptr;
 PolicyObject& of(PyObject* self) { return *reinterpret_cast<PolicyObject*>(self); }
 
 // The numbers of a Penalty: levels and memory in microseconds.
+Penalty penalty_of_numbers(PyObject*, Tuple levels, PyObject* extend, PyObject* forget_after) {
+  const auto duration = [](PyObject* micros) { return Duration(From<std::int64_t>::get(micros)); };
+  const int extends = PyObject_IsTrue(extend);
+  if (extends < 0) throw PythonError{};
+  Penalty penalty{{}, extends == 1, std::nullopt};
+  for (PyObject* const level : levels.members()) penalty.levels.push_back(duration(level));
+  if (forget_after != Py_None) penalty.forget_after = duration(forget_after);
+  return penalty;
+}
+
 std::optional<Penalty> penalty_from(PyObject* penalty) {
   if (penalty == Py_None) return std::nullopt;
   const Object numbers = required(PyObject_GetAttrString(penalty, "_numbers"));
-  if (!PyTuple_Check(numbers.get())) raise_type_error("the numbers of a penalty are a tuple");
-  PyObject* levels = nullptr;
-  int extend = 0;
-  PyObject* forget_after = nullptr;
-  if (!PyArg_ParseTuple(numbers.get(), "O!pO", &PyTuple_Type, &levels, &extend, &forget_after))
-    throw PythonError{};
-  Penalty compiled{{}, extend != 0, std::nullopt};
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(levels); ++i) {
-    compiled.levels.emplace_back(PyLong_AsLongLong(PyTuple_GET_ITEM(levels, i)));
-  }
-  if (forget_after != Py_None) compiled.forget_after.emplace(PyLong_AsLongLong(forget_after));
-  if (PyErr_Occurred() != nullptr) throw PythonError{};
-  return compiled;
-}
-
-// With what follows a NUL; a lone surrogate is no UTF-8, and nothing that a name may have.
-std::string text_of(PyObject* name) {
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(name, &size);
-  if (text != nullptr) return {text, static_cast<std::size_t>(size)};
-  PyErr_Clear();
-  const Object shown = required(PyObject_ASCII(name));
-  return PyUnicode_AsUTF8(shown.get());
+  return call<penalty_of_numbers>(nullptr, From<Tuple>::get(numbers.get()).members());
 }
 
 // What has no label is no limit of the package.
 std::string label_of(PyObject* limit) {
   const Object label = Object::steal(PyObject_GetAttrString(limit, "label"));
-  if (label && PyUnicode_Check(label.get())) return text_of(label.get());
+  if (label && PyUnicode_Check(label.get())) return std::string(text_in(label.get()));
   if (!label && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw PythonError{};
   PyErr_Clear();
   return std::string(kOther);
 }
 
-std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty) {
+std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, Tuple limits, PyObject* penalty) {
   std::vector<Limit> compiled;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits); ++i) {
-    PyObject* const limit = PyTuple_GET_ITEM(limits, i);
+  for (PyObject* const limit : limits.members()) {
     const Object core = required(PyObject_GetAttrString(limit, "_core_limit"));
     compiled.push_back(limit_from(core.get()));
   }
@@ -113,29 +100,24 @@ PyType_Spec spec = {"overlimit._core.Policy", sizeof(PolicyObject), 0,
 
 }  // namespace
 
-bool prepare_policies(PyObject* module) {
-  policy_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &spec, nullptr));
-  return policy_type != nullptr;
-}
+void add_policies(PyObject* module) { policy_type = made_type(module, spec); }
 
 PolicyIdentity identity_from(PyObject* name) {
   if (name == Py_None) return PolicyIdentity::unnamed();
   if (!PyUnicode_Check(name)) {
-    PyErr_Format(PyExc_TypeError, "name must be a str or None, not %.100s", Py_TYPE(name)->tp_name);
-    throw PythonError{};
+    raise(PyExc_TypeError, "name must be a str or None, not %.100s", Py_TYPE(name)->tp_name);
   }
-  return PolicyIdentity(text_of(name));
+  return PolicyIdentity(std::string(text_in(name)));
 }
 
-Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty, Object local_policy) {
+Object new_policy(const PolicyIdentity& identity, Tuple limits, PyObject* penalty, Object local_policy) {
   std::unique_ptr<CompiledPolicy> compiled = compile(identity, limits, penalty);
   Object name = identity.has_name() ? text_of(identity.name().c_str()) : Object::borrow(Py_None);
-  checked(name.get());
   auto* policy = PyObject_New(PolicyObject, policy_type);
   Object object = required(reinterpret_cast<PyObject*>(policy));
   policy->compiled = compiled.release();
   policy->name = name.release();
-  policy->limits = Py_NewRef(limits);
+  policy->limits = Py_NewRef(limits.object);
   policy->penalty = Py_NewRef(penalty);
   policy->local_policy = local_policy.release();
   new (&policy->succession) std::atomic<Succession*>(nullptr);
@@ -166,8 +148,7 @@ void find_counters(PyObject* policy) {
   const CompiledPolicy& known = compiled(policy);
   auto made = std::make_unique<CounterSlot*[]>(known.size());
   for (std::size_t i = 0; i < known.size(); ++i) {
-    const std::string label =
-        label_of(PyTuple_GET_ITEM(limits_of(policy), Py_ssize_t(known.limits()[i].place)));
+    const std::string label = label_of(members_of(limits_of(policy))[known.limits()[i].place]);
     made[i] = &slot_of(SlotKind::limit, shown_name(known.identity()), label);
   }
   CounterSlot** none = nullptr;  // unless another thread was faster

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "counters.hpp"
-#include "object.hpp"
+#include "functions.hpp"
 #include "overlimit/compiled_policy.hpp"
 
 namespace overlimit::python {
@@ -26,15 +26,11 @@ struct PolicyObject {
   std::atomic<CounterSlot**> counters;
 };
 
-/// Makes the type; false with a Python exception set.
-bool prepare_policies(PyObject* module);
-
 /// The identity that a str names, or a new one for None. InvalidLimit, or PythonError for another type.
 PolicyIdentity identity_from(PyObject* name);
 
-/// Of a tuple of limits and a Penalty or None. InvalidLimit, or PythonError for wrong types.
-Object new_policy(const PolicyIdentity& identity, PyObject* limits, PyObject* penalty,
-                  Object local_policy = {});
+/// Of limits and a Penalty or None. InvalidLimit, or PythonError for wrong types.
+Object new_policy(const PolicyIdentity& identity, Tuple limits, PyObject* penalty, Object local_policy = {});
 
 /// What the engine decides by, the limits as given, the name or None, and the penalty (all borrowed).
 inline const CompiledPolicy& compiled(PyObject* policy) {

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "given.hpp"
+#include "module.hpp"
 #include "redis/plain/servers.hpp"
 #include "redis/protocol/command.hpp"
 #include "redis/protocol/failures.hpp"
@@ -84,11 +85,7 @@ SlotMap slots_of(const redis::ClusterLocation& cluster, Duration timeout, const 
   throw StoreUnavailable("no node of " + redis::describe(cluster) + " says which of them serves which slot");
 }
 
-using Where = std::variant<std::shared_ptr<redis::Endpoint>, std::shared_ptr<redis::SentinelLocation>,
-                           std::shared_ptr<redis::ClusterLocation>>;
-
-std::vector<Pointer> servers_of(const Where& where, Duration timeout, const std::string& key) {
-  const auto location = std::visit([](const auto& each) { return redis::Location(given(each)); }, where);
+std::vector<Pointer> servers_of(const redis::Location& location, Duration timeout, const std::string& key) {
   const auto* const cluster = std::get_if<redis::ClusterLocation>(&location);
   if (cluster == nullptr) return {std::make_shared<Servers>(location, timeout)};
   SlotMap slots;
@@ -111,21 +108,16 @@ std::vector<Pointer> servers_of(const Where& where, Duration timeout, const std:
 
 void bind_raw_servers(py::module_& module) {
   py::class_<Servers, Pointer>(module, "RawServer", "A server of Redis that is asked anything.")
-      .def_property_readonly("name", [](const Pointer& self) { return described(given(self)); })
-      .def(
-          "ask",
-          [](const Pointer& self, const std::vector<Words>& commands) {
-            return with_python_errors([&] { return ask(given(self), commands); });
-          },
-          py::arg("commands"),
-          "Send commands, and return the answers; an error is one that a store would raise, as a value.")
-      .def(
-          "certificate_left", [](const Pointer& self) { return given(self).topology().certificate_left(); },
-          "Return for how long the certificate is valid, if it is verified, since it was last seen.");
+      .def_property_readonly("name", bound(+[](Servers& self) { return described(self); }))
+      .def("ask", bound(ask), py::arg("commands"),
+           "Send commands, and return the answers; an error is one that a store would raise, as a value.")
+      .def("certificate_left", bound(+[](Servers& self) { return self.topology().certificate_left(); }),
+           "Return for how long the certificate is valid, if it is verified, since it was last seen.");
   module.def(
       "raw_servers",
-      [](const Where& location, std::int64_t timeout_us, const std::string& key) {
-        return with_python_errors([&] { return servers_of(location, Duration(timeout_us), key); });
+      [](const py::dict& location, std::int64_t timeout_us, const std::string& key) {
+        return with_python_errors(
+            [&] { return servers_of(location_from(location), Duration(timeout_us), key); });
       },
       py::arg("location"), py::arg("timeout_us"), py::arg("key") = "",
       "Return the servers that have keys of their own; of a cluster, the one that has a key, if given.");

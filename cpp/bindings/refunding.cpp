@@ -1,5 +1,4 @@
-#include "refunding.hpp"
-
+// refund and settle: what a decision has charged is given back, or charged further.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,16 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "charges.hpp"
 #include "deciding.hpp"
-#include "decision.hpp"
-#include "errors.hpp"
-#include "limiter.hpp"
-#include "on_error.hpp"
-#include "overlimit/errors.hpp"
+#include "operations.hpp"
 #include "overlimit/past_rates.hpp"
-#include "policy.hpp"
-#include "store_task.hpp"
 
 namespace overlimit::python {
 namespace {
@@ -39,30 +31,67 @@ template <class Holds>
 ChargeBits charges_where(PyObject* decision, const Holds& holds) {
   ChargeBits found = 0;
   std::size_t place = 0;
-  for (const Subject& subject : parts_of(decision).subjects) {
+  for (const Subject& subject : parts_of(decision).subjects()) {
     if (holds(subject, place)) found |= ChargeBits{1} << place;
     ++place;
   }
   return found;
 }
 
-/// What is given back of a decision's charges, by the fastest rates at which they may have drained.
-class GivenBack {
+/// Calls visit(subject, receipts) for each charge that a claim is to.
+template <class Visit>
+void for_each_claimed(const RefundClaim& claim, const Visit& visit) {
+  const RefundableCharges& charged = claim.charged();
+  std::size_t first = 0;
+  for (std::size_t place = 0; place < charged.subjects.size(); ++place) {
+    const Subject& subject = charged.subjects[place];
+    const std::size_t rows = compiled(subject.policy).size();
+    if (claim.is_to(place)) visit(subject, charged.receipts.subspan(first, rows));
+    first += rows;
+  }
+}
+
+/// The place of the limiter whose policy a charge is about; as many as there are: of none.
+std::size_t owner_of(const Subject& subject, std::span<LimiterState* const> limiters) {
+  const auto& identity = compiled(subject.policy).identity();
+  const auto is_owner = [&](const LimiterState* limiter) { return identity == limiter->identity; };
+  return std::size_t(std::ranges::find_if(limiters, is_owner) - limiters.begin());
+}
+
+bool is_own(const Subject& subject, std::span<LimiterState* const> limiters) {
+  return owner_of(subject, limiters) < limiters.size();
+}
+
+// Any limiter may refund a decision that has nothing to give back, which does nothing: what was unpickled
+// without a name is of no limiter's policy.
+void check_is_about(PyObject* decision, std::span<LimiterState* const> limiters) {
+  DecisionObject& parts = parts_of(decision);
+  const auto is_ours = [&](const Subject& subject) { return is_own(subject, limiters); };
+  if (is_any(parts.rows().receipts()) && std::ranges::none_of(parts.subjects(), is_ours)) {
+    raise_value_error("this decision is about other policies: give it to the limiter that made it");
+  }
+}
+
+/// A call that gives back what was charged, by the fastest rates at which that may have drained, to the store
+/// that has decided: it may be the local fallback.
+class GivingBack : NonCopyable {
  public:
-  /// Of each claimed charge what it cost more than it is left to cost.
-  explicit GivenBack(const RefundClaim& claim, Cost left = 0) {
-    const RefundableCharges& charged = claim.charged();
-    std::size_t first = 0;
-    for (std::size_t place = 0; place < charged.subjects.size(); ++place) {
-      const Subject& subject = charged.subjects[place];
-      const std::size_t rows = compiled(subject.policy).size();
-      if (claim.is_to(place)) add(subject, subject.cost - left, charged.receipts.subspan(first, rows));
-      first += rows;
-    }
+  /// Of each claimed charge what it cost more than it is left to cost. The task borrows the claim.
+  GivingBack(LimiterState& limiter, RefundClaim& claim, Cost left = 0) : limiter_(limiter), claim_(claim) {
+    for_each_claimed(claim, [&](const Subject& subject, std::span<const Receipt> receipts) {
+      add(subject, subject.cost - left, receipts);
+    });
+    if (is_nothing_) return;
+    if (claim.charged().source == Source::local) fallback_ = local_fallback_store(limiter.store_object.get());
+    timed_.emplace(limiter, charges_);
   }
   [[nodiscard]] bool is_nothing() const { return is_nothing_; }
-  [[nodiscard]] std::span<const Charge> charges() const { return charges_; }
-  [[nodiscard]] std::span<const Receipt> receipts() const { return receipts_; }
+  [[nodiscard]] Store& store() const { return fallback_ ? *fallback_ : *limiter_.store; }
+  /// Whether the limiter counts it.
+  [[nodiscard]] bool is_counted() const { return fallback_ == nullptr; }
+  void ask(Store& store, Present* present, const Interrupted& interrupted) {
+    claim_.use([&] { store.refund_showing(**timed_, receipts_, present, interrupted); });
+  }
 
  private:
   void add(const Subject& subject, Cost cost, std::span<const Receipt> receipts) {
@@ -79,56 +108,13 @@ class GivenBack {
     receipts_.insert(receipts_.end(), carried.begin(), carried.end());
   }
 
+  LimiterState& limiter_;
+  RefundClaim& claim_;
   bool is_nothing_ = true;
   ChargeList collected_;
   std::vector<Charge> charges_;
   std::vector<Receipt> receipts_;
   std::deque<CompiledPolicy> policies_;
-};
-
-/// The place of the limiter whose policy a charge is about; as many as there are: of none.
-std::size_t owner_of(const Subject& subject, std::span<LimiterState* const> limiters) {
-  const auto& identity = compiled(subject.policy).identity();
-  const auto is_owner = [&](const LimiterState* limiter) { return identity == limiter->identity; };
-  return std::size_t(std::ranges::find_if(limiters, is_owner) - limiters.begin());
-}
-
-bool is_own(const Subject& subject, std::span<LimiterState* const> limiters) {
-  return owner_of(subject, limiters) < limiters.size();
-}
-
-// Any limiter may refund a decision that has nothing to give back, which does nothing: what was unpickled
-// without a name is of no limiter's policy.
-void check_is_about(PyObject* decision, std::span<LimiterState* const> limiters) {
-  const DecisionParts parts = parts_of(decision);
-  const auto is_ours = [&](const Subject& subject) { return is_own(subject, limiters); };
-  if (is_any(parts.rows.receipts()) && std::ranges::none_of(parts.subjects, is_ours)) {
-    raise_value_error("this decision is about other policies: give it to the limiter that made it");
-  }
-}
-
-/// A call that gives back what was charged, to the store that has decided: it may be the local fallback.
-class GivingBack : NonCopyable {
- public:
-  /// The task borrows the claim.
-  GivingBack(LimiterState& limiter, RefundClaim& claim, Cost left = 0)
-      : limiter_(limiter), claim_(claim), given_back_(claim, left) {
-    if (claim.charged().source == Source::local && !is_nothing())
-      fallback_ = local_fallback_store(limiter.store_object.get());
-    if (!is_nothing()) timed_.emplace(limiter, given_back_.charges());
-  }
-  [[nodiscard]] bool is_nothing() const { return given_back_.is_nothing(); }
-  [[nodiscard]] Store& store() const { return fallback_ ? *fallback_ : *limiter_.store; }
-  /// Whether the limiter counts it.
-  [[nodiscard]] bool is_counted() const { return fallback_ == nullptr; }
-  void ask(Store& store, Present* present, const Interrupted& interrupted) {
-    claim_.use([&] { store.refund_showing(**timed_, given_back_.receipts(), present, interrupted); });
-  }
-
- private:
-  LimiterState& limiter_;
-  RefundClaim& claim_;
-  GivenBack given_back_;
   std::shared_ptr<Store> fallback_;
   std::optional<TimedCall> timed_;
 };
@@ -189,10 +175,14 @@ class Settling final : public StoreTask {
         kept_cost_(Object::borrow(cost_.number())),
         claim_((check_is_about(decision, limiters_), decision), charges_to_settle(decision, settled)) {
     for (LimiterState* limiter : limiters_) policies_.push_back(limiter->present_policy());
-    find_charged();
+    bool was_charged = false;
+    for_each_claimed(claim_, [&](const Subject& subject, std::span<const Receipt> receipts) {
+      subjects_.push_back(&subject);
+      charged_cost_ = std::max(charged_cost_, subject.cost);
+      was_charged |= is_any(receipts);
+    });
     if (settled == Settled::all_alike) check_are_alike();
-    const bool was_charged = charged_cost_ == 0 || !GivenBack(claim_).is_nothing();
-    if (subjects_.empty() || !was_charged) return;
+    if (subjects_.empty() || (charged_cost_ > 0 && !was_charged)) return;
     if (cost_.units() > charged_cost_ || charged_cost_ == 0) {
       prepare_charge();
     } else {
@@ -211,19 +201,20 @@ class Settling final : public StoreTask {
 
   void ask(Store& store, const Interrupted& interrupted) override {
     if (giving_back_) return giving_back_->ask(store, &*present_, interrupted);
-    claim_.use([&] { charging_->ask(store, interrupted); });
+    claim_.use([&] { charging_->ask(charging_->rows(), store, interrupted); });
   }
 
   Object answer() override {
     if (is_nothing()) return Object::borrow(PyTuple_GET_ITEM(kept_.get(), 1));
-    if (charging_) return charged(charging_->answer());
+    if (charging_)
+      return charged(charging_->answer(limiters_, asked_.call(), charging_->rows(), cost_.number()));
     left_->time() = present_->time;
     const Decision folded = fold(asked_.charges(), left_->rows());
     return settled(Object::steal(left_->finish(folded, cost_.number(), claim_.charged().source)));
   }
 
   Object answer_without(const StoreError& error) override {
-    if (charging_) return charged(charging_->answer_without(error));
+    if (charging_) return charged(charging_->answer_without(error, limiters_, asked_.call(), cost_.number()));
     TimedCall timed(*limiters_.front(), asked_.charges());
     return decided_without_store(error, limiters_, *timed, asked_.call(), cost_.number());
   }
@@ -237,14 +228,6 @@ class Settling final : public StoreTask {
           settled == Settled::all_alike || costs_less == (settled == Settled::those_that_cost_less);
       return is_meant && is_own(subject, limiters_);
     });
-  }
-
-  void find_charged() {
-    const std::span<const Subject> subjects = claim_.charged().subjects;
-    for (std::size_t place = 0; place < subjects.size(); ++place) {
-      if (claim_.is_to(place)) subjects_.push_back(&subjects[place]);
-    }
-    for (const Subject* subject : subjects_) charged_cost_ = std::max(charged_cost_, subject->cost);
   }
 
   void check_are_alike() const {
@@ -264,7 +247,8 @@ class Settling final : public StoreTask {
     for (const Subject* subject : subjects_) {
       asked_.add(policy_of(*subject), subject->identifier, cost_.units() - subject->cost, Role::always);
     }
-    charging_.emplace(limiters_, asked_, Mode::consume, kNever, cost_.number());
+    asked_.check_cells();
+    charging_.emplace(*limiters_.front(), asked_.call(), Mode::consume, kNever);
     charging_->show_present();
   }
 
@@ -298,90 +282,40 @@ class Settling final : public StoreTask {
   std::vector<const Subject*> subjects_;
   Cost charged_cost_ = 0;
   ChargeList asked_;
-  std::optional<DecidingLater> charging_;  // either this
-  std::optional<NewDecision> left_;        // or this and the next two
+  std::optional<Deciding<CallCharges>> charging_;  // either this
+  std::optional<NewDecision> left_;                // or this and the next two
   std::optional<Present> present_;
   std::optional<GivingBack> giving_back_;
 };
 
-template <When when>
-PyObject* refunded(PyObject* self, PyObject* decision) {
-  return guarded(static_cast<PyObject*>(nullptr),
-                 [&] { return done<when>(std::make_unique<Refunding>(state_of(self), decision, nullptr)); });
+Task settling_under(Tuple given, PyObject* decision, PyObject* cost, Settled which) {
+  std::vector<LimiterState*> limiters;
+  for (PyObject* const each : given.members()) limiters.push_back(&state_of(each));
+  if (limiters.empty()) raise_value_error("name at least one limiter");
+  return std::make_unique<Settling>(given.object, std::move(limiters), decision, cost, which);
 }
-
-template <When when>
-PyObject* refunded_in_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_type_error("_refund_part takes a decision and places of its charges");
-    return done<when>(std::make_unique<Refunding>(state_of(self), arguments[0], arguments[1]));
-  });
-}
-
-template <When when>
-PyObject* settled(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 2) raise_type_error("settle takes a decision and what it turned out to cost");
-    return done<when>(std::make_unique<Settling>(self, std::vector{&state_of(self)}, arguments[0],
-                                                 arguments[1], Settled::all_alike));
-  });
-}
-
-template <When when, Settled which>
-PyObject* settled_under(PyObject* const* arguments, Py_ssize_t count) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    if (count != 3 || !PyTuple_Check(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) == 0) {
-      raise_type_error("this function takes a tuple of limiters, a decision and what it turned out to cost");
-    }
-    std::vector<LimiterState*> limiters;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments[0]); ++i) {
-      limiters.push_back(&state_of(PyTuple_GET_ITEM(arguments[0], i)));
-    }
-    return done<when>(
-        std::make_unique<Settling>(arguments[0], std::move(limiters), arguments[1], arguments[2], which));
-  });
-}
-
-template <When when>
-PyObject* settle_more(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return settled_under<when, Settled::those_that_cost_less>(arguments, count);
-}
-
-template <When when>
-PyObject* settle_rest(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return settled_under<when, Settled::those_that_cost_no_less>(arguments, count);
-}
-
-PyMethodDef functions[] = {
-    {"_settle_more", as_c_function(settle_more<When::now>), METH_FASTCALL,
-     "_settle_more(limiters, decision, cost, /)\n--\n\nsettle() for several limiters on one store, of the "
-     "charges that cost less than that."},
-    {"_settle_more_later", as_c_function(settle_more<When::later>), METH_FASTCALL,
-     "_settle_more_later(limiters, decision, cost, /)\n--\n\n_settle_more(), to be awaited."},
-    {"_settle_rest", as_c_function(settle_rest<When::now>), METH_FASTCALL,
-     "_settle_rest(limiters, decision, cost, /)\n--\n\nsettle() for several limiters on one store, of the "
-     "charges that cost that or more."},
-    {"_settle_rest_later", as_c_function(settle_rest<When::later>), METH_FASTCALL,
-     "_settle_rest_later(limiters, decision, cost, /)\n--\n\n_settle_rest(), to be awaited."},
-    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
-PyObject* refund(PyObject* self, PyObject* decision) { return refunded<When::now>(self, decision); }
-PyObject* refund_later(PyObject* self, PyObject* decision) { return refunded<When::later>(self, decision); }
-PyObject* refund_part(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return refunded_in_part<When::now>(self, arguments, count);
-}
-PyObject* refund_part_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return refunded_in_part<When::later>(self, arguments, count);
-}
-PyObject* settle(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return settled<When::now>(self, arguments, count);
-}
-PyObject* settle_later(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  return settled<When::later>(self, arguments, count);
+Task refunding(LimiterState& limiter, PyObject* decision) {
+  return std::make_unique<Refunding>(limiter, decision, nullptr);
 }
 
-bool add_refunding(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+Task refunding_part(LimiterState& limiter, PyObject* decision, PyObject* places) {
+  return std::make_unique<Refunding>(limiter, decision, places);
+}
+
+Task settling(LimiterState& limiter, PyObject* decision, PyObject* cost) {
+  return std::make_unique<Settling>(limiter.object, std::vector{&limiter}, decision, cost,
+                                    Settled::all_alike);
+}
+
+Task settling_more(PyObject*, Tuple limiters, PyObject* decision, PyObject* cost) {
+  return settling_under(limiters, decision, cost, Settled::those_that_cost_less);
+}
+
+Task settling_rest(PyObject*, Tuple limiters, PyObject* decision, PyObject* cost) {
+  return settling_under(limiters, decision, cost, Settled::those_that_cost_no_less);
+}
 
 }  // namespace overlimit::python

@@ -1,48 +1,34 @@
 #include "stats.hpp"
 
-#include "clock.hpp"
-#include "counters.hpp"
-#include "counting.hpp"
-#include "errors.hpp"
+#include <vector>
+
 #include "hooks.hpp"
 #include "limiter.hpp"
-#include "object.hpp"
 #include "policy.hpp"
 
 namespace overlimit::python {
 namespace {
 
-constexpr std::array<const char*, kKindsOfFailure> kFailureNames{"timeout", "unavailable", "config",
-                                                                 "script"};
-constexpr std::array kBreakerNames{"closed", "open", "half_open"};
+Object number(std::uint64_t count) { return required(PyLong_FromUnsignedLongLong(count)); }
 
-void set(const Object& dict, const char* key, Object value) {
-  if (PyDict_SetItemString(dict.get(), key, checked(value.get())) < 0) throw PythonError{};
+template <class Counts>
+Object numbers_of(const Counts& counts) {
+  std::vector<Object> numbers;
+  for (const std::uint64_t count : counts) numbers.push_back(number(count));
+  return tuple_of(numbers);
 }
 
-Object number(std::uint64_t count) { return Object::steal(PyLong_FromUnsignedLongLong(count)); }
-
-Object errors_dict(const Stats& stats) {
-  Object dict = required(PyDict_New());
-  for (std::size_t i = 0; i < kKindsOfFailure; ++i) set(dict, kFailureNames[i], number(stats.errors[i]));
-  return dict;
+CounterSlot& counters_of_policy(const LimiterState& limiter) {
+  return slot_of(SlotKind::policy, shown_name(limiter.identity));
 }
 
-// As text, since JSON has neither numbers for keys nor an infinite one.
-Object bound_in_seconds(std::size_t place) {
-  if (place == kLatencyBounds.size()) return required(PyUnicode_FromString("inf"));
-  const Object seconds = required(PyFloat_FromDouble(kLatencyBounds[place].seconds()));
-  return required(PyObject_Str(seconds.get()));
+CounterSlot& new_counters_of_store(PyObject* store) {
+  return slot_of(SlotKind::store, text_in(call_hook("endpoint_of", store).get()));
 }
 
-Object latency_dict(const Stats& stats) {
-  Object dict = required(PyDict_New());
-  for (std::size_t i = 0; i < stats.latencies.size(); ++i) {
-    const Object bound = bound_in_seconds(i);
-    const Object count = number(stats.latencies[i]);
-    if (PyDict_SetItem(dict.get(), bound.get(), checked(count.get())) < 0) throw PythonError{};
-  }
-  return dict;
+void count_end_of_wait(CounterSlot& counters, Duration wait) {
+  counters.add(place_of("waits") + place_among(kWaitBounds, wait));
+  counters.add(place_of("wait_micros"), std::uint64_t(std::max<std::int64_t>(0, wait.micros())));
 }
 
 bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, ChargeBits crowded) {
@@ -54,68 +40,42 @@ bool has_one_of(const LimiterState& limiter, std::span<const Charge> charges, Ch
 
 }  // namespace
 
-const char* name_of(StoreError::Kind failure) { return kFailureNames[std::size_t(failure)]; }
-
-static_assert(place::kLatencies + kLatencyBounds.size() + 1 <= place::kCommands);
-
-void Stats::count_latency(Duration duration) { ++latencies[place_of_latency(duration)]; }
-
 void Stats::clear() {
-  for (Count* const count : {&calls, &local, &crowded, &leased, &refusals, &asked, &restored}) *count = 0;
-  std::ranges::fill(errors, 0);
-  std::ranges::fill(latencies, 0);
+  for (Count* const count : {&calls, &local, &crowded, &leased, &refusals}) *count = 0;
+  std::ranges::fill(of_store, 0);
 }
 
-PyObject* stats_dict(const Stats& stats, BreakerState breaker, const LeaseCounts& leased) {
-  Object dict = required(PyDict_New());
-  set(dict, "calls", number(stats.calls));
-  set(dict, "errors", errors_dict(stats));
-  set(dict, "timeouts", number(stats.errors[std::size_t(StoreError::Kind::timeout)]));
-  set(dict, "local", number(stats.local));
-  set(dict, "crowded", number(stats.crowded));
-  set(dict, "leased", number(stats.leased));
-  set(dict, "refusals", number(stats.refusals));
-  set(dict, "asked", number(stats.asked));
-  set(dict, "held", number(leased.held));
-  set(dict, "returned", number(leased.returned));
-  set(dict, "lapsed", number(leased.lapsed));
-  set(dict, "restored", number(stats.restored));
-  set(dict, "breaker", Object::steal(PyUnicode_FromString(kBreakerNames[std::size_t(breaker)])));
-  set(dict, "latency", latency_dict(stats));
-  return dict.release();
+Object stats_of(const LimiterState& limiter, BreakerState breaker) {
+  const Stats& stats = limiter.stats;
+  const LeaseCounts leases = limiter.store->leased(limiter.identity);
+  const std::initializer_list<std::uint64_t> own = {stats.calls,     stats.local,    stats.crowded,
+                                                    stats.leased,    stats.refusals, leases.held,
+                                                    leases.returned, leases.lapsed};
+  return call_hook("limiter_stats", numbers_of(own).get(), numbers_of(stats.of_store).get(),
+                   text_of(kBreakerNames[std::size_t(breaker)]).get(), limiter.store_object.get());
 }
 
-// (how long a lease lasts at most in microseconds, how many units are leased)
-PyObject* lease_bounds(PyObject* self, PyObject*) {
-  return guarded(static_cast<PyObject*>(nullptr), [&] {
-    const LimiterState& limiter = state_of(self);
-    const Object policy = limiter.present_policy();
-    const Duration longest = limiter.store->longest_lease(compiled(policy.get()));
-    const std::uint64_t held = limiter.store->leased(limiter.identity).held;
-    return checked(Py_BuildValue("(LK)", static_cast<long long>(longest.micros()),
-                                 static_cast<unsigned long long>(held)));
-  });
+void count_of_store(std::span<LimiterState* const> limiters, std::size_t place, std::uint64_t count) {
+  for (LimiterState* const limiter : limiters) limiter->stats.of_store[place] += count;
+  CounterSlot* const counters = limiters.empty() ? nullptr : limiters.front()->counters_of_store;
+  if (counters != nullptr) counters->add(place, count);
 }
 
 void count_basis(std::span<LimiterState* const> limiters, const Basis& basis) {
   if (basis.commands == 0 && basis.source == Source::store) return;
   for (LimiterState* const limiter : limiters) {
-    limiter->stats.asked += basis.commands;
     if (basis.source == Source::refusal) ++limiter->stats.refusals;
     if (basis.source == Source::lease) ++limiter->stats.leased;
   }
-  CounterSlot* const counters = limiters.front()->counters_of_store;
-  if (basis.commands > 0 && counters != nullptr) counters->add(place::kCommands, basis.commands);
+  count_of_store(limiters, place_of("commands"), basis.commands);
   count_restored(limiters, basis);
 }
 
 void count_restored(std::span<LimiterState* const> limiters, const Basis& basis) {
   if (basis.restored == 0) return;
-  for (LimiterState* const limiter : limiters) limiter->stats.restored += basis.restored;
-  const LimiterState& first = *limiters.front();
-  if (first.counters_of_store != nullptr) first.counters_of_store->add(place::kRestored, basis.restored);
+  count_of_store(limiters, place_of("restored"), basis.restored);
   const Object count = number(basis.restored);
-  call_hook("warn_of_lost_counts", first.store_object.get(), checked(count.get()));
+  call_hook("warn_of_lost_counts", limiters.front()->store_object.get(), count.get());
 }
 
 void count_crowded(std::span<LimiterState* const> limiters, std::span<const Charge> charges,
@@ -124,9 +84,24 @@ void count_crowded(std::span<LimiterState* const> limiters, std::span<const Char
   for (LimiterState* const limiter : limiters) {
     if (!has_one_of(*limiter, charges, crowded)) continue;
     is_first = limiter->stats.crowded++ == 0 || is_first;
-    counters_of_policy(*limiter).add(place::kCrowded);
+    counters_of_policy(*limiter).add(place_of("crowded"));
   }
   if (is_first) call_hook("warn_of_crowded_store", store);
+}
+
+void find_counters(LimiterState& limiter) {
+  find_counters(limiter.present_policy().get());
+  const bool can_fail = limiter.store->waits() || limiter.store->waits_seldom();
+  if (limiter.counters_of_store != nullptr || !can_fail) return;
+  limiter.counters_of_store = &new_counters_of_store(limiter.store_object.get());
+}
+
+void count_wait(LimiterState& limiter, PyObject* microseconds) {
+  CounterSlot& counters = counters_of_policy(limiter);
+  if (microseconds != Py_None)
+    return count_end_of_wait(counters, Duration(From<std::int64_t>::get(microseconds)));
+  open_counters_file();
+  counters.add(place_of("waits_begun"));
 }
 
 }  // namespace overlimit::python

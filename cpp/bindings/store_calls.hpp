@@ -9,23 +9,13 @@
 #include <span>
 
 #include "limiter.hpp"
-#include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/store.hpp"
-#include "stats.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
 
-inline void count_latency(std::span<LimiterState* const> limiters, std::chrono::steady_clock::duration took) {
-  const auto micros = std::chrono::ceil<std::chrono::microseconds>(took).count();
-  for (LimiterState* limiter : limiters) limiter->stats.count_latency(Duration(micros));
-  if (limiters.empty() || limiters.front()->counters_of_store == nullptr) return;
-  CounterSlot& counters = *limiters.front()->counters_of_store;
-  counters.add(place::kLatencies + place_of_latency(Duration(micros)));
-  counters.add(place::kLatencyMicros, std::uint64_t(micros));
-  counters.set(place::kBreaker, std::uint64_t(BreakerState::closed));  // unless a failure follows
-}
+void count_latency(std::span<LimiterState* const> limiters, std::chrono::steady_clock::duration took);
 
 /// How long a call took, for stores that wait: others answer in less time than reading a clock twice takes.
 class Stopwatch : NonCopyable {
@@ -58,8 +48,7 @@ void naming_full_store(const LimiterState& limiter, const Action& action) {
   try {
     action();
   } catch (const OutOfMemory& error) {
-    PyErr_Format(PyExc_MemoryError, "%R has %s", limiter.store_object.get(), error.what());
-    throw PythonError{};
+    raise(PyExc_MemoryError, "%R has %s", limiter.store_object.get(), error.what());
   }
 }
 
@@ -71,15 +60,7 @@ inline void count_call(std::span<LimiterState* const> limiters) {
 }
 
 /// With the breaker as the call left it.
-inline void count_failure(std::span<LimiterState* const> limiters, const StoreError& error,
-                          BreakerState breaker) {
-  for (LimiterState* limiter : limiters) ++limiter->stats.errors[std::size_t(error.kind())];
-  if (limiters.empty() || limiters.front()->counters_of_store == nullptr) return;
-  CounterSlot& counters = *limiters.front()->counters_of_store;
-  counters.add(place::kErrors + std::size_t(error.kind()));
-  counters.set(place::kBreaker, std::uint64_t(breaker));
-  counters.set(place::kFailedAt, std::uint64_t(system_now().micros()) / 1'000'000);
-}
+void count_failure(std::span<LimiterState* const> limiters, const StoreError& error, BreakerState breaker);
 
 /// After a call that did not fail, for which nobody may have been asked.
 inline void count_answer(std::span<LimiterState* const> limiters) {

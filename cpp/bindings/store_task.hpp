@@ -8,8 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "object.hpp"
-#include "on_error.hpp"
 #include "overlimit/errors.hpp"
 #include "overlimit/non_copyable.hpp"
 #include "overlimit/store.hpp"
@@ -38,71 +36,12 @@ class StoreTask : NonCopyable {
   virtual Object answer_without(const StoreError& /*error*/) { throw; }
 };
 
-/// Has a task done by this thread, which waits for it.
-inline Object perform(StoreTask& task) {
-  if (task.is_nothing()) return task.answer();
-  const auto ask = [&](Store& store, const Interrupted& interrupted) { task.ask(store, interrupted); };
-  try {
-    if (task.limiters().empty()) {
-      without_gil([&](const Interrupted& interrupted) { ask(task.store(), interrupted); });
-    } else if (task.is_long()) {
-      ask_store_for_many(task.limiters(), ask);
-    } else {
-      ask_store(
-          task.limiters(), [&](Store& store) { return task.decide_here(store); }, ask);
-    }
-  } catch (const StoreError& error) {
-    return task.answer_without(error);
-  }
-  return task.answer();
-}
-
-/// A task made of two functions. `Ask` is called as StoreTask::ask; `Answer` returns its answer.
-template <class Ask, class Answer>
-class TaskOf final : public StoreTask {
- public:
-  TaskOf(std::shared_ptr<Store> store, LimiterState* limiter, Object kept, Ask ask, Answer answer)
-      : store_(std::move(store)),
-        limiter_(limiter),
-        kept_(std::move(kept)),
-        ask_(std::move(ask)),
-        answer_(std::move(answer)) {}
-  [[nodiscard]] std::span<LimiterState* const> limiters() const override {
-    return {&limiter_, limiter_ == nullptr ? std::size_t{0} : std::size_t{1}};
-  }
-  [[nodiscard]] Store& store() const override { return *store_; }
-  void ask(Store& store, const Interrupted& interrupted) override { ask_(store, interrupted); }
-  Object answer() override { return answer_(); }
-
- private:
-  std::shared_ptr<Store> store_;
-  LimiterState* limiter_;
-  Object kept_;
-  Ask ask_;
-  Answer answer_;
-};
-
-/// A task that asks this store; `limiter`, if any, counts it. `kept` lives as long as the task.
-template <class Ask, class Answer>
-std::unique_ptr<StoreTask> task_of(std::shared_ptr<Store> store, LimiterState* limiter, Object kept, Ask ask,
-                                   Answer answer) {
-  return std::make_unique<TaskOf<Ask, Answer>>(std::move(store), limiter, std::move(kept), std::move(ask),
-                                               std::move(answer));
-}
+/// Has a task done by this thread, which waits for it. In store_calls.cpp.
+Object perform(StoreTask& task);
 
 /// A new reference to a PendingCall.
 Object pending(std::unique_ptr<StoreTask> task);
 /// The answer of a task that need not wait, or else a PendingCall.
 Object answer_or_pending(std::unique_ptr<StoreTask> task);
-
-/// How a method does its task: `now`, and waits for the answer, or `later`, and returns a PendingCall if it
-/// would have to wait.
-enum class When : bool { now, later };
-
-template <When when>
-PyObject* done(std::unique_ptr<StoreTask> task) {
-  if constexpr (when == When::later) return answer_or_pending(std::move(task)).release();
-  return perform(*task).release();
-}
 
 }  // namespace overlimit::python

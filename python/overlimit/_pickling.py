@@ -40,7 +40,7 @@ def restored_decision(payload: bytes, /) -> Decision:
     if not isinstance(payload, bytes):
         raise TypeError(f"a pickled Decision must be bytes, not {type(payload).__name__}")
     try:
-        return _core._decision_of(_values_in(payload))
+        return _core._decision_of(*_values_in(payload))
     except _WRONG as error:
         raise ValueError(f"these bytes are not a pickled Decision: {error}") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from overlimit import _core
 from overlimit._messages.migration_hints import OF_CLOCK, missing
@@ -42,10 +42,25 @@ def reader_of(clock: ClockLike) -> Callable[[], float]:
 
     Raises TypeError if it is neither callable nor an object with ``now()``.
     """
-    for reader in (getattr(clock, "now", None), clock):
-        if callable(reader):
-            return reader
-    raise TypeError(f"clock must have a now() or be callable, as time.time is, not {short_repr(clock)}")
+    reader: Callable[[], float] | None = _reader_in(clock)
+    if reader is None:
+        raise TypeError(f"clock must have a now() or be callable, as time.time is, not {short_repr(clock)}")
+    return reader
+
+
+def limiter_reader(clock: object) -> Callable[[], float]:
+    """Return the same of a limiter's clock; the core calls this."""
+    reader: Callable[[], float] | None = _reader_in(clock)
+    if reader is None:
+        raise TypeError(
+            "clock must be a function such as time.time or an object with now(), in seconds since the Unix "
+            f"epoch, not {short_repr(clock)}"
+        )
+    return reader
+
+
+def _reader_in(clock: Any) -> Any:
+    return next(filter(callable, (getattr(clock, "now", None), clock)), None)
 
 
 class ManualClock(_core.ManualClock):

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import operator
 from array import array
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex
 
+from overlimit import _core
 from overlimit._display import html_table
 from overlimit._messages.texts import printable, seconds_text, short_repr
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from overlimit._core import Decision, ManyDecisions
+    from overlimit._core import Decision, Details, ManyDecisions
     from overlimit.limits import Limit
 
 
@@ -29,6 +30,48 @@ class Detail(NamedTuple):
     remaining: int
     retry_after: float
     reset_after: float
+
+
+def _rows_of(details: object) -> tuple[Detail, ...]:
+    if type(details) is not _core.Details:
+        raise TypeError(f"expected the details of a Decision, not {short_repr(details)}")
+    return tuple(details)
+
+
+def _done_by_tuple(name: str) -> Callable[..., Any]:
+    """Return a method of Details that a tuple of the rows does, and for which other Details are one, too."""
+    of_tuple = getattr(tuple, name)
+
+    @wraps(of_tuple)
+    def method(self: Details, *arguments: object) -> Any:
+        others = [tuple(each) if isinstance(each, _core.Details) else each for each in arguments]
+        return of_tuple(_rows_of(self), *others)
+
+    method.__qualname__ = f"Details.{name}"
+    return method
+
+
+def _added(first: Any, second: Any) -> Any:
+    """Join Details with a tuple or others; nothing else goes with them."""
+    if not all(isinstance(each, tuple | _core.Details) for each in (first, second)):
+        return NotImplemented
+    return (*first, *second)
+
+
+def _complete_details() -> None:
+    """Give Details what a tuple of the rows does, beyond what the core has of them for speed."""
+    details: Any = _core.Details
+    of_tuple = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__")
+    for name in (*of_tuple, "__mul__", "__rmul__", "index", "count"):
+        setattr(details, name, _done_by_tuple(name))
+    details.__add__ = lambda self, other, /: _added(self, other)
+    details.__radd__ = lambda self, other, /: _added(other, self)
+    details.__contains__ = lambda self, value, /: any(each is value or each == value for each in self)
+    details.__reduce__ = lambda self: (tuple, (_rows_of(self),))
+    Sequence.register(details)
+
+
+_complete_details()
 
 
 _DETAIL = ("identifier", "limit", "allowed", "remaining", "retry after", "reset after")

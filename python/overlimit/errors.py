@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from overlimit._core import Decision
@@ -45,6 +46,21 @@ class ScriptError(StoreError):
 
 class StoreConfigError(StoreError):
     """The configuration is wrong: credentials, permissions, or cluster slots."""
+
+
+_STORE_ERRORS: Mapping[str, type[StoreError]] = {
+    "timeout": StoreTimeout,
+    "unavailable": StoreUnavailable,
+    "config": StoreConfigError,
+    "script": ScriptError,
+}
+
+
+def store_error(kind: str, message: str, retry_after: float, maybe_charged: bool) -> StoreError:
+    """Return the error of this kind; the core calls this."""
+    error = _STORE_ERRORS[kind](message)
+    error.retry_after, error.maybe_charged = retry_after, maybe_charged
+    return error
 
 
 class RateLimitExceeded(OverlimitError):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+
+from overlimit import _core
+
+if TYPE_CHECKING:
+    from overlimit._core import Store
 
 
 class FailureCounts(TypedDict):
@@ -66,3 +71,32 @@ class SharedMemoryStoreStats(MemoryStoreStats):
     processes: ProcessCounts
     damaged: int
     unlinked: bool
+
+
+def limiter_stats(
+    own: tuple[int, ...], of_store: tuple[int, ...], breaker: str, store: Store
+) -> LimiterStats:
+    """Return what the core has counted for a limiter, by the layout that it exports; the core calls this."""
+    calls, local, crowded, leased, refusals, held, returned, lapsed = own
+    places = _core._PLACES
+    errors = dict(zip(_core._FAILURES, of_store[places["errors"] :], strict=False))
+    bounds = [*map(str, _core._LATENCY_BOUNDS), "inf"]
+    stats: dict[str, Any] = {
+        "calls": calls,
+        "errors": errors,
+        "timeouts": errors["timeout"],
+        "local": local,
+        "crowded": crowded,
+        "leased": leased,
+        "refusals": refusals,
+        "asked": of_store[places["commands"]],
+        "held": held,
+        "returned": returned,
+        "lapsed": lapsed,
+        "restored": of_store[places["restored"]],
+        "breaker": breaker,
+        "latency": dict(zip(bounds, of_store[places["latencies"] :], strict=False)),
+    }
+    # Where both have counted the same, the limiter's own figures are shown.
+    of_all = store.stats() if hasattr(store, "stats") else {}
+    return cast(LimiterStats, stats | {name: of_all[name] for name in of_all if name not in stats})

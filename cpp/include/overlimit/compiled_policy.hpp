@@ -82,8 +82,4 @@ class CompiledPolicy {
   std::int64_t max_cells_ = 0;
 };
 
-/// The limits of two policies that share a record but have different numbers, by their places as given.
-std::vector<std::pair<std::size_t, std::size_t>> unlike_places(const CompiledPolicy& one,
-                                                               const CompiledPolicy& other);
-
 }  // namespace overlimit

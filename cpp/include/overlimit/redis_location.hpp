@@ -37,6 +37,7 @@ struct Endpoint {
   std::string password;
   int database = 0;
   std::optional<TlsOptions> tls;  ///< none: without TLS
+  std::string client_name;        ///< how CLIENT LIST calls its connections; empty: not at all
   /// Every new connection makes sure that the server is no replica, else it fails with StoreUnavailable.
   bool must_be_master = false;
 

@@ -113,17 +113,4 @@ std::shared_ptr<const CompiledPolicy> CompiledPolicy::dated(Instant now) const {
   return policy;
 }
 
-std::vector<std::pair<std::size_t, std::size_t>> unlike_places(const CompiledPolicy& one,
-                                                               const CompiledPolicy& other) {
-  std::vector<std::pair<std::size_t, std::size_t>> places;
-  for (const CompiledLimit& mine : one.limits()) {
-    for (const CompiledLimit& theirs : other.limits()) {
-      if (mine.tag == theirs.tag && mine.limit.packed() != theirs.limit.packed()) {
-        places.emplace_back(mine.place, theirs.place);
-      }
-    }
-  }
-  return places;
-}
-
 }  // namespace overlimit

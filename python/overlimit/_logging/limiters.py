@@ -6,6 +6,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Hashable
+from itertools import product
 from typing import TYPE_CHECKING
 
 from overlimit._forks import PerProcess
@@ -14,6 +15,7 @@ from overlimit.stores.kinds import state_key
 if TYPE_CHECKING:
     from overlimit._core import Decision, Limiter
     from overlimit.decisions import Decisions
+    from overlimit.limits import Limit
 
 _log = logging.getLogger("overlimit")
 
@@ -65,6 +67,12 @@ def renew(limiter: Limiter, group: Namesakes) -> None:
         group.add(limiter)
 
 
+def _unlike(limiter: Limiter, other: Limiter) -> tuple[Limit, Limit] | None:
+    """Return limits of both that share their counts and have different numbers, if there are any."""
+    pairs = product(limiter.limits, other.limits)
+    return next(((a, b) for a, b in pairs if a.tag == b.tag and a._numbers != b._numbers), None)
+
+
 def compare(limiter: Limiter) -> None:
     """Warn if a limiter made earlier shares counts with this one under other numbers; the core calls this.
 
@@ -78,8 +86,8 @@ def compare(limiter: Limiter) -> None:
     with _lock():
         earlier = group.before(limiter)
     for other in earlier:
-        if pairs := limiter._unlike_limits(other):
-            mine, theirs = pairs[0]
+        if pair := _unlike(limiter, other):
+            mine, theirs = pair
             _log.warning(
                 "two limiters named %r on %r share the counts of a limit but give it different numbers, %r "
                 "and %r: each decides by its own; give both the same limit, or one of them another name=",

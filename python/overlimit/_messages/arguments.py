@@ -6,8 +6,9 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from overlimit import _core
 from overlimit._messages.texts import nearest, short_repr
@@ -71,6 +72,17 @@ def expected_limiter(given: object, function: str) -> str:
             f"overlimit.{function} takes Limiters, not an AsyncLimiter: write await overlimit.aio.{function}"
         )
     return f"expected a Limiter, not {short_repr(given)}"
+
+
+def charges_in(given: object) -> list[object]:
+    """Return charges that are given as no list; raise ValueError for more than a call takes."""
+    if not (hasattr(type(given), "__iter__") or hasattr(type(given), "__getitem__")):
+        wanted = "charges must be a list of tuples (limiter, identifier[, cost])"
+        raise TypeError(f"{wanted}, not {short_repr(given)}")
+    charges = [*islice(cast(Iterable[object], given), _core.MAX_CHARGES + 1)]
+    if len(charges) > _core.MAX_CHARGES:
+        raise ValueError(f"a call must have at most {_core.MAX_CHARGES} charges, and this one has more")
+    return charges
 
 
 def expected_async_limiter(given: object, function: str) -> str:

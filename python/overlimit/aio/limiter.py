@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from overlimit import _core, waiting
 from overlimit._logging.limiters import announced
@@ -146,17 +146,16 @@ class AsyncLimiter(metaclass=HintingType):
     async def hit(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Decide whether these identifiers may spend this cost, and charge it if they may; see `Limiter`."""
         if self._waits:
-            return cast("Decision", await loops.answer(self._limiter._hit_later(*identifiers, cost=cost)))
+            return await loops.answer(self._limiter._hit_later(*identifiers, cost=cost))
         return self._limiter.hit(*identifiers, cost=cost)
 
     async def _hit_or_refund(self, *identifiers: str | bytes) -> Decision:
         """Hit, and refund it if the task is cancelled meanwhile."""
-        answer = await loops.answer_or_refund(self._limiter._hit_later(*identifiers), self._limiter)
-        return cast("Decision", answer)
+        return await loops.answer_or_refund(self._limiter._hit_later(*identifiers), self._limiter)
 
     async def peek(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Return the Decision that ``hit`` would give now; nothing is charged."""
-        return cast("Decision", await loops.answer(self._limiter._peek_later(*identifiers, cost=cost)))
+        return await loops.answer(self._limiter._peek_later(*identifiers, cost=cost))
 
     async def acquire(
         self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0
@@ -196,7 +195,7 @@ class AsyncLimiter(metaclass=HintingType):
 
     async def charge(self, *identifiers: str | bytes, cost: int = 1) -> Decision:
         """Charge this cost whatever is left, and say whether ``hit`` would have admitted it."""
-        return cast("Decision", await loops.answer(self._limiter._charge_later(*identifiers, cost=cost)))
+        return await loops.answer(_core._later(_core.Limiter.charge, self._limiter, *identifiers, cost=cost))
 
     async def hit_many(
         self, identifiers: IdentifierRows, cost: Any = 1, *, timeout: float | None = None
@@ -247,18 +246,18 @@ class AsyncLimiter(metaclass=HintingType):
     )
     async def refund(self, decision: Decision, /) -> None:
         """Give back what a decision charged, once, where it was charged; see `Limiter.refund`."""
-        await loops.answer(self._limiter._refund_later(decision))
+        await loops.answer(_core._later(_core.Limiter.refund, self._limiter, decision))
         waiting.wake_after_refund(self.store, decision)
 
     async def settle(self, decision: Decision, /, cost: int) -> Decision:
         """Make an admitted call cost what it turned out to cost; see `Limiter.settle`."""
-        settled = await loops.answer(self._limiter._settle_later(decision, cost))
+        settled = await loops.answer(_core._later(_core.Limiter.settle, self._limiter, decision, cost))
         waiting.wake_after_refund(self.store, decision)
-        return cast("Decision", settled)
+        return settled
 
     async def reset(self, *identifiers: str | bytes) -> None:
         """Forget everything of these identifiers in this policy, locks too; see `Limiter.reset`."""
-        await loops.answer(self._limiter._reset_later(*identifiers))
+        await loops.answer(_core._later(_core.Limiter.reset, self._limiter, *identifiers))
         waiting.wake_waiters(self.store, identifiers)
 
     async def reset_all(self) -> None:
@@ -268,19 +267,21 @@ class AsyncLimiter(metaclass=HintingType):
         cancelled.
         """
         if self.store._has_connections:
-            await loops.answer(self._limiter._reset_all_later())
+            await loops.answer(_core._later(_core.Limiter.reset_all, self._limiter))
             waiting.wake_waiters(self.store)
         else:
             await asyncio.to_thread(self._limiter.reset_all)
 
     async def lock(self, identifier: str | bytes, /, seconds: Seconds) -> None:
         """Refuse an identifier for so many seconds from now; see `Limiter.lock`."""
-        await loops.answer(self._limiter._lock_later(identifier, micros(seconds, "seconds")))
+        await loops.answer(
+            _core._later(_core.Limiter._lock, self._limiter, identifier, micros(seconds, "seconds"))
+        )
         waiting.wake_waiters(self.store, [identifier])
 
     async def unlock(self, identifier: str | bytes, /) -> None:
         """Lift the lock of an identifier; what was counted stays. See `Limiter.unlock`."""
-        await loops.answer(self._limiter._unlock_later(identifier))
+        await loops.answer(_core._later(_core.Limiter.unlock, self._limiter, identifier))
         waiting.wake_waiters(self.store, [identifier])
 
     async def update(self, limits: LimitsLike) -> None:
@@ -299,18 +300,18 @@ class AsyncLimiter(metaclass=HintingType):
 
         On Redis it goes by the connection of the event loop.
         """
-        return cast(float, await loops.answer(self._limiter._ping_later(timeout)))
+        return await loops.answer(_core._later(_core.Limiter._ping, self._limiter, timeout))
 
     async def stats(self) -> LimiterStats:
         """Return what this limiter has counted; see `Limiter.stats`. The breaker is the event loop's."""
-        return cast("LimiterStats", await loops.answer(self._limiter._stats_later()))
+        return await loops.answer(_core._later(_core.Limiter.stats, self._limiter))
 
     async def close(self) -> None:
         """Close the connections that this event loop has for the store; a later call opens new ones.
 
         The limiters of one server share them. Those that a loop leaves open are closed with the loop.
         """
-        await loops.answer(self._limiter._close_later())
+        await loops.answer(_core._later(_core.Limiter._close, self._limiter))
 
     def __dir__(self) -> list[str]:
         return there(type(self), super().__dir__())

@@ -12,14 +12,16 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from overlimit import waiting
+from overlimit import _core, waiting
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Limiter
+
+T = TypeVar("T")
 
 _log = logging.getLogger("overlimit")
 
@@ -81,7 +83,7 @@ class LoopCalls:
             _log.warning("what a cancelled task was charged may not have been given back", exc_info=True)
 
     async def _refund(self, limiter: Limiter, decision: Decision) -> None:
-        refund = limiter._refund_later(decision)
+        refund = _core._later(_core.Limiter.refund, limiter, decision)
         if type(refund) is PendingCall:
             self._deliver(self._calls.begin(refund))
             await self._finished(refund)
@@ -161,14 +163,20 @@ async def to_the_end(work: Callable[[], Awaitable[None]]) -> None:
                 raise
 
 
-async def answer(call: Any) -> Any:
+async def answer(call: T | PendingCall) -> T:
     """Return or raise what a call answers; the answer of one that need not wait is given already."""
-    return await of_running_loop().answer(call) if type(call) is PendingCall else call
+    if isinstance(call, PendingCall):
+        answered: T = await of_running_loop().answer(call)
+        return answered
+    return call
 
 
-async def answer_or_refund(call: Any, limiter: Limiter) -> Any:
+async def answer_or_refund(call: T | PendingCall, limiter: Limiter) -> T:
     """Return or raise what a call answers; if the task is cancelled meanwhile, refund what was charged."""
-    return await of_running_loop().answer_or_refund(call, limiter) if type(call) is PendingCall else call
+    if isinstance(call, PendingCall):
+        answered: T = await of_running_loop().answer_or_refund(call, limiter)
+        return answered
+    return call
 
 
 async def give_back(limiter: Limiter, decision: Decision) -> None:

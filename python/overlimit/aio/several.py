@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from overlimit import _core
 from overlimit._messages.arguments import expected_async_limiter
@@ -27,13 +26,13 @@ async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
     ``charges`` are tuples (limiter, identifier[, cost]), of limiters on one store.
     """
     own = _charges(charges, "hit_all")
-    return cast("Decision", await loops.answer(_core._hit_all_later(own, None)))
+    return await loops.answer(_core._later(_core._hit_all_within, own, None))
 
 
 async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
     """Return the Decision that `hit_all` would give now; nothing is charged."""
     own = _charges(charges, "peek_all")
-    return cast("Decision", await loops.answer(_core._peek_all_later(own, None)))
+    return await loops.answer(_core._later(_core._peek_all_within, own, None))
 
 
 async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.0) -> Decision:
@@ -42,8 +41,12 @@ async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.
     It is to `hit_all` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_all`.
     """
     own = _core._checked_charges(_charges(charges, "acquire_all"))
-    hit, peek = partial(_core._hit_all_later, own), partial(_core._peek_all_later, own)
-    return await acquired(subjects_in(own), timeout, hit, peek)
+    return await acquired(
+        subjects_in(own),
+        timeout,
+        lambda patience: _core._later(_core._hit_all_within, own, patience),
+        lambda patience: _core._later(_core._peek_all_within, own, patience),
+    )
 
 
 def _charges(given: Iterable[AsyncCharge], function: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from overlimit import _core
@@ -13,6 +14,7 @@ from overlimit.errors import StoreError
 from overlimit.metrics import definitions as d
 from overlimit.metrics import slots as s
 from overlimit.metrics.readers import Reader, Reading
+from overlimit.metrics.slots import AT
 from overlimit.stores.memory import memory_stores
 from overlimit.stores.shared_memory import shared_memory_stores
 
@@ -104,54 +106,46 @@ def _add(series: dict[Labels, Number], labels: Labels, number: Number) -> None:
         series[labels] = before + number
 
 
-_PLACES_OF_SOURCES = (
-    ("store", s.STORE),
-    ("local", s.LOCAL),
-    ("error", s.ERROR),
-    ("refusal", s.REFUSAL),
-    ("lease", s.LEASE),
-)
-
 _Sample: TypeAlias = "tuple[d.Metric, Labels, Number]"
 
 
 # What is known beforehand begins at 0: Prometheus sees no increase in the first number of a series.
 def _of_limit(policy: str, limit: str, numbers: list[int]) -> Iterator[_Sample]:
-    for source, first in _PLACES_OF_SOURCES:
-        for place, status in enumerate(s.STATUSES):
-            count = numbers[first + place]
-            if not count and source != "store":
-                continue
-            if source == "error":  # which no limit has refused
-                yield d.DECISIONS, (policy, "", "denied" if status == "over" else status, source), count
-            else:
-                yield d.DECISIONS, (policy, limit, status, source), count
-    if numbers[s.SHADOW]:
-        yield d.SHADOW_REFUSALS, (policy, limit), numbers[s.SHADOW]
+    outcomes = list(product(_core._SOURCES, s.STATUSES))
+    for (source, status), count in zip(outcomes, s.several(numbers, "decisions", len(outcomes)), strict=True):
+        if not count and source != "store":
+            continue
+        if source == "error":  # which no limit has refused
+            yield d.DECISIONS, (policy, "", "denied" if status == "over" else status, source), count
+        else:
+            yield d.DECISIONS, (policy, limit, status, source), count
+    if numbers[AT["shadow"]]:
+        yield d.SHADOW_REFUSALS, (policy, limit), numbers[AT["shadow"]]
     yield d.CROWDED, (policy,), 0
 
 
 def _of_policy(policy: str, _: str, numbers: list[int]) -> Iterator[_Sample]:
-    yield d.CROWDED, (policy,), numbers[s.CROWDED]
-    if numbers[s.WAITS_BEGUN]:
-        waits = _histogram(s.WAIT_BOUNDS, numbers, s.WAITS, s.WAIT_MICROS)
+    yield d.CROWDED, (policy,), numbers[AT["crowded"]]
+    if numbers[AT["waits_begun"]]:
+        waits = _histogram(_core._WAIT_BOUNDS, numbers, "waits", "wait_micros")
         yield d.WAITS, (policy,), waits
-        yield d.WAITING, (policy,), max(0, numbers[s.WAITS_BEGUN] - sum(waits.counts))
-    if numbers[s.GRANTED]:
-        yield d.GRANTED, (policy,), numbers[s.GRANTED]
-        yield d.RETURNED, (policy,), numbers[s.RETURNED]
-        yield d.LAPSED, (policy,), numbers[s.LAPSED]
+        yield d.WAITING, (policy,), max(0, numbers[AT["waits_begun"]] - sum(waits.counts))
+    if numbers[AT["granted"]]:
+        yield d.GRANTED, (policy,), numbers[AT["granted"]]
+        yield d.RETURNED, (policy,), numbers[AT["returned"]]
+        yield d.LAPSED, (policy,), numbers[AT["lapsed"]]
 
 
 def _of_store(store: str, _: str, numbers: list[int]) -> Iterator[_Sample]:
-    for place, kind in enumerate(s.FAILURES):
-        yield d.ERRORS, (store, kind), numbers[s.ERRORS + place]
-    latencies = _histogram(s.LATENCY_BOUNDS, numbers, s.LATENCIES, s.LATENCY_MICROS)
+    failures = _core._FAILURES
+    for kind, count in zip(failures, s.several(numbers, "errors", len(failures)), strict=True):
+        yield d.ERRORS, (store, kind), count
+    latencies = _histogram(_core._LATENCY_BOUNDS, numbers, "latencies", "latency_micros")
     if any(latencies.counts):
         yield d.LATENCY, (store,), latencies
-    if numbers[s.COMMANDS]:
-        yield d.COMMANDS, (store,), numbers[s.COMMANDS]
-        yield d.RESTORED, (store,), numbers[s.RESTORED]
+    if numbers[AT["commands"]]:
+        yield d.COMMANDS, (store,), numbers[AT["commands"]]
+        yield d.RESTORED, (store,), numbers[AT["restored"]]
 
 
 _SAMPLES_OF: dict[str, Callable[[str, str, list[int]], Iterator[_Sample]]] = {
@@ -161,8 +155,8 @@ _SAMPLES_OF: dict[str, Callable[[str, str, list[int]], Iterator[_Sample]]] = {
 }
 
 
-def _histogram(bounds: tuple[float, ...], numbers: list[int], first: int, micros: int) -> Histogram:
-    return Histogram(bounds, numbers[first : first + len(bounds) + 1], numbers[micros] / 1e6)
+def _histogram(bounds: tuple[float, ...], numbers: list[int], name: str, micros: str) -> Histogram:
+    return Histogram(bounds, s.several(numbers, name, len(bounds) + 1), numbers[AT[micros]] / 1e6)
 
 
 def _breakers(reading: Reading) -> Iterator[tuple[Labels, Number]]:
@@ -174,9 +168,9 @@ def _breakers(reading: Reading) -> Iterator[tuple[Labels, Number]]:
     for process in reading.living:
         for key, numbers in process.items():
             if key.kind == "s":
-                for place, state in enumerate(s.BREAKER_STATES):
-                    is_known = place == 0 or numbers[s.FAILED_AT] >= since
-                    yield (key.label, state), int(numbers[s.BREAKER] == place and is_known)
+                for place, state in enumerate(_core._BREAKER_STATES):
+                    is_known = place == 0 or numbers[AT["failed_at"]] >= since
+                    yield (key.label, state), int(numbers[AT["breaker"]] == place and is_known)
 
 
 def _held_units() -> Iterator[tuple[str, int]]:

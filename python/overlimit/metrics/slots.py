@@ -1,4 +1,4 @@
-"""The counters of a process as the core keeps them: slots of numbers (cpp/bindings/counters.hpp)."""
+"""The counters of a process as the core keeps them: slots of numbers, whose layout the core says."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-STATUSES = ("allowed", "over", "locked", "never")
-FAILURES = ("timeout", "unavailable", "config", "script")
-BREAKER_STATES = ("closed", "open", "half_open")
+from overlimit import _core
 
-LATENCY_BOUNDS = (
-    0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0,
-)  # fmt: skip
-WAIT_BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+AT = _core._PLACES
+"""Where the numbers of a name begin in their slot."""
+STATUSES = ("allowed", *_core._STATUSES[1:])
 
-# The places of the numbers, by the kind of the slot.
-STORE, LOCAL, ERROR, REFUSAL, LEASE, SHADOW = 0, 4, 8, 12, 16, 20
-CROWDED, WAITS_BEGUN, WAIT_MICROS, WAITS = range(4)
-GRANTED, RETURNED, LAPSED, SPENT = 16, 17, 18, 19
-ERRORS, BREAKER, LATENCY_MICROS, LATENCIES, COMMANDS, RESTORED, FAILED_AT = 0, 4, 5, 6, 20, 21, 22
-
-_SLOT = struct.Struct("=256s32Q")
+_SLOT = struct.Struct(_core._SLOT)
 SLOT_BYTES = _SLOT.size
 
 
@@ -47,6 +38,11 @@ def parsed(data: bytes) -> Slots:
     return found
 
 
+def several(numbers: list[int], name: str, count: int) -> list[int]:
+    """Return those of a slot that have one name."""
+    return numbers[AT[name] : AT[name] + count]
+
+
 def summed(parts: Iterable[Slots]) -> Slots:
     """Return the sums of numbers with the same key."""
     total: Slots = {}
@@ -66,9 +62,10 @@ def of_dead(slots: Slots) -> Slots:
     for key, numbers in slots.items():
         kept = list(numbers)
         if key.kind == "p":
-            kept[WAITS_BEGUN] = sum(kept[WAITS : WAITS + len(WAIT_BOUNDS) + 1])
-            kept[LAPSED] += max(0, kept[GRANTED] - kept[RETURNED] - kept[LAPSED] - kept[SPENT])
+            kept[AT["waits_begun"]] = sum(several(kept, "waits", len(_core._WAIT_BOUNDS) + 1))
+            ended = sum(kept[AT[name]] for name in ("returned", "lapsed", "spent"))
+            kept[AT["lapsed"]] += max(0, kept[AT["granted"]] - ended)
         elif key.kind == "s":
-            kept[BREAKER] = 0
+            kept[AT["breaker"]] = 0
         left[key] = kept
     return left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Hashable
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -28,9 +29,11 @@ _OWN_DEFAULTS = {
     "lease_in": None,
     "max_stale": None,
     "remember": 0.0,
+    "client_name": None,
 }
 _SECONDS = ("timeout", "lease", "max_stale", "remember")
 _IN_THE_URL = "url='redis://localhost:6379/0'"
+_CLIENT_NAME = re.compile(r"[!-~]+")
 _OPTIONS = (*_OWN_DEFAULTS, *TLS_DEFAULTS, *SENTINEL_DEFAULTS)
 
 
@@ -75,6 +78,9 @@ class RedisStore(_core.RedisStore, StoreKind, Initialised):
         For how many seconds, at most 3600, this process remembers what it was last told of a key, so that
         counts come back after a server has lost them, such as by a failover. 0: not at all. Set it in every
         process or in none: FLUSHALL and DEL by hand are undone then, and ``reset`` forgets.
+    client_name
+        How ``CLIENT LIST`` of a server calls the connections to it: printable ASCII without spaces. None:
+        they have no name.
     ssl_ca_certs, ssl_ca_path, ssl_ca_data
         The CAs to trust instead of the system's: a PEM file, a directory as ``openssl rehash`` makes it, PEM
         text.
@@ -119,6 +125,7 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
         lease_in: str | None = None,
         max_stale: float | None = None,
         remember: float = 0.0,
+        client_name: str | None = None,
         ssl_ca_certs: str | os.PathLike[str] | None = None,
         ssl_ca_path: str | os.PathLike[str] | None = None,
         ssl_ca_data: str | None = None,
@@ -154,7 +161,8 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
             refuse_tls_options(options)
         login = sentinel_login(where, options)
         self._where = where
-        self._location = where.location(tls_options(options) if where.has_tls else None, login)
+        tls = tls_options(options) if where.has_tls else None
+        self._location = where.location(tls, login, _client_name(options["client_name"]))
         self._arguments = (url, keywords)
         timeout_us = timeout_us_of(options["timeout"])
         remember_us = seconds_us_of("remember", options["remember"], 3600)
@@ -169,15 +177,17 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
         self._state_key: Hashable = (str(where), options["prefix"], hash_tag_word, hashes)
         super().__init__(
             self._location,
-            prefix=options["prefix"],
-            hash_tag=hash_tag_word,
-            hash_identifiers=hashes,
-            takes_hashes=self._takes_hashes,
-            timeout_us=timeout_us,
-            max_stale_us=stale_us,
-            lease_us=lease_us,
-            remember_us=remember_us,
-            lease_in=lease_file,
+            {
+                "prefix": options["prefix"],
+                "hash_tag": hash_tag_word,
+                "hash_identifiers": hashes,
+                "takes_hashes": self._takes_hashes,
+                "timeout_us": timeout_us,
+                "max_stale_us": stale_us,
+                "lease_us": lease_us,
+                "remember_us": remember_us,
+                "lease_in": lease_file,
+            },
         )
         if lease_us > 0:
             _close_at_end(self)
@@ -206,6 +216,19 @@ def _close_at_end(store: RedisStore) -> None:
     from overlimit.stores.process_ends import close_at_end
 
     close_at_end(store)
+
+
+def _client_name(name: object) -> str:
+    if name is None:
+        return ""
+    if not isinstance(name, str):
+        raise TypeError(f"client_name must be a str such as 'checkout', or None, not {short_repr(name)}")
+    if _CLIENT_NAME.fullmatch(name) is None:
+        raise ValueError(
+            "client_name must be printable ASCII without spaces, as Redis demands, such as 'checkout', not "
+            f"{short_repr(name)}"
+        )
+    return name
 
 
 def _lease_file(url: object, lease_us: int) -> tuple[str, int] | None:

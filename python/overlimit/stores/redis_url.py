@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
-from overlimit import _core
 from overlimit._messages.texts import nearest
 from overlimit._options import is_utf8
 
@@ -31,12 +30,17 @@ _CREDENTIALS = {"password", "passwd", "pass", "user", "username", "auth"}
 _MAX_DATABASE = 2**31 - 1
 
 
+TlsFields: TypeAlias = dict[str, str | bool]
+"""How to talk TLS, as the core reads it; ``tls_options`` makes it."""
+
+
 class Login(NamedTuple):
     """As whom to talk to servers, and whether by TLS."""
 
     username: str
     password: str
-    tls: _core.TlsOptions | None
+    tls: TlsFields | None
+    client_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,27 +78,29 @@ class RedisUrl:
             options=options,
         )
 
-    def location(self, tls: _core.TlsOptions | None, sentinel: Login) -> Any:
-        """Return the core's object for this server, these sentinels or this cluster.
+    def location(self, tls: TlsFields | None, sentinel: Login, client_name: str) -> dict[str, Any]:
+        """Return the fields of this server, these sentinels or this cluster, as the core reads them.
 
         The sentinels, if there are any, are talked to by a login of their own.
         """
-        server = self._endpoint(Login(self.username, self.password, tls), self.database)
-        if self.layout == "sentinel":
-            return _core.SentinelLocation(self.hosts, self.service, server, self._endpoint(sentinel, 0))
-        return _core.ClusterLocation(self.hosts, server) if self.layout == "cluster" else server
+        login = Login(self.username, self.password, tls, client_name)
+        return {
+            "layout": self.layout,
+            "hosts": self.hosts,
+            "service": self.service,
+            "server": self._endpoint(login, self.database),
+            "sentinel": self._endpoint(sentinel, 0),
+        }
 
-    def _endpoint(self, login: Login, database: int) -> _core.Endpoint:
+    def _endpoint(self, login: Login, database: int) -> dict[str, Any]:
         host, port = self.hosts[0]
-        return _core.Endpoint(
-            host=host,
-            port=port,
-            unix_path=self.unix_path,
-            username=login.username,
-            password=login.password,
-            database=database,
-            tls=login.tls,
-        )
+        return {
+            "host": host,
+            "port": port,
+            "unix_path": self.unix_path,
+            "database": database,
+            **login._asdict(),
+        }
 
     def __str__(self) -> str:
         if self.layout == "unix":

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from overlimit import _core
 from overlimit._options import is_utf8, truth_of
 
 TLS_DEFAULTS: Mapping[str, Any] = {
@@ -36,17 +35,20 @@ CERT_REQS = {None: "none", 0: "none", 1: "required", 2: "required", "optional": 
 _TLS_1_2 = 0x0303
 
 
-def tls_options(options: Mapping[str, Any]) -> _core.TlsOptions:
-    """Build the core's options; raise ValueError or TypeError for a wrong one, without what may be secret."""
+def tls_options(options: Mapping[str, Any]) -> dict[str, str | bool]:
+    """Return the options as the core reads them.
+
+    Raises ValueError or TypeError for a wrong one, without what may be secret.
+    """
     if options["ssl_keyfile"] is not None and options["ssl_certfile"] is None:
         raise ValueError("ssl_keyfile needs ssl_certfile, the certificate that the key is of")
     if options["ssl_cert_reqs"] not in ("required", "none"):
         raise ValueError(f"ssl_cert_reqs must be 'required' or 'none', not {options['ssl_cert_reqs']!r}")
-    return _core.TlsOptions(
+    return {
         **{field: _text(name, options[name]) for name, field in _TEXTS.items()},
-        verify=options["ssl_cert_reqs"] == "required",
-        check_hostname=truth_of("ssl_check_hostname", options["ssl_check_hostname"]),
-    )
+        "verify": options["ssl_cert_reqs"] == "required",
+        "check_hostname": truth_of("ssl_check_hostname", options["ssl_check_hostname"]),
+    }
 
 
 _loading = threading.RLock()

@@ -334,7 +334,7 @@ class _Acquisition:
         until: float = told
         if self._caller.asks_early:
             told, until = now, min(told, self._looking_again())
-        wait_queues().wait_as_told(self._waiter, refusal._binding_places, now, told, self._wakes)
+        wait_queues().wait_as_told(self._waiter, _binding_places(refusal), now, told, self._wakes)
         self._wait.begin()
         yield from self._clock.waiting(self._waiter.wake_up, until)
 
@@ -357,6 +357,13 @@ class _Acquisition:
         earliest, place = wait_queues().earliest(self._waiter)
         decision: Decision = yield self._asking(self._caller.peek)
         return decision._postponed(max(1, earliest - self._clock.time_of(decision)), place)
+
+
+def _binding_places(refusal: Decision) -> tuple[int, ...]:
+    """Return the places in details of what refuses a call longest; none when nobody has decided."""
+    longest = refusal.retry_after
+    rows = enumerate(refusal.details)
+    return tuple(place for place, row in rows if not row.allowed and row.retry_after == longest)
 
 
 def key_of(identifier: object) -> bytes:

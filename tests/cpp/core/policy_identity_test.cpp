@@ -8,9 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "../limits.hpp"
 #include "../threads.hpp"
-#include "overlimit/compiled_policy.hpp"
 #include "overlimit/errors.hpp"
 
 namespace overlimit {
@@ -98,13 +96,6 @@ TEST(PolicyIdentity, ThreadsThatMakeAndEndThemNeverShareOne) {
   std::set<std::uint64_t> all;
   for (const auto& made : digests) all.insert(made.begin(), made.end());
   EXPECT_EQ(all.size(), std::size_t{kThreads} * 20'000);
-}
-
-TEST(UnlikePlaces, AreThoseOfLimitsThatShareARecordUnderOtherNumbers) {
-  const CompiledPolicy one("p", {fixed_window(3, 60'000'000), token_bucket(2, 1)});
-  const CompiledPolicy other("p", {token_bucket(2, 1), fixed_window(4, 60'000'000)});
-  EXPECT_EQ(unlike_places(one, other), (std::vector<std::pair<std::size_t, std::size_t>>{{0, 1}}));
-  EXPECT_TRUE(unlike_places(one, one).empty());
 }
 
 }  // namespace

@@ -14,7 +14,18 @@ import pytest
 
 from overlimit import MemoryStore, _core
 
-from .uses import CLASSES, LIMITS, WITHOUT_CONSTRUCTOR, World, everything, members_of, uses
+from .uses import (
+    CLASSES,
+    ENDPOINT,
+    LIMITS,
+    LOCATION,
+    STORE,
+    WITHOUT_CONSTRUCTOR,
+    World,
+    everything,
+    members_of,
+    uses,
+)
 
 SEARCHES = 30
 """How often a search for leaks is repeated before it's believed."""
@@ -146,6 +157,24 @@ def test_all_of_the_core_is_here():
     assert {"Limiter.hit", "Decision", "hit_all", "MemoryStore.__len__", "Decision.details"} <= set(NAMES)
 
 
+def test_what_is_awaited_answers_as_its_method_does():
+    world = World()
+    limiter, method = world.limiter, _core.Limiter
+    assert _core._later(method.charge, limiter, "user:1", cost=7).remaining == 10**9 - 7
+    assert limiter.peek("user:1", cost=0).remaining == 10**9 - 7
+    _core._later(method.refund, limiter, limiter.hit("user:1"))
+    assert limiter.peek("user:1", cost=0).remaining == 10**9 - 7
+    for arguments in ([], [method.hit], [method.hit, limiter, "user:1"], [len, []], [method.stats]):
+        with pytest.raises(TypeError, match=r"_later\(\)"):
+            _core._later(*arguments)
+    for wrong in ([method.refund, limiter], [method.stats, limiter, 1], [method.settle, limiter]):
+        with pytest.raises(TypeError, match="takes"):
+            _core._later(*wrong)
+    with pytest.raises(TypeError, match="takes"):
+        _core._later(method.stats, limiter, cost=1)
+    assert limiter.peek("user:1", cost=0).remaining == 10**9 - 7
+
+
 @EACH
 def test_wrong_counts_and_unknown_keywords(name):
     use = uses()[name]
@@ -159,6 +188,21 @@ def test_wrong_counts_and_unknown_keywords(name):
     for left_out in use.named:
         attempt(use.call, *use.positional, **{key: use.named[key] for key in use.named if key != left_out})
     still_works()
+
+
+def test_wrong_fields_of_a_redis_store_are_refused_by_name():
+    def without(fields, name):
+        return {key: fields[key] for key in fields if key != name}
+
+    for name in STORE:
+        with pytest.raises(KeyError, match=name):
+            _core.RedisStore(LOCATION, without(STORE, name))
+        with pytest.raises(TypeError, match=f"{name} is of a wrong type"):
+            _core.RedisStore(LOCATION, {**STORE, name: object()})
+    for name in ENDPOINT:
+        for fields, error in ((without(ENDPOINT, name), KeyError), ({**ENDPOINT, name: object()}, TypeError)):
+            with pytest.raises(error, match=name):
+                _core.RedisStore({**LOCATION, "server": fields}, STORE)
 
 
 @EACH
@@ -214,7 +258,7 @@ def test_decisions_and_their_details_are_made_by_limiters_alone(cls):
 
 def test_objects_whose_init_was_never_called_are_refused_as_arguments():
     world = World()
-    store, endpoint = MemoryStore.__new__(MemoryStore), _core.Endpoint.__new__(_core.Endpoint)
+    store = MemoryStore.__new__(MemoryStore)
     limit = type("Bad", (), {"_core_limit": _core.Limit.__new__(_core.Limit)})()
     limiter = _core.Limiter.__new__(_core.Limiter)
     for call in (
@@ -222,9 +266,6 @@ def test_objects_whose_init_was_never_called_are_refused_as_arguments():
         lambda: world.new_limiter(limits=(limit,)),
         lambda: _core.hit_all([(limiter, "a")]),
         lambda: _core._decide_request(((limiter, lambda: "a", 1, 0),), {}, tuple, ()),
-        lambda: _core.ClusterLocation([("h", 1)], endpoint),
-        lambda: _core.SentinelLocation([("h", 1)], "service", endpoint, endpoint),
-        lambda: _core.RedisStore(endpoint, **uses()["RedisStore"].named),
         lambda: limiter.refund(world.decision),
         lambda: limiter.settle(world.decision, 1),
         lambda: limiter.charge("a"),

@@ -42,7 +42,7 @@ def disturb(world, charges=None):
         if charges is not None:
             charges.clear()
         with pytest.raises(ValueError, match="once"):
-            world.limiter.__init__("again", LIMITS, world.store)
+            world.limiter.__init__("again", LIMITS, world.store, None, None, None, "raise", None)
         gc.collect()
 
     return action
@@ -246,9 +246,10 @@ class EvilLimit:
 
 def test_limits_that_initialise_the_limiter_meanwhile(world):
     limiter = _core.Limiter.__new__(_core.Limiter)
-    limits = (EvilLimit(lambda: limiter.__init__("inner", LIMITS, world.store)),)
+    options = (world.store, None, None, None, "raise", None)
+    limits = (EvilLimit(lambda: limiter.__init__("inner", LIMITS, *options)),)
     with pytest.raises(ValueError, match="once"):
-        limiter.__init__("outer", limits, world.store)
+        limiter.__init__("outer", limits, *options)
     assert limiter.name == "inner"
     still_works(limiter)
 

@@ -35,6 +35,14 @@ WITHOUT_CONSTRUCTOR = (_core.Decision, _core.Details)
 _SLOTS = {"__init__", "__repr__", "__reduce__", "__eq__", "__ne__", "__hash__"}
 
 
+AWAITED = (
+    *("charge", "settle", "refund", "_refund_part", "_lock", "unlock", "reset", "reset_all", "stats"),
+    *("_ping", "_close"),
+)
+"""The methods that ``_later`` takes, each a use of its own."""
+AWAITED_FUNCTIONS = ("_hit_all_within", "_peek_all_within", "_decide_request")
+
+
 @dataclass
 class Use:
     """A callable with right arguments, what it's called on kept alive."""
@@ -55,6 +63,7 @@ def everything() -> Iterator[str]:
             yield from (f"{name}.{member}" for member in members_of(value))
         elif callable(value):
             yield name
+    yield from (f"_later {name}" for name in (*AWAITED, *AWAITED_FUNCTIONS))
 
 
 def members_of(cls: type) -> Iterator[str]:
@@ -76,8 +85,11 @@ class World:
         self.decision = self.limiter.hit("user:42")
 
     def new_limiter(self, **options: Any) -> _core.Limiter:
-        arguments = {"name": "core", "limits": LIMITS, "store": self.store, "clock": self.clock}
-        return _core.Limiter(**{**arguments, **options})
+        arguments: dict[str, Any] = {
+            **{"name": "core", "limits": LIMITS, "store": self.store, "clock": self.clock, "penalty": None},
+            **{"on_decision": None, "on_error": "raise", "local_limits": None},
+        }
+        return _core.Limiter(*{**arguments, **options}.values())
 
 
 TLS = {
@@ -86,7 +98,11 @@ TLS = {
 }
 ENDPOINT = {
     **{"host": "127.0.0.1", "port": 1, "unix_path": "", "username": "", "password": "", "database": 0},
-    "tls": None,
+    **{"client_name": "", "tls": TLS},
+}
+LOCATION = {
+    **{"layout": "sentinel", "hosts": [("h", 1)], "service": "service"},
+    **{"server": ENDPOINT, "sentinel": {**ENDPOINT, "tls": None}},
 }
 STORE = {
     "prefix": "t",
@@ -123,23 +139,16 @@ def _done_call(world: World) -> _core.PendingCall:
 
 
 def _constructors(world: World) -> dict[str, Use]:
-    endpoint, rows = _core.Endpoint(**ENDPOINT), [*IDENTIFIERS, ("a", "b")]
-    limiter_options = {
-        **{"clock": world.clock, "penalty": Penalty([1, 2]), "on_decision": print},
-        **{"on_error": "raise", "local_limits": LIMITS},
-    }
+    rows = [*IDENTIFIERS, ("a", "b")]
+    limiter_options = [world.clock, Penalty([1, 2]), print, "raise", LIMITS]
     return {
         "Calendar": Use(_core.Calendar, ["own", _periods]),
         "Limit": Use(_core.Limit, FIXED_WINDOW, {"name": "n", "calendar": None}),
         "Store": Use(_core.Store.__new__, [_core.Store]),
         "MemoryStore": Use(_core.MemoryStore, [], {"max_keys": 100, "max_bytes": 1 << 20}),
-        "TlsOptions": Use(_core.TlsOptions, [], TLS),
-        "Endpoint": Use(_core.Endpoint, [], {**ENDPOINT, "tls": _core.TlsOptions(**TLS)}),
-        "SentinelLocation": Use(_core.SentinelLocation, [[("h", 1)], "service", endpoint, endpoint]),
-        "ClusterLocation": Use(_core.ClusterLocation, [[("h", 1)], endpoint]),
         "SharedMemoryStore": Use(_core.SharedMemoryStore, ["core-uses"], SHARED_MEMORY),
-        "RedisStore": Use(_core.RedisStore, [endpoint], STORE),
-        "RawServer": Use(lambda: _core.raw_servers(endpoint, 1000)[0]),
+        "RedisStore": Use(_core.RedisStore, [LOCATION, STORE]),
+        "RawServer": Use(lambda: _core.raw_servers(LOCATION, 1000)[0]),
         "ManualClock": Use(_core.ManualClock, [1.5]),
         "PendingCall": Use(_done_call, [world]),
         "CallsOfLoop": Use(_core.CallsOfLoop),
@@ -147,7 +156,7 @@ def _constructors(world: World) -> dict[str, Use]:
         "Replay": Use(_core.Replay, [world.limiter, [3]]),
         "Decision": Use(type, [world.decision]),
         "Details": Use(type, [world.decision.details]),
-        "Limiter": Use(_core.Limiter, ["core", LIMITS, world.store], limiter_options),
+        "Limiter": Use(_core.Limiter, ["core", LIMITS, world.store, *limiter_options]),
     }
 
 
@@ -193,17 +202,13 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "Limiter._lock": ["banned", 1000],
         "Limiter.unlock": ["banned"],
         "Limiter.reset": ["user:43"],
-        "Limiter._ping_later": [None],
+        "Limiter._ping": [None],
         "Limiter._count_wait": [1000],
-        "Limiter._unlike_limits": [world.new_limiter()],
         "Limiter._derive": [LIMITS, None],
         "Limiter._set_limits": [LIMITS, None],
     }
-    for name in ("_lock", "_refund", "_refund_part", "_reset", "_settle", "_unlock"):
-        known = f"Limiter.{name}" if name in ("_lock", "_refund_part") else f"Limiter.{name[1:]}"
-        positional[f"Limiter.{name}_later"] = list(positional[known])
     arguments = {name: (given, {}) for name, given in positional.items()}
-    of_cost, ends = ("hit", "charge", "peek", "_charge_later"), ("_within", "_later")
+    of_cost, ends = ("hit", "charge", "peek"), ("_within", "_later")
     arguments |= {f"Limiter.{name}": ([*IDENTIFIERS], {"cost": 1}) for name in of_cost}
     return arguments | {
         f"Limiter.{name}{end}": ([*IDENTIFIERS], patience) for name in ("_hit", "_peek") for end in ends
@@ -213,27 +218,27 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
 def _functions(world: World) -> dict[str, Use]:
     limiter, rules = world.limiter, ((world.limiter, lambda: ("a",), 1, 0),)
     values = _values_in(world.decision.__reduce__()[1][0])
+    awaited = {
+        "_hit_all_within": [[(limiter, "a", 1), (limiter, b"b")], None],
+        "_peek_all_within": [[(limiter, "a", 1), (limiter, b"b")], 5.0],
+        "_decide_request": [rules, {}, tuple, ()],
+    }
     return {
         "hit_all": Use(_core.hit_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "peek_all": Use(_core.peek_all, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_hit_all_within": Use(_core._hit_all_within, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
         "_peek_all_within": Use(_core._peek_all_within, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
-        "_hit_all_later": Use(_core._hit_all_later, [[(limiter, "a", 1), (limiter, b"b")], None]),
-        "_peek_all_later": Use(_core._peek_all_later, [[(limiter, "a", 1), (limiter, b"b")], 5.0]),
-        "_decide_request_later": Use(_core._decide_request_later, [rules, {}, tuple, ()]),
+        "_settle_more": Use(_core._settle_more, [(limiter,), world.decision, 2]),
+        "_settle_rest": Use(_core._settle_rest, [(limiter,), world.decision, 2]),
+        "_later": Use(_core._later, [_core._settle_more, (limiter,), world.decision, 2]),
         **{
-            f"_settle_{which}{end}": Use(
-                getattr(_core, f"_settle_{which}{end}"), [(limiter,), world.decision, 2]
-            )
-            for which in ("more", "rest")
-            for end in ("", "_later")
+            f"_later {name}": Use(_core._later, [getattr(_core, name), *use]) for name, use in awaited.items()
         },
         "_checked_charges": Use(_core._checked_charges, [[(limiter, "a", 1), (limiter, b"b")]]),
         "_decide_request": Use(_core._decide_request, [rules, {}, tuple, ()]),
         "_rate_field": Use(_core._rate_field, [(("a", "b"),), world.decision]),
         "_raw_rate_field": Use(_core._raw_rate_field, [(("a", "b"),), world.decision]),
         "_add_fields": Use(_core._add_fields, [[("Server", "x")], [("server", "y")]]),
-        "_with_fields": Use(_core._with_fields, [{"headers": [(b"Server", b"x")]}, ((b"server", b"y"),)]),
         "_reset": Use(_core._reset, [world.store, "core", ("user:43",)]),
         "access_lines": Use(_core.access_lines, [b'192.0.2.1 - - [x] "GET / HTTP/1.1" 200 5\n', False]),
         "_call_locked": Use(_core._call_locked, [threading.RLock(), str, "a"]),
@@ -244,11 +249,16 @@ def _functions(world: World) -> dict[str, Use]:
         "_steady_micros": Use(_core._steady_micros),
         "default_precision_us": Use(_core.default_precision_us, [60_000_000]),
         "is_key_name": Use(_core.is_key_name, ["api"]),
-        "raw_servers": Use(_core.raw_servers, [_core.Endpoint(**ENDPOINT), 1000, "key"]),
+        "raw_servers": Use(_core.raw_servers, [LOCATION, 1000, "key"]),
         "redis_script": Use(_core.redis_script, ["decide", "api", LIMITS, None, ["user:42"]]),
-        "_decision_of": Use(_core._decision_of, [values]),
+        "_decision_of": Use(_core._decision_of, [*values]),
         "_load_hooks": Use(_core._load_hooks),
     }
+
+
+def _later(name: str, world: World, use: Use) -> Use:
+    method = getattr(_core.Limiter, name)
+    return Use(_core._later, [method, world.limiter, *use.positional], use.named)
 
 
 def uses() -> dict[str, Use]:
@@ -269,7 +279,8 @@ def uses() -> dict[str, Use]:
             call = _remake(made[cls.__name__].call) if is_init else _call(cls, member, objects[cls.__name__])
             members[name] = Use(call, *arguments.get(name, ()))
     members["PendingCall.answer"] = Use(lambda: _done_call(world).answer())  # once only
-    return {**made, **members, **_functions(world)}
+    awaited = {f"_later {name}": _later(name, world, members[f"Limiter.{name}"]) for name in AWAITED}
+    return {**made, **members, **awaited, **_functions(world)}
 
 
 def _call(cls: type, member: str, one: object) -> Callable[..., Any]:

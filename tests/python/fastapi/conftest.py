@@ -61,16 +61,23 @@ def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the number of charges of each call to a store, as they come."""
     calls: list[int] = []
 
-    def note(name: str) -> None:
-        decide = getattr(_core, name)
+    decide, later = _core._decide_request, _core._later
 
-        def noted(rules: Any, known: Any, *rest: Any) -> Any:
-            decision = decide(rules, known, *rest)
-            calls.append(sum(len(known[identify]) for _, identify, _, _ in rules))
-            return decision
+    def note(rules: Any, known: Any, *_: Any) -> None:
+        calls.append(sum(len(known[identify]) for _, identify, _, _ in rules))
 
-        monkeypatch.setattr(_core, name, noted)
+    def noted(*arguments: Any) -> Any:
+        decision = decide(*arguments)
+        note(*arguments)
+        return decision
 
-    note("_decide_request")
-    note("_decide_request_later")
+    def noted_later(operation: Any, *arguments: Any, **keywords: Any) -> Any:
+        if operation is not noted:
+            return later(operation, *arguments, **keywords)
+        decision = later(decide, *arguments)
+        note(*arguments)
+        return decision
+
+    monkeypatch.setattr(_core, "_decide_request", noted)
+    monkeypatch.setattr(_core, "_later", noted_later)
     return calls

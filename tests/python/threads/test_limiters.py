@@ -109,7 +109,7 @@ def test_a_limiter_is_initialised_once():
 
         def initialise(_thread: int, limiter: _core.Limiter = limiter) -> bool:
             try:
-                limiter.__init__("one", limits, store)
+                limiter.__init__("one", limits, store, None, None, None, "raise", None)
             except ValueError:
                 return False
             return limiter.name == "one"

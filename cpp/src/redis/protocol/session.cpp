@@ -16,21 +16,28 @@ constexpr std::string_view kCheckInTheClear =
 constexpr std::string_view kCheckTls =
     "check the server and the network, and that it speaks TLS on this port (redis:// goes without)";
 
+/// As whom to talk to the server, and how to call the connection. As a part of HELLO the name needs neither a
+/// command of its own nor the right to CLIENT SETNAME.
+std::vector<std::string_view> hello(const Endpoint& endpoint) {
+  std::vector<std::string_view> words{"HELLO", "2"};
+  if (!endpoint.username.empty() || !endpoint.password.empty()) {
+    const std::string_view user = endpoint.username.empty() ? "default" : std::string_view(endpoint.username);
+    words.insert(words.end(), {"AUTH", user, endpoint.password});
+  }
+  if (!endpoint.client_name.empty()) words.insert(words.end(), {"SETNAME", endpoint.client_name});
+  return words;
+}
+
 }  // namespace
 
 Session::Session(Endpoint endpoint, TimePoint now, TimePoint deadline) : endpoint_(std::move(endpoint)) {
-  const std::string& user = endpoint_.username.empty() ? "default" : endpoint_.username;
-  if (endpoint_.username.empty() && endpoint_.password.empty()) {
-    queue_handshake({"HELLO", "2"}, now, deadline);
-  } else {
-    queue_handshake({"HELLO", "2", "AUTH", user, endpoint_.password}, now, deadline);
-  }
+  queue_handshake(hello(endpoint_), now, deadline);
   if (endpoint_.database != 0) queue_handshake({"SELECT", std::to_string(endpoint_.database)}, now, deadline);
   queue_handshake({"PING"}, now, deadline);
   sending_.swap(queue_);
 }
 
-void Session::queue_handshake(std::initializer_list<std::string_view> arguments, TimePoint now,
+void Session::queue_handshake(const std::vector<std::string_view>& arguments, TimePoint now,
                               TimePoint deadline) {
   std::string command;
   append_command(command, arguments);

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <deque>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -94,7 +93,7 @@ class Session {
     Reply reply;
   };
 
-  void queue_handshake(std::initializer_list<std::string_view> arguments, TimePoint now, TimePoint deadline);
+  void queue_handshake(const std::vector<std::string_view>& arguments, TimePoint now, TimePoint deadline);
   void enqueue(State state, std::string_view command, TimePoint now, TimePoint deadline, Waiter waiter);
   void assign_reply(Reply&& reply, std::vector<Waiter>& answered);
   void check_handshake_reply(const Reply& reply);

@@ -88,7 +88,9 @@ class Answering:
     def _start(self, message: Message) -> Awaitable[None]:
         self.has_started = True
         if message["type"] != "websocket.close" and shows_fields(message.get("status", 200)):
-            message = _core._with_fields(message, self._fields) or _with_both(message, self._fields)
+            headers = [*message["headers"]]
+            is_added = _core._add_fields(headers, self._fields)
+            message = {**message, "headers": headers} if is_added else _with_both(message, self._fields)
         return self._send(message)
 
     async def fail(self) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
-from overlimit import _steps
+from overlimit import _core, _steps
 from overlimit._core import PendingCall
 from overlimit.http.callables import awaited_in, result_of
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -29,6 +30,12 @@ class Call(NamedTuple):
     """The function of the app that is called, if it is not a store."""
     arguments: tuple[Any, ...] = ()
     """What the function is called with, the request last."""
+
+
+def asking(operation: Callable[P, object], /, *arguments: P.args, **keywords: P.kwargs) -> Call:
+    """Return the call of an operation of the core, such as ``_core.Limiter.refund``."""
+    now = partial(operation, *arguments, **keywords)
+    return Call(now, partial(_core._later, operation, *arguments, **keywords))
 
 
 Steps: TypeAlias = _steps.Steps[Call, T]

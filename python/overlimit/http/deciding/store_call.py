@@ -23,7 +23,7 @@ from overlimit.http.answering.fields import (
     raw_name,
 )
 from overlimit.http.callables import StandsForFunctions, as_cost, awaited_in, truth_of
-from overlimit.http.deciding.steps import Call, Steps, awaiting
+from overlimit.http.deciding.steps import Call, Steps, asking, awaiting
 from overlimit.http.identifying.identifiers import (
     FromFunctions,
     IdentifierCache,
@@ -117,8 +117,9 @@ class StoreCall:
         """Decide as `decide` does; return a PendingCall if an event loop has to wait for the answer."""
         for identify in self._read_from_request:
             identifiers[identify]
-        return _core._decide_request_later(
-            self._core_rules, identifiers, as_identifiers, identifiers.request.arguments
+        return _core._later(
+            _core._decide_request,
+            *(self._core_rules, identifiers, as_identifiers, identifiers.request.arguments),
         )
 
     def fields(self, decision: Decision) -> list[tuple[str, str]]:
@@ -139,8 +140,7 @@ class StoreCall:
 
     def refund(self, decision: Decision) -> Steps[None]:
         """Refund what it charged."""
-        refund = partial(_core.Limiter.refund, self.refunding, decision)
-        yield Call(refund, partial(self.refunding._refund_later, decision))
+        yield asking(_core.Limiter.refund, self.refunding, decision)
         self._wake_waiters(decision)
 
     def settling(self, decision: Decision, used: int) -> Steps[None]:
@@ -150,8 +150,8 @@ class StoreCall:
         do, no store is asked.
         """
         about = self._settled, decision, used
-        yield Call(partial(_core._settle_more, *about), partial(_core._settle_more_later, *about))
-        yield Call(partial(_core._settle_rest, *about), partial(_core._settle_rest_later, *about))
+        yield asking(_core._settle_more, *about)
+        yield asking(_core._settle_rest, *about)
         self._wake_waiters(decision)
 
     def _wake_waiters(self, decision: Decision) -> None:
@@ -165,9 +165,7 @@ class StoreCall:
 
     def refund_part(self, decision: Decision, charges: list[int]) -> Steps[None]:
         """Refund some of its charges."""
-        limiter = self.refunding
-        about = decision, charges
-        yield Call(partial(limiter._refund_part, *about), partial(limiter._refund_part_later, *about))
+        yield asking(_core.Limiter._refund_part, self.refunding, decision, charges)
         self._wake_waiters(decision)
 
     def names_of(self, rule: ResolvedRule) -> list[str]:

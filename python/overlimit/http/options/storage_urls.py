@@ -31,9 +31,8 @@ _USER_OF_ADDRESS = re.compile(r"[^\s'\"/]*:[^\s'\"/]*@")
 _IN_QUERY = re.compile(r"((?:password|username)=)[^&\s'\"]*", re.IGNORECASE)
 
 _KNOWLEDGE = {"lease", "lease_in", "max_stale", "remember"}
-_OWN = frozenset(
-    {"timeout", "prefix", "hash_tag", "hash_identifiers", *_KNOWLEDGE, *TLS_DEFAULTS, *SENTINEL_DEFAULTS}
-)
+_OPTIONS = {"timeout", "prefix", "hash_tag", "hash_identifiers", "client_name"}
+_OWN = frozenset({*_OPTIONS, *_KNOWLEDGE, *TLS_DEFAULTS, *SENTINEL_DEFAULTS})
 _OF_SHARED_MEMORY = frozenset({"max_bytes", "max_keys", "mode", "timeout"})
 _TRANSLATED = {"username", "password", "db", "ssl", "service_name", "key_prefix"}
 _TRANSLATED |= {"socket_timeout", "socket_connect_timeout"}

@@ -188,6 +188,16 @@ TEST_F(SessionTest, LogsInOnlyAsTheEndpointAsksForIt) {
       "*5\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$2\r\npw\r\n"));
 }
 
+TEST_F(SessionTest, GivesTheConnectionItsNameWhenItSaysHello) {
+  Endpoint endpoint;
+  endpoint.client_name = "shop";
+  EXPECT_EQ(Driven(endpoint).outgoing(),
+            "*4\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$7\r\nSETNAME\r\n$4\r\nshop\r\n*1\r\n$4\r\nPING\r\n");
+  endpoint.password = "pw";
+  EXPECT_TRUE(Driven(endpoint).outgoing().starts_with(
+      "*7\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$2\r\npw\r\n$7\r\nSETNAME\r\n"));
+}
+
 TEST_F(SessionTest, FailsEveryCommandAfterAFailedHandshakeWithItsFirstError) {
   for (const std::string& replies : {std::string("-WRONGPASS invalid\r\n-NOAUTH x\r\n"),
                                      std::string(kHello) + "-ERR DB index is out of range\r\n"}) {

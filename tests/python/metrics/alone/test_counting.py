@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 import overlimit.metrics
 import programs
-from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, hit_all
+from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, _core, hit_all
 from overlimit.metrics import slots
 from scraping import Scraped, samples_in
 from servers.patience import PATIENCE, eventually
@@ -186,7 +186,7 @@ def test_latencies_are_those_of_the_engine(scraped, policy, redis_store):
     assert scraped.of(f"{name}_count", store=endpoint) == 20
     assert 0 < scraped.of(f"{name}_sum", store=endpoint) < 20
     latency = limiter.stats()["latency"]
-    assert slots.LATENCY_BOUNDS == tuple(map(float, latency))[:-1]
+    assert _core._LATENCY_BOUNDS == tuple(map(float, latency))[:-1]
     below = sum(count for bound, count in latency.items() if float(bound) <= 0.002)
     assert scraped.of(f"{name}_bucket", store=endpoint, le="0.002") == below
 
@@ -199,7 +199,7 @@ def test_the_breaker_is_as_the_last_call_left_it(scraped, policy, start_redis, p
     def state():
         names = {
             state: scraped.of("overlimit_breaker_state", store=store.endpoint, state=state)
-            for state in slots.BREAKER_STATES
+            for state in _core._BREAKER_STATES
         }
         return [name for name, count in names.items() if count]
 

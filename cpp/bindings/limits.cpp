@@ -1,6 +1,4 @@
-// Part of module.cpp: the core's view of a limit, and calendars, whose periods Python works out.
-#pragma once
-
+// The core's view of a limit, and calendars, whose periods Python works out.
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -9,14 +7,15 @@
 #include <vector>
 
 #include "given.hpp"
-#include "object.hpp"
+#include "module.hpp"
 #include "overlimit/calendar.hpp"
 #include "overlimit/limit.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
+namespace {
 
-inline Bounds bounds_by_python(PyObject* periods, Instant instant) {
+Bounds bounds_by_python(PyObject* periods, Instant instant) {
   const Object answer =
       required(PyObject_CallFunction(periods, "L", static_cast<long long>(instant.micros())));
   long long start = 0;
@@ -25,21 +24,22 @@ inline Bounds bounds_by_python(PyObject* periods, Instant instant) {
   if (!PyArg_ParseTuple(answer.get(), "LLL", &start, &middle, &end)) throw PythonError{};
   const Bounds bounds{Instant(start), Instant(middle), Instant(end)};
   if (!are_around(bounds, instant)) {
-    PyErr_Format(PyExc_ValueError, "a calendar's periods around %lld cannot be %R",
-                 static_cast<long long>(instant.micros()), answer.get());
-    throw PythonError{};
+    raise(PyExc_ValueError, "a calendar's periods around %lld cannot be %R",
+          static_cast<long long>(instant.micros()), answer.get());
   }
   return bounds;
 }
 
 /// Asks Python. What it raises stays set in this thread, and PythonError is thrown.
-inline Bounds bounds_from(PyObject* periods, Instant instant) {
+Bounds bounds_from(PyObject* periods, Instant instant) {
   std::optional<Bounds> bounds;
   in_python([&] { bounds = bounds_by_python(periods, instant); });
   return *bounds;
 }
 
-inline void bind_calendar(pybind11::module_& module) {
+}  // namespace
+
+void bind_calendar(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<Calendar, std::shared_ptr<Calendar>>(
       module, "Calendar", "Natural periods: an identity, and a function that knows those around an instant.")
@@ -55,7 +55,7 @@ inline void bind_calendar(pybind11::module_& module) {
           "Tells its records from those of other calendars.");
 }
 
-inline void bind_limits(pybind11::module_& module) {
+void bind_limits(pybind11::module_& module) {
   namespace py = pybind11;
   py::class_<Limit, std::shared_ptr<Limit>>(module, "Limit",
                                             "A limit as the core sees it; the limit classes hold one.")

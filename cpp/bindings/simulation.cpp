@@ -1,6 +1,5 @@
-// Part of module.cpp: the replay of events, whose columns are objects with a buffer, such as numpy arrays.
-#pragma once
-
+// What overlimit.simulation has the core do: the replay of events, whose columns are objects with a buffer,
+// such as numpy arrays, and finding lines in access logs.
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -12,12 +11,14 @@
 
 #include "given.hpp"
 #include "limiter.hpp"
-#include "object.hpp"
+#include "module.hpp"
+#include "overlimit/access_lines.hpp"
 #include "overlimit/replay.hpp"
 #include "policy.hpp"
 #include "waits.hpp"
 
 namespace overlimit::python {
+namespace {
 
 /// The columns of one call. They are kept from being resized for as long as it lasts.
 class ReplayColumns {
@@ -83,12 +84,10 @@ class BoundReplay {
         replay_(compiled(policy_.get()), distinct_) {}
 
   void run(const ReplayColumns& columns, std::size_t first, std::size_t last) {
-    with_python_errors([&] {
-      const Use use(is_used_);
-      const GilReleased released;
-      check(columns.events(), first, last, columns.answers(), distinct_);
-      replay_.run(columns.events(), first, last, columns.answers());
-    });
+    const Use use(is_used_);
+    const GilReleased released;
+    check(columns.events(), first, last, columns.answers(), distinct_);
+    replay_.run(columns.events(), first, last, columns.answers());
   }
   void start_tallies() {
     const Use use(is_used_);
@@ -119,8 +118,7 @@ class BoundReplay {
   std::atomic<bool> is_used_{false};
 };
 
-inline std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter,
-                                              std::vector<std::int32_t> distinct) {
+std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter, std::vector<std::int32_t> distinct) {
   const auto is_negative = [](std::int32_t count) { return count < 0; };
   if (distinct.empty() || std::ranges::any_of(distinct, is_negative)) {
     throw pybind11::value_error("distinct must have a count from 0 on for each column");
@@ -130,40 +128,59 @@ inline std::shared_ptr<BoundReplay> replay_of(const pybind11::object& limiter,
   });
 }
 
-inline void bind_replays(pybind11::module_& module) {
+void run(BoundReplay& replay, const pybind11::buffer& times, const std::vector<pybind11::buffer>& codes,
+         const pybind11::object& costs, const pybind11::object& order, const pybind11::dict& answers,
+         std::size_t first, std::size_t last) {
+  replay.run(ReplayColumns(times, codes, costs, order, answers), first, last);
+}
+
+pybind11::list tallies(BoundReplay& replay) {
+  pybind11::list tallies;
+  for (const LimitTally& tally : replay.tallies()) {
+    tallies.append(pybind11::make_tuple(tally.refused, tally.refused_alone, tally.least_left, tally.most,
+                                        tally.longest_retry_after.seconds()));
+  }
+  return tallies;
+}
+
+pybind11::bytes column_of(const std::vector<std::int64_t>& places) {
+  return {reinterpret_cast<const char*>(places.data()), places.size() * sizeof(std::int64_t)};
+}
+
+}  // namespace
+
+void bind_replays(pybind11::module_& module) {
   namespace py = pybind11;
-  using Pointer = std::shared_ptr<BoundReplay>;
-  py::class_<BoundReplay, Pointer>(module, "Replay",
-                                   "A limiter's limits and penalty, asked about events at their own times.")
+  py::class_<BoundReplay, std::shared_ptr<BoundReplay>>(
+      module, "Replay", "A limiter's limits and penalty, asked about events at their own times.")
       .def(py::init(&replay_of), py::arg("limiter"), py::arg("distinct"))
-      .def(
-          "run",
-          [](const Pointer& replay, const py::buffer& times, const std::vector<py::buffer>& codes,
-             const py::object& costs, const py::object& order, const py::dict& answers, std::size_t first,
-             std::size_t last) {
-            given(replay).run(ReplayColumns(times, codes, costs, order, answers), first, last);
-          },
-          py::arg("times"), py::arg("codes"), py::arg("costs"), py::arg("order"), py::arg("answers"),
-          py::arg("first"), py::arg("last"),
-          "Decide the events from first to before last, without the GIL, and write the answers.")
-      .def_property_readonly(
-          "max_cells", [](const Pointer& replay) { return given(replay).max_cells(); },
-          "Blocks and log entries that one identifier can have under these limits.")
-      .def(
-          "start_tallies", [](const Pointer& replay) { given(replay).start_tallies(); },
-          "Count from now on what each limit does.")
-      .def(
-          "tallies",
-          [](const Pointer& replay) {
-            py::list tallies;
-            for (const LimitTally& tally : given(replay).tallies()) {
-              tallies.append(py::make_tuple(tally.refused, tally.refused_alone, tally.least_left, tally.most,
-                                            tally.longest_retry_after.seconds()));
-            }
-            return tallies;
-          },
-          "Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in "
-          "seconds.");
+      .def("run", bound(run), py::arg("times"), py::arg("codes"), py::arg("costs"), py::arg("order"),
+           py::arg("answers"), py::arg("first"), py::arg("last"),
+           "Decide the events from first to before last, without the GIL, and write the answers.")
+      .def_property_readonly("max_cells", bound(&BoundReplay::max_cells),
+                             "Blocks and log entries that one identifier can have under these limits.")
+      .def("start_tallies", bound(&BoundReplay::start_tallies), "Count from now on what each limit does.")
+      .def("tallies", bound(tallies),
+           "Per limit, then of locks: refused, refused_alone, least_left, most, longest_retry_after in "
+           "seconds.");
+}
+
+void bind_access_logs(pybind11::module_& module) {
+  namespace py = pybind11;
+  module.def(
+      "access_lines",
+      [](const py::bytes& log, bool combined) {
+        const std::string_view text(log);
+        AccessLines found;
+        {
+          const py::gil_scoped_release released;
+          found = access_lines(text, combined);
+        }
+        return py::make_tuple(column_of(found.ends), column_of(found.plain), column_of(found.ip_ends),
+                              column_of(found.quotes));
+      },
+      py::arg("log"), py::arg("combined"),
+      "Where lines end, which are plain, and where their addresses end and quotes are: int64 in bytes.");
 }
 
 }  // namespace overlimit::python
