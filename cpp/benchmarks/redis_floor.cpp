@@ -5,6 +5,7 @@
 #include <hiredis/hiredis.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

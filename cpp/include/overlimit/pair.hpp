@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "overlimit/limit.hpp"

@@ -1,6 +1,7 @@
 #include "overlimit/limit.hpp"
 
 #include <utility>
+#include <variant>
 
 #include "overlimit/errors.hpp"
 

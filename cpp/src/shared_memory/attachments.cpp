@@ -1,5 +1,7 @@
 #include "shared_memory/attachments.hpp"
 
+#include <mutex>
+
 namespace overlimit::shared_memory {
 
 ForkSafeMutex Attachments::mutex_;

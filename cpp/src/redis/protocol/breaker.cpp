@@ -1,5 +1,7 @@
 #include "redis/protocol/breaker.hpp"
 
+#include <algorithm>
+
 namespace overlimit::redis::protocol {
 namespace {
 

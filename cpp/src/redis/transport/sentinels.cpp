@@ -1,5 +1,7 @@
 // The master that sentinels name: the connections to them, and who is the master.
 
+#include <tuple>
+
 #include "redis/protocol/command.hpp"
 #include "redis/protocol/failures.hpp"
 #include "redis/protocol/sentinel.hpp"

@@ -1,6 +1,8 @@
 #include "redis/wire/script.hpp"
 
+#include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 #include "lua_fragments.hpp"
 #include "overlimit/algorithms/registry.hpp"
