@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -69,12 +68,6 @@ def owned_by(cluster: Cluster, node: Node, store_prefix: str) -> list[str]:
     """Return the identifiers whose keys this node holds."""
     slot = cluster.slot_of
     return [each for each in IDENTIFIERS if cluster.owner_of(slot(f"{store_prefix}1:default:{each}")) is node]
-
-
-def times_refused(node: Node) -> int:
-    """Return how often this node has answered that the keys of a call are apart."""
-    counts = re.search(rb"errorstat_TRYAGAIN:count=(\d+)", node.ask("INFO", "errorstats"))
-    return int(counts[1]) if counts else 0
 
 
 class TestSlots:
@@ -379,9 +372,9 @@ class TestMovingSlots:
                 with pytest.raises(StoreUnavailable, match="TRYAGAIN") as caught:
                     limiter.hit("stays", "moves")
                 assert not caught.value.maybe_charged
-                refusals = times_refused(source)
+                before = source.times_asked("evalsha")
                 waiting = pool.submit(patient.hit, "stays", "moves")
-                eventually(lambda: times_refused(source) >= refusals + 3)
+                eventually(lambda: source.times_asked("evalsha") >= before + 3)
                 assert not waiting.done()
             assert waiting.result()
         assert [spent(patient, each) for each in ("stays", "moves")] == [2, 2]

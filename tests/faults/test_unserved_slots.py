@@ -179,7 +179,7 @@ class TestAYoungCluster:
             with ThreadPoolExecutor(1) as pool:
                 waiting = pool.submit(ledger.hit, limiter, "a")
                 eventually(lambda: asked(cluster) >= 3)
-                cluster.masters[0].ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+                cluster.masters[0].ask("CLUSTER", "ADDSLOTS", *range(16384))
                 waiting.result(PATIENCE)
             assert (ledger.acknowledged, ledger.errors) == (1, [])
         finally:

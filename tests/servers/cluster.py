@@ -45,9 +45,13 @@ class Node(RedisServer):
         self.ask("CLUSTER", "SETSLOT", slot, "NODE", self.id)
 
     def times_asked(self, command: str) -> int:
-        """Return how often it was sent this command (``"cluster|slots"``), executed or refused."""
-        numbers = rf"cmdstat_{re.escape(command)}:calls=(\d+),.*rejected_calls=(\d+)"
-        found = re.search(numbers, self.ask("INFO", "commandstats").decode())
+        """Return how often it was sent this command (``"cluster|slots"``), executed or refused.
+
+        Before Redis 7 the commands of CLUSTER are counted together.
+        """
+        known = self.ask("INFO", "commandstats").decode()
+        name = command if "cmdstat_cluster|" in known else command.partition("|")[0]
+        found = re.search(rf"cmdstat_{re.escape(name)}:calls=(\d+),.*rejected_calls=(\d+)", known)
         return int(found[1]) + int(found[2]) if found else 0
 
     def _cluster_info(self) -> dict[str, str]:

@@ -68,6 +68,7 @@ constexpr Row kTable[] = {
      misconfigured("the server is in no cluster: begin the store's URL with redis://")},
     {"Could not find scripting engine", true, misconfigured(kScripts)},
     {"unknown command 'EVAL", true, misconfigured(kScripts)},
+    {"unknown command `EVAL", true, misconfigured(kScripts)},  // before Redis 7
     {"ACL failure in script", true, misconfigured(kGrant)},
     {"The user executing the script can't", true, misconfigured(kGrant)},
 };
