@@ -61,6 +61,7 @@ std::int64_t micros_within(PyObject* seconds, const char* what, const char* rang
 }
 
 Instant reading_of(PyObject* reader) {
+  const RecursionGuard guard;
   const Object reading = required(PyObject_CallNoArgs(reader));
   return checked_instant(instant_from(reading.get(), "what the clock returns"));
 }

@@ -42,6 +42,7 @@ Object decided_now(std::span<LimiterState* const> limiters, const Charges& colle
 void tell(const LimiterState& limiter, const Object& decision) {
   if (limiter.on_decision.get() == Py_None) return;
   const Object on_decision = Object::borrow(limiter.on_decision.get());
+  const RecursionGuard guard;
   call_hook("announce", on_decision.get(), decision.get());
 }
 

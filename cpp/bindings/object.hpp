@@ -57,6 +57,31 @@ inline PyObject* checked(PyObject* object) {
 
 inline Object required(PyObject* object) { return Object::steal(checked(object)); }
 
+/// While a function given to a limiter is called, which may call limiters: it counts as several of Python's
+/// levels, since each takes several KB of the thread's stack, and many programs have raised Python's limit.
+class RecursionGuard {
+ public:
+  RecursionGuard() {
+    for (; entered_ < kLevels; ++entered_) {
+      if (Py_EnterRecursiveCall(" in a function given to a limiter") == 0) continue;
+      leave();
+      throw PythonError{};
+    }
+  }
+  ~RecursionGuard() { leave(); }
+  RecursionGuard(const RecursionGuard&) = delete;
+  RecursionGuard& operator=(const RecursionGuard&) = delete;
+
+ private:
+  static constexpr int kLevels = 6;
+
+  void leave() noexcept {
+    for (; entered_ > 0; --entered_) Py_LeaveRecursiveCall();
+  }
+
+  int entered_ = 0;
+};
+
 /// The members of a tuple, borrowed.
 inline std::span<PyObject* const> members_of(PyObject* tuple) {
   return {PySequence_Fast_ITEMS(tuple), std::size_t(PyTuple_GET_SIZE(tuple))};
