@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,45 +18,51 @@ with needed(
 from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
-from overlimit._steps import await_calls, run_calls
+from overlimit._steps import Steps, await_calls, run_calls
 from overlimit.aio import AsyncLimiter
-from overlimit.http.client import Exchange, Identify, Patience, host_of
+from overlimit.http import event_loops
+from overlimit.http.client import IN_THREADS, Call, ClientStats, Exchange, Turns, checked_limiter
+from overlimit.http.client_options import CLIENT_OPTIONS, ClientKeywords, host_of
+from overlimit.http.options.kinds import documents
 from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from typing_extensions import Unpack
+
 __all__ = ["AsyncThrottledTransport", "RateLimitExceeded", "ThrottledTransport", "host_of"]
 
 
 class RateLimitExceeded(errors.RateLimitExceeded, httpx.TransportError):
-    """The limiter can never let a request pass; nothing was sent. ``decision`` says why."""
+    """The turn of a request comes too late or never; nothing was sent. ``decision`` says why."""
 
 
-class ThrottledTransport(httpx.BaseTransport):
+class _Throttled:
+    """What both transports have: the turns of their requests."""
+
+    _turns: Turns
+
+    def stats(self) -> ClientStats:
+        """Return what is learnt of each host, with ``learn=True``."""
+        return self._turns.stats()
+
+
+@documents(CLIENT_OPTIONS)
+class ThrottledTransport(_Throttled, httpx.BaseTransport):
     """Has each request of a client wait for its turn, and tries again when the server asks to wait.
 
-    ``httpx.Client(transport=ThrottledTransport(limiter))``. Each try waits for its turn, however long that
-    takes, and spends it; the client's timeouts begin after that. A response of 429 or 503 that names a time
-    (``Retry-After``, ``RateLimit`` or ``X-RateLimit-*``) is followed by another try after it. One that names
-    none or too long a time, and the last, is returned. All requests to the host are held back until
-    the time that a refusal names, and so they are by a successful response that says that nothing is left.
+    ``httpx.Client(transport=ThrottledTransport(limiter))``. Each try waits for its turn, and spends it; the
+    client's ``timeout=`` begins after that, and never bounds the turn. A refusal that names a time is
+    followed by another try after it. One that names none or too long a time, and the last, is returned. All
+    requests to the host are held back until the time that a refusal names, and so they are by a successful
+    response that says that nothing is left.
 
     Parameters
     ----------
     limiter
         Whose turns are spent.
-    identifiers
-        Who is limited: text, a function that is called with the ``httpx.Request`` and returns it, or a list
-        of these, of which all are limited. By default the host.
-    retries
-        How many further tries there are at most. None but the first is made of a request whose body is not in
-        memory, such as a file or a generator: it is never sent twice.
-    methods
-        The HTTP methods of which there are further tries; by default those that are idempotent: GET, HEAD,
-        OPTIONS, TRACE, PUT and DELETE.
-    max_wait
-        The longest time in seconds that a server may ask to wait.
+    {options}
     transport
         What sends the requests; by default a new ``httpx.HTTPTransport()``. Options of a client such as
         ``verify=`` and ``http2=`` are given to it.
@@ -65,35 +70,37 @@ class ThrottledTransport(httpx.BaseTransport):
     Raises
     ------
     RateLimitExceeded
-        From a request: it can never pass. It is an ``httpx.TransportError``, too.
+        From a request: its turn comes after ``timeout``, or never. It is an ``httpx.TransportError``, too.
     StoreError
         From a request: the limiter's store fails, and its ``on_error`` is ``"raise"``.
     ValueError, TypeError
         A wrong option.
     """
 
-    @checks_arguments(synonyms={"max_retries": "retries"})
+    @checks_arguments(hint="write options by name, as retries=3")
     def __init__(
         self,
         limiter: Limiter,
         *,
-        identifiers: Identify | Iterable[Identify] = host_of,
-        retries: int = 3,
-        methods: Iterable[str] | None = None,
-        max_wait: float = 60.0,
         transport: httpx.BaseTransport | None = None,
+        **options: Unpack[ClientKeywords],
     ) -> None:
-        _check(limiter, Limiter, "an overlimit.Limiter", "AsyncThrottledTransport, for httpx.AsyncClient")
+        self._turns = Turns("ThrottledTransport", _as_limiter(limiter), _as_limiter, **options)
         _check_transport(transport, httpx.BaseTransport)
-        self._limiter = limiter
-        self._patience = Patience(identifiers, retries, methods, max_wait)
         self._transport = transport or httpx.HTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request when its turn has come, again if need be, and return the last response."""
-        send = partial(self._transport.handle_request, request)
-        exchange = _exchange(self._limiter, request, send, httpx.Response.close, time.sleep)
-        return run_calls(self._patience.sending(exchange))
+        exchange = Exchange(
+            request,
+            can_repeat=isinstance(request.stream, httpx.ByteStream),
+            send=partial(self._transport.handle_request, request),
+            close=httpx.Response.close,
+            record=_record,
+            waiting=IN_THREADS,
+            error=RateLimitExceeded,
+        )
+        return run_calls(self._turns.sending(exchange))
 
     def __enter__(self) -> Self:
         self._transport.__enter__()
@@ -107,35 +114,38 @@ class ThrottledTransport(httpx.BaseTransport):
         self._transport.close()
 
 
-class AsyncThrottledTransport(httpx.AsyncBaseTransport):
-    """A `ThrottledTransport` for ``httpx.AsyncClient``, on asyncio.
+class AsyncThrottledTransport(_Throttled, httpx.AsyncBaseTransport):
+    """A `ThrottledTransport` for ``httpx.AsyncClient``, on asyncio and on trio.
 
-    The options and errors are the same, but that ``limiter`` is an ``overlimit.aio.AsyncLimiter`` and
-    ``transport``, by default an ``httpx.AsyncHTTPTransport()``, an async one.
+    The options and errors are the same, but that ``limiter``, and those of ``budgets``, are
+    ``overlimit.aio.AsyncLimiter``, and ``transport``, by default an ``httpx.AsyncHTTPTransport()``, is async.
     """
 
-    @checks_arguments(synonyms={"max_retries": "retries"})
+    @checks_arguments(hint="write options by name, as retries=3")
     def __init__(
         self,
         limiter: AsyncLimiter,
         *,
-        identifiers: Identify | Iterable[Identify] = host_of,
-        retries: int = 3,
-        methods: Iterable[str] | None = None,
-        max_wait: float = 60.0,
         transport: httpx.AsyncBaseTransport | None = None,
+        **options: Unpack[ClientKeywords],
     ) -> None:
-        _check(limiter, AsyncLimiter, "an overlimit.aio.AsyncLimiter", "ThrottledTransport, for httpx.Client")
+        check = partial(event_loops.as_limiter, instead="ThrottledTransport, for httpx.Client")
+        self._turns = Turns("AsyncThrottledTransport", check(limiter), check, **options)
         _check_transport(transport, httpx.AsyncBaseTransport)
-        self._limiter = limiter
-        self._patience = Patience(identifiers, retries, methods, max_wait)
         self._transport = transport or httpx.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request when its turn has come, again if need be, and return the last response."""
-        send = partial(self._transport.handle_async_request, request)
-        exchange = _exchange(self._limiter, request, send, httpx.Response.aclose, asyncio.sleep)
-        return await await_calls(self._patience.sending(exchange))
+        exchange = Exchange(
+            request,
+            can_repeat=isinstance(request.stream, httpx.ByteStream),
+            send=partial(self._transport.handle_async_request, request),
+            close=httpx.Response.aclose,
+            record=_record_async,
+            waiting=event_loops.waiting(),
+            error=RateLimitExceeded,
+        )
+        return await await_calls(self._turns.sending(exchange))
 
     async def __aenter__(self) -> Self:
         await self._transport.__aenter__()
@@ -149,29 +159,78 @@ class AsyncThrottledTransport(httpx.AsyncBaseTransport):
         await self._transport.aclose()
 
 
-def _exchange(
-    limiter: Any,
-    request: httpx.Request,
-    send: Callable[[], Any],
-    close: Callable[[httpx.Response], Any],
-    sleep: Callable[[float], Any],
-) -> Exchange[httpx.Response]:
-    return Exchange(
-        request,
-        can_repeat=isinstance(request.stream, httpx.ByteStream),
-        send=send,
-        close=close,
-        sleep=sleep,
-        limiter=limiter,
-        error=RateLimitExceeded,
-    )
+Ended = Callable[[bytes], Steps[Call, None]]
 
 
-def _check(limiter: object, kind: type, wanted: str, other: str) -> None:
-    if isinstance(limiter, kind):
-        return
-    hint = f": write {other}" if isinstance(limiter, Limiter | AsyncLimiter) else ""
-    raise TypeError(f"limiter must be {wanted}, not {short_repr(limiter)}{hint}")
+@dataclass
+class _Recorded:
+    """The stream of a response, and what was read of it."""
+
+    response: httpx.Response
+    stream: Any
+    ended: Ended
+    parts: list[bytes] = field(default_factory=list)
+    has_ended: bool = False
+
+    def end(self) -> Steps[Call, None]:
+        """Tell the end of it once."""
+        if not self.has_ended:
+            self.has_ended = True
+            yield from self.ended(_decoded(self.response, b"".join(self.parts)))
+
+
+class _RecordedStream(_Recorded, httpx.SyncByteStream):
+    def __iter__(self) -> Iterator[bytes]:
+        for part in self.stream:
+            self.parts.append(part)
+            yield part
+
+    def close(self) -> None:
+        try:
+            self.stream.close()
+        finally:
+            run_calls(self.end())
+
+
+class _RecordedAsyncStream(_Recorded, httpx.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self.stream:
+            self.parts.append(part)
+            yield part
+
+    async def aclose(self) -> None:
+        try:
+            await self.stream.aclose()
+        finally:
+            await await_calls(self.end())
+
+
+def _record(response: httpx.Response, ended: Ended) -> httpx.Response:
+    if response.is_closed:  # as those that are made with their content
+        run_calls(ended(response.content))
+    else:
+        response.stream = _RecordedStream(response, response.stream, ended)
+    return response
+
+
+async def _record_async(response: httpx.Response, ended: Ended) -> httpx.Response:
+    if response.is_closed:
+        await await_calls(ended(response.content))
+    else:
+        response.stream = _RecordedAsyncStream(response, response.stream, ended)
+    return response
+
+
+def _decoded(response: httpx.Response, content: bytes) -> bytes:
+    try:
+        return httpx.Response(response.status_code, headers=response.headers, content=content).content
+    except httpx.DecodingError:  # it was closed before its end
+        return content
+
+
+def _as_limiter(given: Any) -> Limiter:
+    hint = ": write AsyncThrottledTransport, for httpx.AsyncClient" if isinstance(given, AsyncLimiter) else ""
+    return checked_limiter(Limiter, "an overlimit.Limiter", given, hint)
 
 
 def _check_transport(transport: object, kind: type) -> None:

@@ -359,8 +359,11 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         """
         if self._is_derived:
             raise TypeError("a limiter of with_limits keeps its limits: ask with_limits for one with others")
-        given = as_limits(limits, self._algorithm)
-        super()._set_limits(given, local_limits(given, self._share))
+        self._change_limits(as_limits(limits, self._algorithm))
+
+    def _change_limits(self, limits: tuple[Limit, ...]) -> None:
+        """Change the limits as ``update`` does, also of a limiter that is derived of another."""
+        super()._set_limits(limits, local_limits(limits, self._share))
         if self._namesakes is not None:
             renew(self, self._namesakes)
         note_unleased(self)
@@ -453,7 +456,7 @@ def _derive(parent: weakref.ref[Limiter], limits: LimitsLike) -> Limiter:
     given = as_limits(limits, like._algorithm)
     derived = like._derive(given, local_limits(given, like._share))
     attributes = {**like.__dict__, "_is_derived": True, "_namesakes": None}
-    attributes.pop("_derived")
+    attributes.pop("_derived", None)
     derived.__dict__.update(attributes)
     return derived
 

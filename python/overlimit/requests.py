@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,79 +18,68 @@ with needed(
 
 from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.texts import short_repr
-from overlimit._steps import run_calls
-from overlimit.http.client import Exchange, Identify, Patience, host_of
+from overlimit._steps import Steps, run_calls
+from overlimit.http.client import IN_THREADS, Call, ClientStats, Exchange, Turns, checked_limiter
+from overlimit.http.client_options import CLIENT_OPTIONS, Identifiers, TurnKeywords, host_of
+from overlimit.http.options.kinds import documents
 from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
+    from typing_extensions import Unpack
 
 __all__ = ["RateLimitExceeded", "ThrottledAdapter", "host_of"]
 
 
 class RateLimitExceeded(errors.RateLimitExceeded, requests.RequestException):
-    """The limiter can never let a request pass; nothing was sent. ``decision`` says why."""
+    """The turn of a request comes too late or never; nothing was sent. ``decision`` says why."""
 
 
+@documents(CLIENT_OPTIONS)
 class ThrottledAdapter(HTTPAdapter):
     """Has each request of a session wait for its turn, and tries again when the server asks to wait.
 
     ``session.mount("https://", ThrottledAdapter(limiter))`` throttles what a session asks of all hosts,
-    ``session.mount("https://api.example.com", ...)`` of one. Each try waits for its turn, however long that
-    takes, and spends it; the session's timeouts begin after that. A response of 429 or 503 that names a time
-    (``Retry-After``, ``RateLimit`` or ``X-RateLimit-*``) is followed by another try after it. One that names
-    none or too long a time, and the last, is returned. All requests to the host are held back until
-    the time that a refusal names, and so they are by a successful response that says that nothing is left.
+    ``session.mount("https://api.example.com", ...)`` of one. Each try waits for its turn, and spends it; the
+    session's timeouts begin after that. A refusal that names a time is followed by another try after it. One
+    that names none or too long a time, and the last, is returned. All requests to the host are held back
+    until the time that a refusal names, and so they are by a successful response that says that nothing is
+    left.
 
     Parameters
     ----------
     limiter
         Whose turns are spent.
-    identifiers
-        Who is limited: text, a function that is called with the ``PreparedRequest`` and returns it, or a list
-        of these, of which all are limited. By default the host.
-    retries
-        How many further tries there are at most. None but the first is made of a request whose body is not in
-        memory, such as a file or a generator: it is never sent twice.
-    methods
-        The HTTP methods of which there are further tries; by default those that are idempotent: GET, HEAD,
-        OPTIONS, TRACE, PUT and DELETE.
-    max_wait
-        The longest time in seconds that a server may ask to wait.
+    {options}
     pool_connections, pool_maxsize, max_retries, pool_block
         Those of ``HTTPAdapter``. Tries by its ``max_retries``, for failed connections, spend no turn.
 
     Raises
     ------
     RateLimitExceeded
-        From a request: it can never pass. It is a ``requests.RequestException``, too.
+        From a request: its turn comes after ``timeout``, or never. It is a ``requests.RequestException``.
     StoreError
         From a request: the limiter's store fails, and its ``on_error`` is ``"raise"``.
     ValueError, TypeError
         A wrong option.
     """
 
-    __attrs__ = [*HTTPAdapter.__attrs__, "_limiter", "_patience"]  # noqa: RUF012  # what is pickled
+    __attrs__ = [*HTTPAdapter.__attrs__, "_turns"]  # noqa: RUF012  # what is pickled
 
     @checks_arguments(hint="write options by name, as retries=3")
     def __init__(
         self,
         limiter: Limiter,
-        identifiers: Identify | Iterable[Identify] = host_of,
+        identifiers: Identifiers = host_of,
         *,
-        retries: int = 3,
-        methods: Iterable[str] | None = None,
-        max_wait: float = 60.0,
         pool_connections: int = 10,
         pool_maxsize: int = 10,
         max_retries: Any = 0,
         pool_block: bool = False,
+        **options: Unpack[TurnKeywords],
     ) -> None:
-        if not isinstance(limiter, Limiter):
-            raise TypeError(f"limiter must be an overlimit.Limiter, not {short_repr(limiter)}")
-        self._limiter = limiter
-        self._patience = Patience(identifiers, retries, methods, max_wait)
+        check = partial(checked_limiter, Limiter, "an overlimit.Limiter")
+        self._turns = Turns("ThrottledAdapter", check(limiter), check, identifiers=identifiers, **options)
         super().__init__(pool_connections, pool_maxsize, max_retries, pool_block)
 
     def send(self, request: PreparedRequest, *args: Any, **kwargs: Any) -> Response:
@@ -100,8 +89,39 @@ class ThrottledAdapter(HTTPAdapter):
             can_repeat=request.body is None or isinstance(request.body, str | bytes),
             send=partial(super().send, request, *args, **kwargs),
             close=requests.Response.close,
-            sleep=time.sleep,
-            limiter=self._limiter,
+            record=_record,
+            waiting=IN_THREADS,
             error=RateLimitExceeded,
         )
-        return run_calls(self._patience.sending(exchange))
+        return run_calls(self._turns.sending(exchange))
+
+    def stats(self) -> ClientStats:
+        """Return what is learnt of each host, with ``learn=True``."""
+        return self._turns.stats()
+
+
+def _record(response: Response, ended: Callable[[bytes], Steps[Call, None]]) -> Response:
+    """Have the end of a response, or its being closed, told once with what was read of it."""
+    parts: list[bytes] = []
+    iter_content, close = response.iter_content, response.close
+
+    def end() -> None:
+        nonlocal pending
+        if pending:
+            pending = False
+            run_calls(ended(b"".join(parts)))
+
+    def reading(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        for part in iter_content(*args, **kwargs):
+            parts.append(part.encode() if isinstance(part, str) else part)
+            yield part
+        end()
+
+    def closing() -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(end)
+            close()
+
+    pending = True
+    response.iter_content, response.close = reading, closing  # type: ignore[method-assign]
+    return response

@@ -4,3 +4,10 @@ A `Rule` (rules/rule.py) is one limit somewhere. A `RoutePlan` (deciding/plans.p
 for an endpoint and a method, compiled to store calls. A `RequestLedger` (deciding/ledger.py) is what was
 decided in one request, and a `StoreAnswer` (deciding/answer.py) is what one store decided of it.
 """
+
+from overlimit.http.fields import ServerLimit as ServerLimit
+from overlimit.http.fields import ServerLimits as ServerLimits
+from overlimit.http.fields import parse as parse
+from overlimit.http.received import total_tokens as total_tokens
+
+__all__ = ["ServerLimit", "ServerLimits", "parse", "total_tokens"]

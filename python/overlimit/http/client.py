@@ -1,41 +1,61 @@
 """When a client sends a request, and when it sends it again, whatever library it uses; without any I/O.
 
-Each try waits for its turn by a limiter of the client, and for as long as the server has asked. A 429 or 503
+Each try waits for its turn by the limiters of the client, and for as long as the server has asked. A refusal
 that names a time holds back all requests to its host for that time, and is answered by another try after it.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 from overlimit._core import Decision
+from overlimit._messages.arguments import check_options
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit._steps import Steps
 from overlimit.errors import RateLimitExceeded
-from overlimit.http.fields import ASKS_TO_WAIT, parse, seconds_to_wait
+from overlimit.http.client_options import (
+    CLIENT_OPTIONS,
+    HINTS,
+    IDEMPOTENT,
+    ClientKeywords,
+    Cost,
+    Identify,
+    Settle,
+    complete,
+    host_of,
+    several,
+)
+from overlimit.http.fields import ServerLimits, parse, waiting_time
 from overlimit.http.held_back import HeldBack
+from overlimit.http.learning import Learning, LearntStats
 from overlimit.http.options.limit_options import methods_of
-from overlimit.waiting.throttled_calls import check_identifier
+from overlimit.http.received import Received
+from overlimit.limiter import Limiter
+from overlimit.waiting.acquiring import acquire_all
 
-IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-"""The methods of requests that may be sent again, as it makes no difference (RFC 9110, section 9.2.2)."""
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _LONGEST = 1e9
 """Seconds that time.sleep can sleep: 30 years."""
+_LONGEST_LOCK = 5e8
 
-Identify: TypeAlias = "str | bytes | Callable[[Any], str | bytes | Iterable[str | bytes]]"
-"""Who is limited, or a function of a request that returns it."""
+_log = logging.getLogger("overlimit")
+
+Charge = tuple[Limiter, "str | bytes", int]
+"""What a limiter is to charge an identifier."""
 
 
 class SentRequest(Protocol):
-    """A request, as httpx and requests have it."""
+    """A request, as each library has it."""
 
     @property
     def method(self) -> str | None:
@@ -47,11 +67,7 @@ class SentRequest(Protocol):
 
 
 class GotResponse(Protocol):
-    """A response, as httpx and requests have it."""
-
-    @property
-    def status_code(self) -> int:
-        """The number of the status."""
+    """A response, as each library has it."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -60,136 +76,270 @@ class GotResponse(Protocol):
 
 R = TypeVar("R", bound=GotResponse)
 
+Call = Callable[[], Any]
+"""Does something; whoever calls it may have to await what it returns."""
+
+
+class Waiting(NamedTuple):
+    """How a library waits; on an event loop, what these return is awaited."""
+
+    sleep: Callable[[float], Any]
+    acquire: Callable[[list[Charge], float | None], Any]
+    """Waits for a turn, as `acquire_all` does."""
+    ask: Callable[..., Any]
+    """Calls a method of a Limiter: ``ask(Limiter.refund, limiter, decision)``."""
+
+
+def _ask(method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    return method(*arguments, **named)
+
+
+IN_THREADS = Waiting(time.sleep, acquire_all, _ask)
+"""How threads wait."""
+
 
 @dataclass(frozen=True, eq=False)
 class Exchange(Generic[R]):
-    """What a library does for one request; whoever makes its calls may have to await what they return."""
+    """What a library does for one request."""
 
     request: SentRequest
     can_repeat: bool
     """Whether the body can be read again."""
-    send: Callable[[], Any]
+    send: Call
     """Sends the request, and returns the response."""
     close: Callable[[R], Any]
     """Lets go of a response that nobody reads."""
-    sleep: Callable[[float], Any]
-    limiter: Any
-    """Whose turn it waits for: a Limiter, or an AsyncLimiter, whose calls are awaited."""
+    record: Callable[[R, Callable[[bytes], Steps[Call, None]]], Any]
+    """Has something done with the body of a response when it has ended or is closed; returns the response."""
+    waiting: Waiting
     error: Callable[[Decision], RateLimitExceeded]
-    """What is raised when it will never be anybody's turn."""
+    """What is raised when the turn of a request comes too late or never."""
+    status_of: Callable[[R], int] = attrgetter("status_code")
 
 
-def host_of(request: SentRequest) -> str:
-    """Return the host of a request as an identifier, with the port unless that is the usual one."""
-    url = urlsplit(str(request.url))
-    host = url.hostname or ""
-    name = f"[{host}]" if ":" in host else host
-    return name if url.port in (None, _DEFAULT_PORTS.get(url.scheme)) else f"{name}:{url.port}"
+class ClientStats(TypedDict):
+    """What ``stats()`` of a client returns."""
+
+    learnt: dict[str, LearntStats]
+    """What is learnt with ``learn=True``, by host."""
 
 
-class Patience:
+class Budget(NamedTuple):
+    """A limiter, whom it limits, what a request costs it, and what says what it came to."""
+
+    limiter: Limiter
+    identifiers: tuple[Identify, ...]
+    cost: Cost = 1
+    settle: Settle | None = None
+
+    def spent_by(self, request: SentRequest) -> Spent:
+        """Return what a request is to spend of it."""
+        found: list[str | bytes] = []
+        for given in self.identifiers:
+            found.extend(several(given(request) if callable(given) else given))
+        if not found:
+            raise ValueError("identifiers must name who is limited, and their function has returned none")
+        cost = self.cost(request) if callable(self.cost) else self.cost
+        return Spent(self.limiter, tuple(found), cost, self.settle)
+
+
+class Spent(NamedTuple):
+    """What one request spends of a budget."""
+
+    limiter: Limiter
+    identifiers: tuple[str | bytes, ...]
+    cost: int
+    settle: Settle | None
+
+    def charges(self) -> list[Charge]:
+        """Return it as `acquire_all` takes it."""
+        return [(self.limiter, identifier, self.cost) for identifier in self.identifiers]
+
+    def at_most(self, limiter: Limiter) -> Spent:
+        """Return the same of a limiter of smaller numbers, which cannot grant more than these."""
+        number, quota = (min(each.quota for each in of.limits) for of in (limiter, self.limiter))
+        cost = min(self.cost, number) if number < self.cost <= quota else self.cost
+        return self._replace(limiter=limiter, cost=cost)
+
+
+class Turn(NamedTuple):
+    """The turn of one try of a request."""
+
+    decision: Decision
+    spent: tuple[Spent, ...]
+    seen: int
+    """How many refusals were known when it came."""
+
+
+class Turns:
     """Whose turn a request waits for, and how long a server may ask a client to wait.
 
-    Raises TypeError or ValueError for a wrong option.
+    Raises TypeError or ValueError for a wrong option. ``as_limiter`` returns the Limiter that is meant by one
+    of ``budgets``.
     """
 
     def __init__(
         self,
-        identifiers: Identify | Iterable[Identify],
-        retries: int,
-        methods: Iterable[str] | None,
-        max_wait: float,
+        owner: str,
+        limiter: Limiter,
+        as_limiter: Callable[[Any], Limiter],
+        **options: Unpack[ClientKeywords],
     ) -> None:
-        self._identifiers = _checked_identifiers(identifiers)
-        self._retries = _checked_retries(retries)
-        self._methods = methods_of(methods) or IDEMPOTENT
-        self._max_wait = _checked_max_wait(max_wait)
+        check_options(owner, options, CLIENT_OPTIONS, HINTS)
+        said = complete(options)
+        own = Budget(limiter, several(said["identifiers"]), said["cost"], said["settle"])
+        others = ((as_limiter(given), several(who), *rest) for given, who, *rest in said["budgets"])
+        self._budgets = (own, *(Budget(*each) for each in others))
+        if len({id(each.limiter) for each in self._budgets}) < len(self._budgets):
+            raise ValueError("each budget must have a limiter of its own, other than that of the client")
+        self._retries = said["retries"]
+        self._methods = methods_of(said["methods"]) or IDEMPOTENT
+        self._max_wait = min(said["max_wait"], _LONGEST)
+        self._statuses, self._timeout = said["statuses"], said["timeout"]
         self._holds = HeldBack()
+        of_tokens = own.cost != 1 or own.settle is not None
+        self._learning = Learning(limiter, of_tokens=of_tokens) if said["learn"] else None
 
-    def sending(self, exchange: Exchange[R]) -> Steps[Callable[[], Any], R]:
+    def stats(self) -> ClientStats:
+        """Return what is learnt of each host."""
+        return {"learnt": self._learning.stats() if self._learning else {}}
+
+    def sending(self, exchange: Exchange[R]) -> Steps[Call, R]:
         """Make as many tries as it takes, and return the last response."""
-        host, identifiers = host_of(exchange.request), self._identifiers_of(exchange.request)
+        host = host_of(exchange.request)
+        spent = tuple(each.spent_by(exchange.request) for each in self._budgets)
         retries = self._retries if exchange.can_repeat and exchange.request.method in self._methods else 0
         while True:
             try:
-                yield from self._turn(host, identifiers, exchange)
+                turn = yield from self._turn(host, spent, exchange)
                 response: R = yield exchange.send
-                asks_again = self._heard(host, response)
+                is_refusal = self._is_refusal(exchange, response)
+                asks_again = yield from self._heard(host, turn, exchange, response, is_refusal)
             finally:
                 self._holds.end(host, exchange)
+            if is_refusal:
+                yield from self._giving_back(turn, exchange)
             if not asks_again or retries == 0:
-                return response
+                break
             retries -= 1
             yield partial(exchange.close, response)
+        if is_refusal or not any(each.settle for each in spent):
+            return response
+        recorded: R = yield partial(exchange.record, response, partial(self._ended, turn, exchange, response))
+        return recorded
 
-    def _turn(
-        self, host: str, identifiers: tuple[str | bytes, ...], exchange: Exchange[R]
-    ) -> Steps[Callable[[], Any], None]:
+    def _turn(self, host: str, spent: tuple[Spent, ...], exchange: Exchange[R]) -> Steps[Call, Turn]:
         """Wait until the host takes requests and it is the client's turn, both at once."""
+        until = math.inf if self._timeout is None else time.monotonic() + self._timeout
         while True:
-            while (wait := self._holds.begin(host, exchange)) > 0:
-                yield partial(exchange.sleep, wait)
-            decision: Decision = yield partial(exchange.limiter.acquire, *identifiers, timeout=None)
+            yield from self._waiting_for_host(host, spent[0], exchange, until)
+            own, others = self._now(host, spent)
+            left = None if until == math.inf else max(0.0, until - time.monotonic())
+            charges = [charge for each in own for charge in each.charges()] + others
+            decision: Decision = yield partial(exchange.waiting.acquire, charges, left)
             if not decision:
+                if decision.status == "never" and self._now(host, spent)[0] != own:
+                    continue  # less was learnt while it waited
                 raise exchange.error(decision)
             if self._holds.seconds_left(host) == 0:
-                return
+                seen = self._learning.begin(host, decision) if self._learning else 0
+                return Turn(decision, own, seen)
             self._holds.end(host, exchange)
-            yield partial(exchange.limiter.refund, decision)
+            yield partial(exchange.waiting.ask, Limiter.refund, own[0].limiter, decision)
 
-    def _heard(self, host: str, response: GotResponse) -> bool:
+    def _now(self, host: str, spent: tuple[Spent, ...]) -> tuple[tuple[Spent, ...], list[Charge]]:
+        """Return what is to be spent by what is learnt now, and what only reads the refusals of all."""
+        if self._learning is None:
+            return spent, []
+        own = spent[0].at_most(self._learning.limiter_of(host))
+        return (own, *spent[1:]), [(self._learning.refusals, host, 0)]
+
+    def _waiting_for_host(
+        self, host: str, own: Spent, exchange: Exchange[R], until: float
+    ) -> Steps[Call, None]:
+        waiting = exchange.waiting
+        while (wait := self._holds.begin(host, exchange)) > 0:
+            left, held = until - time.monotonic(), self._holds.seconds_left(host)
+            if left <= max(0.0, held):
+                peeked: Decision = yield partial(waiting.ask, Limiter.peek, own.limiter, *own.identifiers)
+                raise exchange.error(peeked._postponed(math.ceil(max(held, wait) * 1e6), 0))
+            yield partial(waiting.sleep, min(wait, left))
+
+    def _is_refusal(self, exchange: Exchange[R], response: R) -> bool:
+        if callable(self._statuses):
+            return bool(self._statuses(response))
+        return exchange.status_of(response) in self._statuses
+
+    def _heard(
+        self, host: str, turn: Turn, exchange: Exchange[R], response: R, is_refusal: bool
+    ) -> Steps[Call, bool]:
         """Note what the server says, and return whether it asks for another try."""
-        is_refusal = response.status_code in ASKS_TO_WAIT
-        if not is_refusal and response.status_code // 100 != 2:
+        if not is_refusal and exchange.status_of(response) // 100 != 2:
             return False
         said = parse(response.headers)
-        wait = seconds_to_wait(said, response.status_code)
+        wait = self._hold(host, said, is_refusal)
+        if self._learning is not None and is_refusal:
+            yield from self._telling(self._learning, host, turn, exchange, wait)
+        elif self._learning is not None:
+            self._learning.passed(host, said.limits)
+        return is_refusal and wait is not None
+
+    def _hold(self, host: str, said: ServerLimits, is_refusal: bool) -> float | None:
+        """Hold a host back for as long as it asks, and return that; None: it asks for no time or too much."""
+        guess = self._holds.guess(host) if any(each.has_no_end for each in said.limits) else 0.0
+        wait = waiting_time(said, is_refusal=is_refusal, unsaid=guess)
         if wait is not None and wait <= self._max_wait:
-            self._holds.hold(host, wait)
-            return is_refusal
+            self._holds.hold(host, wait, guess if wait == guess else 0.0)
+            return wait
         left = [limit.remaining for limit in said.limits if limit.remaining]
         if left and not is_refusal:
             self._holds.allow(host, min(left))
-        return False
+        return None
 
-    def _identifiers_of(self, request: SentRequest) -> tuple[str | bytes, ...]:
-        found: list[str | bytes] = []
-        for given in self._identifiers:
-            found.extend(_several(given(request) if callable(given) else given))
-        return tuple(found)
+    def _telling(
+        self, learning: Learning, host: str, turn: Turn, exchange: Exchange[R], wait: float | None
+    ) -> Steps[Call, None]:
+        """Learn of a refusal, and have the processes that share the store learn of it, and wait as well."""
+        ask, refusals = exchange.waiting.ask, learning.refusals
+        is_new = learning.refused(host, turn.seen)
+        try:
+            if is_new:
+                known: Decision = yield partial(ask, Limiter.peek, refusals, host, cost=0)
+                if not known.details or learning.count_in(known) <= turn.seen:
+                    yield partial(ask, Limiter.charge, refusals, host)
+            if wait and refusals.store.is_shared:
+                yield partial(ask, Limiter.lock, refusals, host, min(wait, _LONGEST_LOCK))
+        except Exception:
+            _log.warning("other processes may not know that %s has refused a request", host, exc_info=True)
+
+    def _giving_back(self, turn: Turn, exchange: Exchange[R]) -> Steps[Call, None]:
+        """Have a refused try cost its turn only."""
+        for each in turn.spent:
+            if each.cost > 1:
+                yield from self._settling(turn, each, exchange, lambda: 1)
+
+    def _ended(self, turn: Turn, exchange: Exchange[R], response: R, content: bytes) -> Steps[Call, None]:
+        """Settle what a request came to, now that its response has ended."""
+        received = Received(exchange.status_of(response), response.headers, content)
+        for each in turn.spent:
+            if each.settle is not None:
+                yield from self._settling(turn, each, exchange, partial(each.settle, received))
+
+    def _settling(
+        self, turn: Turn, spent: Spent, exchange: Exchange[R], cost_of: Callable[[], int | None]
+    ) -> Steps[Call, None]:
+        try:
+            cost = cost_of()
+            if cost is not None:
+                if whole_number(cost) is None:
+                    raise TypeError(f"settle must return a whole number or None, not {short_repr(cost)}")
+                yield partial(exchange.waiting.ask, Limiter.settle, spent.limiter, turn.decision, cost)
+        except Exception:
+            _log.warning("a request could not be settled: what was charged stays", exc_info=True)
 
 
-def _several(given: Any) -> tuple[Any, ...]:
-    is_one = callable(given) or isinstance(given, str | bytes) or not isinstance(given, Iterable)
-    return (given,) if is_one else tuple(given)
-
-
-def _checked_identifiers(given: object) -> tuple[Identify, ...]:
-    several = _several(given)
-    if not several:
-        raise ValueError("identifiers must not be empty: write identifiers=host_of, or a name for all")
-    for each in several:
-        if not callable(each) and not isinstance(each, str | bytes):
-            raise TypeError(
-                "identifiers must be text, a function of the request, or a list of these, not "
-                f"{short_repr(each)}"
-            )
-        check_identifier(each)
-    return several
-
-
-def _checked_retries(retries: object) -> int:
-    number = whole_number(retries)
-    if number is None:
-        raise TypeError(f"retries must be a whole number, not {short_repr(retries)}")
-    if number < 0:
-        raise ValueError(f"retries must be a whole number from 0, not {number}")
-    return number
-
-
-def _checked_max_wait(seconds: object) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TypeError(f"max_wait must be a number of seconds (math.inf for any), not {short_repr(seconds)}")
-    if not seconds >= 0 or math.isnan(seconds):
-        raise ValueError(f"max_wait must be a number of seconds from 0, not {seconds!r}")
-    return min(seconds, _LONGEST)
+def checked_limiter(kind: type[Limiter], wanted: str, given: Any, hint: str = "") -> Limiter:
+    """Return a limiter of this kind; raise TypeError for all else."""
+    if isinstance(given, kind):
+        return given
+    raise TypeError(f"limiter must be {wanted}, not {short_repr(given)}{hint}")

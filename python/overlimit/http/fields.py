@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
@@ -21,7 +21,25 @@ _PIECE = {mark: re.compile(rf'(?:"(?:[^"\\]|\\.)*"?|[^"{mark}])+', re.DOTALL) fo
 """What is between marks, those in quotes aside."""
 _MOST_FIELDS = 16
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_EPOCH_FROM = 10**8
+_LONGEST_RESET = 366 * 86400.0
+"""Seconds: a larger reset is an instant, in seconds since the Unix epoch."""
+_LATEST_EPOCH = 10**11
+"""The year 5138: what is later is in milliseconds or microseconds."""
+_GO_DURATION = re.compile(r"(?:[0-9]{1,15}(?:\.[0-9]{1,15})?(?:h|ms|m|s|us|µs|ns))+")
+_GO_PART = re.compile(r"([0-9.]+)([a-zµ]+)")
+_GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_NAMED = re.compile(
+    r"x-ratelimit-(?P<what>limit|remaining|reset)-(?P<name>[a-z-]{1,64})"
+    r"|anthropic-ratelimit-(?P<its_name>[a-z-]{1,64})-(?P<its_what>limit|remaining|reset)"
+)
+_PERIODS = {
+    "second": 1.0,
+    "minute": 60.0,
+    "hour": 3600.0,
+    "day": 86400.0,
+    "month": 31 * 86400.0,
+    "year": 366 * 86400.0,
+}
 _LONGEST_DATE = 100
 _LONGEST_FIELD = 4096
 """Characters: a longer one is no honest server's, and takes long to read."""
@@ -39,6 +57,20 @@ class ServerLimit(NamedTuple):
     """How much is left."""
     reset_after: float | None
     """After how many seconds there is more."""
+    cost: int | None = None
+    """How much this request has taken."""
+
+    @property
+    def has_no_end(self) -> bool:
+        """Whether nothing is left, and nobody knows until when."""
+        return self.remaining == 0 and self.reset_after is None and self.window is None
+
+    def _seconds_to_wait(self, unsaid: float, *, is_refusal: bool) -> float | None:
+        """Return for how long it lets nobody pass; None: it lets them."""
+        if self.remaining == 0:
+            told = (self.reset_after, self.window, unsaid)
+            return next(seconds for seconds in told if seconds is not None)
+        return self.reset_after if is_refusal and self.remaining is None else None
 
 
 class ServerLimits(NamedTuple):
@@ -49,6 +81,15 @@ class ServerLimits(NamedTuple):
     limits: tuple[ServerLimit, ...]
     """The limits that its other fields show."""
 
+    def wait(self) -> float:
+        """Return for how many seconds a client should send nothing: ``retry_after`` if it is told.
+
+        Else it is the longest time after which a limit that has nothing left has more: its ``reset_after``,
+        or its whole window where no reset is told, or a second where neither is. 0.0 if nothing asks to wait.
+        """
+        used_up = ServerLimits(self.retry_after, tuple(each for each in self.limits if each.remaining == 0))
+        return waiting_time(used_up, is_refusal=True) or 0.0
+
 
 def parse(headers: HeadersLike, *, now: float | None = None) -> ServerLimits:
     """Read what a server says of its limits; nothing that it says raises, or makes a number negative or NaN.
@@ -56,8 +97,11 @@ def parse(headers: HeadersLike, *, now: float | None = None) -> ServerLimits:
     The limits are those of the first kind of fields that there is: ``RateLimit`` and ``RateLimit-Policy`` of
     the IETF draft "RateLimit header fields for HTTP", or in the forms of its earlier versions, ``RateLimit:
     limit=9, remaining=4, reset=30`` and ``RateLimit-Limit``, ``-Remaining`` and ``-Reset``; else
-    ``X-RateLimit-*`` or ``X-Rate-Limit-*``. Of several fields of one name each value counts. What is
-    malformed is as if it were not there.
+    ``X-RateLimit-*`` or ``X-Rate-Limit-*``. Besides, there are those with names, whatever else there is:
+    ``x-ratelimit-remaining-tokens`` as OpenAI has them, ``X-RateLimit-Remaining-Minute`` of Kong, and
+    ``anthropic-ratelimit-tokens-remaining``. Of several fields of one name each value counts. What is
+    malformed is as if it were not there. A response with an ``Age`` comes from a cache and says nothing of
+    now: it shows no limits, and what its ``Retry-After`` says is less its age.
 
     Parameters
     ----------
@@ -65,14 +109,19 @@ def parse(headers: HeadersLike, *, now: float | None = None) -> ServerLimits:
         The header fields of a response, names in any case: a mapping, as ``response.headers`` of httpx and
         requests, or a list of (name, value), each of them str or bytes.
     now
-        The time in seconds since the Unix epoch, from which dates count, and a ``Reset`` above 10**8, which
-        is an epoch. By default the ``Date`` of the response, or else the clock.
+        The time in seconds since the Unix epoch when the response was made, from which dates count, and a
+        ``Reset`` of more than a year, which is an instant in seconds, milliseconds or microseconds since the
+        epoch. By default the ``Date`` of the response, or else the clock.
     """
     values = _values_of(headers)
+    age = max((_number(text) or 0.0 for text in values.get("age", ())), default=0.0)
     if now is None:
         dates = [at for text in values.get("date", ()) if (at := _epoch_of_date(text)) is not None]
-        now = dates[0] if dates else time.time()
-    return ServerLimits(_retry_after(values, now), tuple(_limits(values, now)))
+        now = dates[0] if dates else time.time() - age
+    retry_after = _retry_after(values, now)
+    if age > 0:
+        return ServerLimits(None if retry_after is None else max(0.0, retry_after - age), ())
+    return ServerLimits(retry_after, tuple(_limits(values, now)))
 
 
 def seconds_to_wait(said: ServerLimits, status: int) -> float | None:
@@ -85,13 +134,18 @@ def seconds_to_wait(said: ServerLimits, status: int) -> float | None:
     status
         The status code of that response. After a 429 or a 503, ``Retry-After`` counts, or else the latest
         ``reset_after`` of the limits that have nothing left or do not say what is left. After any other,
-        that of the limits whose last unit it has used.
+        that of the limits whose last unit it has used. Of a limit that has nothing left and tells no reset
+        it is the whole window, or else a second.
     """
-    is_refusal = status in ASKS_TO_WAIT
+    return waiting_time(said, is_refusal=status in ASKS_TO_WAIT)
+
+
+def waiting_time(said: ServerLimits, *, is_refusal: bool, unsaid: float = 1.0) -> float | None:
+    """Return what `seconds_to_wait` does; ``unsaid`` is how long to wait where nobody says for how long."""
     if is_refusal and said.retry_after is not None:
         return said.retry_after
-    used_up = (each for each in said.limits if each.remaining == 0 or (is_refusal and not each.remaining))
-    return max((each.reset_after for each in used_up if each.reset_after is not None), default=None)
+    waits = (each._seconds_to_wait(unsaid, is_refusal=is_refusal) for each in said.limits)
+    return max((wait for wait in waits if wait is not None), default=None)
 
 
 class _Item(NamedTuple):
@@ -101,8 +155,10 @@ class _Item(NamedTuple):
     is_quoted: bool
     parameters: dict[str, str]
 
-    def number(self, key: str) -> float | None:
-        return _number(self.parameters.get(key))
+    def number(self, *keys: str) -> float | None:
+        """Return the number of the first of these parameters that there is."""
+        given = [self.parameters[key] for key in keys if key in self.parameters]
+        return _number(given[0]) if given else None
 
 
 def _values_of(headers: Any) -> dict[str, list[str]]:
@@ -125,6 +181,9 @@ def _text(given: object) -> str:
 
 
 def _retry_after(values: dict[str, list[str]], now: float) -> float | None:
+    millis = [ms / 1e3 for text in values.get("retry-after-ms", ()) if (ms := _number(text)) is not None]
+    if millis:
+        return max(millis)
     return max((s for text in values.get("retry-after", ()) for s in _seconds_of(text, now)), default=None)
 
 
@@ -152,7 +211,29 @@ def _limits(values: dict[str, list[str]], now: float) -> list[ServerLimit]:
         or _separate_limits(values, "x-rate-limit-", policies, now)
         or [_named_limit(policy.text, None, policy) for policy in policies if "q" in policy.parameters]
     )
-    return [limit for limit in limits if any(each is not None for each in limit[1:])]
+    return [
+        limit for limit in (*limits, *_named_limits(values, now)) if any(v is not None for v in limit[1:])
+    ]
+
+
+def _named_limits(values: dict[str, list[str]], now: float) -> list[ServerLimit]:
+    """Read fields whose names name a limit, as ``x-ratelimit-remaining-tokens`` does."""
+    found: dict[str, dict[str, str]] = {}
+    for field, texts in values.items():
+        match = _NAMED.fullmatch(field)
+        if match is not None and texts:
+            name, what = match["name"] or match["its_name"], match["what"] or match["its_what"]
+            found.setdefault(name, {})[what] = texts[-1]
+    return [
+        ServerLimit(
+            name,
+            _whole(_number(said.get("limit"))),
+            _PERIODS.get(name),
+            _whole(_number(said.get("remaining"))),
+            _reset_after(said.get("reset"), now),
+        )
+        for name, said in found.items()
+    ]
 
 
 def _draft_limits(items: list[_Item], policies: list[_Item], now: float) -> list[ServerLimit]:
@@ -163,16 +244,19 @@ def _draft_limits(items: list[_Item], policies: list[_Item], now: float) -> list
         remaining, reset = _whole(_number(pairs.get("remaining"))), _reset_after(pairs.get("reset"), now)
         return [ServerLimit(None, quota, _windows(policies).get(quota), remaining, reset)]
     by_name = {policy.text: policy for policy in reversed(policies)}
-    shown = [item for item in items if {"r", "t"} & item.parameters.keys()]
+    shown = [item for item in items if {"r", "t", "a", "w"} & item.parameters.keys()]
     limits = [_named_limit(item.text, item, by_name.get(item.text)) for item in shown]
     others = by_name.keys() - {item.text for item in shown} if shown else ()
     return limits + [_named_limit(name, None, by_name[name]) for name in sorted(others)]
 
 
 def _named_limit(name: str, item: _Item | None, policy: _Item | None) -> ServerLimit:
+    """Read an item: what is left and for how long are ``r`` and ``t``, in later drafts ``a`` and ``w``."""
     quota, window = (policy.number("q"), policy.number("w")) if policy else (None, None)
-    remaining, reset = (item.number("r"), item.number("t")) if item else (None, None)
-    return ServerLimit(name, _whole(quota), window, _whole(remaining), reset)
+    if item is None:
+        return ServerLimit(name, _whole(quota), window, None, None)
+    remaining, reset = item.number("r", "a"), item.number("t", "w")
+    return ServerLimit(name, _whole(quota), window, _whole(remaining), reset, _whole(item.number("c")))
 
 
 def _separate_limits(
@@ -220,8 +304,27 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _reset_after(text: str | None, now: float) -> float | None:
+    """Return the seconds until a reset, which is in seconds, a duration such as ``1m30s``, or an instant."""
     seconds = _number(text)
-    return seconds if seconds is None or seconds <= _EPOCH_FROM else max(0.0, seconds - now)
+    if seconds is None:
+        return _seconds_in(text or "", now)
+    if seconds <= _LONGEST_RESET:
+        return seconds
+    while seconds > _LATEST_EPOCH:
+        seconds /= 1000
+    return max(0.0, seconds - now)
+
+
+def _seconds_in(text: str, now: float) -> float | None:
+    """Read a duration as Go writes it, or an instant of RFC 3339."""
+    text = text.strip()
+    if _GO_DURATION.fullmatch(text):
+        return sum(float(number) * _GO_UNITS[unit] for number, unit in _GO_PART.findall(text))
+    try:
+        at = datetime.fromisoformat(text) if "T" in text[:_LONGEST_DATE] else None
+        return None if at is None or at.tzinfo is None else max(0.0, at.timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _number(text: str | None) -> float | None:

@@ -12,6 +12,7 @@ from overlimit._forks import PerProcess
 _MOST_HOSTS = 1024
 _LONGEST_CARE = 10.0
 """Seconds after a time that a host has named: a slow response holds nobody up for longer."""
+_LONGEST_GUESS = 60.0
 _POLL = 0.05
 """Seconds between the attempts of a request to begin while others find out whether the host takes any."""
 
@@ -24,6 +25,8 @@ class _Host:
     """When it is no longer to be asked with care."""
     at_once: int = 1
     """How many requests there may be at once until then."""
+    guessed: float = 0.0
+    """For how long it was held back the last time, if nobody had said for how long."""
     asking: set[object] = field(default_factory=set)
     """The requests that there are."""
 
@@ -47,7 +50,12 @@ class HeldBack:
     def __reduce__(self) -> tuple[Any, ...]:
         return HeldBack, (self._most,)
 
-    def hold(self, host: str, seconds: float) -> None:
+    def guess(self, host: str) -> float:
+        """Return for how long to hold a host back that does not say it: a second, doubled up to a minute."""
+        known = self._hosts.get(host)
+        return min(2 * known.guessed, _LONGEST_GUESS) if known is not None and known.guessed else 1.0
+
+    def hold(self, host: str, seconds: float, guessed: float = 0.0) -> None:
         """Hold a host back for so long from now, or longer if it is held back already."""
         until = time.monotonic() + seconds
         careful_until = until + min(seconds, _LONGEST_CARE)
@@ -55,7 +63,7 @@ class HeldBack:
             known = self._hosts.setdefault(host, _Host(until, careful_until))
             known.until = max(until, known.until)
             known.careful_until = max(careful_until, known.careful_until)
-            known.at_once = 1
+            known.at_once, known.guessed = 1, guessed
             if len(self._hosts) > self._most:
                 self._forget_some()
 

@@ -66,7 +66,7 @@ class ThrottledCalls:
         _check_decorates_nothing(*identifiers)
         for identifier in identifiers:
             check_identifier(identifier)
-        _check_cost(cost)
+        check_cost(cost)
         timeout_us(timeout)
         self._acquire, self._timeout = acquire, timeout
         self._identifiers, self._cost = identifiers, cost
@@ -130,7 +130,7 @@ def _not_a_function(given: str) -> TypeError:
 def check_identifier(identifier: object) -> None:
     """Raise TypeError or ValueError for what is neither an identifier nor a plain function."""
     if callable(identifier):
-        _check_is_plain("an identifier", identifier)
+        check_is_plain("an identifier", identifier)
     elif not key_of(identifier):
         raise ValueError("an identifier must not be empty: name who is limited, such as 'user:42'")
 
@@ -144,9 +144,10 @@ def _check_decorates_nothing(identifier: object, *_: object) -> None:
         )
 
 
-def _check_cost(cost: object) -> None:
+def check_cost(cost: object) -> None:
+    """Raise TypeError or ValueError for what is neither a cost nor a plain function."""
     if callable(cost):
-        _check_is_plain("cost", cost)
+        check_is_plain("cost", cost)
         return
     number = whole_number(cost)
     if number is None:
@@ -157,7 +158,8 @@ def _check_cost(cost: object) -> None:
         raise ValueError(f"cost must be a whole number from 0, not {number}")
 
 
-def _check_is_plain(what: str, function: Callable[..., object]) -> None:
+def check_is_plain(what: str, function: Callable[..., object]) -> None:
+    """Raise TypeError for a function whose call does not do its work, such as a coroutine function."""
     kind = kind_of(function)
     if kind is not None:
         raise TypeError(f"{what} must be returned by a plain function, and {name_of(function)} is {kind}")

@@ -7,29 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import aiohttp
 import httpx
 import pytest
 import requests
 
-from overlimit import Decision, Limiter
+from overlimit import Limiter
 from overlimit.aio import AsyncLimiter
+from overlimit.aiohttp import ThrottledMiddleware
 from overlimit.httpx import AsyncThrottledTransport, ThrottledTransport
 from overlimit.requests import ThrottledAdapter
 from servers.patience import PATIENCE
 from servers.scripted_http import ScriptedServer, scripted_server
-
-
-class WaitingLimiter(AsyncLimiter):
-    """An AsyncLimiter of the counts of a Limiter, whose acquire waits in a thread."""
-
-    def __init__(self, limiter: Limiter) -> None:
-        self._limiter = limiter
-
-    async def acquire(self, *identifiers, cost=1, timeout=5.0) -> Decision:
-        return await asyncio.to_thread(self._limiter.acquire, *identifiers, cost=cost, timeout=timeout)
-
-    async def refund(self, decision: Decision, /) -> None:
-        self._limiter.refund(decision)
 
 
 class RequestsClient:
@@ -41,11 +30,18 @@ class RequestsClient:
     def __init__(self, limiter: Limiter, timeout: float = PATIENCE, **options: Any) -> None:
         self._session, self._timeout = requests.Session(), timeout
         self._session.trust_env = False
-        self._session.mount("http://", ThrottledAdapter(limiter, pool_maxsize=1, pool_block=True, **options))
+        options.setdefault("timeout", options.pop("turn_within", None))
+        self.throttle = ThrottledAdapter(limiter, pool_maxsize=1, pool_block=True, **options)
+        self._session.mount("http://", self.throttle)
 
     def ask(self, method: str, url: str, body: Any = None) -> tuple[int, bytes]:
         answer = self._session.request(method, url, data=body, timeout=self._timeout)
         return answer.status_code, answer.content
+
+    def first_part(self, url: str) -> bytes:
+        """Return the first bytes of what is streamed, and close it."""
+        with self._session.get(url, stream=True, timeout=self._timeout) as answer:
+            return next(answer.iter_content(5))
 
     def stream(self, url: str, meanwhile: Callable[[], None]) -> list[bytes]:
         """Return what came before and after something is done."""
@@ -75,13 +71,18 @@ class HttpxClient:
 
     def __init__(self, limiter: Limiter, timeout: float = PATIENCE, **options: Any) -> None:
         options.setdefault("transport", httpx.HTTPTransport(**ONE_CONNECTION))
-        self._client = httpx.Client(
-            transport=ThrottledTransport(limiter, **options), **one_connection(timeout)
-        )
+        options.setdefault("timeout", options.pop("turn_within", None))
+        self.throttle = ThrottledTransport(limiter, **options)
+        self._client = httpx.Client(transport=self.throttle, **one_connection(timeout))
 
     def ask(self, method: str, url: str, body: Any = None) -> tuple[int, bytes]:
         answer = self._client.request(method, url, content=body)
         return answer.status_code, answer.content
+
+    def first_part(self, url: str) -> bytes:
+        """Return the first bytes of what is streamed, and close it."""
+        with self._client.stream("GET", url) as answer:
+            return next(answer.iter_bytes(5))
 
     def stream(self, url: str, meanwhile: Callable[[], None]) -> list[bytes]:
         """Return what came before and after something is done."""
@@ -103,8 +104,8 @@ class AsyncHttpxClient:
 
     def __init__(self, limiter: Limiter, timeout: float = PATIENCE, **options: Any) -> None:
         options.setdefault("transport", httpx.AsyncHTTPTransport(**ONE_CONNECTION))
-        transport = AsyncThrottledTransport(WaitingLimiter(limiter), **options)
-        self._loop = asyncio.new_event_loop()
+        transport = AsyncThrottledTransport(AsyncLimiter._of(limiter), **async_options(options))
+        self._loop, self.throttle = asyncio.new_event_loop(), transport
         self._client = httpx.AsyncClient(transport=transport, **one_connection(timeout))
 
     def ask(self, method: str, url: str, body: Any = None) -> tuple[int, bytes]:
@@ -112,6 +113,15 @@ class AsyncHttpxClient:
             body = as_async(body)
         answer = self._loop.run_until_complete(self._client.request(method, url, content=body))
         return answer.status_code, answer.content
+
+    def first_part(self, url: str) -> bytes:
+        """Return the first bytes of what is streamed, and close it."""
+
+        async def read() -> bytes:
+            async with self._client.stream("GET", url) as answer:
+                return await anext(answer.aiter_bytes(5))
+
+        return self._loop.run_until_complete(read())
 
     def stream(self, url: str, meanwhile: Callable[[], None]) -> list[bytes]:
         """Return what came before and after something is done."""
@@ -128,6 +138,68 @@ class AsyncHttpxClient:
     def close(self) -> None:
         self._loop.run_until_complete(self._client.aclose())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+def async_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options as an async client takes them."""
+    options = {"timeout": options.pop("turn_within", None), **options}
+    if "budgets" in options:
+        options["budgets"] = [(AsyncLimiter._of(limiter), *rest) for limiter, *rest in options["budgets"]]
+    return options
+
+
+class AiohttpClient:
+    """A session whose requests are throttled, on a loop of its own."""
+
+    errors = (aiohttp.ClientError,)
+    is_async = True
+
+    def __init__(self, limiter: Limiter, timeout: float = PATIENCE, **options: Any) -> None:
+        self.throttle = ThrottledMiddleware(AsyncLimiter._of(limiter), **async_options(options))
+        self._loop = asyncio.new_event_loop()
+        self._session = self._loop.run_until_complete(self._open(timeout))
+
+    async def _open(self, timeout: float) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            middlewares=[self.throttle],
+            connector=aiohttp.TCPConnector(limit=1),
+            timeout=aiohttp.ClientTimeout(total=None, connect=timeout, sock_read=timeout),
+        )
+
+    def ask(self, method: str, url: str, body: Any = None) -> tuple[int, bytes]:
+        if hasattr(body, "__next__"):
+            body = as_async(body)
+        return self._loop.run_until_complete(self._ask(method, url, body))
+
+    async def _ask(self, method: str, url: str, body: Any) -> tuple[int, bytes]:
+        async with self._session.request(method, url, data=body) as answer:
+            return answer.status, await answer.read()
+
+    def first_part(self, url: str) -> bytes:
+        """Return the first bytes of what is streamed, and close it."""
+
+        async def read() -> bytes:
+            async with self._session.get(url) as answer:
+                return await anext(answer.content.iter_chunked(5))
+
+        return self._loop.run_until_complete(read())
+
+    def stream(self, url: str, meanwhile: Callable[[], None]) -> list[bytes]:
+        """Return what came before and after something is done."""
+
+        async def read() -> list[bytes]:
+            async with self._session.get(url) as answer:
+                parts = answer.content.iter_chunked(5)
+                first = await anext(parts)
+                meanwhile()
+                return [first, b"".join([part async for part in parts])]
+
+        return self._loop.run_until_complete(read())
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._session.close())
+        self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
 
@@ -149,7 +221,8 @@ def other_server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture(
-    params=[RequestsClient, HttpxClient, AsyncHttpxClient], ids=["requests", "httpx", "async httpx"]
+    params=[RequestsClient, HttpxClient, AsyncHttpxClient, AiohttpClient],
+    ids=["requests", "httpx", "async httpx", "aiohttp"],
 )
 def client(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Return a function that makes a client of a library: ``client(limiter, retries=1)``."""

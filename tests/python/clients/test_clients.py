@@ -13,6 +13,8 @@ from overlimit import Limiter, RateLimitExceeded, SlidingLog, StoreError
 from servers.ports import free_port
 from servers.scripted_http import Scripted
 
+from .conftest import as_async
+
 MOMENT = 0.15
 LATER = {"Retry-After": str(MOMENT)}
 
@@ -73,7 +75,7 @@ def test_a_refusal_is_tried_again_after_the_time_it_names(client, server, limite
         Scripted(429, {"Retry-After": "0.31"}),
         Scripted(503, {"Retry-After": "9" * 400}),
         Scripted(503, {"Retry-After": "9" * 25}),
-        Scripted(429, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(2**40)}),
+        Scripted(429, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9999999999"}),
         Scripted(500, LATER),
         Scripted(404, LATER),
         Scripted(202, LATER),
@@ -241,15 +243,8 @@ def test_what_fails_in_the_library_passes_and_spends_a_turn(client, limiter):
     assert spent(limiter, host) == 1
 
 
-class Never(Limiter):
-    """A limiter that can let nobody pass."""
-
-    def acquire(self, *identifiers, cost=1, timeout=5.0):
-        return super().acquire(*identifiers, cost=9, timeout=timeout)
-
-
 def test_what_can_never_pass_is_an_error_of_the_library_too_and_nothing_is_sent(client, server):
-    asking = client(Never("5/hour"))
+    asking = client(Limiter("5/hour"), cost=9)
     with pytest.raises(RateLimitExceeded, match="never") as raised:
         asking.ask("GET", server.url)
     assert isinstance(raised.value, asking.errors)
@@ -284,9 +279,20 @@ def test_what_a_function_returns_is_checked_and_nothing_is_sent(client, server, 
         ({"identifiers": []}, ValueError, "identifiers"),
         ({"identifiers": ""}, ValueError, "identifier"),
         ({"identifiers": ["a", 5]}, TypeError, "identifiers must be text, a function"),
-        ({"retrys": 5}, TypeError, "write retries="),
+        ({"retrys": 5}, TypeError, "did you mean 'retries'"),
+        ({"statuses": 429}, TypeError, "statuses must be a list"),
+        ({"statuses": [200]}, ValueError, "from 400 to 599"),
+        ({"turn_within": -1}, ValueError, "timeout"),
+        ({"cost": -1}, ValueError, "cost"),
+        ({"cost": "5"}, TypeError, "cost"),
+        ({"settle": 5}, TypeError, "settle must be a function"),
+        ({"settle": as_async}, TypeError, "async generator"),
+        ({"budgets": [(Limiter("5/hour"),)]}, TypeError, "budgets must be a list of tuples"),
+        ({"budgets": [(Limiter("5/hour"), 5)]}, TypeError, "identifier of a budget"),
+        ({"budgets": [(Limiter("5/hour"), "a", 1, "b")]}, TypeError, "settle of a budget"),
+        ({"learn": 1}, TypeError, "learn must be True or False"),
     ],
-    ids=range(11),
+    ids=range(22),
 )
 def test_a_wrong_option_is_an_error_when_the_client_is_made(client, limiter, options, error, said):
     with pytest.raises(error, match=said):

@@ -26,8 +26,6 @@ from programs import run_without
 from servers.patience import PATIENCE
 from servers.scripted_http import Scripted
 
-from .conftest import WaitingLimiter
-
 
 def spent(limiter, identifier):
     return limiter.limits[0].quota - limiter.peek(identifier, cost=0).remaining
@@ -46,7 +44,7 @@ def test_a_pickled_session_goes_on_throttling(server):
     answer = again.get(server.url, timeout=PATIENCE)
     assert answer.status_code == 429
     assert len(server.asked) == 3
-    assert spent(again.get_adapter(server.url)._limiter, server.host) == 3
+    assert spent(again.get_adapter(server.url)._turns._budgets[0].limiter, server.host) == 3
     session.close()
     again.close()
 
@@ -171,7 +169,7 @@ def test_a_time_beyond_all_sleep_is_not_waited_for(server):
 
 def test_a_cancelled_request_sends_nothing_and_the_next_one_goes_on(server):
     async def main():
-        limiter = WaitingLimiter(Limiter("5/hour"))
+        limiter = AsyncLimiter._of(Limiter("5/hour"))
         server.answers = [Scripted(429, {"Retry-After": "1"}), Scripted(200, {"RateLimit": '"a";r=0;t=30'})]
         async with httpx.AsyncClient(transport=AsyncThrottledTransport(limiter)) as client:
             for tries in (1, 2):
@@ -192,7 +190,7 @@ def test_a_cancelled_request_sends_nothing_and_the_next_one_goes_on(server):
 
 def test_tasks_share_turns_and_the_event_loop_goes_on_while_they_wait(server):
     async def main():
-        limiter = WaitingLimiter(Limiter(SlidingLog(4, 0.2)))
+        limiter = AsyncLimiter._of(Limiter(SlidingLog(4, 0.2)))
         server.answers = [Scripted(429, {"Retry-After": "0.2"})]
         ticks = 0
 

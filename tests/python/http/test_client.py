@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from overlimit import Limiter, RateLimitExceeded
-from overlimit.http.client import Exchange, Patience, host_of
+from overlimit.http.client import IN_THREADS, Exchange, Turns
+from overlimit.http.client_options import host_of
 from overlimit.http.held_back import HeldBack
 
 
@@ -45,8 +46,8 @@ def exchange(limiter):
         can_repeat=True,
         send=unexpected,
         close=unexpected,
-        sleep=unexpected,
-        limiter=limiter,
+        record=unexpected,
+        waiting=IN_THREADS,
         error=RateLimitExceeded,
     )
 
@@ -55,9 +56,13 @@ def answer(**headers):
     return SimpleNamespace(status_code=200, headers=headers)
 
 
-def test_a_turn_that_comes_while_the_host_is_held_back_is_given_back(exchange, limiter):
-    patience = Patience(host_of, 3, None, 60)
-    before, after = patience.sending(exchange), patience.sending(exchange)
+@pytest.fixture
+def turns(limiter):
+    return Turns("a test", limiter, lambda given: given)
+
+
+def test_a_turn_that_comes_while_the_host_is_held_back_is_given_back(exchange, turns, limiter):
+    before, after = turns.sending(exchange), turns.sending(exchange)
     acquire_before, acquire_after = before.send(None), after.send(None)
     assert after.send(acquire_after()) is exchange.send
     with pytest.raises(StopIteration):
@@ -68,7 +73,7 @@ def test_a_turn_that_comes_while_the_host_is_held_back_is_given_back(exchange, l
     give_back()
     assert limiter.peek("a", cost=0).remaining == 4
     sleep = before.send(None)
-    assert sleep.func is exchange.sleep
+    assert sleep.func is IN_THREADS.sleep
     assert 29 < sleep.args[0] <= 30
 
 
@@ -115,13 +120,12 @@ def test_after_the_time_of_a_host_one_request_asks_it_at_a_time_or_as_many_as_it
     assert [held.begin("a", number) for number in range(4)] == [0] * 4
 
 
-def test_a_request_that_fails_while_a_host_is_asked_with_care_lets_the_next_one_begin(exchange, limiter):
-    patience = Patience(host_of, 3, None, 60)
-    patience._holds.hold("a", 0.5)
+def test_a_request_that_fails_while_a_host_is_asked_with_care_lets_the_next_one_begin(exchange, turns):
+    turns._holds.hold("a", 0.5)
     time.sleep(0.501)
-    failing, next_one = patience.sending(exchange), patience.sending(replace(exchange))
+    failing, next_one = turns.sending(exchange), turns.sending(replace(exchange))
     assert failing.send(failing.send(None)()) is exchange.send
-    assert next_one.send(None).func is exchange.sleep
+    assert next_one.send(None).func is IN_THREADS.sleep
     with pytest.raises(OSError, match="gone"):
         failing.throw(OSError("gone"))
-    assert next_one.send(None).func == limiter.acquire
+    assert next_one.send(None).func is IN_THREADS.acquire

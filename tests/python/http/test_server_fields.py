@@ -108,8 +108,8 @@ def test_of_several_retry_afters_the_longest_counts():
         ),
         ({"X-RateLimit-Remaining": "3", "X-RateLimit-Reset": "12.5"}, [unnamed(None, None, 3, 12.5)]),
         ({"X-Rate-Limit-Limit": "60", "X-Rate-Limit-Reset": "1699999999"}, [unnamed(60, None, None, 0.0)]),
-        ({"X-RateLimit-Reset": "100000000"}, [unnamed(reset_after=1e8)]),
-        ({"X-RateLimit-Reset": "100000001"}, [unnamed(reset_after=0.0)]),
+        ({"X-RateLimit-Reset": "31622400"}, [unnamed(reset_after=31622400.0)]),
+        ({"X-RateLimit-Reset": "31622401"}, [unnamed(reset_after=0.0)]),
         (
             {"X-RateLimit-Limit": "10, 100", "X-RateLimit-Remaining": "9, x", "X-RateLimit-Reset": "1"},
             [unnamed(10, None, 9, 1.0), unnamed(100)],

@@ -105,7 +105,7 @@ class Problem:
 def quota_exceeded(detail: str, violated_policies: Iterable[str] = ()) -> Problem:
     """Return the body of a 429, which names the limits that refused as the header fields do.
 
-    Source: the problem type of draft-ietf-httpapi-ratelimit-headers-10, section 5.1. It has no member for a
+    Source: the problem type of draft-ietf-httpapi-ratelimit-headers-11, section 5.1. It has no member for a
     time, which is in ``Retry-After``.
     """
     return Problem(

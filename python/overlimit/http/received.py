@@ -1,0 +1,79 @@
+"""What a response came to, once its body has ended: `total_tokens`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from overlimit._options import whole_number
+
+__all__ = ["Received", "total_tokens"]
+
+
+class HasContent(Protocol):
+    """A response whose body has been read: a `Received`, or one of httpx or requests."""
+
+    @property
+    def content(self) -> Any:
+        """The body: bytes."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """A response whose body has ended, or was closed before its end; what ``settle=`` is given."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    content: bytes
+    """What has been read of the body, decoded."""
+
+    @property
+    def text(self) -> str:
+        """The same as text."""
+        return self.content.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """Return what the body says; raises ValueError if it is no JSON."""
+        return json.loads(self.content)
+
+
+def total_tokens(response: HasContent) -> int | None:
+    """Return the tokens that a language model says to have counted, of a body in JSON or of a stream of it.
+
+    That is ``usage.total_tokens``, as OpenAI and many others have it, or the sum of ``input_tokens`` and
+    ``output_tokens``, as Anthropic has it. None where it does not say: of OpenAI's streams without
+    ``stream_options={"include_usage": True}``, and of a stream that was closed before its end.
+    """
+    usage: dict[str, Any] = {}
+    has_final = False
+    for said in _objects_in(response.content):
+        has_final |= isinstance(said.get("usage"), dict) or _is_in(said, "response")
+        for holder in (said, said.get("message"), said.get("response")):
+            if isinstance(holder, dict) and isinstance(holder.get("usage"), dict):
+                usage.update(holder["usage"])
+    return _total(usage) if has_final else None
+
+
+def _is_in(said: dict[str, Any], name: str) -> bool:
+    return isinstance(said.get(name), dict) and isinstance(said[name].get("usage"), dict)
+
+
+def _total(usage: dict[str, Any]) -> int | None:
+    names = ("total_tokens",) if "total_tokens" in usage else ("input_tokens", "output_tokens")
+    counts = [whole_number(usage.get(name)) for name in names]
+    known = [count for count in counts if count is not None and count >= 0]
+    return sum(known) if len(known) == len(names) else None
+
+
+def _objects_in(content: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the object that a body is, or those in the data of its server-sent events."""
+    lines = [line[5:] for line in content.splitlines() if line.startswith(b"data:")]
+    for text in (content,) if content.lstrip()[:1] == b"{" else lines:
+        try:
+            said = json.loads(text)
+        except ValueError:  # such as [DONE]
+            continue
+        if isinstance(said, dict):
+            yield said
