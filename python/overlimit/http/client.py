@@ -234,18 +234,39 @@ class Turns:
         while True:
             yield from self._waiting_for_host(host, spent[0], exchange, until)
             own, others = self._now(host, spent)
-            left = None if until == math.inf else max(0.0, until - time.monotonic())
             charges = [charge for each in own for charge in each.charges()] + others
-            decision: Decision = yield partial(exchange.waiting.acquire, charges, left)
+            longest = self._learning.period if self._learning else math.inf
+            timeout = max(0.0, min(until - time.monotonic(), longest))
+            wait = partial(exchange.waiting.acquire, charges, None if timeout == math.inf else timeout)
+            decision: Decision = yield wait
             if not decision:
-                if decision.status == "never" and self._now(host, spent)[0] != own:
-                    continue  # less was learnt while it waited
-                raise exchange.error(decision)
+                yield from self._learning_meanwhile(host, spent, own, decision, exchange, until)
+                continue
             if self._holds.seconds_left(host) == 0:
                 seen = self._learning.begin(host, decision) if self._learning else 0
                 return Turn(decision, own, seen)
             self._holds.end(host, exchange)
             yield partial(exchange.waiting.ask, Limiter.refund, own[0].limiter, decision)
+
+    def _learning_meanwhile(
+        self,
+        host: str,
+        spent: tuple[Spent, ...],
+        own: tuple[Spent, ...],
+        refusal: Decision,
+        exchange: Exchange[R],
+        until: float,
+    ) -> Steps[Call, None]:
+        """Go on waiting, as others do without whose refusals this one may wait for less; or raise."""
+        left = until - time.monotonic()
+        is_never = refusal.status == "never"
+        is_capped = is_never and self._now(host, spent)[0] != own
+        if self._learning is None or ((is_never or refusal.retry_after > left) and not is_capped):
+            raise exchange.error(refusal)
+        self._learning.begin(host, refusal)
+        self._learning.passed(host)
+        if not is_capped:
+            yield partial(exchange.waiting.sleep, min(refusal.retry_after, self._learning.period, left))
 
     def _now(self, host: str, spent: tuple[Spent, ...]) -> tuple[tuple[Spent, ...], list[Charge]]:
         """Return what is to be spent by what is learnt now, and what only reads the refusals of all."""
@@ -278,10 +299,12 @@ class Turns:
             return False
         said = parse(response.headers)
         wait = self._hold(host, said, is_refusal)
-        if self._learning is not None and is_refusal:
-            yield from self._telling(self._learning, host, turn, exchange, wait)
-        elif self._learning is not None:
-            self._learning.passed(host, said.limits)
+        if self._learning is not None:
+            self._learning.follow(host, said.limits)
+            if is_refusal:
+                yield from self._telling(self._learning, host, turn, exchange, wait)
+            else:
+                self._learning.passed(host)
         return is_refusal and wait is not None
 
     def _hold(self, host: str, said: ServerLimits, is_refusal: bool) -> float | None:

@@ -77,7 +77,8 @@ class Learning:
     def __init__(self, limiter: Limiter, *, of_tokens: bool) -> None:
         self._limiter, self._of_tokens = limiter, of_tokens
         self._fastest = min(limiter.limits, key=lambda limit: limit.per)
-        self._period = min(self._fastest.per, _LONGEST_PERIOD)
+        self.period = min(self._fastest.per, _LONGEST_PERIOD)
+        """Seconds after which there is an increase if nothing was refused."""
         self.refusals = Limiter(
             FixedWindow(_MANY, per=_DAY),
             name=None if limiter.name is None else f"{limiter.name}.refusals",
@@ -144,14 +145,28 @@ class Learning:
             self._decrease(host, known, "a request was refused")
             return True
 
-    def passed(self, host: str, said: Iterable[ServerLimit]) -> None:
-        """Note that a request was not refused, and what the server says of its limits."""
+    def follow(self, host: str, said: Iterable[ServerLimit]) -> None:
+        """Take the quotas that a server tells, if it does."""
         quotas = self._quotas(said)
+        if not quotas:
+            return
+        written = self._limiter.limits
+        limits = tuple(
+            _of(limit, Fraction(quotas[place], limit.quota)) if place in quotas else limit
+            for place, limit in enumerate(written)
+        )
         with self._lock():
             known = self._known(host)
-            if quotas:
-                self._follow(host, known, quotas)
-            elif not known.is_told and time.monotonic() - known.since >= self._period:
+            known.is_told = True
+            if limits != known.limiter.limits:
+                number = limits[written.index(self._fastest)].quota
+                self._set(host, known, number, "the server says so", limits)
+
+    def passed(self, host: str) -> None:
+        """Note that a request was not refused."""
+        with self._lock():
+            known = self._known(host)
+            if not known.is_told and time.monotonic() - known.since >= self.period:
                 if known.used > 0.5 and known.number < self._fastest.quota:
                     number = min(known.number + self._fastest.quota / STEPS, self._fastest.quota)
                     self._change(host, known, number, "no request was refused in a period")
@@ -178,18 +193,6 @@ class Learning:
                 if _are_alike(told.window, limit.per) or (told.window is None and len(limits) == 1):
                     found[place] = min(told.quota, found.get(place, limit.quota))
         return found
-
-    def _follow(self, host: str, known: _Host, quotas: dict[int, int]) -> None:
-        """Take the quotas that a server tells."""
-        known.is_told = True
-        written = self._limiter.limits
-        limits = tuple(
-            _of(limit, Fraction(quotas[place], limit.quota)) if place in quotas else limit
-            for place, limit in enumerate(written)
-        )
-        if limits != known.limiter.limits:
-            number = limits[written.index(self._fastest)].quota
-            self._set(host, known, number, "the server says so", limits)
 
     def _decrease(self, host: str, known: _Host, why: str) -> None:
         known.since, known.used = time.monotonic(), 0.0

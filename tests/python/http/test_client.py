@@ -98,6 +98,17 @@ def test_so_many_hosts_are_remembered_and_those_with_the_longest_to_wait():
     assert left == [50, 0, 0, 60, 0, 70]
 
 
+def test_a_host_that_does_not_say_for_how_long_is_held_back_a_second_doubled_up_to_a_minute():
+    held = HeldBack()
+    guesses = []
+    for _ in range(8):
+        guesses.append(held.guess("a"))
+        held.hold("a", 0.001, guesses[-1])
+    assert guesses == [1, 2, 4, 8, 16, 32, 60, 60]
+    held.hold("a", 0.001)
+    assert held.guess("a") == held.guess("b") == 1
+
+
 def test_a_time_that_is_over_holds_nobody_back():
     held = HeldBack()
     held.hold("a", 0.01)

@@ -127,6 +127,110 @@ def test_limits_are_read_in_every_form(headers, expected):
     assert limits(headers) == tuple(expected)
 
 
+MINUTE = {"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected", "wait"),
+    [
+        (
+            {
+                "RateLimit-Policy": '"burst";q=10;w=1, "day";q=5000;w=86400',
+                "RateLimit": '"burst";a=0;w=1;c=2, "day";a=17;w=43200;c=2',
+                "RateLimit-Partition": '"burst";user_id, "day";client_id',
+            },
+            [ServerLimit("burst", 10, 1.0, 0, 1.0, 2), ServerLimit("day", 5000, 86400.0, 17, 43200.0, 2)],
+            1.0,
+        ),
+        (
+            {
+                "x-ratelimit-limit-requests": "60",
+                "x-ratelimit-remaining-requests": "59",
+                "x-ratelimit-reset-requests": "1s",
+                "x-ratelimit-limit-tokens": "150000",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "6m0.5s",
+            },
+            [ServerLimit("requests", 60, None, 59, 1.0), ServerLimit("tokens", 150000, None, 0, 360.5)],
+            360.5,
+        ),
+        (
+            {
+                "retry-after-ms": "1500",
+                "retry-after": "2",
+                "x-ratelimit-remaining-tokens": "7",
+                "x-ratelimit-reset-tokens": "6ms",
+            },
+            [ServerLimit("tokens", None, None, 7, 0.006)],
+            1.5,
+        ),
+        (
+            {
+                "anthropic-ratelimit-requests-limit": "50",
+                "anthropic-ratelimit-requests-remaining": "0",
+                "anthropic-ratelimit-requests-reset": "2023-11-14T22:13:40Z",
+                "anthropic-ratelimit-input-tokens-remaining": "0",
+                "anthropic-ratelimit-input-tokens-reset": "2023-11-14T22:14:00.5+00:00",
+                "anthropic-ratelimit-output-tokens-reset": "2023-11-14T22:13:40",
+            },
+            [ServerLimit("requests", 50, None, 0, 20.0), ServerLimit("input-tokens", None, None, 0, 40.5)],
+            40.5,
+        ),
+        (
+            {
+                "X-RateLimit-Limit-Second": "5",
+                "X-RateLimit-Remaining-Second": "4",
+                "X-RateLimit-Limit-Hour": "100",
+                "X-RateLimit-Remaining-Hour": "0",
+            },
+            [ServerLimit("second", 5, 1.0, 4, None), ServerLimit("hour", 100, 3600.0, 0, None)],
+            3600.0,
+        ),
+        (
+            {
+                "x-ratelimit-limit": "5000",
+                "x-ratelimit-remaining": "0",
+                "x-ratelimit-reset": "1700000600",
+                "x-ratelimit-used": "5000",
+                "x-ratelimit-resource": "core",
+            },
+            [unnamed(5000, None, 0, 600.0)],
+            600.0,
+        ),
+        (
+            {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000007000"},
+            [unnamed(None, None, 0, 7.0)],
+            7,
+        ),
+        (
+            {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000007000000"},
+            [unnamed(None, None, 0, 7)],
+            7,
+        ),
+        ({"X-RateLimit-Remaining": "0"}, [unnamed(remaining=0)], 1.0),
+        ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1d"}, [unnamed(remaining=0)], 1.0),
+        ({"X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "9"}, [unnamed(None, None, 1, 9.0)], 0.0),
+        ({"RateLimit": '"a";r=0;t=5', "Retry-After": "9", "Age": "4"}, [], 5.0),
+        ({"RateLimit": '"a";r=0;t=5', "Retry-After": "Tue, 14 Nov 2023 22:13:50 GMT", "Age": "40"}, [], 0.0),
+        (
+            {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9", "Age": "0"},
+            [unnamed(None, None, 0, 9.0)],
+            9,
+        ),
+    ],
+    ids=range(14),
+)
+def test_what_providers_say_is_read_and_how_long_to_wait(headers, expected, wait):
+    for said in (parse(headers, now=NOW), parse({**MINUTE, **headers})):
+        assert said.limits == tuple(expected)
+        assert said.wait() == wait
+
+
+def test_an_age_counts_from_now_where_there_is_no_date():
+    later = formatdate(time.time() + 100, usegmt=True)
+    assert 80 < parse({"Retry-After": later, "Age": "10"}).wait() <= 100
+
+
 def test_the_draft_comes_before_its_earlier_forms_and_these_before_x_ratelimit():
     said = [
         ({"RateLimit": '"a";r=1;t=1'}, ServerLimit("a", None, None, 1, 1.0)),
@@ -200,6 +304,11 @@ NAMES = st.sampled_from(
         "X-RATELIMIT-RESET",
         "X-Rate-Limit-Reset",
         "Retry-After",
+        "Retry-After-Ms",
+        "Age",
+        "X-RateLimit-Remaining-Minute",
+        "x-ratelimit-reset-tokens",
+        "anthropic-ratelimit-tokens-reset",
         "Date",
     ]
 )
@@ -207,6 +316,9 @@ MARKS = [*'",;=\\ -.:', "\x00", "\r\n", "é", "Tue, 14 Nov 2023 22:13:40 GMT", "
 WORDS = [
     "r=",
     "t=",
+    "1h2m",
+    "9ms",
+    "2023-11-14T22:13:40Z",
     "q=",
     "w=",
     "limit=",
@@ -231,6 +343,7 @@ VALUES = PARTS | PARTS.map(lambda text: text.encode("latin-1")) | st.binary() | 
 def test_nothing_raises_and_no_number_is_negative_nan_or_infinite(headers):
     for said in (parse(headers), parse(dict(headers), now=NOW)):
         assert said.retry_after is None or 0 <= said.retry_after < math.inf
+        assert 0 <= said.wait() < math.inf
         for limit in said.limits:
             assert isinstance(limit.name, str | None)
             assert any(each is not None for each in limit[1:])
