@@ -45,7 +45,7 @@ class RateLimitExceeded(errors.RateLimitExceeded, aiohttp.ClientError):
 
 
 class StoreUnavailable(errors.StoreUnavailable, aiohttp.ClientError):
-    """The limiter's store cannot be reached: what aiohttp would make a ClientOSError of, as of any OSError."""
+    """The limiter's store cannot be reached; aiohttp would hide it in a ClientOSError, as any OSError."""
 
 
 @documents(CLIENT_OPTIONS)

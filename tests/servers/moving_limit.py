@@ -19,7 +19,7 @@ class Phase(NamedTuple):
 
 
 class MovingLimit:
-    """Grants what its phases say, in each window of so many seconds; ``says`` makes the fields of a response."""
+    """Grants what its phases say in each window of so many seconds; ``says`` makes its header fields."""
 
     def __init__(
         self, phases: list[Phase], window: float, says: Callable[[int, int, float], str] | None = None
@@ -36,7 +36,7 @@ class MovingLimit:
         return sum(phase.seconds for phase in self.phases)
 
     def free(self, most: int) -> float:
-        """Return how many requests could be granted in all phases, if a client never sends more in a window."""
+        """Return how many requests all phases grant a client that sends so many at most in a window."""
         return sum(min(phase.limit, most) * phase.seconds / self._window for phase in self.phases)
 
     def limit_at(self, elapsed: float) -> int:

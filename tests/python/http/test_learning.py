@@ -1,0 +1,139 @@
+"""What is learnt of a server: never above what was written, and together with other processes."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from itertools import pairwise
+
+import pytest
+
+from overlimit import Limiter, SlidingWindow, acquire_all
+from overlimit.http.fields import ServerLimit
+from overlimit.http.learning import Learning
+
+
+def learning(limits="100/hour", **options):
+    return Learning(Limiter(limits, **options), of_tokens=False)
+
+
+def begun(learnt, host="a"):
+    """Return how many refusals a request knows of that begins now."""
+    own = learnt.limiter_of(host)
+    return learnt.begin(host, acquire_all([(own, host, 1), (learnt.refusals, host, 0)], timeout=0))
+
+
+def refuse(learnt, seen, host="a"):
+    if learnt.refused(host, seen):
+        learnt.refusals.charge(host)
+
+
+def number(learnt, host="a"):
+    return learnt.stats()[host]["number"]
+
+
+def told(quota, window=None, name=None):
+    return ServerLimit(name, quota, window, None, None)
+
+
+def test_a_refusal_takes_three_tenths_and_those_under_way_are_part_of_it():
+    learnt = learning()
+    under_way = [begun(learnt) for _ in range(5)]
+    for seen in under_way:
+        refuse(learnt, seen)
+    assert number(learnt) == 70
+    refuse(learnt, begun(learnt))
+    assert number(learnt) == 49
+    assert learnt.limiter_of("a").limits[0].quota == 49
+    begun(learnt, "b")
+    assert number(learnt, "b") == 100, "another host"
+
+
+def test_there_is_a_floor():
+    for limits, floor in (("100/hour", 5), ("10/hour", 1), ("1/hour", 1)):
+        learnt = learning(limits)
+        for _ in range(20):
+            refuse(learnt, learnt.begin("a", learnt.refusals.peek("a", cost=0)))
+        assert learnt.stats()["a"]["number"] == floor
+
+
+def test_a_period_without_refusals_that_was_used_adds_a_step_up_to_the_ceiling():
+    learnt = learning(SlidingWindow(20, per=0.05))
+    for _ in range(4):
+        refuse(learnt, begun(learnt))
+    assert number(learnt) == 4
+    began, numbers = time.monotonic(), []
+    while number(learnt) < 20:
+        assert time.monotonic() - began < 30
+        acquire_all([(learnt.limiter_of("a"), "a", 1)], timeout=None)
+        begun(learnt)
+        learnt.passed("a")
+        numbers.append(number(learnt))
+    assert time.monotonic() - began >= 15 * 0.05
+    assert max(later - earlier for earlier, later in pairwise(numbers)) == 1
+
+
+def test_what_is_hardly_used_does_not_grow():
+    learnt = learning(SlidingWindow(20, per=0.01))
+    refuse(learnt, begun(learnt))
+    for _ in range(3):
+        time.sleep(0.02)
+        begun(learnt)
+        learnt.passed("a")
+    assert number(learnt) == 14
+
+
+def test_processes_that_share_a_store_decrease_together_and_once(shared_memory):
+    first, second, third = (learning(name="api", store="shm://learning") for _ in range(3))
+    seen = [begun(each) for each in (first, second, third)]
+    refuse(first, seen[0])
+    assert begun(second) == seen[1] + 1
+    second.refused("a", seen[1])
+    for each in (first, second, third):
+        begun(each)
+    assert [number(each) for each in (first, second, third)] == [70, 70, 70]
+    assert third.stats()["a"]["why"] == "a request of another process was refused"
+
+
+@pytest.mark.parametrize(
+    ("limits", "said", "quotas"),
+    [
+        ("60/minute", [told(50)], [50]),
+        ("60/minute", [told(50, 60.0), told(5, 1.0)], [50]),
+        ("60/minute", [told(5000, 3600.0)], [60]),
+        ("60/minute", [told(50), told(40)], [40]),
+        ("60/minute", [told(0)], [60]),
+        ("60/minute", [told(50, name="requests"), told(40, name="tokens")], [50]),
+        ("10/second; 60/minute", [told(50, 60.4)], [10, 50]),
+        ("10/second; 60/minute", [told(5)], [10, 60]),
+    ],
+    ids=range(8),
+)
+def test_what_a_server_says_of_the_same_period_is_the_number(limits, said, quotas):
+    learnt = learning(limits)
+    begun(learnt)
+    learnt.follow("a", said)
+    assert [limit.quota for limit in learnt.limiter_of("a").limits] == quotas
+
+
+def test_a_server_that_says_its_quota_is_not_guessed_at():
+    learnt = learning()
+    seen = begun(learnt)
+    learnt.follow("a", [told(90)])
+    refuse(learnt, seen)
+    assert number(learnt) == 90
+
+
+def test_limits_of_tokens_are_those_of_a_client_that_spends_tokens():
+    learnt = Learning(Limiter("1000/minute"), of_tokens=True)
+    learnt.follow("a", [told(50, name="requests"), told(400, name="tokens"), told(600, name="input-tokens")])
+    assert number(learnt) == 400
+
+
+def test_a_copy_learns_anew_and_hosts_beyond_a_thousand_are_forgotten():
+    learnt = learning(name="copied")
+    refuse(learnt, begun(learnt))
+    assert pickle.loads(pickle.dumps(learnt)).stats() == {}
+    for host in range(1100):
+        learnt.limiter_of(str(host))
+    assert len(learnt.stats()) <= 1024
