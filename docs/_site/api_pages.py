@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.ext.autosummary import autosummary_toc
 
 MODULES = ("", "recipes", "testing", "aio", "flask", "fastapi", "asgi", "django", "wsgi", "requests", "httpx")
-MODULES += ("http.fields", "simulation")
+MODULES += ("aiohttp", "http", "http.fields", "simulation")
 PAGE = "reference/api.md"
 NAMES = re.compile(r"^## (?P<title>[^\n]+)\n\n(?P<names>`\w+`(?:,\s`\w+`)*)\n", re.M)
 ALIAS = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")

@@ -20,10 +20,12 @@ import pytest
 import blocks
 import overlimit
 import overlimit.aio
+import overlimit.aiohttp
 import overlimit.asgi
 import overlimit.django
 import overlimit.fastapi
 import overlimit.flask
+import overlimit.http
 import overlimit.http.fields
 import overlimit.httpx
 import overlimit.metrics
@@ -68,6 +70,8 @@ MODULES = (
     overlimit.wsgi,
     overlimit.requests,
     overlimit.httpx,
+    overlimit.aiohttp,
+    overlimit.http,
     overlimit.metrics,
     overlimit.http.fields,
     overlimit.simulation,

@@ -15,7 +15,7 @@ import overlimit
 from overlimit.limits import ALGORITHMS
 from programs import output_of, run_without
 
-WEB = "django rest_framework flask flask_login httpx requests"
+WEB = "django rest_framework flask flask_login httpx requests aiohttp"
 METRICS = "prometheus_client opentelemetry"
 OPTIONAL = f"{WEB} {METRICS} click rich redis numpy pandas pyarrow matplotlib tqdm backports.zstd ipywidgets"
 EVENTS = "from overlimit.simulation import Events, explore, read_log, traffic;"

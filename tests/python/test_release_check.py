@@ -31,6 +31,7 @@ EXTRAS = [
     "drf",
     "requests",
     "httpx",
+    "aiohttp",
     "prometheus",
     "opentelemetry",
     "cli",

@@ -135,5 +135,5 @@ def test_extras_have_the_same_names_everywhere():
     sources = [*(ROOT / "python").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     texts = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     named = set(re.findall(r"install [\"']?(?:overlimit|\.)\[(\w+)\]", texts))
-    frameworks = {"flask", "fastapi", "quart", "requests", "httpx", "django", "drf"}
+    frameworks = {"flask", "fastapi", "quart", "requests", "httpx", "aiohttp", "django", "drf"}
     assert named == extras == frameworks | {"cli", "notebook", "prometheus", "opentelemetry"}

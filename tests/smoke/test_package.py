@@ -12,7 +12,7 @@ from pathlib import Path
 import overlimit
 
 OPTIONAL = (
-    "flask blinker httpx requests click rich redis numpy pandas pyarrow matplotlib tqdm backports.zstd"
+    "flask blinker httpx requests aiohttp click rich redis numpy pandas pyarrow matplotlib tqdm backports.zstd"
     " ipywidgets"
 )
 HIDDEN = f"""
@@ -56,6 +56,7 @@ def test_what_needs_an_extra_names_it():
         ("import overlimit.flask", "flask"),
         ("import overlimit.requests", "requests"),
         ("import overlimit.httpx", "httpx"),
+        ("import overlimit.aiohttp", "aiohttp"),
         ("import overlimit.simulation", "notebook"),
         ("from overlimit.command_line import main; sys.exit(main())", "cli"),
     ):

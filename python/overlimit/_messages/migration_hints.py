@@ -141,6 +141,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         **dict.fromkeys(("AsyncThrottledTransport", "ThrottledTransport"), ("overlimit.httpx",)),
         "Clock": ("overlimit.clocks",),
         "ThrottledAdapter": ("overlimit.requests",),
+        **dict.fromkeys(("ThrottledMiddleware", "throttled"), ("overlimit.aiohttp",)),
     }
 )
 """Names that ``overlimit`` does not have, and the modules that have them."""
