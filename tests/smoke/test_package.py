@@ -12,8 +12,8 @@ from pathlib import Path
 import overlimit
 
 OPTIONAL = (
-    "flask blinker httpx requests aiohttp click rich redis numpy pandas pyarrow matplotlib tqdm backports.zstd"
-    " ipywidgets"
+    "flask blinker httpx requests aiohttp click rich redis numpy pandas pyarrow matplotlib tqdm"
+    " backports.zstd ipywidgets"
 )
 HIDDEN = f"""
 import sys

@@ -39,6 +39,7 @@ from overlimit.http.learning import Learning, LearntStats
 from overlimit.http.options.limit_options import methods_of
 from overlimit.http.received import Received
 from overlimit.limiter import Limiter
+from overlimit.stores.kinds import state_key
 from overlimit.waiting.acquiring import acquire_all
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ class Turns:
         self._budgets = (own, *(Budget(*each) for each in others))
         if len({id(each.limiter) for each in self._budgets}) < len(self._budgets):
             raise ValueError("each budget must have a limiter of its own, other than that of the client")
+        if len({state_key(each.limiter.store) for each in self._budgets}) > 1:
+            raise ValueError("the limiters of budgets must be on the store of the client's limiter")
         self._retries = said["retries"]
         self._methods = methods_of(said["methods"]) or IDEMPOTENT
         self._max_wait = min(said["max_wait"], _LONGEST)
@@ -213,7 +216,7 @@ class Turns:
             try:
                 turn = yield from self._turn(host, spent, exchange)
                 response: R = yield exchange.send
-                is_refusal = self._is_refusal(exchange, response)
+                is_refusal = yield from self._judging(exchange, response)
                 asks_again = yield from self._heard(host, turn, exchange, response, is_refusal)
             finally:
                 self._holds.end(host, exchange)
@@ -286,10 +289,15 @@ class Turns:
                 raise exchange.error(peeked._postponed(math.ceil(max(held, wait) * 1e6), 0))
             yield partial(waiting.sleep, min(wait, left))
 
-    def _is_refusal(self, exchange: Exchange[R], response: R) -> bool:
-        if callable(self._statuses):
+    def _judging(self, exchange: Exchange[R], response: R) -> Steps[Call, bool]:
+        """Return whether a response is a refusal; let go of it if a function of the app fails to say so."""
+        if not callable(self._statuses):
+            return exchange.status_of(response) in self._statuses
+        try:
             return bool(self._statuses(response))
-        return exchange.status_of(response) in self._statuses
+        except BaseException:
+            yield partial(exchange.close, response)
+            raise
 
     def _heard(
         self, host: str, turn: Turn, exchange: Exchange[R], response: R, is_refusal: bool

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, RateLimitExceeded, SlidingLog
+from overlimit import FixedWindow, Limiter, MemoryStore, RateLimitExceeded, SlidingLog
 from overlimit.http import total_tokens
 from servers.patience import eventually
 from servers.scripted_http import Scripted
@@ -194,6 +194,19 @@ def test_what_is_wrong_with_budgets_is_said_when_the_client_is_made(client, limi
             client(limiter, budgets=wrong)
     with pytest.raises(TypeError, match="plain function"):
         client(limiter, budgets=[(tokens, "a", as_async)])
+
+
+def test_budgets_are_on_one_store(client, limiter):
+    elsewhere = Limiter("5/hour", store=MemoryStore())
+    with pytest.raises(ValueError, match="on the store of the client's limiter"):
+        client(limiter, budgets=[(elsewhere, "a")])
+
+
+def test_a_function_of_the_response_that_fails_leaves_no_connection_behind(client, server, limiter):
+    asking = client(limiter, statuses=lambda response: response.headers["X-None"])
+    for _ in range(2):  # of one connection
+        with pytest.raises(KeyError):
+            asking.ask("GET", server.url)
 
 
 def test_what_a_function_of_the_cost_returns_is_checked_and_nothing_is_sent(client, server, limiter):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import assert_type
 
+import aiohttp
 import httpx
 import requests
 
 from overlimit import Decision, Limiter, acquire_all
 from overlimit.aio import AsyncLimiter
+from overlimit.aiohttp import ThrottledMiddleware, throttled
+from overlimit.http import total_tokens
 from overlimit.http.fields import ServerLimit, ServerLimits, parse
 from overlimit.httpx import AsyncThrottledTransport, ThrottledTransport
 from overlimit.requests import RateLimitExceeded, ThrottledAdapter, host_of
@@ -68,12 +71,29 @@ def talk() -> float | None:
     assert_type(said.limits, tuple[ServerLimit, ...])
     parse([(b"Retry-After", b"5")])
     transport = ThrottledTransport(limiter, identifiers=["all", host_of], methods=["POST"], max_wait=5)
+    assert_type(transport.stats()["learnt"]["api.example.com"]["number"], int)
     with httpx.Client(transport=transport) as client:
         parse(client.get("https://api.example.com/").headers)
     return said.retry_after
 
 
+async def talk_with_aiohttp() -> int:
+    budgets = [(async_limiter, "tokens", lambda request: 100, total_tokens)]
+    middleware = ThrottledMiddleware(
+        async_limiter, budgets=budgets, statuses=[429, 529], timeout=5, learn=True
+    )
+    session = throttled(aiohttp.ClientSession(middlewares=[middleware]), async_limiter, cost=2)
+    async with session, session.get("https://api.example.com/") as response:
+        return response.status
+
+
 async def talk_later() -> int:
-    transport = AsyncThrottledTransport(async_limiter, transport=httpx.AsyncHTTPTransport(http2=True))
+    transport = AsyncThrottledTransport(
+        async_limiter,
+        cost=lambda request: len(request.content),
+        settle=total_tokens,
+        statuses=lambda response: response.status_code == 403,
+        transport=httpx.AsyncHTTPTransport(http2=True),
+    )
     async with httpx.AsyncClient(transport=transport) as client:
         return (await client.get("https://api.example.com/")).status_code
