@@ -49,6 +49,7 @@ TOGETHER = 8
 if sysconfig.get_config_var("Py_GIL_DISABLED"):
     collect_ignore = [
         "faults/test_greenlets.py",  # gevent, which there is not
+        "python/clients/test_event_loops.py",  # aiohttp and trio, which there are not
         "python/bindings/test_misuse.py",  # a heap that ends: this one grows until it is killed
         "python/bindings/test_pickled_objects.py",
         "python/django/test_servers.py",  # daphne, which there is not

@@ -103,6 +103,7 @@ class ThrottledAdapter(HTTPAdapter):
 def _record(response: Response, ended: Callable[[bytes], Steps[Call, None]]) -> Response:
     """Have the end of a response, or its being closed, told once with what was read of it."""
     parts: list[bytes] = []
+    pending = True
     iter_content, close = response.iter_content, response.close
 
     def end() -> None:
@@ -122,6 +123,5 @@ def _record(response: Response, ended: Callable[[bytes], Steps[Call, None]]) -> 
             stack.callback(end)
             close()
 
-    pending = True
     response.iter_content, response.close = reading, closing  # type: ignore[method-assign]
     return response

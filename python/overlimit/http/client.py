@@ -95,7 +95,14 @@ def _ask(method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     return method(*arguments, **named)
 
 
-IN_THREADS = Waiting(time.sleep, acquire_all, _ask)
+def _acquire(charges: list[Charge], timeout: float | None) -> Decision:
+    (limiter, identifier, cost), *others = charges
+    if others:
+        return acquire_all(charges, timeout)
+    return limiter.acquire(identifier, cost=cost, timeout=timeout)  # which mostly is faster
+
+
+IN_THREADS = Waiting(time.sleep, _acquire, _ask)
 """How threads wait."""
 
 

@@ -35,7 +35,9 @@ def waiting() -> Waiting:
 
 
 async def _acquire(charges: list[Charge], timeout: float | None) -> Decision:
-    return await aio.acquire_all([(AsyncLimiter._of(each), *rest) for each, *rest in charges], timeout)
+    return await aio.acquire_all(
+        [(AsyncLimiter._of(each), who, cost) for each, who, cost in charges], timeout
+    )
 
 
 def _ask(method: Callable[..., Any], limiter: Limiter, *arguments: Any, **named: Any) -> Any:

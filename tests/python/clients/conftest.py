@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import Any
 
-import aiohttp
 import httpx
 import pytest
 import requests
 
 from overlimit import Limiter
 from overlimit.aio import AsyncLimiter
-from overlimit.aiohttp import ThrottledMiddleware
 from overlimit.httpx import AsyncThrottledTransport, ThrottledTransport
 from overlimit.requests import ThrottledAdapter
 from servers.patience import PATIENCE
 from servers.scripted_http import ScriptedServer, scripted_server
+
+from .async_arguments import as_async, async_options
 
 
 class RequestsClient:
@@ -141,71 +143,9 @@ class AsyncHttpxClient:
         self._loop.close()
 
 
-def async_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options as an async client takes them."""
-    options = {"timeout": options.pop("turn_within", None), **options}
-    if "budgets" in options:
-        options["budgets"] = [(AsyncLimiter._of(limiter), *rest) for limiter, *rest in options["budgets"]]
-    return options
-
-
-class AiohttpClient:
-    """A session whose requests are throttled, on a loop of its own."""
-
-    errors = (aiohttp.ClientError,)
-    is_async = True
-
-    def __init__(self, limiter: Limiter, timeout: float = PATIENCE, **options: Any) -> None:
-        self.throttle = ThrottledMiddleware(AsyncLimiter._of(limiter), **async_options(options))
-        self._loop = asyncio.new_event_loop()
-        self._session = self._loop.run_until_complete(self._open(timeout))
-
-    async def _open(self, timeout: float) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            middlewares=[self.throttle],
-            connector=aiohttp.TCPConnector(limit=1),
-            timeout=aiohttp.ClientTimeout(total=None, connect=timeout, sock_read=timeout),
-        )
-
-    def ask(self, method: str, url: str, body: Any = None) -> tuple[int, bytes]:
-        if hasattr(body, "__next__"):
-            body = as_async(body)
-        return self._loop.run_until_complete(self._ask(method, url, body))
-
-    async def _ask(self, method: str, url: str, body: Any) -> tuple[int, bytes]:
-        async with self._session.request(method, url, data=body) as answer:
-            return answer.status, await answer.read()
-
-    def first_part(self, url: str) -> bytes:
-        """Return the first bytes of what is streamed, and close it."""
-
-        async def read() -> bytes:
-            async with self._session.get(url) as answer:
-                return await anext(answer.content.iter_chunked(5))
-
-        return self._loop.run_until_complete(read())
-
-    def stream(self, url: str, meanwhile: Callable[[], None]) -> list[bytes]:
-        """Return what came before and after something is done."""
-
-        async def read() -> list[bytes]:
-            async with self._session.get(url) as answer:
-                parts = answer.content.iter_chunked(5)
-                first = await anext(parts)
-                meanwhile()
-                return [first, b"".join([part async for part in parts])]
-
-        return self._loop.run_until_complete(read())
-
-    def close(self) -> None:
-        self._loop.run_until_complete(self._session.close())
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.close()
-
-
-async def as_async(parts):
-    for part in parts:
-        yield part
+CLIENTS = {"requests": RequestsClient, "httpx": HttpxClient, "async httpx": AsyncHttpxClient}
+if find_spec("aiohttp"):  # which there is not without the GIL
+    CLIENTS["aiohttp"] = importlib.import_module(".aiohttp_client", __package__).AiohttpClient
 
 
 @pytest.fixture
@@ -220,10 +160,7 @@ def other_server() -> Iterator[ScriptedServer]:
         yield server
 
 
-@pytest.fixture(
-    params=[RequestsClient, HttpxClient, AsyncHttpxClient, AiohttpClient],
-    ids=["requests", "httpx", "async httpx", "aiohttp"],
-)
+@pytest.fixture(params=CLIENTS.values(), ids=CLIENTS.keys())
 def client(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Return a function that makes a client of a library: ``client(limiter, retries=1)``."""
     with ExitStack() as clients:

@@ -15,7 +15,7 @@ from overlimit.http import total_tokens
 from servers.patience import eventually
 from servers.scripted_http import Scripted
 
-from .conftest import as_async
+from .async_arguments import as_async
 
 TOKENS = json.dumps({"usage": {"total_tokens": 30}}).encode()
 LATER = {"Retry-After": "0.01"}

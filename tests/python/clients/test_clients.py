@@ -13,7 +13,7 @@ from overlimit import Limiter, RateLimitExceeded, SlidingLog, StoreError
 from servers.ports import free_port
 from servers.scripted_http import Scripted
 
-from .conftest import as_async
+from .async_arguments import as_async
 
 MOMENT = 0.15
 LATER = {"Retry-After": str(MOMENT)}

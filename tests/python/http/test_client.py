@@ -139,4 +139,4 @@ def test_a_request_that_fails_while_a_host_is_asked_with_care_lets_the_next_one_
     assert next_one.send(None).func is IN_THREADS.sleep
     with pytest.raises(OSError, match="gone"):
         failing.throw(OSError("gone"))
-    assert next_one.send(None).func is IN_THREADS.acquire
+    assert next_one.send(None).func == IN_THREADS.acquire
