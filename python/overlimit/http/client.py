@@ -148,7 +148,7 @@ class Budget(NamedTuple):
         if not found:
             raise ValueError("identifiers must name who is limited, and their function has returned none")
         cost = self.cost(request) if callable(self.cost) else self.cost
-        return Spent(self.limiter, tuple(found), cost, self.settle)
+        return Spent(self.limiter, tuple(dict.fromkeys(found)), cost, self.settle)
 
 
 class Spent(NamedTuple):

@@ -39,7 +39,7 @@ def test_whoever_is_named_is_limited(client, server, limiter):
     client(limiter, identifiers=["all", lambda request: f"{request.method} {str(request.url)[-2:]}"]).ask(
         "DELETE", f"{server.url}x"
     )
-    client(limiter, identifiers=lambda request: [b"all", "more"]).ask("GET", server.url)
+    client(limiter, identifiers=lambda request: [b"all", "more", "more"]).ask("GET", server.url)
     names = (server.host, "all", "DELETE /x", "more")
     assert [spent(limiter, name) for name in names] == [1, 3, 1, 1]
     assert len(server.asked) == 4
