@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from operator import attrgetter
@@ -137,12 +138,16 @@ class _RecordedContent:
         """Tell the end of it once."""
         if not self._has_ended:
             self._has_ended = True
-            await await_calls(self._ended(b"".join(self._parts)))
+            content = b"".join(self._parts)
+            self._parts.clear()
+            await await_calls(self._ended(content))
 
     def end_later(self) -> None:
         """Tell the end of it where nobody awaits that."""
-        if not self._has_ended:
-            task = asyncio.ensure_future(self.end())
+        if self._has_ended:
+            return
+        with contextlib.suppress(RuntimeError):  # no event loop runs any more
+            task = asyncio.get_running_loop().create_task(self.end())
             _tasks.add(task)
             task.add_done_callback(_tasks.discard)
 

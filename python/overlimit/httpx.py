@@ -176,7 +176,9 @@ class _Recorded:
         """Tell the end of it once."""
         if not self.has_ended:
             self.has_ended = True
-            yield from self.ended(_decoded(self.response, b"".join(self.parts)))
+            content = b"".join(self.parts)
+            self.parts.clear()
+            yield from self.ended(_decoded(self.response, content))
 
 
 class _RecordedStream(_Recorded, httpx.SyncByteStream):

@@ -110,7 +110,9 @@ def _record(response: Response, ended: Callable[[bytes], Steps[Call, None]]) -> 
         nonlocal pending
         if pending:
             pending = False
-            run_calls(ended(b"".join(parts)))
+            content = b"".join(parts)
+            parts.clear()
+            run_calls(ended(content))
 
     def reading(*args: Any, **kwargs: Any) -> Iterator[Any]:
         for part in iter_content(*args, **kwargs):
