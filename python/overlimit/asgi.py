@@ -109,7 +109,6 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         self._app = app
         others = {"message_limits": message_limits}
         self._limits = LimitsByPath(limits, routes, exempt, others, kept_in, app, **options)
-        self._of_messages = self._limits.others["message_limits"]
 
     @property
     def store(self) -> Store:
@@ -134,8 +133,9 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         plan = messages = None
         if not limits.lets_pass(method, path, request.arguments):
             plan = limits.plan_of(method, path)
-            if self._of_messages is not None and scope["type"] == "websocket":
-                messages = self._limited_messages(self._of_messages, request, receive, send)
+            of_messages = limits.others["message_limits"] if scope["type"] == "websocket" else None
+            if of_messages is not None:
+                messages = self._limited_messages(of_messages, request, receive, send)
                 receive, send = messages.receive, messages.send
         if plan is None:
             await self._call_unlimited(request, receive, send)

@@ -66,7 +66,7 @@ class ThrottledCalls:
         _check_decorates_nothing(*identifiers)
         for identifier in identifiers:
             check_identifier(identifier)
-        _check_cost(cost)
+        check_cost(cost)
         timeout_us(timeout)
         self._acquire, self._timeout = acquire, timeout
         self._identifiers, self._cost = identifiers, cost
@@ -144,7 +144,7 @@ def _check_decorates_nothing(identifier: object, *_: object) -> None:
         )
 
 
-def _check_cost(cost: object) -> None:
+def check_cost(cost: object) -> None:
     if callable(cost):
         _check_is_plain("cost", cost)
         return
