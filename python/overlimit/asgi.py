@@ -80,7 +80,7 @@ class RateLimitMiddleware:
         Called with the Decision of a refusal; an ASGI app that it returns, such as a response of Starlette,
         is the answer.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
-shadow, trusted_proxies, address_header, ipv6_prefix
+explain, shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises

@@ -96,7 +96,7 @@ class RateLimitMiddleware:
     on_breach
         Called with the Decision of a refusal; a WSGI app that it returns is the answer.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
-shadow, trusted_proxies, address_header, ipv6_prefix
+explain, shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises

@@ -194,6 +194,17 @@ class CommonOptions(TypedDict, total=False):
         ),
     ]
     local_share: Annotated[float | None, Option(kinds.SHARE, "As for ``Limiter``.", default=1.0)]
+    explain: Annotated[
+        bool | None,
+        Option(
+            kinds.SWITCH,
+            "Whether the body of a refusal has an ``instance``, a URN that says what was decided and that "
+            "``overlimit explain`` makes a sentence of. It names nobody.",
+            "RATELIMIT_EXPLAIN",
+            default=True,
+            is_strict=True,
+        ),
+    ]
     shadow: Annotated[
         bool | Callable[[], bool] | None,
         Option(

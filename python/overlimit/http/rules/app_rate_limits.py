@@ -63,6 +63,7 @@ class AppRateLimit:
         self.fallback = Counts(MemoryStore(), "allow") if replaced else None
         """Where the limits count that replace all others while the store fails."""
         self.local_share = given["local_share"]
+        self.explains: bool = given["explain"]
         self.penalty: Penalty | None = given.get("penalty")
         self.addresses = settings.addresses()
         self.identify: Identify = given.get("identifiers", default_identify)
