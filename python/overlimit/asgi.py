@@ -24,7 +24,7 @@ from overlimit.http.asgi.settling import arefund, asettle, refund, settle
 from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import NO_PLAN, RoutePlan
-from overlimit.http.deciding.settling import DECISION, keep_admitted
+from overlimit.http.deciding.settling import DECISION, ENTRY, NOTHING, keep_admitted
 from overlimit.http.deciding.steps import run_async
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -54,6 +54,7 @@ class RateLimitMiddleware:
     OPTIONS requests are not limited; all others are, including those that end with a 404. Functions are given
     the scope if they take it, after the response or the decision if they are given one, and may be coroutine
     functions. ``scope["overlimit.decision"]`` is the Decision on the request; None if it is not limited.
+    ``scope["overlimit"]`` has the methods `asettle` and `arefund` for it, and `settle` and `refund` for threads.
 
     Parameters
     ----------
@@ -138,6 +139,7 @@ explain, shadow, trusted_proxies, address_header, ipv6_prefix
                 messages = self._limited_messages(of_messages, request, receive, send)
                 receive, send = messages.receive, messages.send
         if plan is None:
+            scope["overlimit"] = scope.setdefault(ENTRY, NOTHING)
             await self._call_unlimited(request, receive, send)
             return
         if plan.memories:
@@ -156,6 +158,7 @@ explain, shadow, trusted_proxies, address_header, ipv6_prefix
             await refuse(ledger.refusal, request, receive, answering)
             return
         keep_admitted(ledger, scope)
+        scope["overlimit"] = scope[ENTRY]
         try:
             await self._app(scope, receive, answering)
         except RateLimitExceeded as error:

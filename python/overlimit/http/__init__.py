@@ -4,3 +4,5 @@ A `Rule` (rules/rule.py) is one limit somewhere. A `RoutePlan` (deciding/plans.p
 for an endpoint and a method, compiled to store calls. A `RequestLedger` (deciding/ledger.py) is what was
 decided in one request, and a `StoreAnswer` (deciding/answer.py) is what one store decided of it.
 """
+
+from overlimit._addresses import group_address as group_address
