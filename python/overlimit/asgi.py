@@ -54,7 +54,7 @@ class RateLimitMiddleware:
     OPTIONS requests are not limited; all others are, including those that end with a 404. Functions are given
     the scope if they take it, after the response or the decision if they are given one, and may be coroutine
     functions. ``scope["overlimit.decision"]`` is the Decision on the request; None if it is not limited.
-    ``scope["overlimit"]`` has the methods `asettle` and `arefund` for it, and `settle` and `refund` for threads.
+    ``scope["overlimit"]`` has `asettle` and `arefund` for it, and for threads `settle` and `refund`.
 
     Parameters
     ----------

@@ -52,9 +52,9 @@ class Refusal(NamedTuple):
         again = "never passes" if self.retry_after == math.inf else f"passes after {self.retry_after:,.0f} s"
         why = " by a lock" if self.status == "locked" else ""
         return (
-            f"At {at} {called} of {self.quota:,} {span} refused a request{why}: {self.remaining:,} were left, "
-            f"and the same request {again}. It was decided by {_BY[self.source]}. The number of the policy is "
-            f"{self.policy}."
+            f"At {at} {called} of {self.quota:,} {span} refused a request{why}: {self.remaining:,} were "
+            f"left, and the same request {again}. It was decided by {_BY[self.source]}. The number of the "
+            f"policy is {self.policy}."
         )
 
 
@@ -80,7 +80,9 @@ def urn_of(decision: Decision, name: str) -> str | None:
         return None
     policy = next((row.policy for row in decision.details if row.limit == limit and not row.allowed), None)
     window = 0 if limit._are_slots else math.ceil(limit.window)
-    retry = _NEVER if decision.retry_after == math.inf else _base36(max(1, math.ceil(decision.retry_after)), 5)
+    retry = (
+        _NEVER if decision.retry_after == math.inf else _base36(max(1, math.ceil(decision.retry_after)), 5)
+    )
     numbers = f"{_base36(limit.quota, 7)}-{_base36(window, 6)}:{_base36(max(0, int(decision.time)), 6)}"
     code = f"{_key(_STATUSES, decision.status)}{_key(_SOURCES, decision.source)}"
     urn = f"urn:overlimit:1:{hash_of(policy)}:{numbers}:{_base36(decision.remaining, 7)}:{retry}{code}"

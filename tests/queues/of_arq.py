@@ -40,9 +40,7 @@ def enqueue(count: int) -> None:
 
 
 if __name__ == "__main__":
-    from queues import of_arq  # not __main__
-
-    worker = create_worker(of_arq.WorkerSettings)
+    worker = create_worker(WorkerSettings)
     # So that the jobs of a worker that was killed come back within seconds.
     worker.in_progress_timeout_s = 6
     worker.run()

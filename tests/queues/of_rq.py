@@ -15,11 +15,9 @@ def work(number: int) -> None:
 
 
 def enqueue(count: int) -> None:
-    from queues import of_rq  # not __main__
-
     queue = Queue(connection=redis.Redis.from_url(f"{URL}/0"))
     for number in range(count):
-        queue.enqueue(of_rq.work, number, retry=Retry(max=1), job_id=str(number))
+        queue.enqueue(work, number, retry=Retry(max=1), job_id=str(number))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ class LimitedTask(Task):  # type: ignore[misc]
             cls._turns.checked()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the task if it is its turn, or else put it back."""
         request = self.request
         if request.called_directly or request.is_eager:
             return super().__call__(*args, **kwargs)

@@ -145,6 +145,7 @@ def _check_decorates_nothing(identifier: object, *_: object) -> None:
 
 
 def check_cost(cost: object) -> None:
+    """Raise TypeError or ValueError for what is neither a cost nor a plain function."""
     if callable(cost):
         _check_is_plain("cost", cost)
         return

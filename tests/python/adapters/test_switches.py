@@ -41,7 +41,9 @@ def test_a_function_switches_all_limits_and_is_asked_once_a_second(serve, clock,
 
 @each()
 @pytest.mark.parametrize("failure", [ConnectionError("the flags are away"), "False", None], ids=repr)
-def test_while_the_function_fails_its_last_answer_holds_and_that_is_logged_once(serve, clock, caplog, failure):
+def test_while_the_function_fails_its_last_answer_holds_and_that_is_logged_once(
+    serve, clock, caplog, failure
+):
     flag = Flag(failure)
     site = serve(limits="1/minute", enabled=flag)
     assert site.statuses(times=2) == [200, 429]

@@ -65,7 +65,8 @@ def test_it_is_a_sentence():
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "login", "urn:overlimit:1:k3f9a", "urn:overlimit:2:k3f9a:5-1q:thfk3w:0:1pos", "urn:isbn:0:1"]
+    "wrong",
+    ["", "login", "urn:overlimit:1:k3f9a", "urn:overlimit:2:k3f9a:5-1q:thfk3w:0:1pos", "urn:isbn:0:1"],
 )
 def test_what_is_none_is_an_error(wrong):
     status, told = explain(wrong)
@@ -86,8 +87,8 @@ def test_with_a_store_it_says_what_is_kept_now(redis_server, prefix):
     status, told = explain(urn, "--store", url)
     assert (status, told.splitlines()[1]) == (
         0,
-        "The store keeps 2 identifiers of the policy login now, 1 of them locked; overlimit show URL --policy "
-        "login IDENTIFIER shows one.",
+        "The store keeps 2 identifiers of the policy login now, 1 of them locked; overlimit show URL "
+        "--policy login IDENTIFIER shows one.",
     )
     status, told = explain(urn, "--store", url, "--json")
     assert json.loads(told)["kept"] == {"login": {"identifiers": 2, "locked": 1}}

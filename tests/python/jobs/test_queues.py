@@ -95,7 +95,7 @@ def most_within(ran: list[tuple[int, float]], seconds: float) -> int:
 
 
 def is_paced(ran: list[tuple[int, float]], pace: float) -> bool:
-    """Return whether no job ran before its turn, counted from the first; a worker that is killed repeats some."""
+    """Return whether no job ran before its turn, counted from the first; one may run again."""
     first: dict[int, float] = {}
     for number, at in ran:
         first.setdefault(number, at)
@@ -123,7 +123,7 @@ def test_a_line_is_kept_and_no_job_is_lost_when_a_worker_is_killed(start_workers
     workers = start_workers(kind, "line")
     killed = workers.start()
     workers.enqueue(JOBS)
-    # Between BRPOP and the note of what is not acknowledged, kombu may lose a message: kill it while it waits.
+    # Between BRPOP and its note of what is unacknowledged, kombu may lose a message.
     eventually(lambda: len(workers.ran()) >= 5 and not workers.queued(), within=120)
     left, before = workers.kill(killed), workers.ran()
     workers.start()

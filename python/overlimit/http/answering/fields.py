@@ -54,7 +54,7 @@ class Item(NamedTuple):
     quota: int
     window: float | None
     refills: bool = False
-    """Whether it is a bucket: then ``reset`` is when it is full, which may be before what is left has come."""
+    """Whether it is a bucket, which is full again long before what is left in it could have come anew."""
 
     def paced(self, remaining: int, seconds: int) -> int:
         """Return a reset that promises no more than the rate of a bucket: what is left, spread until then."""
@@ -79,7 +79,11 @@ def paced(states: str, buckets: Mapping[str, Item]) -> str:
 
     def later(found: re.Match[str]) -> str:
         item = buckets.get(found[1])
-        return found[0] if item is None else f"{found[1]};r={found[2]};t={item.paced(*map(int, found.groups()[1:]))}"
+        return (
+            found[0]
+            if item is None
+            else f"{found[1]};r={found[2]};t={item.paced(*map(int, found.groups()[1:]))}"
+        )
 
     return _STATE.sub(later, states)
 

@@ -44,7 +44,9 @@ class OwnDecision:
     def fields(self) -> list[tuple[str, str]]:
         """Return ``RateLimit-Policy`` and ``RateLimit``; none if no store made the decision."""
         items = [_item(name, rows[0].limit) for name, rows in self._rows.items()]
-        states = [f"{item.key};{_state(item, rows)}" for item, rows in zip(items, self._rows.values(), strict=True)]
+        states = [
+            f"{item.key};{_state(item, rows)}" for item, rows in zip(items, self._rows.values(), strict=True)
+        ]
         return [(POLICY, policy_field(items)), (RATE, ", ".join(states))] if items else []
 
 

@@ -173,9 +173,7 @@ class StoreAnswer:
         if self.store_failed:
             problem = store_failed()
         else:
-            problem = limit_exceeded(
-                self.decision, self.message(), self.violated(), explains=self.explains
-            )
+            problem = limit_exceeded(self.decision, self.message(), self.violated(), explains=self.explains)
         return refusal_response(problem, self.decision, accept, self.retry_after_name)
 
     def asking_hooks(self, is_answer: Callable[[Any], bool], wanted: str) -> Steps[Any | None]:

@@ -19,7 +19,7 @@ DECISION = "overlimit.decision"
 """The key of a scope or an environ under which an app finds the Decision."""
 
 ENTRY = "overlimit.request"
-"""The key under which it finds the `Entry` of the request: one with a dot, as WSGI has it for what is no text."""
+"""The key under which it finds the `Entry` of the request; WSGI wants a dot where the value is no text."""
 
 
 def settle(ledgers: Ledgers, used: int) -> None:
@@ -55,7 +55,7 @@ async def _to_the_end(steps: Steps[None]) -> None:
 
 
 class Entry:
-    """What an app finds of its request: ``settle`` and ``refund``, and in coroutines ``asettle``, ``arefund``.
+    """What an app finds of its request: ``settle``, ``refund``, and for coroutines ``asettle``, ``arefund``.
 
     They do what those of a RateLimit do, also once the stream of the request has ended.
     """

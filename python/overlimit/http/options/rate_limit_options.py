@@ -147,8 +147,8 @@ class CommonOptions(TypedDict, total=False):
         bool | Callable[[], bool] | None,
         Option(
             kinds.SWITCH_OR_FUNCTION,
-            "False lets everything pass. Or a function without parameters, such as one that asks for a feature "
-            "flag: it is called at most once a second; while it fails, its last answer holds.",
+            "False lets everything pass. Or a function without parameters, such as one that asks for a "
+            "feature flag: it is called at most once a second; while it fails, its last answer holds.",
             "RATELIMIT_ENABLED",
             default=True,
             is_strict=True,

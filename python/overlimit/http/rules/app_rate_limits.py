@@ -114,7 +114,8 @@ class AppRateLimit:
 
     def ask_switches(self) -> bool:
         """Ask these functions, if it is time; return whether something changes, and plans with it."""
-        return any([switch.ask_again() for switch in (self._enabled, self._shadow)])
+        changes = self._enabled.ask_again(), self._shadow.ask_again()
+        return any(changes)
 
     @property
     def store(self) -> Store:
@@ -180,7 +181,7 @@ class AppRateLimits:
 
     def follow_switches(self) -> None:
         """Ask the functions that switch a RateLimit, if there are any and it is time."""
-        if self._switched and any([each.ask_switches() for each in self._switched]):
+        if self._switched and sum(each.ask_switches() for each in self._switched):
             self.on_change()
 
     def __iter__(self) -> Iterator[AppRateLimit]:

@@ -33,9 +33,9 @@ class Switch:
         self._asking = PerProcess(threading.Lock)
 
     def ask_again(self) -> bool:
-        """Ask the function, if it is time, and return whether its answer is another; a failure changes nothing.
+        """Ask the function, if it is time, and return whether its answer is another.
 
-        Meanwhile other threads go on with the last answer, except before the first.
+        A failure changes nothing. Meanwhile others go on with the last answer, except before the first.
         """
         if self.function is None or (self._asked_at is not None and self._is_fresh()):
             return False
