@@ -26,6 +26,7 @@ import overlimit.fastapi
 import overlimit.flask
 import overlimit.http.fields
 import overlimit.httpx
+import overlimit.jobs
 import overlimit.metrics
 import overlimit.quart
 import overlimit.recipes
@@ -68,6 +69,7 @@ MODULES = (
     overlimit.wsgi,
     overlimit.requests,
     overlimit.httpx,
+    overlimit.jobs,
     overlimit.metrics,
     overlimit.http.fields,
     overlimit.simulation,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from overlimit.jobs.functions import limited as limited
 
+__all__ = ["LimitedTask", "limited"]
+
 if TYPE_CHECKING:
     from overlimit.jobs.celery import LimitedTask as LimitedTask
 else:

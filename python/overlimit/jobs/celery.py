@@ -33,11 +33,12 @@ class LimitedTask(Task):  # type: ignore[misc]
     limiter: ClassVar[Any] = None
     identifiers: ClassVar[Any] = None
     cost: ClassVar[Any] = 1
+    _turns: ClassVar[Turns]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         given = (getattr_static(cls, name) for name in Turns._fields)
-        cls._turns = Turns(*(getattr(each, "__func__", each) for each in given))
+        cls._turns = Turns(*(each.__func__ if isinstance(each, staticmethod) else each for each in given))
         if not cls.__dict__.get("abstract"):
             cls._turns.checked()
 

@@ -90,6 +90,7 @@ def _rq_job() -> Job | None:
 def _dramatiq_job() -> Job | None:
     if "dramatiq" not in sys.modules:
         return None
+    from dramatiq import get_broker
     from dramatiq.middleware import CurrentMessage, SkipMessage
 
     message = CurrentMessage.get_current_message()
@@ -98,7 +99,8 @@ def _dramatiq_job() -> Job | None:
 
     def put_back(turn: Turn) -> None:
         again = message.copy(options={_KEY: list(turn)})
-        sys.modules["dramatiq"].get_broker().enqueue(again, delay=math.ceil(turn.delay * 1000))
+        broker = getattr(threading.current_thread(), "broker", None) or get_broker()
+        broker.enqueue(again, delay=math.ceil(turn.delay * 1000))
         message.options["store_results"] = False
         raise SkipMessage
 

@@ -24,7 +24,7 @@ Do: TypeAlias = Callable[..., Any]
 _SLEEP = 0.05  # seconds that a worker may sleep for a turn
 _LATE = 3.0  # so late a turn has passed: the jobs of a worker that died come back in one burst
 _LONGEST = 600.0  # a job is put back for that long, and then for the rest: brokers repeat what takes hours
-_PLACES = 1_000_000
+_PLACES, _LEAST = 1_000_000, Fraction(1, 1_000_000)  # of a line of refused jobs, and a second's least part
 
 
 class Turn(NamedTuple):
@@ -115,5 +115,5 @@ def _place(limiter: Limiter, refused: Decision, hit: Do) -> Steps[Do, float]:
 def _line(limiter: Limiter, limit: Limit) -> Limiter:
     """Return where those wait whom a limit has refused: a queue that drains as fast as it admits."""
     name = None if limiter.name is None else f"{limiter.name[:59]}.line"
-    pace = LeakyBucket(1, Fraction(limit.window) / limit.quota, capacity=_PLACES)
+    pace = LeakyBucket(1, max(_LEAST, Fraction(limit.window) / limit.quota), capacity=_PLACES)
     return Limiter(pace, name=name, store=limiter.store, on_error="allow")
