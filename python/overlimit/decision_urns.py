@@ -15,14 +15,12 @@ from overlimit._core import Decision
 from overlimit._messages.texts import short_repr
 
 _LONGEST = 59
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NEVER = "-"
-_STATUSES = {"o": "over", "l": "locked", "n": "never"}
-_SOURCES = {"s": "store", "l": "local", "e": "error", "p": "lease", "r": "refusal"}
+_STATUSES = ("over", "locked", "never")
+_SOURCES = ("store", "local", "error", "lease", "refusal")
 _FORM = re.compile(
-    r"urn:overlimit:1:(?P<policy>[0-9a-z]{5}):(?P<quota>[0-9a-z]{1,7})-(?P<window>[0-9a-z]{1,6})"
-    r":(?P<at>[0-9a-z]{1,6}):(?P<left>[0-9a-z]{1,7}):(?P<retry>-|[0-9a-z]{1,5})(?P<status>[oln])"
-    r"(?P<source>[slepr])(?::(?P<name>[a-z0-9_.:-]+))?"
+    r"urn:overlimit:1:([0-9a-z]{5}):([0-9a-z]{1,7})-([0-9a-z]{1,6}):([0-9a-z]{1,6}):([0-9a-z]{1,7})"
+    r":(-|[0-9a-z]{1,5})([0-2])([0-4])(?::([a-z0-9_.:-]+))?"
 )
 
 
@@ -30,7 +28,7 @@ class Refusal(NamedTuple):
     """What a URN says of a refused call."""
 
     policy: str
-    """The hash of the policy's name, see `hash_of`."""
+    """The number of the policy: `number_of` its name."""
     quota: int
     window: int
     """In whole seconds; 0: the quota is of what there may be at once."""
@@ -49,25 +47,15 @@ class Refusal(NamedTuple):
         at = datetime.fromtimestamp(self.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         called = f"the limit {self.name!r}" if self.name else "a limit"
         span = f"in {self.window:,} s" if self.window else "at once"
-        again = "never passes" if self.retry_after == math.inf else f"passes after {self.retry_after:,.0f} s"
-        why = " by a lock" if self.status == "locked" else ""
+        again = "never passes" if self.retry_after == math.inf else f"passes after {self.retry_after:,} s"
         return (
-            f"At {at} {called} of {self.quota:,} {span} refused a request{why}: {self.remaining:,} were "
-            f"left, and the same request {again}. It was decided by {_BY[self.source]}. The number of the "
-            f"policy is {self.policy}."
+            f"At {at} {called} of {self.quota:,} {span} refused a request (status {self.status!r}, source "
+            f"{self.source!r}): {self.remaining:,} were left, and the same request {again}. The number of "
+            f"the policy is {self.policy}."
         )
 
 
-_BY = {
-    "store": "the store",
-    "local": "the process alone, while the store failed",
-    "error": "on_error, as the store failed",
-    "lease": "the process, of what it had leased from the store",
-    "refusal": "the process, as the store had refused before",
-}
-
-
-def hash_of(policy: str | None) -> str:
+def number_of(policy: str | None) -> str:
     """Return by which five characters a URN knows a policy."""
     digest = hashlib.sha256((policy or "").encode()).digest()
     return _base36(int.from_bytes(digest[:8]) % 36**5, 5).rjust(5, "0")
@@ -75,17 +63,16 @@ def hash_of(policy: str | None) -> str:
 
 def urn_of(decision: Decision, name: str) -> str | None:
     """Return the URN of a refusal, whose limit is called so in header fields; None if no limit refused."""
-    limit = decision.limit
+    limit, wait = decision.limit, decision.retry_after
     if limit is None:
         return None
     policy = next((row.policy for row in decision.details if row.limit == limit and not row.allowed), None)
-    window = 0 if limit._are_slots else math.ceil(limit.window)
-    retry = (
-        _NEVER if decision.retry_after == math.inf else _base36(max(1, math.ceil(decision.retry_after)), 5)
-    )
-    numbers = f"{_base36(limit.quota, 7)}-{_base36(window, 6)}:{_base36(max(0, int(decision.time)), 6)}"
-    code = f"{_key(_STATUSES, decision.status)}{_key(_SOURCES, decision.source)}"
-    urn = f"urn:overlimit:1:{hash_of(policy)}:{numbers}:{_base36(decision.remaining, 7)}:{retry}{code}"
+    numbers = (limit.quota, 7), (0 if limit._are_slots else math.ceil(limit.window), 6)
+    quota, window = (_base36(*number) for number in numbers)
+    at, left = _base36(max(0, int(decision.time)), 6), _base36(decision.remaining, 7)
+    retry = _NEVER if wait == math.inf else _base36(max(1, math.ceil(wait)), 5)
+    code = f"{_STATUSES.index(decision.status)}{_SOURCES.index(decision.source)}"
+    urn = f"urn:overlimit:1:{number_of(policy)}:{quota}-{window}:{at}:{left}:{retry}{code}"
     readable = re.sub(r"[^a-z0-9_.:-]+", "-", name.lower())[: max(0, _LONGEST - len(urn) - 1)]
     return f"{urn}:{readable}" if readable else urn
 
@@ -95,17 +82,14 @@ def read_urn(text: str) -> Refusal:
     found = _FORM.fullmatch(text.strip().lower())
     if found is None:
         raise ValueError(
-            "this is no URN of a refusal, which looks like urn:overlimit:1:k3f9a:5-1q:thfk3w:0:1pos:login, "
+            "this is no URN of a refusal, which looks like urn:overlimit:1:k3f9a:5-1q:thfk3w:0:1p00:login, "
             f"without anything left out: {short_repr(text)}"
         )
-    retry = math.inf if found["retry"] == _NEVER else int(found["retry"], 36)
-    quota, window, at, left = (int(found[part], 36) for part in ("quota", "window", "at", "left"))
-    status, source = _STATUSES[found["status"]], _SOURCES[found["source"]]
-    return Refusal(found["policy"], quota, window, at, left, retry, status, source, found["name"] or "")
-
-
-def _key(known: dict[str, str], value: str) -> str:
-    return next(key for key, each in known.items() if each == value)
+    policy, *numbers, retry, status, source, name = found.groups()
+    quota, window, at, left = (int(number, 36) for number in numbers)
+    wait = math.inf if retry == _NEVER else int(retry, 36)
+    of = _STATUSES[int(status)], _SOURCES[int(source)]
+    return Refusal(policy, quota, window, at, left, wait, *of, name or "")
 
 
 def _base36(number: int, digits: int) -> str:
@@ -113,5 +97,5 @@ def _base36(number: int, digits: int) -> str:
     rest, text = min(number, 36**digits - 1), ""
     while rest or not text:
         rest, digit = divmod(rest, 36)
-        text = _DIGITS[digit] + text
+        text = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + text
     return text

@@ -93,7 +93,7 @@ def _dramatiq_job() -> Job | None:
     from dramatiq import get_broker
     from dramatiq.middleware import CurrentMessage, SkipMessage
 
-    message = CurrentMessage.get_current_message()
+    message: Any = CurrentMessage.get_current_message()
     if message is None and type(threading.current_thread()).__module__ == "dramatiq.worker":
         raise RuntimeError("limited() needs broker.add_middleware(dramatiq.middleware.CurrentMessage())")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
 
 import click
 
@@ -13,13 +13,13 @@ from overlimit.command_line.operating.places import Place, StoreUrl
 from overlimit.command_line.operating.tables import counted
 from overlimit.command_line.operating.walking import KEYS, Walk
 from overlimit.command_line.output import print_json
-from overlimit.decision_urns import Refusal, hash_of, read_urn
+from overlimit.decision_urns import number_of, read_urn
 
 _EXAMPLES = """
 \b
 Examples:
-  overlimit explain urn:overlimit:1:k3f9a:5-1q:thfk3w:0:1pos:login
-  overlimit explain urn:overlimit:1:k3f9a:5-1q:thfk3w:0:1pos:login --store env:REDIS_URL
+  overlimit explain urn:overlimit:1:k3f9a:5-1q:thfk3w:0:1p00:login
+  overlimit explain urn:overlimit:1:k3f9a:5-1q:thfk3w:0:1p00:login --store env:REDIS_URL
 """
 
 
@@ -39,45 +39,33 @@ def explain(urn: str, place: Place | None, keys: int, as_json: bool) -> int:
     except ValueError as error:
         raise WrongUsage(str(error)) from None
     walk = None if place is None else _walk(place, keys)
-    kept = None if walk is None else _kept(walk, refusal)
+    kept, locked = _kept(walk, refusal.policy)
     if as_json:
-        print_json({**refusal._asdict(), "kept": kept, **({} if walk is None else walk.told())})
-    else:
-        click.echo(refusal.sentence)
-        for line in () if kept is None else _lines(kept):
-            click.echo(line)
+        told = {} if walk is None else {"kept": kept, "locked": locked, **walk.told()}
+        print_json({**refusal._asdict(), **told})
+        return FINE if walk is None else walk.ended()
+    click.echo(refusal.sentence)
+    for policy, number in kept.items():
+        several = counted(number, "identifier")
+        click.echo(
+            f"The store keeps {several} of the policy {policy} now, {locked[policy]:,} of them locked."
+        )
+    if walk is not None and not kept:
+        click.echo("The store keeps nothing of this policy now.")
     return FINE if walk is None else walk.ended()
 
 
 def _walk(place: Place, keys: int) -> Walk:
     if place.shared_memory is not None:
         raise WrongUsage(
-            "shared memory keeps only hashes of policies: look for it by its name, as in overlimit top URL "
-            "--policy NAME"
+            "shared memory keeps only hashes of policies: overlimit top URL --policy NAME finds one"
         )
     place.require()
     return Walk(place, None, keys)
 
 
-def _kept(walk: Walk, refusal: Refusal) -> dict[str, dict[str, int]]:
+def _kept(walk: Walk | None, number: str) -> tuple[Counter[str], Counter[str]]:
     """Return how many identifiers the policies of this number have, mostly one, and how many are locked."""
-    kept: dict[str, dict[str, int]] = {}
-    for found in walk:
-        if found.counts and hash_of(found.policy) == refusal.policy:
-            policy = kept.setdefault(found.policy, {"identifiers": 0, "locked": 0})
-            policy["identifiers"] += 1
-            policy["locked"] += found.value.locked_for(found.now) > 0
-    return kept
-
-
-def _lines(kept: dict[str, dict[str, int]]) -> list[str]:
-    if not kept:
-        return ["The store keeps nothing of this policy now."]
-    return [_line(policy, told) for policy, told in kept.items()]
-
-
-def _line(policy: str, told: dict[str, Any]) -> str:
-    return (
-        f"The store keeps {counted(told['identifiers'], 'identifier')} of the policy {policy} now, "
-        f"{told['locked']:,} of them locked; overlimit show URL --policy {policy} IDENTIFIER shows one."
-    )
+    found = [each for each in walk or () if each.counts and number_of(each.policy) == number]
+    locked = (each.policy for each in found if each.value.locked_for(each.now))
+    return Counter(each.policy for each in found), Counter(locked)

@@ -202,7 +202,6 @@ class CommonOptions(TypedDict, total=False):
             "``overlimit explain`` makes a sentence of. It names nobody.",
             "RATELIMIT_EXPLAIN",
             default=True,
-            is_strict=True,
         ),
     ]
     shadow: Annotated[
