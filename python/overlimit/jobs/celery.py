@@ -7,8 +7,11 @@ from functools import partial
 from inspect import getattr_static
 from typing import Any, ClassVar
 
-from celery import Task
-from celery.exceptions import Ignore, Reject
+from overlimit._messages.optional import needed
+
+with needed("LimitedTask needs Celery 5.4 or later: pip install 'overlimit[celery]' brings it", "celery"):
+    from celery import Task
+    from celery.exceptions import Ignore, Reject
 
 from overlimit._steps import run_calls
 from overlimit.jobs.turns import Job, Turn, Turns

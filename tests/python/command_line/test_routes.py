@@ -68,9 +68,9 @@ def wsgi(environ, start_response): ...
 guarded_wsgi = overlimit.wsgi.RateLimitMiddleware(wsgi, **guards)
 flask_app = flask.Flask("shop")
 flask_limiter = overlimit.flask.RateLimit(flask_app, default_limits="4/minute")
-flask_app.add_url_rule("/a/<name>", view_func=flask_limiter.limit("2/minute")(lambda name: name), endpoint="a")
-flask_app.add_url_rule("/b", view_func=lambda: "b", endpoint="b")
-flask_app.add_url_rule("/c", view_func=flask_limiter.exempt(lambda: "c"), endpoint="c")
+flask_app.add_url_rule("/a/<name>", "a", flask_limiter.limit("2/minute")(lambda name: name))
+flask_app.add_url_rule("/b", "b", lambda: "b")
+flask_app.add_url_rule("/c", "c", flask_limiter.exempt(lambda: "c"))
 bare, astray = FastAPI(), FastAPI()
 RateLimit(astray)
 astray.get("/")(search)
@@ -150,11 +150,15 @@ def test_routes_of_flask_are_listed_too_and_the_command_has_another_name(shop):
 
 
 def test_patterns_are_listed_where_there_are_no_routes_to_find(shop):
-    assert listed(shop, "guarded") == listed(shop, "guarded_wsgi") == {
-        ("/login", "POST"): (True, ["5-per-60s"]),
-        ("/up/*", "ANY"): (True, ["3-per-60s"]),
-        ("*", "ANY"): (True, ["9-per-60s"]),
-    }
+    assert (
+        listed(shop, "guarded")
+        == listed(shop, "guarded_wsgi")
+        == {
+            ("/login", "POST"): (True, ["5-per-60s"]),
+            ("/up/*", "ANY"): (True, ["3-per-60s"]),
+            ("*", "ANY"): (True, ["9-per-60s"]),
+        }
+    )
 
 
 @pytest.mark.parametrize(
