@@ -64,7 +64,7 @@ def number_of(policy: str | None) -> str:
 def urn_of(decision: Decision, name: str) -> str | None:
     """Return the URN of a refusal, whose limit is called so in header fields; None if no limit refused."""
     limit, wait = decision.limit, decision.retry_after
-    if limit is None:
+    if limit is None or decision:  # an app may raise a refusal with any decision
         return None
     policy = next((row.policy for row in decision.details if row.limit == limit and not row.allowed), None)
     numbers = (limit.quota, 7), (0 if limit._are_slots else math.ceil(limit.window), 6)
