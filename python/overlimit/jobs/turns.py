@@ -67,7 +67,7 @@ class Turns(NamedTuple):
         check_cost(self.cost)
         return self
 
-    def asking(self, job: Job, hit: Do, sleep: Do, *given: Any, **named: Any) -> Steps[Do, Any]:
+    def asking(self, job: Job, hit: Do, sleep: Do, /, *given: Any, **named: Any) -> Steps[Do, Any]:
         """Return None once it is the job's turn, or else what ``put_back`` has returned."""
         limiter, identifiers, cost = (each(*given, **named) if callable(each) else each for each in self)
         limiter, came, now = _limiter(limiter), Turn(*((yield job.came) or ())), time.time()

@@ -53,6 +53,16 @@ def test_a_queue_gives_each_job_its_turn_once_and_a_retry_another():
     assert asked(limiter, came=late).at > turn.at + 1
 
 
+def test_arguments_of_a_job_may_have_any_names():
+    job = Job(0, lambda: None, lambda turn: turn)
+    turns = Turns(
+        Limiter("1/minute"), [lambda **named: f"of {named['job']}", "all"], lambda **named: named["cost"]
+    )
+    named = {"job": 7, "sleep": 1, "hit": 2, "self": 3, "cost": 1}
+    assert run_calls(turns.asking(job, Limiter.hit, time.sleep, **named)) is None
+    assert run_calls(turns.asking(job, Limiter.hit, time.sleep, **named)).delay > 50
+
+
 def test_a_job_that_can_never_pass_fails():
     with pytest.raises(RateLimitExceeded):
         asked(Limiter("10/second"), cost=11)
