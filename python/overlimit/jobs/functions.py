@@ -81,8 +81,8 @@ def _rq_job() -> Job | None:
         job.meta[_KEY] = list(turn)
         job.save_meta()
         job.number_of_retries = (job.number_of_retries or 0) - 1  # to which RQ adds one
-        # RQ cuts the instant to a whole second.
-        return sys.modules["rq"].Retry(max=sys.maxsize, interval=math.ceil(turn.delay) + 1)
+        now = time.time()  # and of the instant that it computes, RQ keeps the whole seconds
+        return sys.modules["rq"].Retry(sys.maxsize, math.ceil(now + turn.delay) - math.floor(now))
 
     return Job([job.retries_left, job.number_of_retries or 0], lambda: job.meta.get(_KEY), put_back)
 

@@ -22,7 +22,7 @@ from overlimit.waiting.throttled_calls import check_cost, check_identifier
 Do: TypeAlias = Callable[..., Any]
 
 _SLEEP = 0.05  # seconds that a worker may sleep for a turn
-_LATE = 3.0  # so late a turn has passed: the jobs of a worker that died come back in one burst
+_LATE = 5.0  # so late a turn has passed: the jobs of a worker that died come back in one burst
 _LONGEST = 600.0  # a job is put back for that long, and then for the rest: brokers repeat what takes hours
 _PLACES, _LEAST = 1_000_000, Fraction(1, 1_000_000)  # of a line of refused jobs, and a second's least part
 

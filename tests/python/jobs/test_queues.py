@@ -127,7 +127,7 @@ def test_a_line_is_kept_and_no_job_is_lost_when_a_worker_is_killed(start_workers
     left, before = workers.kill(killed), workers.ran()
     # Once the turns of all jobs have passed, they ask for others, and do not begin in a burst.
     (_, began), *_ = before
-    eventually(lambda: time.time() > began + JOBS * PACE + 3.5, within=60)
+    eventually(lambda: time.time() > began + JOBS * PACE + 5.5, within=60)
     workers.start()
     eventually(lambda: set(numbers(workers.ran())) | left == set(range(JOBS)), within=120)
     after = workers.ran()[len(before) :]
