@@ -24,7 +24,7 @@ from overlimit.http.asgi.settling import arefund, asettle, refund, settle
 from overlimit.http.callables import defaults_of, function_name
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import NO_PLAN, RoutePlan
-from overlimit.http.deciding.settling import DECISION, keep_admitted
+from overlimit.http.deciding.settling import DECISION, ENTRY, NOTHING, keep_admitted
 from overlimit.http.deciding.steps import run_async
 from overlimit.http.identifying.builtin import (
     by_address,
@@ -54,6 +54,7 @@ class RateLimitMiddleware:
     OPTIONS requests are not limited; all others are, including those that end with a 404. Functions are given
     the scope if they take it, after the response or the decision if they are given one, and may be coroutine
     functions. ``scope["overlimit.decision"]`` is the Decision on the request; None if it is not limited.
+    ``scope["overlimit"]`` has `asettle` and `arefund` for it, and for threads `settle` and `refund`.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ class RateLimitMiddleware:
         Called with the Decision of a refusal; an ASGI app that it returns, such as a response of Starlette,
         is the answer.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
-shadow, trusted_proxies, address_header, ipv6_prefix
+explain, shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises
@@ -109,7 +110,6 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         self._app = app
         others = {"message_limits": message_limits}
         self._limits = LimitsByPath(limits, routes, exempt, others, kept_in, app, **options)
-        self._of_messages = self._limits.others["message_limits"]
 
     @property
     def store(self) -> Store:
@@ -134,10 +134,12 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         plan = messages = None
         if not limits.lets_pass(method, path, request.arguments):
             plan = limits.plan_of(method, path)
-            if self._of_messages is not None and scope["type"] == "websocket":
-                messages = self._limited_messages(self._of_messages, request, receive, send)
+            of_messages = limits.others["message_limits"] if scope["type"] == "websocket" else None
+            if of_messages is not None:
+                messages = self._limited_messages(of_messages, request, receive, send)
                 receive, send = messages.receive, messages.send
         if plan is None:
+            scope["overlimit"] = scope.setdefault(ENTRY, NOTHING)
             await self._call_unlimited(request, receive, send)
             return
         if plan.memories:
@@ -156,6 +158,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
             await refuse(ledger.refusal, request, receive, answering)
             return
         keep_admitted(ledger, scope)
+        scope["overlimit"] = scope[ENTRY]
         try:
             await self._app(scope, receive, answering)
         except RateLimitExceeded as error:

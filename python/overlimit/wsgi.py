@@ -17,7 +17,7 @@ from overlimit.http.deciding import settling
 from overlimit.http.deciding.answer import StoreAnswer
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.deciding.plans import NO_PLAN
-from overlimit.http.deciding.settling import DECISION, keep_admitted
+from overlimit.http.deciding.settling import DECISION, ENTRY, NOTHING, keep_admitted
 from overlimit.http.identifying.builtin import (
     by_address,
     by_cookie,
@@ -75,6 +75,7 @@ class RateLimitMiddleware:
     OPTIONS requests are not limited; all others are, including those that end with a 404. Functions are given
     the environ if they take it, after the response or the decision if they are given one.
     ``environ["overlimit.decision"]`` is the Decision on the request; None if it is not limited.
+    ``environ["overlimit.request"]`` has the methods `settle` and `refund` for it.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ class RateLimitMiddleware:
     on_breach
         Called with the Decision of a refusal; a WSGI app that it returns is the answer.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
-shadow, trusted_proxies, address_header, ipv6_prefix
+explain, shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
 
     Raises
@@ -139,6 +140,7 @@ shadow, trusted_proxies, address_header, ipv6_prefix
         method, path = environ["REQUEST_METHOD"], _text(environ.get("PATH_INFO", ""))
         plan = self._limits.plan(method, path, request.arguments)
         if plan is None:
+            environ.setdefault(ENTRY, NOTHING)
             return self._call_app(request, environ, _Start(start_response, []))
         if plan.memories:
             self._limits.warn_if_apart(plan, multiprocess=environ.get("wsgi.multiprocess"))

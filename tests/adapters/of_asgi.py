@@ -48,7 +48,7 @@ class AsgiDriver(Driver):
             if self._in_thread:
                 await asyncio.to_thread(getattr(overlimit.asgi, name), scope, *arguments)
             else:
-                await getattr(overlimit.asgi, f"a{name}")(scope, *arguments)
+                await getattr(scope["overlimit"], f"a{name}")(*arguments)
 
     def function(self, function: Any, own: int, *, awaits: bool) -> Any:
         return of_request(function, own, awaits=awaits, asked=_asked, response=answer)

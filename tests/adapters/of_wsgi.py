@@ -56,7 +56,10 @@ class WsgiDriver(Driver):
 
 def spend(environ: Any, reply: Reply) -> None:
     for name, *arguments in reply.spends:
-        getattr(overlimit.wsgi, name)(environ, *arguments)
+        if reply.stream:
+            getattr(environ["overlimit.request"], name)(*arguments)
+        else:
+            getattr(overlimit.wsgi, name)(environ, *arguments)
 
 
 def streamed(reply: Reply, environ: Any, start_response: Any) -> Iterator[bytes]:

@@ -28,6 +28,7 @@ import overlimit.flask
 import overlimit.http
 import overlimit.http.fields
 import overlimit.httpx
+import overlimit.jobs
 import overlimit.metrics
 import overlimit.quart
 import overlimit.recipes
@@ -72,6 +73,7 @@ MODULES = (
     overlimit.httpx,
     overlimit.aiohttp,
     overlimit.http,
+    overlimit.jobs,
     overlimit.metrics,
     overlimit.http.fields,
     overlimit.simulation,

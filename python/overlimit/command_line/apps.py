@@ -92,8 +92,8 @@ class LimitedApp:
         self._look_into(app, _Way())
         if not self._rate_limits:
             raise NothingFound(
-                "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (a Flask app is "
-                "listed by flask limits list, a Django site by manage.py overlimit_limits)"
+                "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (a Django site is "
+                "listed by manage.py overlimit_limits)"
             )
 
     @property
@@ -113,6 +113,8 @@ class LimitedApp:
             state = _state_of(each)
             if state is not None:
                 self._note_state(state, way)
+                if not hasattr(each, "routes"):  # of Flask and Quart, which know theirs by themselves
+                    self._add_all(state, way)
                 way = way._replace(has_state=True)
             if hasattr(each, "routes"):
                 return self._look_at(each.routes, way)
@@ -128,6 +130,12 @@ class LimitedApp:
                 self._known.setdefault((way.shown + path, route.method), (route, rules))
         for each in state.rate_limits:
             self._note(each)
+
+    def _add_all(self, state: BaseAppState, way: _Way) -> None:
+        with state.active():
+            for route, rules in state.routes():
+                around = way.to(next(iter(route.paths), "")).rules(route.method)
+                self.routes.append((route, (*rules, *around)))
 
     def _look_at(self, routes: Any, way: _Way) -> None:
         for route in routes:
@@ -169,5 +177,7 @@ def _layers(app: object) -> Iterator[Any]:
 
 def _state_of(app: Any) -> BaseAppState | None:
     """Return what an adapter keeps of an app."""
-    kept = getattr(getattr(app, "state", None), "overlimit", None)
+    extensions = getattr(app, "extensions", None)
+    kept = extensions.get("overlimit") if isinstance(extensions, dict) else None
+    kept = kept or getattr(getattr(app, "state", None), "overlimit", None)
     return kept if isinstance(kept, BaseAppState) else None

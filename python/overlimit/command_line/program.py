@@ -14,7 +14,7 @@ from overlimit.command_line import completing  # noqa: F401  which tells click h
 from overlimit.command_line.failures import WrongUsage, as_written
 from overlimit.command_line.operating import COMMANDS
 from overlimit.command_line.operating.places import without_secrets
-from overlimit.command_line.routes import routes
+from overlimit.command_line.routes import limits, routes
 from overlimit.command_line.simulating.comparing import compare
 from overlimit.command_line.simulating.reading import read
 from overlimit.command_line.simulating.replaying import replay
@@ -63,6 +63,7 @@ def program() -> None:
 
 
 program.add_command(compare)
+program.add_command(limits)
 program.add_command(read)
 program.add_command(replay)
 program.add_command(routes)

@@ -28,10 +28,10 @@ Examples:
 def routes(app: str, app_dir: str, *, factory: bool, as_json: bool) -> None:
     """List the limits of every route of a web app, and the routes that nothing protects.
 
-    The app is imported, as a server would do. It is one of FastAPI with a RateLimit, or one of Starlette,
-    FastAPI or any other ASGI framework with a RateLimitMiddleware, of which the patterns are listed where its
-    routes cannot be found. Nothing is asked of a store, and no function of the app is called: where one
-    decides during a request (on limits, costs, conditions or identifiers), its name is listed.
+    The app is imported, as a server would do. It is one of Flask, Quart or FastAPI with a RateLimit, or
+    any for ASGI or WSGI with a RateLimitMiddleware, of which the patterns are listed where its routes cannot
+    be found. Nothing is asked of a store, and no function of the app is called: where one decides during a
+    request (on limits, costs, conditions or identifiers), its name is listed.
     """
     from overlimit.command_line.apps import LimitedApp, load_app
     from overlimit.http.reports import limits_list
@@ -42,3 +42,11 @@ def routes(app: str, app_dir: str, *, factory: bool, as_json: bool) -> None:
         except RuntimeError as error:  # of a limit that has no RateLimit on this app
             raise WrongUsage(str(error)) from None
         click.echo(limits_list(found.rate_limits, found.routes, as_json=as_json))
+
+
+@click.group(short_help="List the limits of an app.")
+def limits() -> None:
+    """List the limits of a web app, as ``overlimit routes`` does, which is the same by a shorter name."""
+
+
+limits.add_command(routes, "list")

@@ -51,9 +51,11 @@ class Site:
         """The settings, and where they count."""
         self.plan = lru_cache(_MOST_PLANS)(self._compile)
         """Returns the plan of a view with these decorators for a method, with the site's limits or not."""
+        self._rate_limits.on_change = self.plan.cache_clear
 
     def limits(self, request: HttpRequest) -> bool:
         """Return whether a request is limited at all; a coroutine function that says so has been awaited."""
+        self._rate_limits.follow_switches()
         if request.method == "OPTIONS" or not self.rate_limit.enabled:
             return False
         return not self.exempt.include(request.method or "", request.path_info, (request,))

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from overlimit.http.asgi.conversations import current
-from overlimit.http.asgi.settling import check_thread
 from overlimit.http.callables import function_name
 from overlimit.http.deciding.ledger import RequestLedger
+from overlimit.http.deciding.settling import check_thread
 from overlimit.http.decorators import WrappingDecorator
 from overlimit.http.rate_limit import A, BaseRateLimit
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction

@@ -100,16 +100,24 @@ class LimitsByPath:
         self.rate_limit = AppRateLimit(
             settings, unused_prefix(settings.options.get("key_prefix") or "", taken)
         )
-        everywhere = CountName(_KIND, (), "application", "", "")
-        self._everywhere = self._plan(settings, everywhere, "any other path" if routes else "any path")
-        patterns = [Pattern.read(text) for text in routes or ()]
-        check_reached(patterns)
-        self._routes = tuple(zip(patterns, self._route_plans(settings, routes or {}), strict=True))
+        self._settings, self._patterns = settings, [Pattern.read(text) for text in routes or ()]
+        check_reached(self._patterns)
+        self._has_switches = self.rate_limit.has_switches
+        self._limits_of_routes, self._limits_of_others = routes or {}, others
+        self._compile()
         self._exempt = ExemptRequests(exempt, kept_in=kept_in)
         self._exempts_some = is_set(exempt)
         self.awaits = self._exempt.awaits
         """Whether `awaiting` is to be asked before `lets_pass`."""
-        self.others = {name: self._other_plan(settings, name, value) for name, value in others.items()}
+
+    def _compile(self) -> None:
+        """Make the plans, which change with what functions say of ``enabled`` and ``shadow``."""
+        settings, routes = self._settings, self._limits_of_routes
+        everywhere = CountName(_KIND, (), "application", "", "")
+        self._everywhere = self._plan(settings, everywhere, "any other path" if routes else "any path")
+        self._routes = tuple(zip(self._patterns, self._route_plans(settings, routes), strict=True))
+        others = self._limits_of_others.items()
+        self.others = {name: self._other_plan(settings, name, value) for name, value in others}
         """The plans of the other limits, by their names; None for those that are not set."""
 
     def _route_plans(self, settings: Settings, routes: Mapping[str, AnyLimits]) -> list[RoutePlan]:
@@ -180,6 +188,8 @@ class LimitsByPath:
 
     def plan_of(self, method: str, path: str) -> RoutePlan | None:
         """Return the plan for the path of a request that is not exempt; None: no limit."""
+        if self._has_switches and self.rate_limit.ask_switches():
+            self._compile()
         plan = self._plan_of_route(method, path) if self._routes else self._everywhere
         return plan if plan.stores else None
 

@@ -18,6 +18,7 @@ _PROBLEM = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
+        "instance": {"type": "string", "format": "uri"},
         "violated-policies": {"type": "array", "items": {"type": "string"}},
     },
 }

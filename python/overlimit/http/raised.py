@@ -49,7 +49,9 @@ class Exceeded(Refusal):
         if violated is None:
             violated = own.violated() if ledger is None else ledger.violated_by(decision)
         self.decision, self._violated = decision, tuple(violated)
-        self._problem = limit_exceeded(decision, said, self._violated)
+        self._problem = limit_exceeded(
+            decision, said, self._violated, explains=ledger is None or ledger.explains
+        )
 
 
 class Failed(Refusal):

@@ -47,6 +47,7 @@ class LeakyBucket(Limit):
     __slots__ = ()
 
     algorithm: ClassVar[str] = "leaky_bucket"
+    _refills: ClassVar[bool] = True
     optional_terms: ClassVar[frozenset[str]] = frozenset({"burst"})
 
     @checks_arguments(synonyms={"burst": "capacity"})

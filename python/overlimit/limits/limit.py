@@ -110,6 +110,8 @@ class Limit(Value):
     optional_terms: ClassVar[frozenset[str]] = frozenset()
     """The optional fields of ``Terms`` that this algorithm understands."""
 
+    _refills: ClassVar[bool] = False
+    """Whether what is used up comes back little by little, as into a bucket."""
     _are_slots: ClassVar[bool] = False
     """Whether what it grants is held and given back, so that it is no rate."""
 

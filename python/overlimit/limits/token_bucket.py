@@ -76,6 +76,7 @@ class TokenBucket(Limit):
     __slots__ = ("_debt", "_rate", "_refill")
 
     algorithm: ClassVar[str] = "token_bucket"
+    _refills: ClassVar[bool] = True
     optional_terms: ClassVar[frozenset[str]] = frozenset({"burst"})
 
     _debt: float

@@ -18,6 +18,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Host, Mount, Route
 from overlimit.asgi import RateLimitMiddleware
 from overlimit.fastapi import RateLimit
+import flask
+import overlimit.flask
+import overlimit.wsgi
 
 app = FastAPI()
 limiter = RateLimit(app, store="redis://:secret@localhost:6379/0", key_prefix="shop")
@@ -60,6 +63,14 @@ routes = [
 ]
 starlette = Starlette(routes=routes, middleware=[Middleware(RateLimitMiddleware, **guards)])
 guarded = RateLimitMiddleware(plain, **guards)
+def wsgi(environ, start_response): ...
+
+guarded_wsgi = overlimit.wsgi.RateLimitMiddleware(wsgi, **guards)
+flask_app = flask.Flask("shop")
+flask_limiter = overlimit.flask.RateLimit(flask_app, default_limits="4/minute")
+flask_app.add_url_rule("/a/<name>", "a", flask_limiter.limit("2/minute")(lambda name: name))
+flask_app.add_url_rule("/b", "b", lambda: "b")
+flask_app.add_url_rule("/c", "c", flask_limiter.exempt(lambda: "c"))
 bare, astray = FastAPI(), FastAPI()
 RateLimit(astray)
 astray.get("/")(search)
@@ -128,12 +139,26 @@ def test_routes_of_starlette_are_listed_with_the_patterns_of_its_middleware(shop
     }
 
 
-def test_patterns_are_listed_where_there_are_no_routes_to_find(shop):
-    assert listed(shop, "guarded") == {
-        ("/login", "POST"): (True, ["5-per-60s"]),
-        ("/up/*", "ANY"): (True, ["3-per-60s"]),
-        ("*", "ANY"): (True, ["9-per-60s"]),
+def test_routes_of_flask_are_listed_too_and_the_command_has_another_name(shop):
+    assert listed(shop, "flask_app") == {
+        ("/a/<name>", "GET"): (True, ["2-per-60s"]),
+        ("/b", "GET"): (True, ["4-per-60s"]),
+        ("/c", "GET"): (False, []),
     }
+    words = ("shop:flask_app", "--app-dir", shop, "--json")
+    assert printed("limits", "list", *words) == printed("routes", *words)
+
+
+def test_patterns_are_listed_where_there_are_no_routes_to_find(shop):
+    assert (
+        listed(shop, "guarded")
+        == listed(shop, "guarded_wsgi")
+        == {
+            ("/login", "POST"): (True, ["5-per-60s"]),
+            ("/up/*", "ANY"): (True, ["3-per-60s"]),
+            ("*", "ANY"): (True, ["9-per-60s"]),
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +167,7 @@ def test_patterns_are_listed_where_there_are_no_routes_to_find(shop):
         (
             "shop:bare",
             1,
-            "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (a Flask",
+            "nothing limits this app: it has no RateLimit, and no RateLimitMiddleware (a Django",
         ),
         ("shop", 2, "name the app as module:app, such as main:app, not 'shop'"),
         ("shop:make", 2, "'shop:make' is a function, not an app: if it returns the app, add --factory"),

@@ -103,10 +103,18 @@ def test_a_word_for_true_or_false_is_understood(word, is_true):
 
 
 @pytest.mark.parametrize("key", ["ENABLED", "APPLICATION_PER_METHOD", "HEADERS_ENABLED", "SWALLOW_ERRORS"])
-@pytest.mark.parametrize("value", ["maybe", "2", 2, 1.0, [True], b"true", who])
+@pytest.mark.parametrize("value", ["maybe", "2", 2, 1.0, [True], b"true"])
 def test_what_is_neither_true_nor_false_is_an_error(key, value):
     with pytest.raises(ValueError, match=f"RATELIMIT_{key}"):
         one(key, value)
+
+
+def test_a_function_may_say_whether_all_is_limited_and_nothing_else():
+    assert one("ENABLED", who) == {"enabled": who}
+    with pytest.raises(TypeError, match="RATELIMIT_ENABLED must be a function without parameters"):
+        one("ENABLED", lambda request: True)
+    with pytest.raises(ValueError, match="RATELIMIT_HEADERS_ENABLED"):
+        one("HEADERS_ENABLED", who)
 
 
 LIMITS = {

@@ -69,6 +69,7 @@ START = 1_700_000_000.1
 
 class Quota(NamedTuple):
     quota: int
+    _refills = False
 
 
 class Answer(NamedTuple):

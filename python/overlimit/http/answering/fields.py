@@ -28,6 +28,7 @@ RETRY_AFTER = "Retry-After"
 
 _STRING = r'"((?:[^"\\]|\\.)*)"'
 _NAME = re.compile(rf"(?:=\s*{_STRING})|{_STRING}")  # the second, as the first is of a parameter
+_STATE = re.compile(r'("(?:[^"\\]|\\.)*");r=([0-9]+);t=([0-9]+)')
 _WHOLE = re.compile(r"[0-9]{1,15}")
 _MOST_NAMES = 256
 _SECOND_US = 1_000_000
@@ -52,6 +53,14 @@ class Item(NamedTuple):
     name: str
     quota: int
     window: float | None
+    refills: bool = False
+    """Whether it is a bucket, which is full again long before what is left in it could have come anew."""
+
+    def paced(self, remaining: int, seconds: int) -> int:
+        """Return a reset that promises no more than the rate of a bucket: what is left, spread until then."""
+        if not self.refills or not self.window:
+            return seconds
+        return max(seconds, -(-remaining * math.ceil(self.window) // self.quota))
 
     @property
     def key(self) -> str:
@@ -63,6 +72,20 @@ class Item(NamedTuple):
 def policy_field(items: Iterable[Item]) -> str:
     """Format the value of ``RateLimit-Policy``."""
     return ", ".join(f"{item.key};q={min(item.quota, LARGEST_INTEGER)};{_span(item)}" for item in items)
+
+
+def paced(states: str, buckets: Mapping[str, Item]) -> str:
+    """Return the value of ``RateLimit`` with resets as `Item.paced` says; ``buckets`` are by their keys."""
+
+    def later(found: re.Match[str]) -> str:
+        item = buckets.get(found[1])
+        return (
+            found[0]
+            if item is None
+            else f"{found[1]};r={found[2]};t={item.paced(*map(int, found.groups()[1:]))}"
+        )
+
+    return _STATE.sub(later, states)
 
 
 def _span(item: Item) -> str:
@@ -101,6 +124,8 @@ def legacy_fields(decision: Decision, names: HeaderNames = _USUAL_NAMES) -> list
         return []
     fields = [(names.limit, str(decision.limit.quota)), (names.remaining, str(decision.remaining))]
     seconds = decision.reset_after if decision.allowed else decision.retry_after
+    if decision.limit._refills:
+        seconds = max(seconds, decision.remaining * decision.limit.window / decision.limit.quota)
     if seconds != math.inf:
         fields.append((names.reset, str(_epoch_second(decision.time, seconds))))
     return fields

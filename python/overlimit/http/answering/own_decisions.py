@@ -44,12 +44,14 @@ class OwnDecision:
     def fields(self) -> list[tuple[str, str]]:
         """Return ``RateLimit-Policy`` and ``RateLimit``; none if no store made the decision."""
         items = [_item(name, rows[0].limit) for name, rows in self._rows.items()]
-        states = [f"{item.key};{_state(rows)}" for item, rows in zip(items, self._rows.values(), strict=True)]
+        states = [
+            f"{item.key};{_state(item, rows)}" for item, rows in zip(items, self._rows.values(), strict=True)
+        ]
         return [(POLICY, policy_field(items)), (RATE, ", ".join(states))] if items else []
 
 
 def _item(name: str, limit: Limit) -> Item:
-    return Item(name, limit.quota, None if limit._are_slots else limit.window)
+    return Item(name, limit.quota, None if limit._are_slots else limit.window, limit._refills)
 
 
 def _name(row: Detail, *, alone: bool) -> str:
@@ -58,10 +60,10 @@ def _name(row: Detail, *, alone: bool) -> str:
     return row.policy if alone else f"{row.policy}:{row.limit.label}"
 
 
-def _state(rows: list[Detail]) -> str:
+def _state(item: Item, rows: list[Detail]) -> str:
     """Return what is left of a limit for all identifiers, and until when, as the core does for rules."""
     left = min(row.remaining for row in rows)
     waits = [row.retry_after for row in rows if not row.allowed]
     wait = max(waits or (row.reset_after for row in rows if row.remaining == left))
-    time = "" if wait == math.inf else f";t={math.ceil(wait)}"
+    time = "" if wait == math.inf else f";t={item.paced(left, math.ceil(wait))}"
     return f"r={min(left, LARGEST_INTEGER)}{time}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from overlimit._core import Decision
+from overlimit.decision_urns import urn_of
 from overlimit.http.answering.fields import given_seconds, retry_after_seconds
 
 MEDIA_TYPES = ("application/problem+json", "application/json", "text/html")
@@ -26,7 +27,9 @@ and a browser, which prefers it, gets ``text/html``.
 _HTML = "text/html"
 _STATUS = re.compile(r"[1-5][0-9]{2}( [^\r\n]*)?")
 _QUALITY = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
-_QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+_TYPES = "https://iana.org/assignments/http-problem-types"
+_PROBLEMS = {"locked": ("abnormal-usage-detected", "Abnormal Usage Detected")}
+_QUOTA_EXCEEDED = ("quota-exceeded", "Quota Exceeded")
 
 
 RefusalResponse = tuple[HTTPStatus, list[tuple[str, str]], bytes]
@@ -74,6 +77,8 @@ class Problem:
     detail: str
     type: str | None = None
     violated_policies: tuple[str, ...] | None = None
+    instance: str | None = None
+    """A URN that says what was decided, for whoever is asked about it."""
 
     def body(self, media_type: str) -> str:
         """Write it as one of `MEDIA_TYPES`; both kinds of JSON have the same members."""
@@ -87,6 +92,7 @@ class Problem:
             "title": self.title,
             "status": self.status.value,
             "detail": self.detail,
+            "instance": self.instance,
             "violated-policies": self.violated_policies,
         }
         return json.dumps({name: value for name, value in members.items() if value is not None}) + "\n"
@@ -96,37 +102,43 @@ class Problem:
         # In ASCII a page is the same under any charset, and no text can fail to be encoded.
         escaped = html.escape(self.detail).encode("ascii", "xmlcharrefreplace").decode()
         detail = escaped.replace("\n", "<br>")
+        if self.instance is not None:
+            detail += f"</p>\n<p><small>{self.instance}</small>"
         return (
             f"<!doctype html>\n<html lang=en>\n<title>{self.status.value} {phrase}</title>\n"
             f"<h1>{phrase}</h1>\n<p>{detail}</p>\n"
         )
 
 
-def quota_exceeded(detail: str, violated_policies: Iterable[str] = ()) -> Problem:
-    """Return the body of a 429, which names the limits that refused as the header fields do.
+def limit_exceeded(
+    decision: Decision, message: str | None, violated_policies: Iterable[str], *, explains: bool = True
+) -> Problem:
+    """Return the body of a 429 with this message, or else with a sentence on what the decision means.
 
-    Source: the problem type of draft-ietf-httpapi-ratelimit-headers-11, section 5.1. It has no member for a
+    It names the limits that refused as the header fields do, and with ``explains`` has a URN.
+
+    Source: the problem types of draft-ietf-httpapi-ratelimit-headers-11, section 5. They have no member for a
     time, which is in ``Retry-After``.
     """
+    name, title = _PROBLEMS.get(decision.status, _QUOTA_EXCEEDED)
+    violated = tuple(dict.fromkeys(violated_policies))
     return Problem(
         status=HTTPStatus.TOO_MANY_REQUESTS,
-        title="Quota Exceeded",
-        detail=detail,
-        type=_QUOTA_EXCEEDED,
-        violated_policies=tuple(dict.fromkeys(violated_policies)),
+        title=title,
+        detail=message or explained(decision),
+        type=f"{_TYPES}#{name}",
+        violated_policies=violated,
+        instance=urn_of(decision, next(iter(violated), "")) if explains else None,
     )
 
 
-def limit_exceeded(decision: Decision, message: str | None, violated_policies: Iterable[str]) -> Problem:
-    """Return the body of a 429 with this message, or else with a sentence on what the decision means."""
-    return quota_exceeded(message or explained(decision), violated_policies)
-
-
-def raised_refusal(decision: Decision, message: str | None, violated_policies: Iterable[str]) -> Problem:
+def raised_refusal(
+    decision: Decision, message: str | None, violated_policies: Iterable[str], *, explains: bool
+) -> Problem:
     """Return the body for a refusal that code of the app has raised: a 429, or a 503 if its store failed."""
-    return (
-        store_failed() if decision.source == "error" else limit_exceeded(decision, message, violated_policies)
-    )
+    if decision.source == "error":
+        return store_failed()
+    return limit_exceeded(decision, message, violated_policies, explains=explains)
 
 
 def store_failed(detail: str = "The rate limit cannot be checked right now.") -> Problem:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from overlimit.http.deciding import settling
+from overlimit.http.deciding.settling import check_thread
 
 
 def settle(scope: Mapping[str, Any], used: int) -> None:
@@ -32,12 +32,3 @@ def refund(scope: Mapping[str, Any]) -> None:
 async def arefund(scope: Mapping[str, Any]) -> None:
     """Give back what a request was charged, once, unless it is settled; raise as `asettle` does."""
     await settling.arefund(settling.ledgers_in(scope))
-
-
-def check_thread(awaited: str) -> None:
-    """Raise RuntimeError where an event loop would be blocked; ``awaited`` is what to write there."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(f"this would block the event loop: write await {awaited}")

@@ -135,6 +135,11 @@ class StoreAnswer:
                 )
         return next((result for result in reversed(results) if is_answer(result)), None)
 
+    @property
+    def explains(self) -> bool:
+        """Whether all RateLimits that it is of have refusals explained."""
+        return all(each.explains for each in self.call.rate_limits)
+
     def waits_for(self, field_name: str) -> list[float]:
         """Return the seconds to wait for limits of this name and meta limits by which it refuses."""
         if not self.refuses:
@@ -168,7 +173,7 @@ class StoreAnswer:
         if self.store_failed:
             problem = store_failed()
         else:
-            problem = limit_exceeded(self.decision, self.message(), self.violated())
+            problem = limit_exceeded(self.decision, self.message(), self.violated(), explains=self.explains)
         return refusal_response(problem, self.decision, accept, self.retry_after_name)
 
     def asking_hooks(self, is_answer: Callable[[Any], bool], wanted: str) -> Steps[Any | None]:

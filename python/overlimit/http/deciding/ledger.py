@@ -239,7 +239,8 @@ class RequestLedger:
     ) -> RefusalResponse:
         """Return the answer to a refusal that code of the app has raised, noted as `note_raised` does."""
         self.note_raised(decision, rate_limit)
-        problem = raised_refusal(decision, message, self.violated_by(decision))
+        violated = self.violated_by(decision)
+        problem = raised_refusal(decision, message, violated, explains=rate_limit.explains)
         return refusal_response(problem, decision, accept, rate_limit.header_names.retry_after)
 
     def note_raised(self, decision: Decision, rate_limit: AppRateLimit) -> None:
@@ -259,6 +260,12 @@ class RequestLedger:
         """Return the names that header fields give to the limits by which this decision refuses."""
         answer = self._answer_of(decision)
         return self._own(decision).violated() if answer is None else answer.violated()
+
+    @property
+    def explains(self) -> bool:
+        """Whether all RateLimits that have decided or refused have refusals explained."""
+        own = self._raised is None or self._raised[1].explains
+        return own and all(each.explains for each in self.answers)
 
     def _answer_of(self, decision: Decision) -> StoreAnswer | None:
         """Return the answer whose decision it is; None: it was made by a limiter of the app's own."""

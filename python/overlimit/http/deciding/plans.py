@@ -232,6 +232,7 @@ class PlanCache:
 
     def of_route(self, endpoint: str, method: str, handler: Callable[..., Any]) -> RoutePlan:
         """Return the plan of a route with this handler; raise as `check_registered` does, or InvalidLimit."""
+        self._rate_limits.follow_switches()
         plan = self._routes.get((endpoint, method))
         if plan is not None and plan.handler is handler:
             return plan
@@ -243,6 +244,7 @@ class PlanCache:
 
     def of_function(self, function: LimitedFunction, endpoint: str, method: str) -> RoutePlan:
         """Return the plan of a decorated function that a request calls besides its handler."""
+        self._rate_limits.follow_switches()
         place = endpoint, method
         plan = self._functions.get(function, {}).get(place)
         if plan is not None:
@@ -257,6 +259,7 @@ class PlanCache:
 
     def of_block(self, applied: AppliedLimit, endpoint: str, method: str) -> RoutePlan:
         """Return the plan of a ``with`` block, which is the same for equal options of one RateLimit."""
+        self._rate_limits.follow_switches()
         return self._blocks(applied.options, applied.handle, endpoint, method, self._changes)
 
     def _compile_route(self, endpoint: str, method: str) -> RoutePlan:

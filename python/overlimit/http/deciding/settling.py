@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from functools import partial
 from typing import Any
@@ -17,8 +18,8 @@ Ledgers = Iterable[RequestLedger]
 DECISION = "overlimit.decision"
 """The key of a scope or an environ under which an app finds the Decision."""
 
-_LEDGER = "overlimit.ledger"
-"""The key under which it has what was decided by the innermost middleware."""
+ENTRY = "overlimit.request"
+"""The key under which it finds the `Entry` of the request; WSGI wants a dot where the value is no text."""
 
 
 def settle(ledgers: Ledgers, used: int) -> None:
@@ -53,12 +54,53 @@ async def _to_the_end(steps: Steps[None]) -> None:
     await loops.to_the_end(partial(run_async, steps))
 
 
+class Entry:
+    """What an app finds of its request: ``settle``, ``refund``, and for coroutines ``asettle``, ``arefund``.
+
+    They do what those of a RateLimit do, also once the stream of the request has ended.
+    """
+
+    __slots__ = ("ledger",)
+
+    def __init__(self, ledger: RequestLedger | None) -> None:
+        self.ledger = ledger
+
+    def settle(self, used: int) -> None:
+        """Make the request cost what it used."""
+        check_thread("asettle(used)")
+        settle(_and_before(self.ledger), used)
+
+    async def asettle(self, used: int) -> None:
+        """Settle the request without blocking the event loop."""
+        await asettle(_and_before(self.ledger), used)
+
+    def refund(self) -> None:
+        """Give back what the request was charged."""
+        check_thread("arefund()")
+        refund(_and_before(self.ledger))
+
+    async def arefund(self) -> None:
+        """Refund the request without blocking the event loop."""
+        await arefund(_and_before(self.ledger))
+
+
+NOTHING = Entry(None)
+"""That of a request that is not limited."""
+
+
+def check_thread(awaited: str) -> None:
+    """Raise RuntimeError where an event loop would be blocked; ``awaited`` is what to write there."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        raise RuntimeError(f"this would block the event loop: write await {awaited}")
+
+
 def keep(ledger: RequestLedger, within: MutableMapping[str, Any]) -> None:
     """Keep what was decided, for `ledgers_in`."""
-    before = within.get(_LEDGER)
-    if before is not None and before is not ledger:
-        ledger.before = before
-    within[_LEDGER] = ledger
+    before = within.get(ENTRY)
+    if before is not None and before.ledger is not None and before.ledger is not ledger:
+        ledger.before = before.ledger
+    within[ENTRY] = Entry(ledger)
 
 
 def keep_admitted(ledger: RequestLedger, within: MutableMapping[str, Any]) -> None:
@@ -72,7 +114,8 @@ def ledgers_in(kept: Mapping[str, Any]) -> Iterator[RequestLedger]:
     """Return what each middleware decided of a request; raise RuntimeError if none has seen it."""
     if DECISION not in kept:
         raise RuntimeError("no RateLimitMiddleware has seen this request: it must be around the app")
-    return _and_before(kept.get(_LEDGER))
+    entry = kept.get(ENTRY)
+    return iter(()) if entry is None else _and_before(entry.ledger)
 
 
 def _and_before(ledger: RequestLedger | None) -> Iterator[RequestLedger]:

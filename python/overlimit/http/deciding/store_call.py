@@ -18,6 +18,7 @@ from overlimit.http.answering.fields import (
     RawFields,
     distinct,
     legacy_fields,
+    paced,
     policy_field,
     raw,
     raw_name,
@@ -76,6 +77,7 @@ class StoreCall:
         self.in_shadow = rate_limits[0].shadow
         self.items = _renamed(item for rule in self.rules if rule.in_fields for item in rule.items())
         self._names = _names(self.rules, self.items)
+        self._buckets = _buckets(self.items)
         self.policy_field = policy_field(self.items)
         self._policy = (POLICY, self.policy_field)
         (self._raw_policy,) = raw([self._policy])
@@ -125,6 +127,8 @@ class StoreCall:
     def fields(self, decision: Decision) -> list[tuple[str, str]]:
         """Return the header fields that show a decision of this call; none if no store made it."""
         state = _core._rate_field(self._item_keys, decision)
+        if self._buckets:
+            state = paced(state, self._buckets)
         fields = [self._policy, (RATE, state)] if state else []
         if self.legacy_names is not None:
             fields += legacy_fields(decision, self.legacy_names)
@@ -133,6 +137,8 @@ class StoreCall:
     def raw_fields(self, decision: Decision) -> RawFields:
         """Return what `fields` does in bytes, with the names in lower case."""
         state = _core._raw_rate_field(self._item_keys, decision)
+        if self._buckets:
+            state = paced(state.decode(), self._buckets).encode()
         fields: RawFields = (self._raw_policy, (_RAW_RATE, state)) if state else ()
         if self.legacy_names is not None:
             fields += raw(legacy_fields(decision, self.legacy_names))
@@ -210,8 +216,14 @@ def rate_fields(decided: Iterable[tuple[StoreCall, Decision | None]]) -> list[tu
         own = tuple(islice(items, len(call.items)))
         if decision is not None:
             policies.append(policy_field(own))
-            states.append(_core._rate_field(_item_keys(call.rules, own), decision))
+            state = _core._rate_field(_item_keys(call.rules, own), decision)
+            states.append(paced(state, _buckets(own)))
     return [(POLICY, ", ".join(policies)), (RATE, ", ".join(states))] if policies else []
+
+
+def _buckets(items: Iterable[Item]) -> dict[str, Item]:
+    """Return the items of buckets by their keys."""
+    return {item.key: item for item in items if item.refills}
 
 
 def _item_keys(rules: Iterable[ResolvedRule], items: Iterable[Item]) -> ItemKeys:

@@ -52,7 +52,7 @@ class Kind(NamedTuple):
     @property
     def may_be_imported(self) -> bool:
         """Whether a dotted path may stand for it in a file of settings."""
-        return self.has_no_text or self.own_arguments is not None
+        return self.has_no_text or self.own_arguments is not None or self == SWITCH_OR_FUNCTION
 
 
 def function(of: str = "") -> Kind:
@@ -74,6 +74,10 @@ def one_of(*words: str | None) -> Kind:
 def _check_switch(name: str, value: object, _: int) -> None:
     if not isinstance(value, bool):  # a string such as "False" would be true
         raise TypeError(f"{name} must be True or False, not {value!r}")
+
+
+def _check_switch_or_function(name: str, value: object, _: int) -> None:
+    return check_callable(name, value, 0) if callable(value) else _check_switch(name, value, _)
 
 
 def _read_switch(value: Any) -> object:
@@ -161,6 +165,8 @@ LIMITS_OF_ALL = LIMITS._replace(is_set=lambda value: value == "" or is_set(value
 STORE = Kind()
 """Checked where it is needed, because what is disabled needs none."""
 SWITCH = Kind(_check_switch, _read_switch)
+SWITCH_OR_FUNCTION = Kind(_check_switch_or_function, _read_switch)
+"""A function is not one of a request: it is called without arguments, now and then."""
 TEXT = Kind(_check_text)
 NAME = Kind(_check_name)
 TEXT_OR_FUNCTION = Kind(_check_text_or_function, own_arguments=0)
@@ -222,7 +228,7 @@ class Option(NamedTuple):
         except (TypeError, ValueError) as error:
             told = str(error)
             rest = told.removeprefix(f"{self.name} ")
-            takes_it = self.kind.own_arguments is not None and callable(value)
+            takes_it = self.kind.may_be_imported and callable(value)
             kind = TypeError if isinstance(error, TypeError) and takes_it else ValueError
             raise kind(f"{key}: {told}" if rest == told else f"{key} {rest}") from None
         return found

@@ -144,9 +144,14 @@ class CommonOptions(TypedDict, total=False):
         Option(kinds.TEXT, "Keeps apart what shares a store.", "RATELIMIT_KEY_PREFIX", default=""),
     ]
     enabled: Annotated[
-        bool | None,
+        bool | Callable[[], bool] | None,
         Option(
-            kinds.SWITCH, "False lets everything pass.", "RATELIMIT_ENABLED", default=True, is_strict=True
+            kinds.SWITCH_OR_FUNCTION,
+            "False lets everything pass. Or a function without parameters, such as one that asks for a "
+            "feature flag: it is called at most once a second; while it fails, its last answer holds.",
+            "RATELIMIT_ENABLED",
+            default=True,
+            is_strict=True,
         ),
     ]
     headers: Annotated[
@@ -189,11 +194,22 @@ class CommonOptions(TypedDict, total=False):
         ),
     ]
     local_share: Annotated[float | None, Option(kinds.SHARE, "As for ``Limiter``.", default=1.0)]
-    shadow: Annotated[
+    explain: Annotated[
         bool | None,
         Option(
             kinds.SWITCH,
-            "Whether everything is counted, headers are left out and nothing is refused.",
+            "Whether the body of a refusal has an ``instance``, a URN that says what was decided and that "
+            "``overlimit explain`` makes a sentence of. It names nobody.",
+            "RATELIMIT_EXPLAIN",
+            default=True,
+        ),
+    ]
+    shadow: Annotated[
+        bool | Callable[[], bool] | None,
+        Option(
+            kinds.SWITCH_OR_FUNCTION,
+            "Whether everything is counted, headers are left out and nothing is refused; or a function that "
+            "says so, as for ``enabled``.",
             "RATELIMIT_SHADOW",
             default=False,
         ),

@@ -18,6 +18,7 @@ from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Ident
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions, Handle
 from overlimit.http.rules.counts import Arguments, Counts, Role
+from overlimit.http.rules.switches import Switch
 from overlimit.limiter import Limiter
 from overlimit.limits.penalty import Penalty
 from overlimit.stores import MemoryStore, Store, as_store
@@ -49,10 +50,10 @@ class AppRateLimit:
         self.read_limits = settings.limits
         self.header_names = given.get("header_names", HeaderNames())
         self.legacy_names = self.header_names if given["headers"] in ("legacy", "both") else None
-        self.shadow = given["shadow"]
-        self.in_fields = given["headers"] in ("draft", "both") and not self.shadow
-        self.enabled_by_settings = given["enabled"]
-        self.enabled = self.enabled_by_settings
+        self.clock = given.get("clock")
+        self._enabled = Switch("enabled", given["enabled"], True, self.clock)
+        self._shadow = Switch("shadow", given["shadow"], False, self.clock)
+        self._shows_fields = given["headers"] in ("draft", "both")
         self.handle = handle = RateLimitHandle() if handle is None else handle
         self.exemptions, self.request_filters = handle.exemptions, handle.request_filters
         self._unusable_store = given.get("unusable_store")
@@ -61,8 +62,8 @@ class AppRateLimit:
         self.counts = Counts(store, "raise" if replaced else given["on_error"])
         self.fallback = Counts(MemoryStore(), "allow") if replaced else None
         """Where the limits count that replace all others while the store fails."""
-        self.clock = given.get("clock")
         self.local_share = given["local_share"]
+        self.explains: bool = given["explain"]
         self.penalty: Penalty | None = given.get("penalty")
         self.addresses = settings.addresses()
         self.identify: Identify = given.get("identifiers", default_identify)
@@ -81,10 +82,40 @@ class AppRateLimit:
         try:
             return as_store(store)
         except ValueError as error:
-            if self.enabled:
+            if self._enabled.on:
                 raise
             self._unusable_store = error
             return memory()
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it limits anything: by its settings, unless that was switched for all apps."""
+        return self.handle.is_enabled(self.enabled_by_settings)
+
+    @property
+    def enabled_by_settings(self) -> bool:
+        """What its settings say, or their function has said last."""
+        return self._enabled.on
+
+    @property
+    def shadow(self) -> bool:
+        """Whether everything is counted and nothing is refused."""
+        return self._shadow.on
+
+    @property
+    def in_fields(self) -> bool:
+        """Whether the fields of the draft show its limits."""
+        return self._shows_fields and not self.shadow
+
+    @property
+    def has_switches(self) -> bool:
+        """Whether functions say if it is enabled, or in shadow."""
+        return self._enabled.function is not None or self._shadow.function is not None
+
+    def ask_switches(self) -> bool:
+        """Ask these functions, if it is time; return whether something changes, and plans with it."""
+        changes = self._enabled.ask_again(), self._shadow.ask_again()
+        return any(changes)
 
     @property
     def store(self) -> Store:
@@ -146,6 +177,12 @@ class AppRateLimits:
         self._registered: dict[Handle, AppRateLimit] = {}
         self._implicit: AppRateLimit | None = None
         self._own_memory = cache(MemoryStore)
+        self._switched: tuple[AppRateLimit, ...] = ()
+
+    def follow_switches(self) -> None:
+        """Ask the functions that switch a RateLimit, if there are any and it is time."""
+        if self._switched and sum(each.ask_switches() for each in self._switched):
+            self.on_change()
 
     def __iter__(self) -> Iterator[AppRateLimit]:
         """Yield every RateLimit that may have to decide a request."""
@@ -183,6 +220,7 @@ class AppRateLimits:
             default_identify=self._default_identify,
             handle=handle,
         )
+        self._switched = tuple(each for each in self._all_registered() if each.has_switches)
         handle.apps.add(self)
 
     def acting_for(self, applied: AppliedLimit) -> AppRateLimit:
@@ -241,14 +279,14 @@ class RateLimitHandle:
         for each in self.apps:
             each.on_change()
 
+    def is_enabled(self, by_settings: bool) -> bool:
+        """Return whether it is enabled on an app whose settings say so, or not."""
+        return not self._suspensions and (by_settings if self._enabled is None else self._enabled)
+
     @property
     def enabled(self) -> bool:
         """Whether anything is limited: False while `suspended`."""
-        if self._suspensions:
-            return False
-        if self._enabled is not None:
-            return self._enabled
-        return all(each.enabled for each in self._on_apps())
+        return self.is_enabled(True) and all(each.enabled for each in self._on_apps())
 
     def switch(self, enabled: bool) -> None:
         """Enable or disable it on all apps; raises ValueError if its store is needed and unusable."""
@@ -277,15 +315,10 @@ class RateLimitHandle:
 
     def _switch(self, enabled: bool | None) -> None:
         """Switch on or off, except while suspended; None: as options and configuration say."""
-        wanted = [
-            (each, each.enabled_by_settings if enabled is None else enabled) for each in self._on_apps()
-        ]
-        for each, on in wanted:
-            if on:
+        for each in self._on_apps():
+            if each.enabled_by_settings if enabled is None else enabled:
                 each.check_store()
         self._enabled = enabled
-        for each, on in wanted:
-            each.enabled = on and not self._suspensions
         self.note_change()
 
     def _on_apps(self) -> list[AppRateLimit]:

@@ -62,7 +62,7 @@ def items_of(field_name: str, limits: Sequence[Limit]) -> Iterator[Item]:
     """Yield one header item per limit: that of a single limit has exactly the given name."""
     for limit in limits:
         name = field_name if len(limits) == 1 else f"{field_name}:{limit.label}"
-        yield Item(name, limit.quota, limit.window)
+        yield Item(name, limit.quota, limit.window, limit._refills)
 
 
 Resolver: TypeAlias = Callable[[Arguments], ResolvedRule | None]
