@@ -11,9 +11,11 @@ import numpy as np
 from overlimit._messages.texts import percent, short_repr
 from overlimit.simulation.figures.above import keep_in_figure, legend_above, name_above
 from overlimit.simulation.figures.style import (
+    COLOURS,
     LABEL_LENGTH,
     LABELS,
     OTHERS,
+    REFUSED,
     SHARES,
     axes_for,
     colours_of,
@@ -145,3 +147,29 @@ def _number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"a sweep is plotted over numbers, not {short_repr(value)}: use to_pandas()")
     return value
+
+
+def plot_backtest(
+    table: Any, refuse_at_most: float, timezone: str, *, title: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw what `Backtest.plot` says."""
+    from overlimit.simulation.figures.time_axis import show_times  # which imports matplotlib
+
+    ax = axes_for(ax, "Backtest.plot")
+    times = table.index.tz_convert("UTC").tz_localize(None).to_numpy("M8[us]")
+    handles = ax.plot(times, table["share"], "o", color=REFUSED, markersize=4, label="refused then")
+    handles.append(ax.axhline(refuse_at_most, linestyle=":", color=text_colour(), label="at most"))
+    ax.set_ylim(bottom=0)
+    ax.set_ylabel("refused")
+    shares_on(ax.yaxis)
+    right = ax.twinx()
+    values = table["value"].astype(float)
+    handles += right.step(times, values, where="post", color=COLOURS[0], label="value (right)")
+    right.set_ylim(bottom=0)
+    right.set_ylabel("value")
+    numbers_on(right.yaxis, whole=True)
+    show_times(ax, timezone)
+    legend_above(ax, handles)
+    keep_in_figure(right, ax)
+    name_above(ax, title)
+    return ax

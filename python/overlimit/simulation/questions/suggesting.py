@@ -69,6 +69,11 @@ class Asked(NamedTuple):
         """Tell whether a policy refuses no more than it may."""
         return not tried.refused_spared and self.share(tried) <= self.refuse_at_most
 
+    def answer(self, tried: Mapping[int, Tried]) -> int | None:
+        """Return the smallest value that suffices; None if the largest does not."""
+        enough = [value for value, each in tried.items() if self.suffices(each)]
+        return min(enough) if self.between[1] in enough else None
+
 
 class Groups(NamedTuple):
     """Those whose share it is (None: all), those to be spared and to be stopped, in the order of times."""
@@ -130,10 +135,8 @@ class Suggestion(Effects):
         self.between, self.refuse_at_most, self.of, self._whose, self.spare = asked
         self.tried: dict[int, Tried] = self.effects
         self.low, self.high = ends or (None, None)
-        enough = [value for value, tried in self.tried.items() if asked.suffices(tried)]
-        highest = self.between[1]
-        self.value = min(enough) if highest in enough else None
-        answer = self.tried[highest if self.value is None else self.value]
+        self.value = asked.answer(self.tried)
+        answer = self.tried[self.between[1] if self.value is None else self.value]
         self.share, self.stopped = asked.share(answer), answer.stopped
         smaller = None if self.value is None else self.tried.get(self.value - 1)
         self.next_smaller = None if smaller is None else asked.share(smaller)
