@@ -182,7 +182,8 @@ def test_an_identifier_has_the_label_that_most_of_its_events_have(rows, labels):
     events = built(rows).with_labels(labels[: len(rows)])
     in_time = sorted(events, key=lambda event: event.time)
     table = replay(events, "2/minute").by_identifier(top=None)
-    assert table.columns.tolist() == ["sent", "passed", "refused", "longest_lock_out", "label"]
+    hit = ["refused_cost", "first_refused", "last_refused"]
+    assert table.columns.tolist() == ["sent", "passed", "refused", "longest_lock_out", *hit, "label"]
     for identifier in table.index:
         of_it = [event.label for event in in_time if event.identifiers[0] == identifier and event.label]
         counted = Counter(of_it).most_common(1)  # of equally many the first

@@ -39,6 +39,7 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "least_left": share,
     "longest_retry_after": seconds_text,
     "longest_lock_out": seconds_text,
+    **dict.fromkeys(("first_refused", "last_refused"), lambda at: f"{at:%m-%d %H:%M:%S}" if at == at else "-"),
 }
 
 
@@ -147,13 +148,13 @@ def _can_be(table: str, events: Events) -> bool:
 def _table(result: Replay, name: str, top: int, every: Every, timezone: str) -> pd.DataFrame:
     if name == "limits":
         return result.summary()
-    if name == "labels":
-        return result.by_label()
     if name == "times":
         return result.by_time(every, timezone)
     from overlimit.simulation.tables import by_every_identifier
 
-    return by_every_identifier(result, top)
+    table = result.by_label() if name == "labels" else by_every_identifier(result, top)
+    zoned = {column: table[column].dt.tz_convert(timezone) for column in ("first_refused", "last_refused")}
+    return table.assign(**zoned)
 
 
 def _print_text(result: Replay, tables: Tables, log: Log) -> None:
