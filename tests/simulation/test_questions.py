@@ -77,7 +77,9 @@ def test_policies_are_compared_in_figures_that_replays_have(mixed):
         assert len(row["worst_hit"]) == min(3, (people["refused"] > 0).sum())
         by_label = answers.to_pandas().groupby("label", observed=True)["allowed"].mean()
         assert row["refused_events[people]"] == pytest.approx(1 - by_label["people"])
-        hit = [set(mixed.identifiers[which & (mixed.labels == "scanner")]) for which in (~answers.allowed, True)]
+        hit = [
+            set(mixed.identifiers[which & (mixed.labels == "scanner")]) for which in (~answers.allowed, True)
+        ]
         assert row["refused_identifiers[scanner]"] == len(hit[0]) / len(hit[1]) == 1
         passed = mixed.times[answers.allowed].tolist()
         assert row["peak_60s"] == max(

@@ -19,7 +19,9 @@ def required(package: str, purpose: str) -> Any:
         name = package if package.startswith("backports.") else package.partition(".")[0]
         if error.name not in (name, package, package.partition(".")[0]):
             raise
-        how = f"pip install {name}" if name in _BY_THEMSELVES else "pip install 'overlimit[notebook]' brings it"
+        how = (
+            f"pip install {name}" if name in _BY_THEMSELVES else "pip install 'overlimit[notebook]' brings it"
+        )
         raise ModuleNotFoundError(f"{purpose} needs {name}: {how}", name=name) from error
 
 

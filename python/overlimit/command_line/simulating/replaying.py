@@ -39,8 +39,9 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "least_left": share,
     "longest_retry_after": seconds_text,
     "longest_lock_out": seconds_text,
-    **dict.fromkeys(("first_refused", "last_refused"), lambda at: f"{at:%m-%d %H:%M:%S}" if at == at else "-"),
 }
+_WHEN = ("first_refused", "last_refused")
+_FOR_PROGRAMS = ["refused_cost", *_WHEN]
 
 
 def _every(context: click.Context, option: click.Parameter, text: str) -> Every:
@@ -153,8 +154,7 @@ def _table(result: Replay, name: str, top: int, every: Every, timezone: str) -> 
     from overlimit.simulation.tables import by_every_identifier
 
     table = result.by_label() if name == "labels" else by_every_identifier(result, top)
-    zoned = {column: table[column].dt.tz_convert(timezone) for column in ("first_refused", "last_refused")}
-    return table.assign(**zoned)
+    return table.assign(**{column: table[column].dt.tz_convert(timezone) for column in _WHEN})
 
 
 def _print_text(result: Replay, tables: Tables, log: Log) -> None:
@@ -162,7 +162,7 @@ def _print_text(result: Replay, tables: Tables, log: Log) -> None:
     click.echo(log.summary(result.events, refused))
     for table in tables.values():
         click.echo()
-        print_table(table, _SHOWN)
+        print_table(table.drop(columns=_FOR_PROGRAMS, errors="ignore"), _SHOWN)
 
 
 def _print_json(result: Replay, tables: Tables, log: Log) -> None:

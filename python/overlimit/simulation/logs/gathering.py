@@ -218,9 +218,7 @@ class Gatherer:
         good = valid & ~nobody if options.missing == "bad" else valid
         picked = costs[which] if isinstance(options.cost, str) else costs
         if callable(options.labels):
-            given = values_of(
-                options.labels, table.columns, options.time_name, times.micros, kept, "labels"
-            )
+            given = values_of(options.labels, table.columns, options.time_name, times.micros, kept, "labels")
             labels = [self._labels_given(given)]
             kept_codes = [*(each[which] for each in codes), *labels]
         else:

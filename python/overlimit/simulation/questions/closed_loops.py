@@ -273,7 +273,9 @@ def _behaviours(events: Events, clients: object) -> list[str]:
     labels = labels_of_events(events)
     names = [] if labels is None else labels.labels[np.flatnonzero(labels.counts())].tolist()
     if unknown := [label for label in by_label if label and label not in names]:
-        raise ValueError(f"clients: no event has the label {unknown[0]!r}: events.with_labels(...) gives some")
+        raise ValueError(
+            f"clients: no event has the label {unknown[0]!r}: events.with_labels(...) gives some"
+        )
     of_labels = [by_label.get(label, "retry") for label in (*([] if labels is None else labels.labels), "")]
     codes = np.full(len(events), -1) if labels is None else labels.codes
     return [of_labels[code] for code in codes.tolist()]

@@ -15,7 +15,16 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.optional import required
 from overlimit.simulation.progress import Advance, interruptible, progress_bar, unseen
-from overlimit.simulation.questions.resampling import Of, band, checked_draws, counted, draws_of, refused_of, share, share_in
+from overlimit.simulation.questions.resampling import (
+    Of,
+    band,
+    checked_draws,
+    counted,
+    draws_of,
+    refused_of,
+    share,
+    share_in,
+)
 from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question, limiter_of
 from overlimit.simulation.tables import Ints, codes_of, labels_of_events, peak
 
@@ -75,7 +84,9 @@ class _Cells(NamedTuple):
 
     def counts(self, which: Bools | None = None) -> tuple[Ints, Ints]:
         """Return for each label how many of these events there are, and how many identifiers they have."""
-        cells = np.bincount(self.of_events[slice(None) if which is None else which], minlength=len(self.labels))
+        cells = np.bincount(
+            self.of_events[slice(None) if which is None else which], minlength=len(self.labels)
+        )
         known, count = self.labels >= 0, len(self.names)
         events = np.zeros(count, np.int64)
         np.add.at(events, self.labels[known], cells[known])
@@ -146,7 +157,11 @@ class Trial:
             return [{}, {}]
         pairs = zip(self._cells.counts(refused), self._cells.counts(), strict=True)
         return [
-            {label: part / whole for label, part, whole in zip(self._cells.names, *pair, strict=True) if whole}
+            {
+                label: part / whole
+                for label, part, whole in zip(self._cells.names, *pair, strict=True)
+                if whole
+            }
             for pair in (tuple(each.tolist() for each in pair) for pair in pairs)
         ]
 
@@ -209,7 +224,10 @@ class Effects:
         sent = {of: counted(trial.sent, of) for of in get_args(Of)}
         refused = [[refused_of(each, of) for of in sent] for each in counts]
         shares = [
-            [[share_in(weights, each, whole) for each, whole in zip(row, wholes, strict=True)] for row in refused]
+            [
+                [share_in(weights, each, whole) for each, whole in zip(row, wholes, strict=True)]
+                for row in refused
+            ]
             for weights in draws_of(trial.sent, checked_draws(draws, "draws"), seed)
             for wholes in [[int(weights @ each) for each in sent.values()]]
         ]
@@ -236,7 +254,9 @@ class Effects:
         effects: list[Effect] = list(self.effects.values())
         columns = [
             Shown("refused_events", "refused events", [each.refused_events for each in effects]),
-            Shown("refused_identifiers", "refused identifiers", [each.refused_identifiers for each in effects]),
+            Shown(
+                "refused_identifiers", "refused identifiers", [each.refused_identifiers for each in effects]
+            ),
             Shown("worst_hit", "worst hit", [each.worst_hit for each in effects], _listed),
             Shown("peak_1s", "peak in 1 s", [each.peak_1s for each in effects], "{:,}".format),
             Shown("peak_60s", "peak in 60 s", [each.peak_60s for each in effects], "{:,}".format),
@@ -244,13 +264,17 @@ class Effects:
         for label in labels_of(self.effects):
             events = [each.refused_by_label[label] for each in effects]
             identifiers = [each.refused_identifiers_by_label[label] for each in effects]
-            columns.append(Shown(f"refused_events[{printable(label)}]", f"refused: {printable(label)}", events))
+            columns.append(
+                Shown(f"refused_events[{printable(label)}]", f"refused: {printable(label)}", events)
+            )
             columns.append(Shown(f"refused_identifiers[{printable(label)}]", "", identifiers))
         return columns
 
     def _texts(self) -> tuple[list[str], list[list[Any]]]:
         """Return a head and a row of texts for each; what is widest, who was worst hit, comes last."""
-        columns = sorted((each for each in self._columns() if each.head), key=lambda each: each.text is _listed)
+        columns = sorted(
+            (each for each in self._columns() if each.head), key=lambda each: each.text is _listed
+        )
         keys = [key if len(self.names) > 1 else [key] for key in self.effects]
         cells = ([column.text(cell) for cell in column.cells] for column in columns)
         rows = [[*map(_key_text, key), *row] for key, row in zip(keys, zip(*cells, strict=True), strict=True)]

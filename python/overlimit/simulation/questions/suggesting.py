@@ -334,9 +334,7 @@ def question(
     return Asked(ends, refuse_at_most, of, whose, spared), Groups(counted, to_spare, to_stop)
 
 
-def fitted(
-    asked: Asked, trial: Trial, groups: Groups, allowed: Callable[[int], Bools]
-) -> dict[int, Tried]:
+def fitted(asked: Asked, trial: Trial, groups: Groups, allowed: Callable[[int], Bools]) -> dict[int, Tried]:
     """Return what each value that must be tried refuses of the events of a trial."""
     tried: dict[int, Tried] = {}
 
