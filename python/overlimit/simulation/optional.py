@@ -6,7 +6,6 @@ import importlib
 import sys
 from typing import Any
 
-
 _BY_THEMSELVES = {"polars"}
 """Packages that the extra does not bring."""
 

@@ -1,4 +1,4 @@
-"""A report on policies and a log, in cells: a page that stands for itself, or a notebook that makes the same."""
+"""A report on policies and a log, in cells: a page whole in itself, or a notebook that makes the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from overlimit._display import html_table
 from overlimit._messages.texts import number_text, percent, printable, seconds_text
 from overlimit.limiter import Limiter
-from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.events import Events, busiest
 from overlimit.simulation.figures.replays import plot_heatmap
 from overlimit.simulation.figures.style import policy_text
 from overlimit.simulation.optional import required
@@ -28,10 +28,10 @@ _SECONDS_A_DAY = 86_400
 _DOTS_PER_INCH = 200
 
 _SURE = (
-    "The shares are what the engine that will enforce the limits answered to every request of this log, so they "
-    "are no estimates of the log. How much depends on who happens to be in it: between low and high are the "
-    f"shares of nine of ten of {_DRAWS} draws of the same number of identifiers from those of the log. A share "
-    "of identifiers grows with the length of a log, and clients behave differently once they are refused."
+    "Every request of this log was put to the code that will enforce the limits, so of this log the shares "
+    "are exact. How much they depend on who happens to be in it: the same number of identifiers was drawn "
+    f"from those of the log {_DRAWS} times, and nine tenths of the shares are between low and high. In a "
+    "longer log more of the identifiers are refused at some time, and who is refused behaves differently."
 )
 
 
@@ -60,7 +60,7 @@ def cells_of(asked: Asked, progress: bool | None = None) -> list[Cell]:
     comparison = compare(events, asked.policies, progress=progress)
     policies = ", ".join(f"{name!r}: {code}" for name, code in asked.policy_codes.items())
     cells = [
-        Cell("What was read", _read(events), f"{asked.code}\nevents", lambda: events),
+        Cell("What was read", _read(events), f"{asked.code}\nevents", lambda: _Identifiers(events)),
         Cell(
             "Whom each policy hits",
             _in_words(comparison),
@@ -90,8 +90,8 @@ def _cells_of_policy(name: str, answers: Replay, asked: Asked) -> list[Cell]:
         Cell(
             title,
             "When requests passed, and when they were refused.",
-            f"{made}answers.plot(timezone={zone!r})",
-            lambda: answers.plot(timezone=zone),
+            f"{made}answers.plot(timezone={zone!r}, title='')",
+            lambda: answers.plot(timezone=zone, title=""),
         )
     ]
     if not answers.refused:
@@ -99,10 +99,10 @@ def _cells_of_policy(name: str, answers: Replay, asked: Asked) -> list[Cell]:
     if asked.events.labels is not None:
         cells.append(Cell("", "Of each label:", "answers.by_label()", answers.by_label))
     words = f"Those that were refused most, and how long at most. Times are in {zone}."
-    top = f"answers.by_identifier(top={_TOP})"
+    top = f"answers.by_identifier(top={_TOP}).query('refused > 0')"
     return [
         *cells,
-        Cell("", words, top, lambda: answers.by_identifier(top=_TOP)),
+        Cell("", words, top, lambda: answers.by_identifier(top=_TOP).query("refused > 0")),
         Cell(
             "",
             "",
@@ -111,6 +111,16 @@ def _cells_of_policy(name: str, answers: Replay, asked: Asked) -> list[Cell]:
         ),
         Cell("", "What each of its limits did:", "answers.summary()", answers.summary),
     ]
+
+
+class _Identifiers(NamedTuple):
+    """Of events, how many identifiers there are, and which are busiest."""
+
+    events: Events
+
+    def _repr_html_(self) -> str:
+        head = ("identifiers", "distinct", "busiest (events)")
+        return html_table("", "", head, map(busiest, self.events._columns), left=(0, 2))
 
 
 def _read(events: Events) -> str:
@@ -125,11 +135,14 @@ def _in_words(comparison: Comparison) -> str:
     """Say of each policy how much it refuses, and of how many."""
     said = []
     for name, effect in comparison.effects.items():
+        if not effect.refused_events:
+            said.append(f"\u201c{name}\u201d would have refused nothing.")
+            continue
         events, identifiers = map(percent, effect[:2])
         worst = f", most of {printable(effect.worst_hit[0])}" if effect.worst_hit else ""
         said.append(
-            f"{name} would have refused {events} of the requests, and some of {identifiers} of the identifiers"
-            f"{worst}."
+            f"\u201c{name}\u201d would have refused {events} of the requests, and at least one request of "
+            f"{identifiers} of the identifiers{worst}."
         )
     return " ".join(said)
 
@@ -161,11 +174,11 @@ def _code(text: str) -> dict[str, Any]:
 
 _STYLE = """
 :root { color-scheme: light; }
-body { margin: 0 auto; max-width: 48rem; padding: 1rem 1.25rem 3rem; color: #1b1f24; background: #fff;
+body { margin: 0 auto; max-width: 62rem; padding: 1rem 1.25rem 3rem; color: #1b1f24; background: #fff;
   font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 1rem 0 0.2rem; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 0.4rem; }
-p { margin: 0.4rem 0 0.8rem; }
+p { margin: 0.4rem 0 0.8rem; max-width: 45rem; }
 table { font-size: 0.85rem; }
 th, td { overflow-wrap: normal; white-space: nowrap; vertical-align: top; }
 th { font-weight: 600; }
@@ -223,7 +236,10 @@ def _table(frame: pd.DataFrame, timezone: str) -> str:
     names = [" ".join(each) if isinstance(each, tuple) else str(each) for each in frame.columns]
     head = [str(frame.index.name), *(name.replace("_", " ") for name in names)]
     rows = [
-        [_cell("", key, timezone), *(_cell(*each, timezone) for each in zip(names, cells, strict=True))]
+        [
+            _cell("", key, timezone) or "(none)",
+            *(_cell(*each, timezone) for each in zip(names, cells, strict=True)),
+        ]
         for key, *cells in frame.itertuples(name=None)
     ]
     return html_table("", "", head, rows)
@@ -232,7 +248,7 @@ def _table(frame: pd.DataFrame, timezone: str) -> str:
 def _cell(column: str, value: Any, timezone: str) -> str:
     """Return a value of a table as people read it, by the name of its column."""
     if hasattr(value, "tz_convert"):
-        return "-" if value != value else f"{value.tz_convert(timezone):%Y-%m-%d %H:%M:%S}"  # noqa: PLR0124
+        return "-" if value != value else f"{value.tz_convert(timezone):%b %d %H:%M:%S}"  # noqa: PLR0124
     if column.startswith("longest_"):
         return seconds_text(value)
     if column.startswith(("refused_events", "refused_identifiers", "least_left")):

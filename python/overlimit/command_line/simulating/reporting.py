@@ -47,7 +47,7 @@ def report(
     title: str | None,
     notebook: str | None,
 ) -> None:
-    """Write a page on what was read of LOG and whom policies would have hit, with figures, for others to read.
+    """Write a page on what was read of LOG and whom policies would have hit, with figures, for others.
 
     Times are in --timezone. The page has all that it shows, and links to nothing.
     """

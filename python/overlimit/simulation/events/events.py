@@ -379,7 +379,7 @@ class Events:
         factor
             How many times as much.
         by
-            What there is more of, which has no default as limits see the two quite differently. ``"clients"``:
+            What there is more of; it has no default, as to limits the two are quite different. ``"clients"``:
             those that there are stay, and others like them come, with new identifiers in all columns
             (``ip:203.0.113.7#2``) and with gaps of their own; bursts and the busy hours of a day stay. Of a
             fraction, some of the clients are chosen at random. ``"requests"``: each client asks so many times
@@ -560,7 +560,7 @@ class Events:
     def _repr_html_(self) -> str:
         text = "; ".join(self._count_and_span() + self._labelled() + self._left_out())
         head = ("identifiers", "distinct", "busiest (events)")
-        return html_table("Events", text, head, map(_busiest, self._columns), left=(0, 2))
+        return html_table("Events", text, head, map(busiest, self._columns), left=(0, 2))
 
     def _count_and_span(self) -> list[str]:
         count = f"{len(self):,} event{'s' * (len(self) != 1)}"
@@ -591,7 +591,7 @@ def _places(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64] | 
     return places
 
 
-def _busiest(column: Column) -> tuple[str, int, str]:
+def busiest(column: Column) -> tuple[str, int, str]:
     """Return a column's title, how many identifiers it has, and those with the most events."""
     counts = column.counts()
     # Only those that are busiest are sorted, among so many identifiers.

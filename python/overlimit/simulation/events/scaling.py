@@ -32,7 +32,7 @@ class Scaled(NamedTuple):
 
 
 class _Neighbours(NamedTuple):
-    """Events by their clients, in the order of times; how far away are the client's events before and after."""
+    """Events by their clients, in the order of times; and how far the client's neighbouring ones are."""
 
     order: Rows
     times: Micros

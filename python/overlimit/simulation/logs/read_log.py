@@ -68,7 +68,8 @@ def read_log(
         The columns that hold whose requests they are; or a dict from the names that identifiers get to the
         columns, as ``{"ip": "request.remote_ip"}``. In place of a column, a function that gets a DataFrame
         like that of ``where``, of each piece of the log, and returns one, such as
-        ``lambda frame: frame["path"].str.extract("^/([^/?]*)", expand=False)``. By default ``"ip"``, or all that `Events.save` wrote.
+        ``lambda frame: frame["path"].str.extract("^/([^/?]*)", expand=False)``. By default ``"ip"``, or all
+        that `Events.save` wrote.
     time
         The column of times; ``"time"`` by default. Two, such as ``("date", "time")``, are joined by a space;
         for ``where`` they are the column ``time`` then. Times are numbers or in one of the forms that

@@ -87,14 +87,15 @@ class Backtest:
     def _repr_html_(self) -> str:
         zone = zone_named(self._timezone)
         rows = [
-            (f"{span_of(np.array([period.start]), zone)[0]:%Y-%m-%d %H:%M}", self._value(period.value))
-            + (percent(period.share, self.refuse_at_most), period.tried)
+            (
+                f"{span_of(np.array([period.start]), zone)[0]:%Y-%m-%d %H:%M}",
+                "none" if period.value is None else f"{period.value:,}",
+                percent(period.share, self.refuse_at_most),
+                period.tried,
+            )
             for period in self._periods
         ]
         return html_table("Backtest", self._told(), ("time", "value", "refused", f"of {self.of}"), rows)
-
-    def _value(self, value: int | None) -> str:
-        return "none" if value is None else f"{value:,}"
 
     def _told(self) -> str:
         count = len(self._periods)

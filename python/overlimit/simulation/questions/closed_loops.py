@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from random import Random
@@ -133,13 +134,16 @@ class _Loop:
             now, which, group = heapq.heappop(self._coming)
             self._waiting.pop((now, self._kind.group(which)), None)
             self._clock.set(now / 1e6)
-            self._try(group, now)
+            self._try(sorted(group), now)
             if seconds := (now - shown_until) // 1_000_000:
                 advance(seconds)
                 shown_until += seconds * 1_000_000
 
     def _try(self, group: list[int], now: int) -> None:
-        for k, which in enumerate(group):
+        end = self._before_others(group, now)
+        if rest := group[end:]:
+            heapq.heappush(self._coming, (now, rest[0], rest))
+        for k, which in enumerate(group[:end]):
             identifiers, cost = self._kind.asks(which)
             decision = self._limiter.hit(*identifiers, cost=cost)
             self._tell([which], now)
@@ -149,10 +153,16 @@ class _Loop:
             self._come_again([which], now + wait)
             # With a penalty the first refusal begins a lock, and the second is by the lock.
             if not decision and (self._limiter.penalty is None or decision.status == "locked"):
-                if others := group[k + 1 :]:
+                if others := group[k + 1 : end]:
                     self._tell(others, now)
                     self._come_again(others, now + wait)
                 return
+
+    def _before_others(self, group: list[int], now: int) -> int:
+        """Return how many of a group are before others who come at the same instant: earlier ones go first."""
+        if not self._coming or self._coming[0][0] > now:
+            return len(group)
+        return bisect(group, self._coming[0][1])
 
     def _tell(self, group: list[int], now: int) -> None:
         self.times += [now] * len(group)

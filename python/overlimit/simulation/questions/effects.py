@@ -167,7 +167,7 @@ class Trial:
 
 
 class Shown(NamedTuple):
-    """A column of a table: its name among data, what stands above it for people, and how a cell is written."""
+    """A column of a table: its name in data, what stands above it for people, and how cells are written."""
 
     name: str
     head: str
@@ -295,7 +295,7 @@ class Effects:
 def asked(
     events: Events, limiters: Mapping[Any, Limiter], progress: bool | None
 ) -> tuple[dict[Any, Effect], list[Bits]]:
-    """Return what each of several policies does to the same events, and which events it lets pass, as bits."""
+    """Return what each of several policies does to the same events, and which of them it lets pass."""
     effects, passed = {}, []
     with progress_bar(len(limiters) * len(events), shown=progress) as bar:
         trial = Trial(events, bar)
