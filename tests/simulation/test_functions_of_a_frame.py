@@ -81,7 +81,7 @@ def test_tables_of_arrow_and_polars_are_those_of_pandas():
         assert isinstance(table, pyarrow.Table)
         assert table.column_names == frame.columns.tolist()
         for name in table.column_names:
-            own = [None if each != each else each for each in frame[name].tolist()]
+            own = [None if pd.isna(each) else each for each in frame[name].tolist()]
             assert table[name].to_pylist() == own
         assert asked.to_polars().equals(polars.from_arrow(table))
     assert (
@@ -94,6 +94,6 @@ def test_tables_of_arrow_and_polars_are_those_of_pandas():
 
 def test_without_polars_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
-    with pytest.raises(ModuleNotFoundError, match="to_polars needs polars: pip install polars$"):
+    with pytest.raises(ModuleNotFoundError, match=r"to_polars needs polars: pip install polars$"):
         Events([1], ["a"]).to_polars()
     assert np.all(Events([1], ["a"]).to_arrow()["cost"].to_numpy() == 1)

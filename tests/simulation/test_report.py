@@ -6,7 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from overlimit.command_line.program import program
@@ -55,7 +54,7 @@ def test_a_notebook_makes_what_the_page_has(tmp_path):
     code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     names: dict[str, object] = {}
     for source in code:
-        exec(source, names)  # noqa: S102
+        exec(source, names)
     events = read_log(LOG, timezone="Europe/Berlin").between("2026-03-02T06:00", timezone="Europe/Berlin")
     assert names["events"].between() == names["events"] != events
     assert len(names["events"]) == len(events) < 12_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from overlimit.simulation import Events, replay, traffic
@@ -94,7 +95,7 @@ def test_all_columns_have_new_names_and_costs_follow():
     more = events.scale(2, by="clients").to_pandas()
     rows = more[["ip", "user", "cost", "label"]].astype(object).itertuples(index=False, name=None)
     assert sorted(
-        (tuple(None if cell != cell else cell for cell in row) for row in rows),
+        (tuple(None if pd.isna(cell) else cell for cell in row) for row in rows),
         key=lambda row: [*map(str, row)],
     ) == [
         (None, "user:u", 3, None),

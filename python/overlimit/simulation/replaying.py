@@ -244,11 +244,11 @@ class Replay(Answers):
         return [*super().__dir__(), *self._columns]
 
     def __repr__(self) -> str:
-        return f"<Replay of {self._asked()}>"
+        return f"<{type(self).__name__} of {self._asked()}>"
 
     def _repr_html_(self) -> str:
         head = ("most refused", "sent", "passed", "refused")
-        return html_table("Replay", self._asked(), head, most_refused(self))
+        return html_table(type(self).__name__, self._asked(), head, most_refused(self))
 
     def _asked(self) -> str:
         refused = f"{self.refused:,} refused ({percent(self.refused_share)})"
