@@ -159,7 +159,7 @@ class _Loop:
                 return
 
     def _before_others(self, group: list[int], now: int) -> int:
-        """Return how many of a group are before others who come at the same instant: earlier ones go first."""
+        """Return how many of a group go before others who come at the same instant, as who came first does."""
         if not self._coming or self._coming[0][0] > now:
             return len(group)
         return bisect(group, self._coming[0][1])
