@@ -216,7 +216,8 @@ class Replay(Answers):
 
     def to_polars(self) -> polars.DataFrame:
         """Return the table of `to_arrow` as one of polars; raise ModuleNotFoundError without it."""
-        return required("polars", "to_polars").from_arrow(self.to_arrow())
+        frame: polars.DataFrame = required("polars", "to_polars").from_arrow(self.to_arrow())
+        return frame
 
     def _retry_after(self) -> npt.NDArray[np.float64]:
         """Return the column ``retry_after``, from another replay if it was not computed."""

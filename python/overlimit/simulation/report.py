@@ -7,6 +7,7 @@ import html
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit._display import html_table
@@ -77,10 +78,12 @@ def cells_of(asked: Asked, progress: bool | None = None) -> list[Cell]:
         for name, limiter in asked.policies.items():
             code = f"replay(events, {asked.policy_codes[name]}).by_time('day', {zone!r})"
             words = f"Each day under {name}."
-            cells.append(
-                Cell("", words, code, lambda limiter=limiter: replay(events, limiter).by_time("day", zone))
-            )
+            cells.append(Cell("", words, code, partial(_by_day, events, limiter, zone)))
     return cells
+
+
+def _by_day(events: Events, limiter: Limiter, timezone: str) -> pd.DataFrame:
+    return replay(events, limiter, columns=("allowed",)).by_time("day", timezone)
 
 
 def _cells_of_policy(name: str, answers: Replay, asked: Asked) -> list[Cell]:

@@ -551,7 +551,8 @@ class Events:
 
     def to_polars(self) -> polars.DataFrame:
         """Return the table of `to_arrow` as one of polars; raise ModuleNotFoundError without it."""
-        return required("polars", "to_polars").from_arrow(self.to_arrow())
+        frame: polars.DataFrame = required("polars", "to_polars").from_arrow(self.to_arrow())
+        return frame
 
     def __repr__(self) -> str:
         distinct = [f"{each.title}: {np.count_nonzero(each.counts()):,} distinct" for each in self._columns]

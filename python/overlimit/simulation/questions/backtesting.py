@@ -151,7 +151,7 @@ def backtest(
         raise ValueError("all events are of one period, so there is none before it: choose a shorter by=")
     candidates = Candidates(Trial(events, unseen, groups.counted), policy_of)
     with progress_bar(len(cuts), shown=progress, unit="periods") as bar:
-        periods = []
+        periods: list[Period] = []
         for start, first, last in cuts:
             periods += _tried(events, asked, groups, candidates, policy_of, start, first, last)
             bar(1)

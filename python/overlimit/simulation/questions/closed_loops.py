@@ -159,7 +159,7 @@ class _Loop:
                 return
 
     def _before_others(self, group: list[int], now: int) -> int:
-        """Return how many of a group go before others who come at the same instant, as who came first does."""
+        """Return how many of a group go before others who come at the same instant: those who came first."""
         if not self._coming or self._coming[0][0] > now:
             return len(group)
         return bisect(group, self._coming[0][1])
@@ -341,10 +341,22 @@ def closed_loop(
 @overload
 def closed_loop(
     clients: Clients | Sequence[Clients],
+    /,
     limits: PolicyLike,
     duration: float,
     seed: int = 0,
     *,
+    penalty: Penalty | None = None,
+    start: object = START,
+    progress: bool | None = None,
+) -> Replay: ...
+@overload
+def closed_loop(
+    *,
+    clients: Clients | Sequence[Clients],
+    limits: PolicyLike,
+    duration: float,
+    seed: int = 0,
     penalty: Penalty | None = None,
     start: object = START,
     progress: bool | None = None,
@@ -411,7 +423,7 @@ def closed_loop(
         return _of_log(events, limiter_of(limits, penalty), "retry" if clients is None else clients, progress)
     kinds = _checked_kinds(clients if events is None else events)
     limiter = limiter_of(limits, penalty)
-    checked_number("duration", duration)
+    duration = checked_number("duration", duration)
     start_us = instant_of(start)
     end_us = start_us + round(duration * 1e6)
     if micros_of(end_us, "us") is None:

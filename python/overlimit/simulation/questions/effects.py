@@ -130,9 +130,8 @@ class Trial:
     def _effect(self, allowed: Bools) -> Effect:
         refused = self._of_each(~allowed)
         times, costs = self.events._times[allowed], self.events._costs[allowed]
-        peaks = (peak(times, costs, seconds * 1_000_000) for seconds in (1, 60))
-        by_label = self._by_label(~allowed)
-        return Effect(*self._shares(refused), self._worst_hit(refused), *peaks, *by_label)
+        peaks = (peak(times, costs, 1_000_000), peak(times, costs, 60_000_000))
+        return Effect(*self._shares(refused), self._worst_hit(refused), *peaks, *self._by_label(~allowed))
 
     def _worst_hit(self, refused: Ints) -> tuple[Label, ...]:
         """Return those that were refused most often, of equal ones those that sent most."""
@@ -151,19 +150,17 @@ class Trial:
         pairs, cells = np.unique(self._codes.astype(np.int64) * width + labels.codes + 1, return_inverse=True)
         return _Cells(cells, pairs % width - 1, labels.labels.tolist())
 
-    def _by_label(self, refused: Bools) -> list[dict[Label, float]]:
+    def _by_label(self, refused: Bools) -> tuple[dict[Label, float], dict[Label, float]]:
         """Return the share of refused events of each label, and that of the identifiers."""
         if self._cells is None:
-            return [{}, {}]
-        pairs = zip(self._cells.counts(refused), self._cells.counts(), strict=True)
-        return [
-            {
-                label: part / whole
-                for label, part, whole in zip(self._cells.names, *pair, strict=True)
-                if whole
-            }
-            for pair in (tuple(each.tolist() for each in pair) for pair in pairs)
-        ]
+            return {}, {}
+        events, identifiers = map(self._shares_of_labels, self._cells.counts(refused), self._cells.counts())
+        return events, identifiers
+
+    def _shares_of_labels(self, refused: Ints, sent: Ints) -> dict[Label, float]:
+        names = [] if self._cells is None else self._cells.names
+        pairs = zip(names, refused.tolist(), sent.tolist(), strict=True)
+        return {label: part / whole for label, part, whole in pairs if whole}
 
 
 class Shown(NamedTuple):
@@ -172,7 +169,7 @@ class Shown(NamedTuple):
     name: str
     head: str
     cells: list[Any]
-    text: Callable[[Any], object] = percent
+    text: Callable[[Any], str] = percent
 
 
 class Effects:

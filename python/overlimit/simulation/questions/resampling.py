@@ -62,7 +62,7 @@ def draws_of(sent: Ints, draws: int, seed: int) -> Iterator[Ints]:
 
 def band(values: npt.ArrayLike) -> Any:
     """Return between which two of the values, of each column of a table, nine tenths of them are."""
-    return np.quantile(values, _BAND, axis=0, method="inverted_cdf")
+    return np.quantile(np.asarray(values), _BAND, axis=0, method="inverted_cdf")
 
 
 def checked_draws(draws: object, argument: str) -> int:

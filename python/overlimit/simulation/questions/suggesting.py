@@ -134,7 +134,8 @@ class Suggestion(Effects):
         self._question = asked
         self.between, self.refuse_at_most, self.of, self._whose, self.spare = asked
         self.tried: dict[int, Tried] = self.effects
-        self.low, self.high = ends or (None, None)
+        self.low = None if ends is None else ends[0]
+        self.high = None if ends is None else ends[1]
         self.value = asked.answer(self.tried)
         answer = self.tried[self.between[1] if self.value is None else self.value]
         self.share, self.stopped = asked.share(answer), answer.stopped
@@ -219,7 +220,9 @@ class Suggestion(Effects):
         ]
         if self.spare:
             spared = [each.refused_spared for each in tried]
-            columns.append(Shown("refused_spared", f"events of {names_text(self.spare)}", spared, int))
+            columns.append(
+                Shown("refused_spared", f"events of {names_text(self.spare)}", spared, "{:,}".format)
+            )
         for name in self.stopped:
             shares = [each.stopped[name] for each in tried]
             columns.append(
