@@ -112,7 +112,8 @@ def test_a_backtest_fits_on_what_was_before_and_tries_each_day(of):
         assert (row["value"], row["share"], row["tried"]) == (value, pytest.approx(share), tried)
     assert found.kept == (table["share"] <= 0.1).sum()
     assert f"in {found.kept} of {len(table)} periods at most 10% of the {of}" in repr(found)
-    assert "2026-03-29 00:00" in found._repr_html_()
+    for text in (repr(found), found._repr_html_()):
+        assert "2026-03-29 00:00" in text
     assert found.plot().get_xlabel() == "time (Europe/Berlin)"
 
 

@@ -1,4 +1,4 @@
-"""A report on policies and a log, in cells: a page whole in itself, or a notebook that makes the same."""
+"""A report on policies and a log, in cells of Python: a page that shows what they find, or a notebook."""
 
 from __future__ import annotations
 
@@ -6,173 +6,85 @@ import base64
 import html
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlimit._display import html_table
 from overlimit._messages.texts import number_text, percent, printable, seconds_text
-from overlimit.limiter import Limiter
-from overlimit.simulation.events.events import Events, busiest
-from overlimit.simulation.figures.replays import plot_heatmap
-from overlimit.simulation.figures.style import policy_text
+from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
-from overlimit.simulation.questions.comparing import Comparison, compare
-from overlimit.simulation.replaying import Replay, replay
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_DRAWS = 200
-_TOP = 10
-_SECONDS_A_DAY = 86_400
+_DAY_US = 86_400_000_000
 _DOTS_PER_INCH = 200
+_IMPORTS = """import re
+
+from overlimit import Limiter, Penalty
+from overlimit.simulation import compare, plot_heatmap, read_log, replay"""
 
 _SURE = (
     "Every request of this log was put to the code that will enforce the limits, so of this log the shares "
     "are exact. How much they depend on who happens to be in it: the same number of identifiers was drawn "
-    f"from those of the log {_DRAWS} times, and nine tenths of the shares are between low and high. In a "
-    "longer log more of the identifiers are refused at some time, and who is refused behaves differently."
+    "from those of the log 200 times, and nine tenths of the shares are between low and high. In a longer "
+    "log more of the identifiers are refused at some time, and who is refused behaves differently."
 )
 
 
 class Cell(NamedTuple):
-    """A part of a report: a title, a sentence, Python that shows it in a notebook, and what that shows."""
+    """A part of a report: Python whose last line is what it shows, below a title and a sentence if any."""
 
-    title: str
-    words: str
     code: str
-    show: Callable[[], Any]
+    title: str = ""
+    words: str = ""
 
 
-class Asked(NamedTuple):
-    """A log and policies, each with Python that makes it; how many lines were bad is said of the log."""
-
-    events: Events
-    policies: Mapping[str, Limiter]
-    code: str
-    policy_codes: Mapping[str, str]
-    timezone: str
-
-
-def cells_of(asked: Asked, progress: bool | None = None) -> list[Cell]:
-    """Return the parts of a report on a log and policies."""
-    events, zone = asked.events, asked.timezone
-    comparison = compare(events, asked.policies, progress=progress)
-    policies = ", ".join(f"{name!r}: {code}" for name, code in asked.policy_codes.items())
+def cells_of(events: Events, read: str, policies: Mapping[str, str], timezone: str) -> list[Cell]:
+    """Return a report on events and policies, which are given as the Python that makes them."""
+    made = ", ".join(f"{name!r}: {code}" for name, code in policies.items())
     cells = [
-        Cell("What was read", _read(events), f"{asked.code}\nevents", lambda: _Identifiers(events)),
-        Cell(
-            "Whom each policy hits",
-            _in_words(comparison),
-            f"comparison = compare(events, {{{policies}}})\ncomparison",
-            lambda: comparison,
-        ),
-        Cell("", "", "comparison.plot()", comparison.plot),
+        Cell(f"{read}\nevents.head()", "What was read", _what_was_read(events)),
+        Cell(f"comparison = compare(events, {{{made}}})\ncomparison", "Whom each policy hits"),
+        Cell("comparison.plot()"),
     ]
-    for name, limiter in asked.policies.items():
-        cells += _cells_of_policy(name, replay(events, limiter, progress=progress), asked)
-    resampled = f"comparison.resample({_DRAWS})"
-    cells.append(Cell("How sure this is", _SURE, resampled, lambda: comparison.resample(_DRAWS)))
-    if int(events._times[-1]) - int(events._times[0]) > _SECONDS_A_DAY * 1_000_000:
-        for name, limiter in asked.policies.items():
-            code = f"replay(events, {asked.policy_codes[name]}).by_time('day', {zone!r})"
-            words = f"Each day under {name}."
-            cells.append(Cell("", words, code, partial(_by_day, events, limiter, zone)))
-    return cells
+    for name, code in policies.items():
+        plotted = f"answers = replay(events, {code})\nanswers.plot(timezone={timezone!r})"
+        cells.append(Cell(plotted, f"When requests passed under {name}, and when not"))
+        if events.labels is not None:
+            cells.append(Cell("answers.by_label()", words="Of each label:"))
+        hit = "answers.by_identifier(top=10).query('refused > 0')"
+        cells += [
+            Cell(hit, words=f"Those that were refused most. Times are in {timezone}."),
+            Cell(f"plot_heatmap(answers, 10, timezone={timezone!r}, title='')"),
+            Cell("answers.summary()", words="What each of its limits did:"),
+        ]
+        if int(events._times[-1]) - int(events._times[0]) > _DAY_US:
+            cells.append(Cell(f"answers.by_time('day', {timezone!r})", words="Of each day:"))
+    return [*cells, Cell("comparison.resample(200)", "How sure this is", _SURE)]
 
 
-def _by_day(events: Events, limiter: Limiter, timezone: str) -> pd.DataFrame:
-    return replay(events, limiter, columns=("allowed",)).by_time("day", timezone)
-
-
-def _cells_of_policy(name: str, answers: Replay, asked: Asked) -> list[Cell]:
-    zone, made = asked.timezone, f"answers = replay(events, {asked.policy_codes[name]})\n"
-    title = f"{name}: {policy_text(answers.limits, answers.penalty)}"
-    cells = [
-        Cell(
-            title,
-            "When requests passed, and when they were refused.",
-            f"{made}answers.plot(timezone={zone!r}, title='')",
-            lambda: answers.plot(timezone=zone, title=""),
-        )
-    ]
-    if not answers.refused:
-        return [cells[0]._replace(words="Nothing would have been refused.")]
-    if asked.events.labels is not None:
-        cells.append(Cell("", "Of each label:", "answers.by_label()", answers.by_label))
-    words = f"Those that were refused most, and how long at most. Times are in {zone}."
-    top = f"answers.by_identifier(top={_TOP}).query('refused > 0')"
-    return [
-        *cells,
-        Cell("", words, top, lambda: answers.by_identifier(top=_TOP).query("refused > 0")),
-        Cell(
-            "",
-            "",
-            f"plot_heatmap(answers, {_TOP}, timezone={zone!r}, title='')",
-            lambda: plot_heatmap(answers, _TOP, timezone=zone, title=""),
-        ),
-        Cell("", "What each of its limits did:", "answers.summary()", answers.summary),
-    ]
-
-
-class _Identifiers(NamedTuple):
-    """Of events, how many identifiers there are, and which are busiest."""
-
-    events: Events
-
-    def _repr_html_(self) -> str:
-        head = ("identifiers", "distinct", "busiest (events)")
-        return html_table("", "", head, map(busiest, self.events._columns), left=(0, 2))
-
-
-def _read(events: Events) -> str:
-    told = [f"{events.skipped:,} requests without an identifier were left out."] * bool(events.skipped)
-    if events.bad_lines:
-        reasons = "; ".join(f"{reason} ({count:,})" for reason, count in events.bad_lines.reasons.items())
-        told.append(f"{events.bad_lines.count:,} lines could not be read: {reasons}.")
-    return " ".join(told) or "All lines could be read."
-
-
-def _in_words(comparison: Comparison) -> str:
-    """Say of each policy how much it refuses, and of how many."""
-    said = []
-    for name, effect in comparison.effects.items():
-        if not effect.refused_events:
-            said.append(f"\u201c{name}\u201d would have refused nothing.")
-            continue
-        events, identifiers = map(percent, effect[:2])
-        worst = f", most of {printable(effect.worst_hit[0])}" if effect.worst_hit else ""
-        said.append(
-            f"\u201c{name}\u201d would have refused {events} of the requests, and at least one request of "
-            f"{identifiers} of the identifiers{worst}."
-        )
-    return " ".join(said)
-
-
-_IMPORTS = """from overlimit import Limiter, Penalty
-from overlimit.simulation import compare, plot_heatmap, read_log, replay"""
+def _what_was_read(events: Events) -> str:
+    said = [f"{events.skipped:,} without an identifier were left out."] * bool(events.skipped)
+    for reason, count in events.bad_lines.reasons.items():
+        said.append(f"{count:,} line{'s' * (count != 1)} could not be read: {reason}.")
+    return " ".join(said) or "All lines could be read. These are the first:"
 
 
 def notebook_of(cells: Sequence[Cell], title: str) -> str:
-    """Return a notebook of Jupyter whose cells make the same."""
-    imports = "import re\n" * any("re.compile(" in cell.code for cell in cells) + _IMPORTS
-    parts = [_markdown(f"# {title}"), _code(imports)]
+    """Return a notebook of Jupyter of these cells."""
+    parts = [_part("markdown", f"# {title}"), _part("code", _IMPORTS)]
     for cell in cells:
-        words = "\n\n".join(filter(None, [f"## {cell.title}" * bool(cell.title), cell.words]))
-        parts += [_markdown(words)] * bool(words) + [_code(cell.code)]
+        words = "\n\n".join(filter(None, [cell.title and f"## {cell.title}", cell.words]))
+        parts += [_part("markdown", words)] * bool(words) + [_part("code", cell.code)]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook = {"cells": parts, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 4}
     return json.dumps(notebook, indent=1) + "\n"
 
 
-def _markdown(text: str) -> dict[str, Any]:
-    return {"cell_type": "markdown", "metadata": {}, "source": text.splitlines(keepends=True)}
-
-
-def _code(text: str) -> dict[str, Any]:
-    source = text.splitlines(keepends=True)
-    return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
+def _part(kind: str, text: str) -> dict[str, Any]:
+    own: dict[str, Any] = {"execution_count": None, "outputs": []} if kind == "code" else {}
+    return {"cell_type": kind, "metadata": {}, "source": text.splitlines(keepends=True)} | own
 
 
 _STYLE = """
@@ -184,7 +96,6 @@ h2 { font-size: 1.2rem; margin: 2.2rem 0 0.4rem; }
 p { margin: 0.4rem 0 0.8rem; max-width: 45rem; }
 table { font-size: 0.85rem; }
 th, td { overflow-wrap: normal; white-space: nowrap; vertical-align: top; }
-th { font-weight: 600; }
 figure { margin: 0.8rem 0; overflow-x: auto; }
 figure img { display: block; width: 100%; min-width: 30rem; max-width: 45rem; height: auto; }
 .about { color: #57606a; }
@@ -199,13 +110,18 @@ figure img { display: block; width: 100%; min-width: 30rem; max-width: 45rem; he
 """
 
 
-def page_of(cells: Sequence[Cell], title: str, about: str, timezone: str) -> str:
+def page_of(cells: Sequence[Cell], events: Events, title: str, about: str, timezone: str) -> str:
     """Return a page of HTML in which all is that it shows: it links to nothing and asks for nothing."""
+    names: dict[str, Any] = {}
+    exec(_IMPORTS, names)
+    names["events"] = events  # so that what reads them need not be run again
     parts = []
-    for cell in cells:
+    for number, cell in enumerate(cells):
         parts += [f"<h2>{_escaped(cell.title)}</h2>"] * bool(cell.title)
         parts += [f"<p>{_escaped(cell.words)}</p>"] * bool(cell.words)
-        parts.append(_shown(cell.show(), timezone))
+        made, _, shown = cell.code.rpartition("\n")
+        exec(made if number else "", names)
+        parts.append(_shown(eval(shown, names), timezone))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -221,9 +137,9 @@ def _escaped(text: object) -> str:
 
 
 def _shown(found: Any, timezone: str) -> str:
-    if hasattr(found, "_repr_html_") and not hasattr(found, "columns"):
-        return str(found._repr_html_())
-    return _figure(found) if hasattr(found, "figure") else _table(found, timezone)
+    if hasattr(found, "figure"):
+        return _figure(found)
+    return _table(found, timezone) if hasattr(found, "columns") else str(found._repr_html_())
 
 
 def _figure(ax: Any) -> str:
@@ -237,23 +153,25 @@ def _figure(ax: Any) -> str:
 
 def _table(frame: pd.DataFrame, timezone: str) -> str:
     names = [" ".join(each) if isinstance(each, tuple) else str(each) for each in frame.columns]
-    head = [str(frame.index.name), *(name.replace("_", " ") for name in names)]
+    head = [frame.index.name or "", *(name.replace("_", " ") for name in names)]
     rows = [
         [
             _cell("", key, timezone) or "(none)",
-            *(_cell(*each, timezone) for each in zip(names, cells, strict=True)),
+            *(_cell(*each, timezone) for each in zip(names, row, strict=True)),
         ]
-        for key, *cells in frame.itertuples(name=None)
+        for key, *row in frame.itertuples(name=None)
     ]
-    return html_table("", "", head, rows)
+    return html_table("", "", head, rows) if rows else "<p>None.</p>"
 
 
 def _cell(column: str, value: Any, timezone: str) -> str:
     """Return a value of a table as people read it, by the name of its column."""
+    if value != value:  # noqa: PLR0124
+        return "-"
     if hasattr(value, "tz_convert"):
-        return "-" if value != value else f"{value.tz_convert(timezone):%b %d %H:%M:%S}"  # noqa: PLR0124
+        return f"{value.tz_convert(timezone):%b %d %H:%M:%S}"
     if column.startswith("longest_"):
         return seconds_text(value)
     if column.startswith(("refused_events", "refused_identifiers", "least_left")):
-        return "-" if value != value else percent(value)  # noqa: PLR0124
-    return number_text(value) if isinstance(value, (int, float)) else str(value)
+        return percent(value)
+    return number_text(value) if isinstance(value, (int, float)) else printable(value)

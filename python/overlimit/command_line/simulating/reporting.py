@@ -8,7 +8,6 @@ import click
 
 from overlimit.command_line.failures import reported
 from overlimit.command_line.simulating.logs import Log, reads_log
-from overlimit.command_line.simulating.output import bars
 from overlimit.command_line.simulating.policies import Rules, takes_policies, takes_rules
 
 _PAGE = "report.html"
@@ -54,18 +53,20 @@ def report(
     if output is not None and notebook is not None:
         raise click.UsageError("--output and --notebook exclude each other")
     with reported():
-        limiters = {name: rules.limiter(limits) for name, limits in policies.items()}
+        for limits in policies.values():
+            rules.limiter(limits)
     events = log.events()
     title = title or "Whom would these limits have hit?"
-    with reported(), bars() as progress:
-        from overlimit.simulation.report import Asked, cells_of, notebook_of, page_of
+    codes = {name: rules.code(limits) for name, limits in policies.items()}
+    with reported():
+        from overlimit.simulation.report import cells_of, notebook_of, page_of
 
-        codes = {name: rules.code(limits) for name, limits in policies.items()}
-        cells = cells_of(Asked(events, limiters, log.code(), codes, log.timezone), progress)
+        cells = cells_of(events, log.code(), codes, log.timezone)
         if notebook is not None:
             written = notebook_of(cells, title)
         else:
-            written = page_of(cells, title, log.summary(events).replace("\n", ", "), log.timezone)
+            about = log.summary(events).replace("\n", ", ")
+            written = page_of(cells, events, title, about, log.timezone)
         path = Path(notebook or output or _PAGE)
         path.write_text(written, encoding="utf-8", errors="backslashreplace")
     click.echo(path)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from overlimit._display import html_table
 from overlimit._messages.texts import percent
 from overlimit.limits.calendars import zone_named
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.instants import span_of
 from overlimit.simulation.events.labels import Label
-from overlimit.simulation.optional import required
 from overlimit.simulation.progress import progress_bar, unseen
-from overlimit.simulation.questions.effects import Trial
+from overlimit.simulation.questions.effects import Effects, Shown, Trial
 from overlimit.simulation.questions.naming import making
 from overlimit.simulation.questions.plotting import plot_backtest
 from overlimit.simulation.questions.resampling import Of, counted
@@ -38,7 +37,7 @@ class Period(NamedTuple):
     tried: int
 
 
-class Backtest:
+class Backtest(Effects):
     """What would have come of taking, at the start of each period, what was suggested until then.
 
     ``backtest`` makes it.
@@ -51,9 +50,9 @@ class Backtest:
         In how many periods no more than that was refused.
     """
 
-    def __init__(self, asked: Asked, periods: list[Period], timezone: str) -> None:
-        self.refuse_at_most, self.of = asked.refuse_at_most, asked.of
-        self._periods, self._timezone = periods, timezone
+    def __init__(self, events: Events, asked: Asked, periods: list[Period], timezone: str) -> None:
+        super().__init__(events, {period.start: period for period in periods}, ("time",), ())
+        self.refuse_at_most, self.of, self._timezone = asked.refuse_at_most, asked.of, timezone
         self.kept = sum(period.share <= self.refuse_at_most for period in periods)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -63,15 +62,7 @@ class Backtest:
         that it refuses in the period, and ``tried``: of how many identifiers, or events, that is a share.
         Raises ImportError without pandas.
         """
-        pandas = required("pandas", "Backtest.to_pandas")
-        columns = list(zip(*self._periods, strict=True)) or [()] * len(Period._fields)
-        starts, values, shares, tried = columns
-        index = pandas.DatetimeIndex(np.array(starts, "M8[us]"), name="time").tz_localize("UTC")
-        values = pandas.array(list(values), "Int64")
-        frame: pd.DataFrame = pandas.DataFrame(
-            {"value": values, "share": list(shares), "tried": list(tried)}, index.tz_convert(self._timezone)
-        )
-        return frame
+        return super().to_pandas().astype({"value": "Int64", "share": float, "tried": int})
 
     def plot(self, *, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the value of each period, and the share that it refused then beside what it may.
@@ -81,25 +72,24 @@ class Backtest:
         """
         return plot_backtest(self.to_pandas(), self.refuse_at_most, self._timezone, title=title, ax=ax)
 
-    def __repr__(self) -> str:
-        return f"<Backtest: {self._told()}>"
+    def _keys(self, pandas: Any) -> pd.Index[Any]:
+        starts = np.array(list(self.effects), "M8[us]")
+        index: pd.Index[Any] = pandas.DatetimeIndex(starts, name="time").tz_localize("UTC")
+        return index.tz_convert(self._timezone)
 
-    def _repr_html_(self) -> str:
-        zone = zone_named(self._timezone)
-        rows = [
-            (
-                f"{span_of(np.array([period.start]), zone)[0]:%Y-%m-%d %H:%M}",
-                "none" if period.value is None else f"{period.value:,}",
-                percent(period.share, self.refuse_at_most),
-                period.tried,
-            )
-            for period in self._periods
-        ]
-        return html_table("Backtest", self._told(), ("time", "value", "refused", f"of {self.of}"), rows)
+    def _columns(self) -> list[Shown]:
+        texts: list[Callable[[Any], str]] = [str, partial(percent, bound=self.refuse_at_most), "{:,}".format]
+        heads = ("value", "refused", f"of {self.of}")
+        cells = zip(*self.effects.values(), strict=True) if self.effects else [()] * len(Period._fields)
+        _, *columns = map(list, cells)
+        return list(map(Shown, Period._fields[1:], heads, columns, texts))
 
-    def _told(self) -> str:
-        count = len(self._periods)
-        most = percent(max((period.share for period in self._periods), default=0.0), self.refuse_at_most)
+    def _key_text(self, key: Any) -> str:
+        return f"{span_of(np.array([key]), zone_named(self._timezone))[0]:%Y-%m-%d %H:%M}"
+
+    def _asked(self) -> str:
+        count = len(self.effects)
+        most = percent(max((each.share for each in self.effects.values()), default=0.0), self.refuse_at_most)
         return (
             f"in {self.kept} of {count} period{'s' * (count != 1)} at most {100 * self.refuse_at_most:.6g}% "
             f"of the {self.of} would have been refused, at most {most} in any"
@@ -155,7 +145,7 @@ def backtest(
         for start, first, last in cuts:
             periods += _tried(events, asked, groups, candidates, policy_of, start, first, last)
             bar(1)
-    return Backtest(asked, periods, timezone)
+    return Backtest(events, asked, periods, timezone)
 
 
 def _tried(

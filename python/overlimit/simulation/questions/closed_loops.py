@@ -8,7 +8,7 @@ from bisect import bisect
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -96,19 +96,6 @@ class Clients:
         return html_table("Clients", "", names, [row], left=(2, 5))
 
 
-class _Kind(Protocol):
-    """Who asks: what the k-th asks for, and when it comes again."""
-
-    def asks(self, which: int) -> tuple[tuple[Label, ...], int]:
-        """Return its identifiers and its cost."""
-
-    def wait_after(self, decision: Decision, which: int, now: int) -> int | None:
-        """Return in how many microseconds it comes again; None: not at all."""
-
-    def group(self, which: int) -> Hashable:
-        """Return what it has in common with all who ask for the same and wait alike."""
-
-
 class _Loop:
     """A limiter whose clock is moved to each try, and the tries so far: when, and which.
 
@@ -116,7 +103,7 @@ class _Loop:
     then the others are as well, and come back with it.
     """
 
-    def __init__(self, limiter: Limiter, kind: _Kind, count: int) -> None:
+    def __init__(self, limiter: Limiter, kind: _MadeUp | _Logged, count: int) -> None:
         self._clock, self._kind = ManualClock(), kind
         store = MemoryStore(2 * count + 1024, max(1 << 28, count * _BYTES_PER_CLIENT))
         self._limiter = Limiter(list(limiter.limits), penalty=limiter.penalty, store=store, clock=self._clock)
@@ -346,17 +333,6 @@ def closed_loop(
     duration: float,
     seed: int = 0,
     *,
-    penalty: Penalty | None = None,
-    start: object = START,
-    progress: bool | None = None,
-) -> Replay: ...
-@overload
-def closed_loop(
-    *,
-    clients: Clients | Sequence[Clients],
-    limits: PolicyLike,
-    duration: float,
-    seed: int = 0,
     penalty: Penalty | None = None,
     start: object = START,
     progress: bool | None = None,

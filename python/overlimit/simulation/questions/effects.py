@@ -274,8 +274,14 @@ class Effects:
         )
         keys = [key if len(self.names) > 1 else [key] for key in self.effects]
         cells = ([column.text(cell) for cell in column.cells] for column in columns)
-        rows = [[*map(_key_text, key), *row] for key, row in zip(keys, zip(*cells, strict=True), strict=True)]
+        rows = [
+            [*map(self._key_text, key), *row] for key, row in zip(keys, zip(*cells, strict=True), strict=True)
+        ]
         return [*self.names, *(column.head for column in columns)], rows
+
+    def _key_text(self, key: Any) -> str:
+        is_number = isinstance(key, (int, float)) and not isinstance(key, bool)
+        return f"{key:,}" if is_number else printable(key)
 
     def __repr__(self) -> str:
         return _table_text(f"{self._asked()}:", *self._texts())
@@ -305,11 +311,6 @@ def asked(
 
 def _listed(names: Sequence[Label]) -> str:
     return ", ".join(map(printable, names)) or "-"
-
-
-def _key_text(key: object) -> str:
-    is_number = isinstance(key, (int, float)) and not isinstance(key, bool)
-    return f"{key:,}" if is_number else printable(key)
 
 
 def _table_text(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
