@@ -33,11 +33,15 @@ _SURE = (
 
 
 class Cell(NamedTuple):
-    """A part of a report: Python whose last line is what it shows, below a title and a sentence if any."""
+    """A part of a report: Python whose last line is what it shows, below a title and a sentence if any.
+
+    A page shows it only if what another expression says is so.
+    """
 
     code: str
     title: str = ""
     words: str = ""
+    only_if: str = "True"
 
 
 def cells_of(events: Events, read: str, policies: Mapping[str, str], timezone: str) -> list[Cell]:
@@ -54,9 +58,10 @@ def cells_of(events: Events, read: str, policies: Mapping[str, str], timezone: s
         if events.labels is not None:
             cells.append(Cell("answers.by_label()", words="Of each label:"))
         hit = "answers.by_identifier(top=10).query('refused > 0')"
+        words = f"Those that were refused most. Times are in {timezone}."
         cells += [
-            Cell(hit, words=f"Those that were refused most. Times are in {timezone}."),
-            Cell(f"plot_heatmap(answers, 10, timezone={timezone!r}, title='')"),
+            Cell(hit, words=words, only_if="answers.refused"),
+            Cell(f"plot_heatmap(answers, 10, timezone={timezone!r}, title='')", only_if="answers.refused"),
             Cell("answers.summary()", words="What each of its limits did:"),
         ]
         if int(events._times[-1]) - int(events._times[0]) > _DAY_US:
@@ -117,6 +122,8 @@ def page_of(cells: Sequence[Cell], events: Events, title: str, about: str, timez
     names["events"] = events  # so that what reads them need not be run again
     parts = []
     for number, cell in enumerate(cells):
+        if not eval(cell.only_if, names):
+            continue
         parts += [f"<h2>{_escaped(cell.title)}</h2>"] * bool(cell.title)
         parts += [f"<p>{_escaped(cell.words)}</p>"] * bool(cell.words)
         made, _, shown = cell.code.rpartition("\n")
@@ -161,7 +168,7 @@ def _table(frame: pd.DataFrame, timezone: str) -> str:
         ]
         for key, *row in frame.itertuples(name=None)
     ]
-    return html_table("", "", head, rows) if rows else "<p>None.</p>"
+    return html_table("", "", head, rows)
 
 
 def _cell(column: str, value: Any, timezone: str) -> str:
