@@ -73,6 +73,18 @@ assert best.loc[(2, 10), "refused_events[scanner]"] > 0.9
 assert suggestion.value == 6
 assert suggestion.message.endswith("% of what scanner sends")
 assert suggestion.stopped["scanner"] > 0.9
+assert (suggestion.low, suggestion.high) == (4, 6)
+""",
+    "tune-from-a-log-backtest": """
+assert tried.to_pandas().query("share > 0").index.hour.tolist() == [7]
+""",
+    "tune-from-a-log-scale": """
+refused = {by: replay(more, chosen).by_label()["refused"] for by, more in busier.items()}
+assert (refused["clients"]["warehouse"], refused["requests"]["warehouse"] > 0) == (0, True)
+""",
+    "tune-from-a-log-loop": """
+assert reacting.dropped == 1375
+assert 0 < reacting.delays[busier["requests"].labels == "warehouse"].max() < 600
 """,
     "tune-from-a-log-choose": """
 assert answers.refused == answers.by_label().loc["scanner", "refused"] > 600

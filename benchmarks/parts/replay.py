@@ -1,4 +1,4 @@
-"""Replays and many calls at once, beside loops in Python: how many million events a second."""
+"""Replays, suggestions and many calls at once, beside loops in Python: how many million events a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from measuring.turns import Contest, Effort, Found, Sample, Turn, contest
 from overlimit import Limiter, ManualClock, MemoryStore, TokenBucket
-from overlimit.simulation import Events, replay
+from overlimit.simulation import Events, replay, suggest
 
 IDENTIFIERS = 10_000
 THREE = "10/second; 120/minute; 240/hour"
@@ -26,6 +26,13 @@ def contests(effort: Effort) -> Found:
     bucket = TokenBucket(10, burst=20)
     yield replays("Replay, one token bucket", events, looped, bucket, 1, effort)
     yield replays("Replay, three sliding windows", events, looped, THREE, 3, effort)
+    turns = {
+        "overlimit, suggest": per_second(lambda: suggest(events, "{}/minute", (1, 1000)), len(events)),
+        "overlimit, suggest, 200 draws": per_second(
+            lambda: suggest(events, "{}/minute", (1, 1000), resample=200), len(events)
+        ),
+    }
+    yield contest("A suggestion, and how sure it is", "million/s", turns, rounds=effort.of(5, 1))
     rows = random.Random(1).choices([f"user:{k}" for k in range(1000)], k=len(events))
     some = rows[: len(looped)]
     turns = {

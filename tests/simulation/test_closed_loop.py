@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from overlimit import LeakyBucket, Penalty, SlidingLog
-from overlimit.simulation import Clients, closed_loop, replay
+from overlimit import LeakyBucket, Limiter, ManualClock, MemoryStore, Penalty, SlidingLog, TokenBucket
+from overlimit.simulation import Clients, Events, closed_loop, replay, traffic
+from overlimit.simulation.questions import closed_loops
 
 
 def by_client(answers):
@@ -86,9 +89,121 @@ def test_nothing_is_sent_in_no_time_and_by_nobody():
         assert len(answers) == len(answers.by_identifier()) == 0
 
 
+def tried_one_by_one(events, policy, penalty, behaviours):
+    """Return the delay of each request, and every try, by asking a limiter whose clock is moved by hand."""
+    clock = ManualClock()
+    limiter = Limiter(policy, penalty=penalty, store=MemoryStore(), clock=clock)
+    ordered = sorted(range(len(events)), key=lambda k: events.times[k])
+    requests = [(int(events.times[k]), events[k]) for k in ordered]
+    times = {}
+    for time, event in requests:
+        times.setdefault(event.identifiers[0], []).append(time)
+    pace = {
+        name: max(100_000, sorted(np.diff(own))[(len(own) - 1) // 2]) if len(own) > 1 else None
+        for name, own in times.items()
+    }
+    coming = [(time, k) for k, (time, _) in enumerate(requests)]
+    delays, tries = [np.nan] * len(requests), []
+    while coming:
+        now, k = min(coming)
+        coming.remove((now, k))
+        if now > requests[-1][0]:
+            break
+        came, event = requests[k]
+        clock.set(now / 1e6)
+        decision = limiter.hit(*event.identifiers, cost=event.cost)
+        tries.append((now, event.identifiers, event.cost, bool(decision)))
+        behaviour = behaviours if isinstance(behaviours, str) else behaviours.get(event.label, "retry")
+        if decision:
+            delays[k] = (now - came) / 1e6 + decision.delay
+        elif behaviour == "give up" or decision.status == "never":
+            delays[k] = np.inf
+        elif behaviour == "hammer" and pace[event.identifiers[0]]:
+            coming.append((now + int(pace[event.identifiers[0]]), k))
+        else:
+            coming.append((now + max(1, round(decision.retry_after * 1e6)), k))
+    given = np.empty(len(delays))
+    given[ordered] = delays
+    return given, tries
+
+
+REQUESTS = st.lists(
+    st.tuples(
+        st.integers(0, 40), st.sampled_from("abc"), st.sampled_from([1, 1, 1, 2, 9]), st.sampled_from("xy")
+    ),
+    min_size=1,
+    max_size=25,
+)
+POLICIES = [
+    SlidingLog(2, 5),
+    TokenBucket(1, 4, burst=2),
+    LeakyBucket(1, 2, capacity=2),
+    [SlidingLog(1, 1), "4/10s"],
+]
+BEHAVIOURS = ["retry", "hammer", "give up", {"x": "hammer"}, {"x": "give up", "y": "retry"}]
+
+
+@settings(max_examples=150)
+@given(
+    REQUESTS,
+    st.sampled_from(POLICIES),
+    st.sampled_from([None, Penalty(3), Penalty([1, 7])]),
+    st.sampled_from(BEHAVIOURS),
+)
+def test_each_request_of_a_log_is_tried_as_one_by_one(rows, policy, penalty, behaviours):
+    times, names, costs, labels = zip(*rows, strict=True)
+    events = Events([time / 2 for time in times], list(names), list(costs), labels=list(labels))
+    if isinstance(behaviours, dict):
+        behaviours = {label: behaviours.get(label, "retry") for label in labels}
+    found = closed_loop(events, policy, clients=behaviours, penalty=penalty)
+    delays, tries = tried_one_by_one(events, policy, penalty, behaviours)
+    assert np.array_equal(found.delays, delays, equal_nan=True)
+    assert (found.dropped, found.waiting) == (np.isinf(delays).sum(), np.isnan(delays).sum())
+    table = found.to_pandas()
+    rows = zip(found.events.times.tolist(), table["identifier"], table["cost"], table["allowed"], strict=True)
+    # Those of other clients at the same instant may be told in another order.
+    assert sorted(rows) == sorted((now, name, cost, passed) for now, (name,), cost, passed in tries)
+    passed = found.events[found.allowed]
+    assert found.peak_60s == passed.costs.sum()
+
+
+def test_a_log_under_a_limit_that_refuses_nothing_is_as_it_was():
+    events = traffic.poisson(3, 300)
+    for behaviour in ("retry", "hammer", "give up"):
+        found = closed_loop(events, "1000/second", clients=behaviour)
+        assert found.events == events
+        assert not found.delays.any()
+        assert (found.dropped, found.waiting) == (0, 0)
+    assert f"{len(events):,} requests, tried {len(events):,} times" in repr(found)
+    old = closed_loop(clients=Clients(2, 1), limits="1/minute", duration=60)
+    assert set(old.events.labels) == {"patient"}
+
+
+def test_a_burst_that_is_refused_passes_as_the_limit_lets_it():
+    events = Events([0.0] * 5 + [100.0], ["a"] * 6)
+    found = closed_loop(events, SlidingLog(2, 10))
+    assert found.delays.tolist() == [0, 0, 10, 10, 20, 0]
+    assert (found.refused, found.peak_1s, len(found)) == (3 + 1, 2, 10)
+    assert "3 delayed (10 s in the median, 20 s at most)" in repr(found)
+
+
+def test_clients_who_would_never_come_to_an_end_are_told_so(monkeypatch):
+    monkeypatch.setattr(closed_loops, "_MOST_TRIES", 1000)
+    events = Events(np.linspace(0, 100, 500), ["a"] * 500)
+    with pytest.raises(ValueError, match="more than 1,000 times: have some of them give up"):
+        closed_loop(events, SlidingLog(1, 10))
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
+        (lambda: closed_loop(Events([1], ["a"]), "1/minute", clients="wait"), ValueError, "one of 'retry'"),
+        (
+            lambda: closed_loop(Events([1], ["a"]), "1/minute", clients={"x": "retry"}),
+            ValueError,
+            "no event has the label 'x'",
+        ),
+        (lambda: closed_loop(Events([], []), "1/minute"), ValueError, "events must not be empty"),
         (lambda: Clients(-1, 1), ValueError, "count must be a whole number from 0"),
         (lambda: Clients(1.5, 1), TypeError, "count"),
         (lambda: Clients(1, 0), ValueError, "rate"),
@@ -101,7 +216,7 @@ def test_nothing_is_sent_in_no_time_and_by_nobody():
         (lambda: closed_loop(Clients(1, 1), "1/minute", -1), ValueError, "duration"),
         (lambda: closed_loop(Clients(1, 1), "1/minute", 1e10), ValueError, "2219"),
     ],
-    ids=range(11),
+    ids=range(14),
 )
 def test_a_wrong_argument_is_named(make, error, message):
     with pytest.raises(error, match=message):

@@ -166,6 +166,31 @@ def test_answers_are_counted_by_label(rows, labels):
 
 
 @settings(max_examples=40)
+@given(ROWS, st.lists(st.sampled_from(["office", "crawler", None]), min_size=30, max_size=30))
+def test_what_was_refused_of_whom_and_when(rows, labels):
+    events = built(rows).with_labels(labels[: len(rows)], other=None)
+    answers = replay(events, "2/minute")
+    refused, names = ~answers.allowed, np.array([event.identifiers[0] for event in events])
+    for table, groups in (
+        (answers.by_identifier(top=None), names),
+        (answers.by_label(), np.array([event.label or "" for event in events])),
+    ):
+        for name, row in table.iterrows():
+            own = refused & (groups == name)
+            assert row["refused_cost"] == events.costs[own].sum()
+            ends = [row["first_refused"], row["last_refused"]]
+            times = events.times[own]
+            assert [end.value // 1000 for end in ends if not pd.isna(end)] == (
+                [times.min(), times.max()] if own.any() else []
+            )
+    table = compare(events, {"a": "2/minute"}).to_pandas() if len(events) else None
+    for label in {event.label for event in events} - {None}:
+        own = np.array([event.label == label for event in events])
+        share = len({*names[own & refused]}) / len({*names[own]})
+        assert table.loc["a", f"refused_identifiers[{label}]"] == pytest.approx(share)
+
+
+@settings(max_examples=40)
 @given(ROWS)
 def test_the_lock_out_of_a_label_is_the_longest_of_its_identifiers(rows):
     events = built(rows)
@@ -182,7 +207,8 @@ def test_an_identifier_has_the_label_that_most_of_its_events_have(rows, labels):
     events = built(rows).with_labels(labels[: len(rows)])
     in_time = sorted(events, key=lambda event: event.time)
     table = replay(events, "2/minute").by_identifier(top=None)
-    assert table.columns.tolist() == ["sent", "passed", "refused", "longest_lock_out", "label"]
+    hit = ["refused_cost", "first_refused", "last_refused"]
+    assert table.columns.tolist() == ["sent", "passed", "refused", "longest_lock_out", *hit, "label"]
     for identifier in table.index:
         of_it = [event.label for event in in_time if event.identifiers[0] == identifier and event.label]
         counted = Counter(of_it).most_common(1)  # of equally many the first

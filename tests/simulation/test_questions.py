@@ -64,7 +64,9 @@ def test_policies_are_compared_in_figures_that_replays_have(mixed):
         "peak_1s",
         "peak_60s",
         "refused_events[people]",
+        "refused_identifiers[people]",
         "refused_events[scanner]",
+        "refused_identifiers[scanner]",
     ]
     for name, policy in policies.items():
         answers = replay(mixed, policy)
@@ -75,6 +77,10 @@ def test_policies_are_compared_in_figures_that_replays_have(mixed):
         assert len(row["worst_hit"]) == min(3, (people["refused"] > 0).sum())
         by_label = answers.to_pandas().groupby("label", observed=True)["allowed"].mean()
         assert row["refused_events[people]"] == pytest.approx(1 - by_label["people"])
+        hit = [
+            set(mixed.identifiers[which & (mixed.labels == "scanner")]) for which in (~answers.allowed, True)
+        ]
+        assert row["refused_identifiers[scanner]"] == len(hit[0]) / len(hit[1]) == 1
         passed = mixed.times[answers.allowed].tolist()
         assert row["peak_60s"] == max(
             bisect.bisect_left(passed, t + 60 * SECOND) - k for k, t in enumerate(passed)

@@ -4,11 +4,13 @@ from overlimit import Limiter, Penalty, TokenBucket
 from overlimit.simulation import (
     Clients,
     Events,
+    backtest,
     closed_loop,
     compare,
     error_of,
     plot_level,
     plot_timeline,
+    read_log,
     replay,
     suggest,
     sweep,
@@ -49,5 +51,19 @@ swept = sweep(events, bucket, {"rate": [1, 2], "burst": range(3, 5)})
 swept.best(stop="rest", spare=["office", b"b"])
 swept.plot(title="both")
 answers.plot("day", timezone="Europe/Berlin", title="")
+suggest(events, "{}/minute", between=(1, 2), resample=200).plot(title="how sure")
+backtest(
+    events, lambda n: f"{n}/minute", (1, 2), stop="crawler", by="week", timezone="Europe/Berlin"
+).to_pandas()
+compare(events.scale(3, by="clients"), policies).resample(100)
+read_log(
+    "access.log",
+    identifiers={"ip": "ip", "who": lambda frame: frame["user"]},
+    cost=lambda frame: frame["bytes"],
+)
+read_log("access.log", identifiers=lambda frame: frame["user"])
+events.to_arrow()
+delays = closed_loop(events, "5/minute", clients={"office": "give up"}).delays
+closed_loop(events, [(60, 10), "5/second"], clients="hammer")
 error_of(events, ["5/minute", "9/hour"], mixed)
 closed_loop([Clients(1, 2), Clients(3, 4)], [(60, 10), "5/second"], 5)

@@ -18,6 +18,7 @@ from overlimit.command_line.routes import limits, routes
 from overlimit.command_line.simulating.comparing import compare
 from overlimit.command_line.simulating.reading import read
 from overlimit.command_line.simulating.replaying import replay
+from overlimit.command_line.simulating.reporting import report
 from overlimit.command_line.simulating.suggesting import suggest
 
 _INTERRUPTED = 130
@@ -66,6 +67,7 @@ program.add_command(compare)
 program.add_command(limits)
 program.add_command(read)
 program.add_command(replay)
+program.add_command(report)
 program.add_command(routes)
 program.add_command(suggest)
 for _command in COMMANDS:

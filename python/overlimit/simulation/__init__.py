@@ -21,7 +21,8 @@ from overlimit.simulation.figures.replays import plot_heatmap, plot_timeline
 from overlimit.simulation.logs.read_log import read_log
 from overlimit.simulation.panel import Panel, explore
 from overlimit.simulation.questions.approximating import Error, error_of
-from overlimit.simulation.questions.closed_loops import Clients, closed_loop
+from overlimit.simulation.questions.backtesting import Backtest, backtest
+from overlimit.simulation.questions.closed_loops import Clients, ClosedLoop, closed_loop
 from overlimit.simulation.questions.comparing import Comparison, compare
 from overlimit.simulation.questions.effects import Effect
 from overlimit.simulation.questions.levels import plot_level
@@ -30,9 +31,11 @@ from overlimit.simulation.questions.sweeping import Sweep, plot_sweep, sweep
 from overlimit.simulation.replaying import Replay, replay
 
 __all__ = [
+    "Backtest",
     "BadLine",
     "BadLines",
     "Clients",
+    "ClosedLoop",
     "Comparison",
     "Effect",
     "Error",
@@ -42,6 +45,7 @@ __all__ = [
     "Replay",
     "Suggestion",
     "Sweep",
+    "backtest",
     "closed_loop",
     "compare",
     "error_of",

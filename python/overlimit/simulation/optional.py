@@ -6,6 +6,9 @@ import importlib
 import sys
 from typing import Any
 
+_BY_THEMSELVES = {"polars"}
+"""Packages that the extra does not bring."""
+
 
 def required(package: str, purpose: str) -> Any:
     """Return a module; if its package is missing, raise a ModuleNotFoundError that says how to install it."""
@@ -15,9 +18,10 @@ def required(package: str, purpose: str) -> Any:
         name = package if package.startswith("backports.") else package.partition(".")[0]
         if error.name not in (name, package, package.partition(".")[0]):
             raise
-        raise ModuleNotFoundError(
-            f"{purpose} needs {name}: pip install 'overlimit[notebook]' brings it", name=name
-        ) from error
+        how = (
+            f"pip install {name}" if name in _BY_THEMSELVES else "pip install 'overlimit[notebook]' brings it"
+        )
+        raise ModuleNotFoundError(f"{purpose} needs {name}: {how}", name=name) from error
 
 
 def is_installed(package: str) -> bool:

@@ -15,6 +15,7 @@ from overlimit.limiter import Limiter
 from overlimit.limits import LimitsLike
 from overlimit.limits.penalty import Penalty
 from overlimit.simulation.events.events import Events
+from overlimit.simulation.optional import required
 from overlimit.simulation.progress import Advance, progress_bar, unseen
 from overlimit.simulation.tables import (
     Answers,
@@ -29,6 +30,8 @@ from overlimit.simulation.tables import (
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
+    import polars
+    import pyarrow
     from matplotlib.axes import Axes
 
     from overlimit.simulation.tables import Every
@@ -139,7 +142,8 @@ class Replay(Answers):
         -------
         pandas.DataFrame
             ``sent``, ``passed``, ``refused`` (events) and ``longest_lock_out`` (seconds from a refusal to the
-            instant at which the limits, and locks, would have let it pass again; infinity for never), by
+            instant at which the limits, and locks, would have let it pass again; infinity for never),
+            ``refused_cost``, and when it was ``first_refused`` and ``last_refused`` (UTC; NaT if never), by
             ``refused``, then ``sent``, falling; and where events have labels the ``label`` that most of its
             events have, ``""`` for none. Replays the events once more without ``retry_after``.
 
@@ -203,6 +207,18 @@ class Replay(Answers):
         """
         return frame_of(self, self._columns)
 
+    def to_arrow(self) -> pyarrow.Table:
+        """Return the table of `to_pandas` as one of Arrow; raise ModuleNotFoundError without pyarrow."""
+        table, frame = self.events.to_arrow(), self.to_pandas()
+        for name in frame.columns[table.num_columns :]:
+            table = table.append_column(name, required("pyarrow", "to_arrow").array(frame[name]))
+        return table
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the table of `to_arrow` as one of polars; raise ModuleNotFoundError without it."""
+        frame: polars.DataFrame = required("polars", "to_polars").from_arrow(self.to_arrow())
+        return frame
+
     def _retry_after(self) -> npt.NDArray[np.float64]:
         """Return the column ``retry_after``, from another replay if it was not computed."""
         if "retry_after" in self._columns:
@@ -229,11 +245,11 @@ class Replay(Answers):
         return [*super().__dir__(), *self._columns]
 
     def __repr__(self) -> str:
-        return f"<Replay of {self._asked()}>"
+        return f"<{type(self).__name__} of {self._asked()}>"
 
     def _repr_html_(self) -> str:
         head = ("most refused", "sent", "passed", "refused")
-        return html_table("Replay", self._asked(), head, most_refused(self))
+        return html_table(type(self).__name__, self._asked(), head, most_refused(self))
 
     def _asked(self) -> str:
         refused = f"{self.refused:,} refused ({percent(self.refused_share)})"

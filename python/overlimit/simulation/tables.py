@@ -266,11 +266,21 @@ def _counted(replay: Answers, codes: Codes, groups: Codes, count: int) -> pd.Dat
     sent, passed = (
         np.bincount(groups[which], minlength=count) for which in (codes >= 0, (codes >= 0) & allowed)
     )
-    longest = np.zeros(count)
+    refused = (codes >= 0) & ~allowed
+    times, whose = replay.events._times[refused], groups[refused]
+    costs, longest = np.zeros(count, np.int64), np.zeros(count)
+    first, last = np.full(count, _FOREVER_US), np.full(count, -1)
+    np.add.at(costs, whose, replay.events._costs[refused])
+    np.minimum.at(first, whose, times)
+    np.maximum.at(last, whose, times)
     retry_after = replay.events._in_time(replay._retry_after())
     locked = interruptible(lock_outs, codes, replay.events._times, allowed, retry_after)
     np.maximum.at(longest, groups[locked.first], locked.seconds)
     columns = {"sent": sent, "passed": passed, "refused": sent - passed, "longest_lock_out": longest}
+    columns |= {"refused_cost": costs}
+    for name, each in (("first_refused", first), ("last_refused", last)):
+        at = np.where(last < 0, np.datetime64("NaT", "us"), each.view("M8[us]"))
+        columns[name] = pandas.DatetimeIndex(at).tz_localize("UTC")
     frame: pd.DataFrame = pandas.DataFrame(columns)
     return frame
 
@@ -286,8 +296,8 @@ def by_every_identifier(replay: Answers, top: int | None) -> pd.DataFrame:
     pandas = required("pandas", "by_every_identifier")
     tables = [by_identifier(replay, column.name, top) for column in replay.events._columns]
     labels = np.concatenate([table.index.to_numpy(object) for table in tables])
-    columns = {name: np.concatenate([table[name] for table in tables]) for name in tables[0].columns}
-    frame: pd.DataFrame = pandas.DataFrame(columns, index=label_index(labels, "identifier"))
+    rows = pandas.concat([table.reset_index(drop=True) for table in tables])
+    frame: pd.DataFrame = rows.set_axis(label_index(labels, "identifier"))
     return frame.sort_values(["refused", "sent"], ascending=False, kind="stable").head(top or len(frame))
 
 

@@ -20,7 +20,7 @@ from overlimit.command_line.simulating.output import (
     records,
     share,
 )
-from overlimit.command_line.simulating.policies import Rules, takes_rules
+from overlimit.command_line.simulating.policies import Rules, takes_policies, takes_rules
 from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
@@ -40,30 +40,10 @@ Examples:
 """
 
 
-def _named(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    policies: dict[str, str] = {}
-    for text in texts:
-        name, is_named, limits = text.partition("=")
-        if not (is_named and name.strip() and limits.strip()):
-            raise click.BadParameter(f"a policy is written as NAME=LIMITS, as today=100/minute, not {text}")
-        if name.strip() in policies:
-            raise click.BadParameter(f"there are two policies {name.strip()}: give each another name")
-        policies[name.strip()] = limits
-    return policies
-
-
 @click.command(epilog=_EXAMPLES, short_help="Show what several policies would have refused.")
 @reads_log
 @takes_rules
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    required=True,
-    metavar="NAME=LIMITS",
-    callback=_named,
-    help="Such as today=100/minute. Repeated for each policy.",
-)
+@takes_policies
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: policies, and how far each two agree.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the policies as CSV.")
 @click.option("--png", type=click.Path(dir_okay=False, writable=True), help="Draw what each refuses.")

@@ -159,22 +159,13 @@ class Log:
             raise click.UsageError("a log and --columns must not be empty")
         if given["pattern"] and given["format"]:
             raise click.UsageError("--pattern and --format exclude each other")
-        form: Any = given["pattern"] or given["format"]
         with reported(), bars() as progress, warnings.catch_warnings(record=True) as noticed:
             from overlimit.simulation import read_log
 
             warnings.simplefilter("always", UserWarning)
-            events = read_log(
-                [_STANDARD_INPUT if path == "-" else path for path in given["log"]],
-                form,
-                dict(map(_named, given["by"])) or None,
-                missing="skip" if given["skip_missing"] else "bad",
-                on_bad="raise" if given["strict"] else "count",
-                columns=given["columns"].split(",") if given["columns"] else None,
-                progress=progress,
-                **{name: given[name] for name in _AS_THEY_ARE},
-                **{} if given["trusted_proxies"] is None else {"trusted_proxies": given["trusted_proxies"]},
-            ).between(given["since"], given["until"], timezone=self.timezone)
+            paths, options = self._arguments()
+            events = read_log(paths, progress=progress, **options)
+            events = events.between(given["since"], given["until"], timezone=self.timezone)
             events = _labelled(events, given["label"])
         for warning in noticed:
             click.echo(f"Warning: {as_written(warning.message)}", err=True)
@@ -182,6 +173,36 @@ class Log:
         if not len(events):
             raise NothingFound("there is no request to replay: " + _why_none(events))
         return events
+
+    def _arguments(self) -> tuple[list[str], dict[str, Any]]:
+        """Return what is read, and how if otherwise than by default."""
+        given = self._options
+        options = {name: given[name] for name in _AS_THEY_ARE} | {
+            "format": given["pattern"] or given["format"],
+            "identifiers": dict(map(_named, given["by"])) or None,
+            "missing": "skip" if given["skip_missing"] else "bad",
+            "on_bad": "raise" if given["strict"] else "count",
+            "columns": given["columns"].split(",") if given["columns"] else None,
+        }
+        paths = [_STANDARD_INPUT if path == "-" else path for path in given["log"]]
+        trusted = {name: given[name] for name in ["trusted_proxies"] if given[name] is not None}
+        return paths, {
+            name: value for name, value in options.items() if value != _DEFAULTS.get(name)
+        } | trusted
+
+    def code(self) -> str:
+        """Return Python that reads the same events."""
+        paths, options = self._arguments()
+        given = [repr(paths), *(f"{name}={value!r}" for name, value in options.items())]
+        since, until = (
+            each and each.isoformat() for each in (self._options["since"], self._options["until"])
+        )
+        lines = [f"events = read_log({', '.join(given)})"]
+        if since or until:
+            lines.append(f"events = events.between({since!r}, {until!r}, timezone={self.timezone!r})")
+        if labels := self._options["label"]:
+            lines.append(f"events = events.with_labels({labels!r})")
+        return "\n".join(lines)
 
     def summary(self, events: Events, found: str = "") -> str:
         """Return how many requests there are, what was found, and from when they are to when."""
@@ -223,6 +244,11 @@ _NAMES = (
 _AS_THEY_ARE = (
     *("time", "cost", "where", "labels", "unit", "time_format", "timezone", "ipv6_prefix", "delimiter"),
 )
+
+_DEFAULTS = {
+    **{"missing": "bad", "on_bad": "count", "timezone": "UTC", "ipv6_prefix": 64, "delimiter": ","},
+    "time": (),
+}
 
 
 def _named(by: str) -> tuple[str, str]:

@@ -65,7 +65,10 @@ def records(frame: pd.DataFrame) -> list[dict[Hashable, Any]]:
 
 
 def _with_texts(frame: pd.DataFrame, shown: Callable[[Any], object]) -> pd.DataFrame:
-    """Return the table with an index of texts and numbers alone."""
+    """Return the table with an index of texts and numbers alone, and times in ISO 8601."""
+    for name in frame.columns[[hasattr(kind, "tz") for kind in frame.dtypes]]:
+        written = frame[name].map(lambda at: at.isoformat(), na_action="ignore").astype(object)
+        frame = frame.assign(**{str(name): written.where(frame[name].notna(), None)})
     if hasattr(frame.index, "tz"):
         return frame.set_axis(frame.index.map(lambda time: time.isoformat()), axis=0)
     texts = [shown(each) if isinstance(each, (str, bytes)) else each for each in frame.index]

@@ -42,6 +42,37 @@ class Rules:
         """Return a limiter of limits, or raise as ``Limiter`` does."""
         return Limiter(limits, algorithm=self._algorithm, penalty=Penalty(self._lock) if self._lock else None)
 
+    def code(self, limits: str) -> str:
+        """Return Python that makes the policy of limits."""
+        if self._algorithm is None and not self._lock:
+            return repr(limits)
+        others = f", algorithm={self._algorithm!r}" * bool(self._algorithm)
+        return f"Limiter({limits!r}{others}{f', penalty=Penalty({self._lock!r})' * bool(self._lock)})"
+
+
+def named_policies(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Return limits by the names that they were given, as in ``today=100/minute``."""
+    policies: dict[str, str] = {}
+    for text in texts:
+        name, is_named, limits = text.partition("=")
+        if not (is_named and name.strip() and limits.strip()):
+            raise click.BadParameter(f"a policy is written as NAME=LIMITS, as today=100/minute, not {text}")
+        if name.strip() in policies:
+            raise click.BadParameter(f"there are two policies {name.strip()}: give each another name")
+        policies[name.strip()] = limits
+    return policies
+
+
+takes_policies = click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    required=True,
+    metavar="NAME=LIMITS",
+    callback=named_policies,
+    help="Such as today=100/minute. Repeated for each policy.",
+)
+
 
 def takes_rules(run: Callable[Concatenate[Rules, P], R]) -> Callable[P, R]:
     """Give a command the options that say what limits mean, and call it with them."""

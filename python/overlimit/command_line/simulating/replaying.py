@@ -40,6 +40,8 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "longest_retry_after": seconds_text,
     "longest_lock_out": seconds_text,
 }
+_WHEN = ("first_refused", "last_refused")
+_FOR_PROGRAMS = ["refused_cost", *_WHEN]
 
 
 def _every(context: click.Context, option: click.Parameter, text: str) -> Every:
@@ -147,13 +149,12 @@ def _can_be(table: str, events: Events) -> bool:
 def _table(result: Replay, name: str, top: int, every: Every, timezone: str) -> pd.DataFrame:
     if name == "limits":
         return result.summary()
-    if name == "labels":
-        return result.by_label()
     if name == "times":
         return result.by_time(every, timezone)
     from overlimit.simulation.tables import by_every_identifier
 
-    return by_every_identifier(result, top)
+    table = result.by_label() if name == "labels" else by_every_identifier(result, top)
+    return table.assign(**{column: table[column].dt.tz_convert(timezone) for column in _WHEN})
 
 
 def _print_text(result: Replay, tables: Tables, log: Log) -> None:
@@ -161,7 +162,7 @@ def _print_text(result: Replay, tables: Tables, log: Log) -> None:
     click.echo(log.summary(result.events, refused))
     for table in tables.values():
         click.echo()
-        print_table(table, _SHOWN)
+        print_table(table.drop(columns=_FOR_PROGRAMS, errors="ignore"), _SHOWN)
 
 
 def _print_json(result: Replay, tables: Tables, log: Log) -> None:

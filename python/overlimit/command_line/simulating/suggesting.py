@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from overlimit._messages.texts import percent
 from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.output import print_json
@@ -45,7 +43,7 @@ Examples:
   overlimit suggest access.log --limits "{}/hour; 10/second" --between 10 5000 --refuse-at-most 0.01
   overlimit suggest access.log --limits "{}/minute" --between 10 1000 --spare ip:198.51.100.20
   overlimit suggest access.log --limits "{}/minute" --between 10 1000 --labels user --spare ann
-  overlimit suggest access.log --limits "{}/minute" --between 10 1000 --stop ip:198.51.100.77
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000 --stop ip:198.51.100.77 --resample 200
 """
 
 
@@ -90,6 +88,12 @@ Examples:
     metavar="NAME",
     help="An identifier or a label of which nothing may be refused. May be repeated.",
 )
+@click.option(
+    "--resample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Ask N times of identifiers drawn from those of the log, and print between what the answers are.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print what was tried as CSV.")
 def suggest(
@@ -102,6 +106,7 @@ def suggest(
     among: tuple[str, ...],
     stop: tuple[str, ...],
     spare: tuple[str, ...],
+    resample: int | None,
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -126,6 +131,7 @@ def suggest(
                 among=among,
                 stop=stop,
                 spare=spare,
+                resample=resample,
                 progress=progress,
             )
         tried = found.to_pandas()
@@ -135,10 +141,9 @@ def suggest(
         print_csv(tried)
     elif found.value is not None:
         click.echo(f"{_with(made, found.value)}\n{found.message}\n")
-        shares = (f"{name}{found._of_part}" for name in ("refused_events", "refused_identifiers"))
-        tried = tried.set_axis([*shares, *tried.columns[2:]], axis=1)
-        text = partial(percent, bound=refuse_at_most)
-        print_table(tried, {name: text for name in tried.columns if name != "refused_spared"})
+        columns = found._columns()
+        heads = [column.head for column in columns]
+        print_table(tried.set_axis(heads, axis=1), {column.head: column.text for column in columns})
     if found.value is None:
         raise NothingFound(_naming_options(found.message))
 
@@ -165,6 +170,8 @@ def _described(found: Suggestion, made: str, tried: pd.DataFrame) -> dict[str, A
     return {
         "value": found.value,
         "limits": None if found.value is None else _with(made, found.value),
+        "low": found.low,
+        "high": found.high,
         "share": found.share,
         "stopped": {as_text(name): share for name, share in found.stopped.items()},
         "next_smaller": found.next_smaller,

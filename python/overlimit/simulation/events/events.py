@@ -17,6 +17,7 @@ from overlimit._messages.texts import printable, short_repr
 from overlimit.limits.calendars import zone_named
 from overlimit.simulation.events.bad_lines import BadLines
 from overlimit.simulation.events.costs import Costs, costs_of
+from overlimit.simulation.events.given import in_one_order
 from overlimit.simulation.events.identifiers import (
     Column,
     checked_missing,
@@ -28,11 +29,15 @@ from overlimit.simulation.events.identifiers import (
 )
 from overlimit.simulation.events.instants import Micros, instant_of, instants_of, span_of
 from overlimit.simulation.events.labels import concatenated_labels, labelled, without_empty
-from overlimit.simulation.events.saving import load, save
+from overlimit.simulation.events.saving import load, save, table_of
+from overlimit.simulation.events.scaling import checked_scale, more_clients, more_requests
 from overlimit.simulation.optional import required
+from overlimit.simulation.tables import codes_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars
+    import pyarrow
 
 Missing = Literal["raise", "skip"]
 
@@ -272,8 +277,8 @@ class Events:
         ``events["ip"]`` are the identifiers of that column, None where an event has none. A column of a
         replay is in the same order: ``events[~replay.allowed]`` are the events that were refused, and
         ``events["ip"][~replay.allowed]`` whose they are. Raises IndexError beyond the last, ValueError for a
-        slice that goes back, for an array of another length and for a column that there is not, TypeError
-        for anything else.
+        slice that goes back, for an array of another length or, as the index of a Series tells, in another
+        order, and for a column that there is not, TypeError for anything else.
         """
         if isinstance(which, str):
             return self._as_given(self._column(which).values())
@@ -285,7 +290,7 @@ class Events:
             chosen = np.zeros(len(self), bool)
             chosen[which] = True
             return self._part(which if self._order is None else np.flatnonzero(self._in_time(chosen)))
-        mask = np.asarray(which)
+        mask = in_one_order(which, "an array of bools")
         if mask.dtype != np.bool_ or not mask.ndim:
             raise TypeError(
                 "events are chosen by a number, a slice, an array of bools or the name of a column, not "
@@ -365,6 +370,52 @@ class Events:
         chosen = np.zeros(len(column.labels) + 1, bool)
         chosen[sorted(ranks, key=ranks.__getitem__)[:wanted]] = True
         return self._part(np.flatnonzero(chosen[column.codes]))
+
+    def scale(self, factor: float, *, by: Literal["clients", "requests"], seed: int = 0) -> Events:
+        """Return so many times as much traffic of the same kind, over the same time.
+
+        Parameters
+        ----------
+        factor
+            How many times as much.
+        by
+            What there is more of; it has no default, as to limits the two are quite different. ``"clients"``:
+            those that there are stay, and others like them come, with new identifiers in all columns
+            (``ip:203.0.113.7#2``) and with gaps of their own; bursts and the busy hours of a day stay. Of a
+            fraction, some of the clients are chosen at random. ``"requests"``: each client asks so many times
+            as often, between its requests; below 1, some of them are left out.
+        seed
+            Another number makes other events of the same kind.
+
+        Returns
+        -------
+        Events
+            In the order of their times. Copies have the labels and costs of what they are copies of. A client
+            is the first identifier that an event has.
+
+        Raises
+        ------
+        TypeError, ValueError
+            ``factor`` is no number above 0, or below 1 for clients (`sample` returns some of them); or there
+            is no such ``by``.
+        """
+        factor, random = checked_scale(factor, by), np.random.default_rng(seed)
+        clients, _ = codes_of(self, None)
+        if by == "clients":
+            return self._copies(*more_clients(self._times, clients, self._columns, factor, random))
+        return self._copies(*more_requests(self._times, clients, factor, random))
+
+    def _copies(
+        self, rows: npt.NDArray[np.int64], times: Micros, columns: Sequence[Column] | None = None
+    ) -> Events:
+        """Return events like some of those in time, perhaps several times, at other times, in their order."""
+        copies = Events.__new__(Events)
+        copies._set_part(self, rows)
+        copies._times, copies._order = times, None
+        copies._columns = copies._columns if columns is None else tuple(columns)
+        copies._sort()
+        copies._order = None
+        return copies
 
     def with_labels(self, labels: object, other: str | bytes | None = "") -> Events:
         """Return the same events with other labels, by which answers are told apart.
@@ -490,6 +541,19 @@ class Events:
         frame: pd.DataFrame = pandas.DataFrame(columns)
         return frame
 
+    def to_arrow(self) -> pyarrow.Table:
+        """Return the table of `to_pandas` as one of Arrow, texts as dictionaries.
+
+        What UTF-8 cannot write makes its column one of bytes. Raises ModuleNotFoundError without pyarrow.
+        """
+        table = table_of(self)
+        return table if self._order is None else table.take(self._as_given(np.arange(len(self))))
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the table of `to_arrow` as one of polars; raise ModuleNotFoundError without it."""
+        frame: polars.DataFrame = required("polars", "to_polars").from_arrow(self.to_arrow())
+        return frame
+
     def __repr__(self) -> str:
         distinct = [f"{each.title}: {np.count_nonzero(each.counts()):,} distinct" for each in self._columns]
         return f"Events({'; '.join(self._count_and_span() + distinct + self._labelled() + self._left_out())})"
@@ -497,7 +561,7 @@ class Events:
     def _repr_html_(self) -> str:
         text = "; ".join(self._count_and_span() + self._labelled() + self._left_out())
         head = ("identifiers", "distinct", "busiest (events)")
-        return html_table("Events", text, head, map(_busiest, self._columns), left=(0, 2))
+        return html_table("Events", text, head, map(busiest, self._columns), left=(0, 2))
 
     def _count_and_span(self) -> list[str]:
         count = f"{len(self):,} event{'s' * (len(self) != 1)}"
@@ -528,7 +592,7 @@ def _places(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64] | 
     return places
 
 
-def _busiest(column: Column) -> tuple[str, int, str]:
+def busiest(column: Column) -> tuple[str, int, str]:
     """Return a column's title, how many identifiers it has, and those with the most events."""
     counts = column.counts()
     # Only those that are busiest are sorted, among so many identifiers.

@@ -83,6 +83,27 @@ def given_column(column: object, what: str) -> Given:
     raise TypeError(f"{what} must be a column, such as a list, a numpy array or a pandas Series: {instead}")
 
 
+def in_one_order(column: Any, what: str) -> Array:
+    """Return a column as an array; raise ValueError for one of pandas whose index says that it was sorted.
+
+    It would be read row by row, and rows that were sorted since are not those of the events.
+    """
+    pandas = loaded("pandas")
+    if pandas is not None and isinstance(column, pandas.Series) and _is_shuffled(column.index, pandas):
+        raise ValueError(
+            f"{what} must be in the order of the events, and the index of this Series is in another: "
+            "sort_index() restores it, or to_numpy() says that its rows are those of the events"
+        )
+    return np.asarray(column)
+
+
+def _is_shuffled(index: Any, pandas: Any) -> bool:
+    """Tell whether an index has the numbers of rows, in another order than theirs."""
+    if isinstance(index, pandas.RangeIndex) and index.step > 0:
+        return False
+    return pandas.api.types.is_integer_dtype(index.dtype) and not index.is_monotonic_increasing
+
+
 def collected(frame: Any) -> Any:
     """Return what has no rows yet, such as a lazy frame of polars, with its rows; others as they are."""
     is_lazy = hasattr(frame, "collect") and hasattr(frame, "collect_schema")

@@ -55,13 +55,8 @@ class SavedColumns(NamedTuple):
 
 def save(events: _Events, path: str | os.PathLike[str]) -> None:
     """Write events to a file, which is there once it is whole."""
-    arrow = required("pyarrow", _PURPOSE)
     parquet = required("pyarrow.parquet", _PURPOSE)
-    columns = {column.title: column.compact() for column in events._columns}
-    labels = {} if events._labels is None else {"label": events._labels.compact()}
-    fields = {"time": arrow.timestamp("us", "UTC")} | _fields(arrow, columns)
-    fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
-    schema = arrow.schema(fields, metadata={_KEY: _told(events)})
+    schema, batches = _schema_and_batches(events, _PURPOSE)
     whole = Path(path).resolve()
     if whole.suffix.lower() in _OTHER_FORMATS:
         raise ValueError(
@@ -73,15 +68,32 @@ def save(events: _Events, path: str | os.PathLike[str]) -> None:
     if whole.exists() and not whole.is_file():
         raise ValueError(f"{os.fspath(path)!r} is no file, so events cannot be saved there")
     partial = whole.with_name(f"{whole.name}.{os.getpid()}.part")
+    schema = schema.with_metadata({_KEY: _told(events)})
     try:
         with parquet.ParquetWriter(partial, schema, compression="zstd") as writer:
-            for batch in _batches(arrow, events, columns | labels, schema):
+            for batch in batches:
                 writer.write_batch(batch)
         if whole.exists():
             shutil.copymode(whole, partial)
         partial.replace(whole)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def table_of(events: _Events) -> Any:
+    """Return events as a table of Arrow, in the order of times."""
+    schema, batches = _schema_and_batches(events, "a table of Arrow")
+    return required("pyarrow", "a table of Arrow").Table.from_batches(batches, schema)
+
+
+def _schema_and_batches(events: _Events, purpose: str) -> tuple[Any, Iterator[Any]]:
+    arrow = required("pyarrow", purpose)
+    columns = {column.title: column.compact() for column in events._columns}
+    labels = {} if events._labels is None else {"label": events._labels.compact()}
+    fields = {"time": arrow.timestamp("us", "UTC")} | _fields(arrow, columns)
+    fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
+    schema = arrow.schema(fields)
+    return schema, _batches(arrow, events, columns | labels, schema)
 
 
 def load(path: str | os.PathLike[str], make: Callable[..., T]) -> T:

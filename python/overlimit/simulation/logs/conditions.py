@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Where: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
-Labels: TypeAlias = "str | Callable[[pd.DataFrame], Any]"
+Values: TypeAlias = "Callable[[pd.DataFrame], Any]"
+"""Returns a column, with a value for each row of a table."""
+Labels: TypeAlias = "str | Values"
 
 
 class UnknownName(ValueError):
@@ -35,20 +37,23 @@ def rows_where(
     return result
 
 
-def labels_of(
-    labels: Callable[[pd.DataFrame], Any],
+def values_of(
+    function: Values,
     columns: Mapping[str, Any],
     time: str,
     micros: Micros,
-    kept: npt.NDArray[np.bool_],
+    rows: npt.NDArray[np.bool_],
+    argument: str,
 ) -> Any:
-    """Return what a function says of the rows that are kept; TypeError if that is no label for each."""
-    frame = frame_of(columns, time, micros).loc[kept]
-    found = labels(frame)
-    if isinstance(found, str) or not hasattr(found, "__len__"):
-        raise TypeError(f"labels= must return a column of labels, not {short_repr(found)}")
+    """Return what a function says of some rows; TypeError if that is no value for each."""
+    frame = frame_of(columns, time, micros).loc[rows]
+    found = function(frame)
+    if isinstance(found, str) or not hasattr(found, "__len__") or hasattr(found, "columns"):
+        raise TypeError(f"{argument}= must return a column with a row for each, not {short_repr(found)}")
     if len(found) != len(frame):
-        raise TypeError(f"labels= must return a label for each of {len(frame)} rows, and gave {len(found)}")
+        raise TypeError(
+            f"{argument}= must return a value for each of {len(frame)} rows, and gave {len(found)}"
+        )
     return found
 
 

@@ -20,7 +20,7 @@ from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized
 from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.logs.chunks import log_name
-from overlimit.simulation.logs.conditions import Labels, Where, labels_of, rows_where
+from overlimit.simulation.logs.conditions import Labels, Values, Where, rows_where, values_of
 from overlimit.simulation.logs.distinct import Distinct
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table
 from overlimit.simulation.logs.log_formats import format_hint
@@ -46,6 +46,8 @@ class Options(NamedTuple):
     on_bad: str
     ipv6_prefix: int
     proxies: Addresses
+    functions: Mapping[str, tuple[str, Values]]
+    """What returns a column that is not in the log, and the argument that it was given as."""
 
     @property
     def names(self) -> str:
@@ -195,6 +197,10 @@ class Gatherer:
         options, columns = self._options, table.columns
         written = _time_column(columns, options.time)
         times = log_times(written, options.reading, options.zone)
+        has_time = times.micros != NO_TIME
+        for source, (argument, function) in options.functions.items():
+            found = values_of(function, table.columns, options.time_name, times.micros, has_time, argument)
+            columns = {**columns, source: _spread(found, has_time)}
         costs = _costs(columns, options, self._free_without_cost)
         codes = [self._distinct[name].codes_of(columns[source]) for name, source in options.sources.items()]
         labels = self._label_codes(columns)
@@ -202,7 +208,7 @@ class Gatherer:
         valid = ~np.logical_or.reduce(list(reasons.values()))
         wanted = valid
         if options.where is not None:
-            wanted = rows_where(options.where, columns, options.time_name, times.micros, valid)
+            wanted = rows_where(options.where, table.columns, options.time_name, times.micros, valid)
         nobody = wanted & np.logical_and.reduce([each == MISSING for each in codes])
         if options.missing == "bad":
             reasons[f"it has no {options.names}"] = nobody
@@ -212,7 +218,7 @@ class Gatherer:
         good = valid & ~nobody if options.missing == "bad" else valid
         picked = costs[which] if isinstance(options.cost, str) else costs
         if callable(options.labels):
-            given = labels_of(options.labels, columns, options.time_name, times.micros, kept)
+            given = values_of(options.labels, table.columns, options.time_name, times.micros, kept, "labels")
             labels = [self._labels_given(given)]
             kept_codes = [*(each[which] for each in codes), *labels]
         else:
@@ -272,6 +278,13 @@ def _time_column(columns: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     )
     rows = zip(*parts, strict=True)
     return [None if None in row or "" in row else " ".join(map(str, row)) for row in rows]
+
+
+def _spread(found: Any, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
+    """Return a column that has values in some rows, in all of them."""
+    column = np.full(len(rows), None, object)
+    column[rows] = np.fromiter(found, object, len(found))
+    return column
 
 
 def _value(cell: Any) -> object:

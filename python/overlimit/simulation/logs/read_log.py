@@ -18,7 +18,7 @@ from overlimit.simulation.events.instants import checked_unit, coarser_unit, spa
 from overlimit.simulation.events.saving import SavedColumns
 from overlimit.simulation.logs.choosing import FormatLike, check_saved, parsers_of, saved_columns_of
 from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
-from overlimit.simulation.logs.conditions import Labels, UnknownName, Where
+from overlimit.simulation.logs.conditions import Labels, UnknownName, Values, Where
 from overlimit.simulation.logs.formats import Format, Wanted
 from overlimit.simulation.logs.gathering import Gatherer, Options
 from overlimit.simulation.logs.log_times import reading_of
@@ -33,10 +33,10 @@ _ABOUT_A_PIECE = 16 << 20
 def read_log(
     path: Paths,
     format: FormatLike | None = None,
-    identifiers: str | Iterable[str] | Mapping[str, str] | None = None,
+    identifiers: str | Iterable[str] | Values | Mapping[str, str | Values] | None = None,
     *,
     time: str | Sequence[str] | None = None,
-    cost: int | str | None = None,
+    cost: int | str | Values | None = None,
     where: Where | None = None,
     labels: Labels | None = None,
     unit: Literal["s", "ms", "us", "ns"] | None = None,
@@ -66,13 +66,17 @@ def read_log(
         file of `Events.save` is told by its contents.
     identifiers
         The columns that hold whose requests they are; or a dict from the names that identifiers get to the
-        columns, as ``{"ip": "request.remote_ip"}``. By default ``"ip"``, or all that `Events.save` wrote.
+        columns, as ``{"ip": "request.remote_ip"}``. In place of a column, a function that gets a DataFrame
+        like that of ``where``, of each piece of the log, and returns one, such as
+        ``lambda frame: frame["path"].str.extract("^/([^/?]*)", expand=False)``. By default ``"ip"``, or all
+        that `Events.save` wrote.
     time
         The column of times; ``"time"`` by default. Two, such as ``("date", "time")``, are joined by a space;
         for ``where`` they are the column ``time`` then. Times are numbers or in one of the forms that
         docs/reference/log_formats.md lists, such as ISO 8601; without an offset they are of ``timezone``.
     cost
-        What each event costs, or the column that says so; by default 1, or what `Events.save` wrote.
+        What each event costs, or the column that says so, or a function that returns it, as for
+        ``identifiers``; by default 1, or what `Events.save` wrote.
     where
         Which rows to read: a function that gets a DataFrame of all columns, the time in UTC, and returns a
         column of bools, or a text for ``DataFrame.eval``, such as ``"status != 404"``.
@@ -146,10 +150,11 @@ def read_log(
         check_saved(format, unit, time_format, prefix)
     parsers = parsers_of(files, format, unit, columns, delimiter)
     checked_unit(unit)
+    functions: dict[str, tuple[str, Values]] = {}
     options = Options(
-        _sources(identifiers, saved),
+        _without_functions(_sources(identifiers, saved), functions),
         (time,) if isinstance(time, str) else tuple(time or ("time",)),
-        cost if cost is not None else 1 if saved is None else saved.cost,
+        _cost_column(cost, functions) if cost is not None else 1 if saved is None else saved.cost,
         where,
         labels if labels is not None or saved is None else saved.label,
         reading_of(unit, time_format),
@@ -158,6 +163,7 @@ def read_log(
         on_bad,
         prefix if saved is None else _AS_WRITTEN,  # what was saved counts as it is written
         Addresses(trusted_proxies),
+        functions,
     )
     _check(options)
     try:
@@ -204,7 +210,9 @@ def _check(options: Options) -> None:
     if labels is not None and not isinstance(labels, str) and not callable(labels):
         raise TypeError(f"labels must be a function or the name of a column, not {short_repr(labels)}")
     if isinstance(cost, bool) or not isinstance(cost, (int, str)):
-        raise TypeError(f"cost must be a whole number or the name of a column, not {short_repr(cost)}")
+        raise TypeError(
+            f"cost must be a whole number, the name of a column or a function, not {short_repr(cost)}"
+        )
     if isinstance(cost, int) and cost < 0:
         raise ValueError(f"cost must be a whole number from 0, not {cost}")
 
@@ -220,9 +228,28 @@ def _warn_of_unit(events: Events, unit: str | None) -> None:
         )
 
 
-def _sources(identifiers: Any, saved: SavedColumns | None) -> dict[str | None, str]:
+def _without_functions(sources: Mapping[str | None, Any], functions: dict[str, Any]) -> dict[str | None, str]:
+    """Return the columns of identifiers, those that functions return by names of their own."""
+    columns: dict[str | None, str] = {}
+    for name, source in sources.items():
+        columns[name] = f"{name or 'identifiers'}()" if callable(source) else source
+        if callable(source):
+            functions[columns[name]] = "identifiers", source
+    return columns
+
+
+def _cost_column(cost: Any, functions: dict[str, Any]) -> Any:
+    if not callable(cost):
+        return cost
+    functions["cost()"] = "cost", cost
+    return "cost()"
+
+
+def _sources(identifiers: Any, saved: SavedColumns | None) -> dict[str | None, Any]:
+    if callable(identifiers):
+        return {None: identifiers}
     if identifiers is None and saved is not None:
-        return saved.identifiers
+        return dict(saved.identifiers)
     if identifiers is None or isinstance(identifiers, str):
         identifiers = (identifiers or "ip",)
     sources = dict(identifiers) if isinstance(identifiers, Mapping) else {each: each for each in identifiers}
@@ -234,10 +261,11 @@ def _sources(identifiers: Any, saved: SavedColumns | None) -> dict[str | None, s
 
 
 def _wanted(options: Options) -> Wanted:
-    needed = set(options.time) | ({options.cost} if isinstance(options.cost, str) else set())
+    computed = set(options.functions)
+    needed = set(options.time) | ({options.cost} if isinstance(options.cost, str) else set()) - computed
     label = frozenset({options.labels} if isinstance(options.labels, str) else ())
-    identifiers = frozenset(options.sources.values()) - needed
-    asks_for_all = options.where is not None or callable(options.labels)
+    identifiers = frozenset(options.sources.values()) - needed - computed
+    asks_for_all = bool(computed) or options.where is not None or callable(options.labels)
     return Wanted(
         identifiers | label | needed,
         identifiers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -12,8 +13,8 @@ from overlimit._display import html_table
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
-from overlimit.simulation.progress import interruptible, progress_bar
-from overlimit.simulation.questions.effects import Bools, Effect, Effects, Trial
+from overlimit.simulation.progress import interruptible
+from overlimit.simulation.questions.effects import Bits, Effects, asked
 from overlimit.simulation.questions.plotting import plot_comparison
 from overlimit.simulation.replaying import PolicyLike, limiter_of
 
@@ -47,9 +48,10 @@ class Comparison(Effects):
 
     _nouns = ("policy", "policies")
 
-    def __init__(self, events: Events, effects: Mapping[str, Effect], agreement: list[_Agreement]) -> None:
-        super().__init__(events, effects, ("policy",))
-        self._agreement = agreement
+    @cached_property
+    def _agreement(self) -> list[_Agreement]:
+        pairs = combinations(zip(self.effects, self._passed, strict=True), 2)
+        return [interruptible(_agreement, len(self.events), *a, *b) for a, b in pairs]
 
     @property
     def agreement(self) -> pd.DataFrame:
@@ -119,16 +121,14 @@ def compare(events: Events, policies: Mapping[str, object], *, progress: bool | 
         raise ValueError('policies must not be empty: name one at least, as in {"today": "100/minute"}')
     # Policies of several kinds are a dict of objects to type checkers; what is wrong, limiter_of says.
     limiters = {str(name): limiter_of(cast("PolicyLike", each)) for name, each in policies.items()}
-    with progress_bar(len(limiters) * len(events), shown=progress) as bar:
-        trial = Trial(events, bar)
-        allowed = {name: trial.allowed(limiter) for name, limiter in limiters.items()}
-        effects = {name: trial.effect(passed) for name, passed in allowed.items()}
-    pairs = combinations(allowed, 2)
-    agreement = [interruptible(_agreement, a, b, allowed[a], allowed[b]) for a, b in pairs]
-    return Comparison(events, effects, agreement)
+    effects, passed = asked(events, limiters, progress)
+    return Comparison(events, effects, ("policy",), passed)
 
 
-def _agreement(a: str, b: str, allowed_a: Bools, allowed_b: Bools) -> _Agreement:
-    both = int(np.count_nonzero(~(allowed_a | allowed_b)))
-    refused_a, refused_b = (len(each) - int(np.count_nonzero(each)) for each in (allowed_a, allowed_b))
-    return _Agreement(a, b, both, refused_a - both, refused_b - both)
+def _agreement(count: int, a: str, passed_a: Bits, b: str, passed_b: Bits) -> _Agreement:
+    pass_both, pass_a, pass_b = (_count(bits) for bits in (passed_a & passed_b, passed_a, passed_b))
+    return _Agreement(a, b, count - (pass_a + pass_b - pass_both), pass_b - pass_both, pass_a - pass_both)
+
+
+def _count(bits: Bits) -> int:
+    return int(np.count_nonzero(np.unpackbits(bits)))

@@ -1,9 +1,10 @@
-"""What policies would have done to the same events, in figures that can be compared."""
+"""What policies would have done to the same events: they are asked in one way, and told in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,21 @@ import numpy.typing as npt
 from overlimit._display import html_table
 from overlimit._messages.texts import percent, printable
 from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.labels import Label
 from overlimit.simulation.optional import required
-from overlimit.simulation.progress import Advance, interruptible, unseen
+from overlimit.simulation.progress import Advance, interruptible, progress_bar, unseen
+from overlimit.simulation.questions.resampling import (
+    Of,
+    band,
+    checked_draws,
+    counted,
+    draws_of,
+    refused_of,
+    share,
+    share_in,
+)
 from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question, limiter_of
-from overlimit.simulation.tables import codes_of, labels_of_events, peak
+from overlimit.simulation.tables import Ints, codes_of, labels_of_events, peak
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +34,8 @@ if TYPE_CHECKING:
     from overlimit.limiter import Limiter
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Bits: TypeAlias = npt.NDArray[np.uint8]
+"""Which events pass, in the order of times, a bit for each."""
 
 _WORST = 3
 
@@ -42,19 +56,41 @@ class Effect(NamedTuple):
         The most cost that passed in any second and in any 60 seconds, of all identifiers together.
     refused_by_label
         The share of refused events of each label; empty for events without labels.
+    refused_identifiers_by_label
+        The share of the identifiers of each label of which it refused an event of that label. An identifier
+        that has several labels counts for each.
     """
 
     refused_events: float
     refused_identifiers: float
-    worst_hit: tuple[str | bytes, ...]
+    worst_hit: tuple[Label, ...]
     peak_1s: int
     peak_60s: int
-    refused_by_label: dict[str | bytes, float]
+    refused_by_label: dict[Label, float]
+    refused_identifiers_by_label: dict[Label, float]
 
 
-def labels_of(effects: Mapping[Any, Effect]) -> list[str | bytes]:
+def labels_of(effects: Mapping[Any, Effect]) -> list[Label]:
     """Return the labels of the events that these policies were asked about."""
     return [label for effect in list(effects.values())[:1] for label in effect.refused_by_label]
+
+
+class _Cells(NamedTuple):
+    """What each identifier sent of each label: of each event the cell, and of each cell its label or -1."""
+
+    of_events: Ints
+    labels: Ints
+    names: list[Label]
+
+    def counts(self, which: Bools | None = None) -> tuple[Ints, Ints]:
+        """Return for each label how many of these events there are, and how many identifiers they have."""
+        cells = np.bincount(
+            self.of_events[slice(None) if which is None else which], minlength=len(self.labels)
+        )
+        known, count = self.labels >= 0, len(self.names)
+        events = np.zeros(count, np.int64)
+        np.add.at(events, self.labels[known], cells[known])
+        return events, np.bincount(self.labels[known & (cells > 0)], minlength=count)
 
 
 class Trial:
@@ -63,71 +99,77 @@ class Trial:
     def __init__(self, events: Events, advance: Advance = unseen, among: Bools | None = None) -> None:
         check_question(events)
         self.events = events
-        self._among = np.ones(len(events), bool) if among is None else among
-        self._advance = advance
+        self.advance = advance
+        self._among = among
         self._codes, self._names = interruptible(codes_of, events, None)
-        self._sent = interruptible(np.bincount, self._codes[self._among], minlength=len(self._names))
-        self._identifiers = int(np.count_nonzero(self._sent))
+        self.sent = interruptible(self._of_each, np.ones(len(events), bool))
 
     def allowed(self, policy: PolicyLike | Limiter) -> Bools:
         """Return which events a policy lets pass, in the order of times."""
-        return allowed_in_time(self.events, limiter_of(policy), self._advance)
+        return allowed_in_time(self.events, limiter_of(policy), self.advance)
 
     def effect(self, allowed: Bools) -> Effect:
         """Return what it means that these events pass."""
         return interruptible(self._effect, allowed)
 
+    def refused(self, allowed: Bools) -> Ints:
+        """Return how many events of each identifier are refused when these pass."""
+        return interruptible(self._of_each, ~allowed)
+
     def shares(self, allowed: Bools) -> tuple[float, float]:
         """Return the share of events, and that of identifiers, that are refused when these events pass."""
-        refused = interruptible(self._refused_of_each, allowed)
-        return self._share_of_events(refused), self._share_of_identifiers(refused)
+        return self._shares(self.refused(allowed))
+
+    def _of_each(self, which: Bools) -> Ints:
+        codes = self._codes[which if self._among is None else which & self._among]
+        return np.bincount(codes, minlength=len(self._names))
+
+    def _shares(self, refused: Ints) -> tuple[float, float]:
+        return share(refused, self.sent, "events"), share(refused, self.sent, "identifiers")
 
     def _effect(self, allowed: Bools) -> Effect:
-        refused = self._refused_of_each(allowed)
+        refused = self._of_each(~allowed)
         times, costs = self.events._times[allowed], self.events._costs[allowed]
-        return Effect(
-            self._share_of_events(refused),
-            self._share_of_identifiers(refused),
-            self._worst_hit(refused),
-            peak(times, costs, 1_000_000),
-            peak(times, costs, 60_000_000),
-            self._refused_by_label(allowed),
-        )
+        peaks = (peak(times, costs, 1_000_000), peak(times, costs, 60_000_000))
+        return Effect(*self._shares(refused), self._worst_hit(refused), *peaks, *self._by_label(~allowed))
 
-    def _refused_of_each(self, allowed: Bools) -> npt.NDArray[np.int64]:
-        return np.bincount(self._codes[self._among & ~allowed], minlength=len(self._names))
-
-    def _share_of_events(self, refused: npt.NDArray[np.int64]) -> float:
-        return _share(int(refused.sum()), int(self._sent.sum()))
-
-    def _share_of_identifiers(self, refused: npt.NDArray[np.int64]) -> float:
-        return _share(int(np.count_nonzero(refused)), self._identifiers)
-
-    def _worst_hit(self, refused: npt.NDArray[np.int64]) -> tuple[str | bytes, ...]:
+    def _worst_hit(self, refused: Ints) -> tuple[Label, ...]:
         """Return those that were refused most often, of equal ones those that sent most."""
         hit = np.flatnonzero(refused)
         if len(hit) > _WORST:
             hit = hit[refused[hit] >= np.partition(refused[hit], -_WORST)[-_WORST]]
-        worst = hit[np.lexsort((hit, -self._sent[hit], -refused[hit]))][:_WORST]
+        worst = hit[np.lexsort((hit, -self.sent[hit], -refused[hit]))][:_WORST]
         return tuple(self._names[worst].tolist())
 
-    def _refused_by_label(self, allowed: Bools) -> dict[str | bytes, float]:
-        column = labels_of_events(self.events)
-        if column is None:
-            return {}
-        labelled = column.codes >= 0
-        sent = np.bincount(column.codes[labelled], minlength=len(column.labels))
-        refused = np.bincount(column.codes[labelled & ~allowed], minlength=len(column.labels))
-        return {
-            label: _share(int(refused[k]), int(sent[k])) for k, label in enumerate(column.labels) if sent[k]
-        }
+    @cached_property
+    def _cells(self) -> _Cells | None:
+        labels = labels_of_events(self.events)
+        if labels is None:
+            return None
+        width = len(labels.labels) + 1
+        pairs, cells = np.unique(self._codes.astype(np.int64) * width + labels.codes + 1, return_inverse=True)
+        return _Cells(cells, pairs % width - 1, labels.labels.tolist())
+
+    def _by_label(self, refused: Bools) -> tuple[dict[Label, float], dict[Label, float]]:
+        """Return the share of refused events of each label, and that of the identifiers."""
+        if self._cells is None:
+            return {}, {}
+        events, identifiers = map(self._shares_of_labels, self._cells.counts(refused), self._cells.counts())
+        return events, identifiers
+
+    def _shares_of_labels(self, refused: Ints, sent: Ints) -> dict[Label, float]:
+        names = [] if self._cells is None else self._cells.names
+        pairs = zip(names, refused.tolist(), sent.tolist(), strict=True)
+        return {label: part / whole for label, part, whole in pairs if whole}
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+class Shown(NamedTuple):
+    """A column of a table: its name in data, what stands above it for people, and how cells are written."""
 
-
-_HEAD = ("refused events", "refused identifiers", "peak in 1 s", "peak in 60 s", "worst hit")
+    name: str
+    head: str
+    cells: list[Any]
+    text: Callable[[Any], str] = percent
 
 
 class Effects:
@@ -135,27 +177,66 @@ class Effects:
 
     _nouns: ClassVar[tuple[str, str]]
 
-    def __init__(self, events: Events, effects: Mapping[Any, Effect], names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        events: Events,
+        effects: Mapping[Any, Any],
+        names: Sequence[str],
+        passed: Sequence[Bits],
+    ) -> None:
         self.events = events
         self.effects = dict(effects)
         self.names = tuple(names)
+        self._passed = passed
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table with a row for each.
 
-        Its columns are those of an `Effect`, and ``refused_events[label]`` for each label of the events.
-        Raises ImportError without pandas.
+        Its columns are those of an `Effect`, and ``refused_events[label]`` and ``refused_identifiers[label]``
+        for each label of the events. Raises ImportError without pandas.
         """
         pandas = required("pandas", f"{type(self).__name__}.to_pandas")
-        columns = [name for name in Effect._fields if name != "refused_by_label"]
-        labels = labels_of(self.effects)
-        rows = [
-            [*effect[: len(columns)], *(effect.refused_by_label[label] for label in labels)]
-            for effect in self.effects.values()
-        ]
-        names = columns + [f"refused_events[{printable(label)}]" for label in labels]
+        columns = self._columns()
+        rows = list(zip(*(column.cells for column in columns), strict=True))
+        names = [column.name for column in columns]
         frame: pd.DataFrame = pandas.DataFrame(rows, index=self._keys(pandas), columns=names)
         return frame
+
+    def resample(self, draws: int = 200, *, seed: int = 0) -> pd.DataFrame:
+        """Return between what the shares are that each policy refuses, as far as these identifiers tell.
+
+        As many identifiers are drawn from those of the events, some more than once and some not at all, and
+        that ``draws`` times. ``seed`` makes other draws.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each with the columns ``low`` and ``high`` of ``refused_events``, and of
+            ``refused_identifiers``: between them are nine tenths of the draws. Raises ImportError without
+            pandas.
+        """
+        pandas = required("pandas", f"{type(self).__name__}.resample")
+        trial = Trial(self.events)
+        counts = [trial.refused(self._allowed(passed)) for passed in self._passed]
+        sent = {of: counted(trial.sent, of) for of in get_args(Of)}
+        refused = [[refused_of(each, of) for of in sent] for each in counts]
+        shares = [
+            [
+                [share_in(weights, each, whole) for each, whole in zip(row, wholes, strict=True)]
+                for row in refused
+            ]
+            for weights in draws_of(trial.sent, checked_draws(draws, "draws"), seed)
+            for wholes in [[int(weights @ each) for each in sent.values()]]
+        ]
+        ends = dict(zip(("low", "high"), band(shares), strict=True))
+        columns = {
+            (f"refused_{of}", end): found[:, k] for k, of in enumerate(sent) for end, found in ends.items()
+        }
+        frame: pd.DataFrame = pandas.DataFrame(columns, index=self._keys(pandas))
+        return frame
+
+    def _allowed(self, passed: Bits) -> Bools:
+        return np.unpackbits(passed, count=len(self.events)).view(np.bool_)
 
     def _keys(self, pandas: Any) -> pd.Index[Any]:
         keys = list(self.effects)
@@ -166,11 +247,47 @@ class Effects:
         one: pd.Index[Any] = pandas.Index(keys, name=self.names[0], tupleize_cols=False)
         return one
 
+    def _columns(self) -> list[Shown]:
+        effects: list[Effect] = list(self.effects.values())
+        columns = [
+            Shown("refused_events", "refused events", [each.refused_events for each in effects]),
+            Shown(
+                "refused_identifiers", "refused identifiers", [each.refused_identifiers for each in effects]
+            ),
+            Shown("worst_hit", "worst hit", [each.worst_hit for each in effects], _listed),
+            Shown("peak_1s", "peak in 1 s", [each.peak_1s for each in effects], "{:,}".format),
+            Shown("peak_60s", "peak in 60 s", [each.peak_60s for each in effects], "{:,}".format),
+        ]
+        for label in labels_of(self.effects):
+            events = [each.refused_by_label[label] for each in effects]
+            identifiers = [each.refused_identifiers_by_label[label] for each in effects]
+            columns.append(
+                Shown(f"refused_events[{printable(label)}]", f"refused: {printable(label)}", events)
+            )
+            columns.append(Shown(f"refused_identifiers[{printable(label)}]", "", identifiers))
+        return columns
+
+    def _texts(self) -> tuple[list[str], list[list[Any]]]:
+        """Return a head and a row of texts for each; what is widest, who was worst hit, comes last."""
+        columns = sorted(
+            (each for each in self._columns() if each.head), key=lambda each: each.text is _listed
+        )
+        keys = [key if len(self.names) > 1 else [key] for key in self.effects]
+        cells = ([column.text(cell) for cell in column.cells] for column in columns)
+        rows = [
+            [*map(self._key_text, key), *row] for key, row in zip(keys, zip(*cells, strict=True), strict=True)
+        ]
+        return [*self.names, *(column.head for column in columns)], rows
+
+    def _key_text(self, key: Any) -> str:
+        is_number = isinstance(key, (int, float)) and not isinstance(key, bool)
+        return f"{key:,}" if is_number else printable(key)
+
     def __repr__(self) -> str:
-        return _table_text(f"{self._asked()}:", *_figures(self.effects, self.names))
+        return _table_text(f"{self._asked()}:", *self._texts())
 
     def _repr_html_(self) -> str:
-        head, rows = _figures(self.effects, self.names)
+        head, rows = self._texts()
         return html_table(type(self).__name__, self._asked(), head, rows, left=(0, len(head) - 1))
 
     def _asked(self) -> str:
@@ -178,28 +295,22 @@ class Effects:
         return f"{count} {self._nouns[count > 1]}, asked about {len(self.events):,} events"
 
 
-def _figures(effects: Mapping[Any, Effect], names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Return a head and a row of texts per policy."""
-    labels = labels_of(effects)
-    head = [*names, *_HEAD[:-1], *(f"refused: {printable(label)}" for label in labels), _HEAD[-1]]
-    rows = [
-        [
-            *map(_key_text, key if len(names) > 1 else [key]),
-            percent(effect.refused_events),
-            percent(effect.refused_identifiers),
-            f"{effect.peak_1s:,}",
-            f"{effect.peak_60s:,}",
-            *(percent(effect.refused_by_label[label]) for label in labels),
-            ", ".join(map(printable, effect.worst_hit)) or "-",
-        ]
-        for key, effect in effects.items()
-    ]
-    return head, rows
+def asked(
+    events: Events, limiters: Mapping[Any, Limiter], progress: bool | None
+) -> tuple[dict[Any, Effect], list[Bits]]:
+    """Return what each of several policies does to the same events, and which of them it lets pass."""
+    effects, passed = {}, []
+    with progress_bar(len(limiters) * len(events), shown=progress) as bar:
+        trial = Trial(events, bar)
+        for key, limiter in limiters.items():
+            allowed = trial.allowed(limiter)
+            effects[key] = trial.effect(allowed)
+            passed.append(np.packbits(allowed))
+    return effects, passed
 
 
-def _key_text(key: object) -> str:
-    is_number = isinstance(key, (int, float)) and not isinstance(key, bool)
-    return f"{key:,}" if is_number else printable(key)
+def _listed(names: Sequence[Label]) -> str:
+    return ", ".join(map(printable, names)) or "-"
 
 
 def _table_text(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

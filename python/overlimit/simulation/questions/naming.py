@@ -9,6 +9,7 @@ import numpy as np
 
 from overlimit._messages.texts import nearest, printable, short_repr
 from overlimit.simulation.events.events import Events
+from overlimit.simulation.events.given import in_one_order
 from overlimit.simulation.events.identifiers import Column, label_of
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.questions.effects import Bools
@@ -69,7 +70,7 @@ def events_of(events: Events, names: Sequence[Label], argument: str) -> Bools:
 
 def mask_of(events: Events, chosen: object, argument: str) -> Bools | None:
     """Return which events an array of bools chooses, in the order of times; None for anything else."""
-    given = np.asarray(chosen if hasattr(chosen, "__array__") else None)
+    given = in_one_order(chosen if hasattr(chosen, "__array__") else None, argument)
     if given.dtype != np.bool_ or given.ndim != 1:
         return None
     if len(given) != len(events):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,11 @@ import numpy as np
 from overlimit._messages.texts import percent, short_repr
 from overlimit.simulation.figures.above import keep_in_figure, legend_above, name_above
 from overlimit.simulation.figures.style import (
+    COLOURS,
     LABEL_LENGTH,
+    LABELS,
+    OTHERS,
+    REFUSED,
     SHARES,
     axes_for,
     colours_of,
@@ -34,6 +39,8 @@ _LEAST_SIZE = 4.5
 _MARK = 4  # of which the left half is outside of the axes
 _MOST_LABELS = 6
 _MARKERS = "os^Dvx*P"
+_WIDE = 30
+"""Of how many times the smallest value on there are powers of ten on the axis."""
 
 
 def plot_comparison(comparison: Effects, *, title: str | None = None, ax: Axes | None = None) -> Axes:
@@ -90,6 +97,32 @@ def draw_lines(ax: Axes, sweep: Effects) -> None:
     keep_in_figure(right, ax)
 
 
+def plot_suggestion(suggestion: Any, *, title: str | None = None, ax: Axes | None = None) -> Axes:
+    """Draw what `Suggestion.plot` says."""
+    ax = axes_for(ax, "Suggestion.plot")
+    values = list(suggestion.tried)
+    columns = [column for column in suggestion._columns() if column.name != "refused_spared"]
+    colours = [*SHARES, *LABELS]
+    for column, colour, marker in zip(columns, colours, cycle(_MARKERS)):
+        ax.plot(values, column.cells, color=colour, marker=marker, markersize=4, label=name_text(column.head))
+    ax.axhline(suggestion.refuse_at_most, linestyle=":", color=text_colour(), label="at most")
+    if suggestion.low is not None:
+        label = f"{suggestion.low:,} to {suggestion.high:,}"
+        ax.axvspan(suggestion.low, suggestion.high, color=OTHERS, alpha=0.25, linewidth=0, label=label)
+    if suggestion.value is not None:
+        ax.axvline(suggestion.value, color=text_colour(), linewidth=1, label=f"{suggestion.value:,}")
+    if values[0] > 0 and values[-1] > _WIDE * values[0]:
+        ax.set_xscale("log")
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("value")
+    ax.set_ylabel("refused")
+    numbers_on(ax.xaxis)
+    shares_on(ax.yaxis)
+    legend_above(ax)
+    name_above(ax, title)
+    return ax
+
+
 def _shares(effects: Mapping[Any, Effect]) -> list[tuple[str, str, list[float]]]:
     """Return the refused shares with what they are of: events, identifiers, and the first labels."""
     shares = [
@@ -114,3 +147,29 @@ def _number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"a sweep is plotted over numbers, not {short_repr(value)}: use to_pandas()")
     return value
+
+
+def plot_backtest(
+    table: Any, refuse_at_most: float, timezone: str, *, title: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw what `Backtest.plot` says."""
+    from overlimit.simulation.figures.time_axis import show_times  # which imports matplotlib
+
+    ax = axes_for(ax, "Backtest.plot")
+    times = table.index.tz_convert("UTC").tz_localize(None).to_numpy("M8[us]")
+    handles = ax.plot(times, table["share"], "o", color=REFUSED, markersize=4, label="refused then")
+    handles.append(ax.axhline(refuse_at_most, linestyle=":", color=text_colour(), label="at most"))
+    ax.set_ylim(0, 1.2 * max(refuse_at_most, table["share"].max()) or 1)
+    ax.set_ylabel("refused")
+    shares_on(ax.yaxis)
+    right = ax.twinx()
+    values = table["value"].astype("Float64").to_numpy(float, na_value=np.nan)
+    handles += right.step(times, values, where="post", color=COLOURS[0], label="value (right)")
+    right.set_ylim(0, 1.4 * max(1, np.nanmax(values, initial=1)))
+    right.set_ylabel("value")
+    numbers_on(right.yaxis, whole=True)
+    show_times(ax, timezone)
+    legend_above(ax, handles)
+    keep_in_figure(right, ax)
+    name_above(ax, title)
+    return ax

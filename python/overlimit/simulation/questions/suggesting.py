@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +15,29 @@ from overlimit._messages.texts import percent, printable, short_repr
 from overlimit._options import whole_number
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
-from overlimit.simulation.optional import required
-from overlimit.simulation.progress import progress_bar
-from overlimit.simulation.questions.effects import Bools, Trial
+from overlimit.simulation.progress import Advance, progress_bar, unseen
+from overlimit.simulation.questions.effects import Bits, Bools, Effects, Shown, Trial
 from overlimit.simulation.questions.naming import checked_names, events_of, making, mask_of, names_text
+from overlimit.simulation.questions.plotting import plot_suggestion
+from overlimit.simulation.questions.resampling import (
+    Of,
+    Refused,
+    band,
+    checked_draws,
+    counted,
+    draws_of,
+    refused_of,
+    share_in,
+)
 from overlimit.simulation.replaying import PolicyLike, check_question
-from overlimit.simulation.tables import labels_of_events
+from overlimit.simulation.tables import Ints, labels_of_events
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _OF_ALL = " of all labels"
 _OTHERS = " other than those of"
-
-Of: TypeAlias = Literal["identifiers", "events"]
 
 
 class Tried(NamedTuple):
@@ -41,7 +51,9 @@ class Tried(NamedTuple):
     """Which share of the events was refused of each of those who are to be stopped."""
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
+    """What a policy of a value must be like."""
+
     between: tuple[int, int]
     refuse_at_most: float
     of: Of
@@ -49,8 +61,47 @@ class _Asked(NamedTuple):
     """Whose share it is, as a part of a sentence."""
     spare: tuple[Label, ...]
 
+    def share(self, tried: Tried) -> float:
+        """Return the share that counts."""
+        return tried.refused_events if self.of == "events" else tried.refused_identifiers
 
-class Suggestion:
+    def suffices(self, tried: Tried) -> bool:
+        """Tell whether a policy refuses no more than it may."""
+        return not tried.refused_spared and self.share(tried) <= self.refuse_at_most
+
+    def answer(self, tried: Mapping[int, Tried]) -> int | None:
+        """Return the smallest value that suffices; None if the largest does not."""
+        enough = [value for value, each in tried.items() if self.suffices(each)]
+        return min(enough) if self.between[1] in enough else None
+
+
+class Groups(NamedTuple):
+    """Those whose share it is (None: all), those to be spared and to be stopped, in the order of times."""
+
+    counted: Bools | None
+    to_spare: Bools
+    to_stop: dict[Label, Bools]
+
+    def part(self, which: slice) -> Groups:
+        """Return the groups of some of the events, without those to be stopped, who change no answer."""
+        return Groups(None if self.counted is None else self.counted[which], self.to_spare[which], {})
+
+
+class Candidates:
+    """Policies of values, each of which is asked once about events, when it is first looked at."""
+
+    def __init__(self, trial: Trial, policy_of: Callable[[int], PolicyLike]) -> None:
+        self._trial, self._policy_of = trial, policy_of
+        self._passed: dict[int, Bits] = {}
+
+    def allowed(self, value: int) -> Bools:
+        """Return which events the policy of a value lets pass, in the order of times."""
+        if value not in self._passed:
+            self._passed[value] = np.packbits(self._trial.allowed(self._policy_of(value)))
+        return np.unpackbits(self._passed[value], count=len(self._trial.events)).view(np.bool_)
+
+
+class Suggestion(Effects):
     """The smallest value whose policy refuses no more than was asked for; ``suggest`` makes it.
 
     Attributes
@@ -69,22 +120,27 @@ class Suggestion:
         Which share of the events its policy refuses of each of those to be stopped, from 0 to 1.
     between : tuple of int
         Among which values it was looked for.
+    low, high : int or None
+        Between which values the answer is for nine tenths of the draws of ``resample=``; None without it.
     tried : dict of int to tuple
         What each value that was tried refuses: ``refused_events``, ``refused_identifiers``,
         ``refused_spared`` and ``stopped``, as in `to_pandas`.
     """
 
-    def __init__(self, asked: _Asked, tried: dict[int, Tried]) -> None:
-        self._asked = asked
+    def __init__(
+        self, events: Events, asked: Asked, tried: dict[int, Tried], ends: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(events, dict(sorted(tried.items())), ("value",), ())
+        self._question = asked
         self.between, self.refuse_at_most, self.of, self._whose, self.spare = asked
-        self.tried = dict(sorted(tried.items()))
-        shares = {value: _share_of(tried, self.of) for value, tried in self.tried.items()}
-        enough = [k for k, tried in self.tried.items() if _suffices(tried, self.refuse_at_most, self.of)]
-        high = self.between[1]
-        self.value = min(enough) if high in enough else None
-        answer = high if self.value is None else self.value
-        self.share, self.stopped = shares[answer], self.tried[answer].stopped
-        self.next_smaller = None if self.value is None else shares.get(self.value - 1)
+        self.tried: dict[int, Tried] = self.effects
+        self.low = None if ends is None else ends[0]
+        self.high = None if ends is None else ends[1]
+        self.value = asked.answer(self.tried)
+        answer = self.tried[self.between[1] if self.value is None else self.value]
+        self.share, self.stopped = asked.share(answer), answer.stopped
+        smaller = None if self.value is None else self.tried.get(self.value - 1)
+        self.next_smaller = None if smaller is None else asked.share(smaller)
 
     @property
     def message(self) -> str:
@@ -96,7 +152,8 @@ class Suggestion:
         if self.value is None:
             none = f"no value from {low} to {high} refuses {target}: even {high} refuses {self._text(high)}"
             return f"{none}; {self._what_to_change()}"
-        found = f"{self.value} is the smallest value that refuses {target}: {self._text(self.value)}"
+        sure = "" if self.low is None else f" (between {self.low} and {self.high})"
+        found = f"{self.value}{sure} is the smallest value that refuses {target}: {self._text(self.value)}"
         smaller = f"nothing below {low} was tried"
         if self.next_smaller is not None:
             smaller = f"{self.value - 1} would refuse {self._text(self.value - 1)}"
@@ -105,10 +162,13 @@ class Suggestion:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Suggestion):
             return NotImplemented
-        return (self._asked, self.tried) == (other._asked, other.tried)
+        return self._compared() == other._compared()
 
     def __hash__(self) -> int:
-        return hash((self._asked, self.value))
+        return hash((self._question, self.value))
+
+    def _compared(self) -> tuple[object, ...]:
+        return self._question, self.tried, self.low, self.high
 
     def _stops(self) -> list[str]:
         shares = [f"{percent(share)} of what {printable(name)} sends" for name, share in self.stopped.items()]
@@ -117,15 +177,14 @@ class Suggestion:
     def _text(self, value: int) -> str:
         """Return what a value refuses: a share, and how many events of those who are to be spared."""
         tried = self.tried[value]
-        share, spared = percent(_share_of(tried, self.of), self.refuse_at_most), tried.refused_spared
+        share, spared = percent(self._question.share(tried), self.refuse_at_most), tried.refused_spared
         if not spared:
             return share
         return f"{share}, and {spared:,} event{'s' * (spared != 1)} of {names_text(self.spare)}"
 
     def _what_to_change(self) -> str:
         low, high = (self.tried[value] for value in self.between)
-        of_low = _share_of(low, self.of)
-        if of_low < self.share or low.refused_spared < high.refused_spared:
+        if self._question.share(low) < self.share or low.refused_spared < high.refused_spared:
             text = self._text(self.between[0])
             return f"{self.between[0]} refuses less ({text}), and larger values must be the more lenient ones"
         return f"raise between= or {'refuse_at_most=' if self.share > self.refuse_at_most else 'spare fewer'}"
@@ -137,36 +196,46 @@ class Suggestion:
         with ``spare`` ``refused_spared``: how many events were refused of those who are to be spared; and
         ``refused_events[name]`` for each of those who are to be stopped. Raises ImportError without pandas.
         """
-        pandas = required("pandas", "Suggestion.to_pandas")
-        index = pandas.Index(list(self.tried), name="value")
-        columns = ["refused_events", "refused_identifiers", *["refused_spared"] * bool(self.spare)]
-        columns += [f"refused_events[{printable(name)}]" for name in self.stopped]
-        frame: pd.DataFrame = pandas.DataFrame(list(map(self._row, self.tried.values())), index, columns)
-        return frame
+        return super().to_pandas()
 
-    def _row(self, tried: Tried) -> list[Any]:
-        spared = [tried.refused_spared] * bool(self.spare)
-        return [tried.refused_events, tried.refused_identifiers, *spared, *tried.stopped.values()]
+    def plot(self, *, title: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw what each value that was tried refuses, the share that it may, and between what the answer is.
 
-    @property
-    def _of_part(self) -> str:
-        """Whose shares the first two columns are, if they are not those of all."""
-        if self._whose.startswith(_OTHERS):
-            return " of others"
-        return self._whose.removesuffix(_OF_ALL)
+        Draws into ``ax``, or into a new figure, below a title if there is one, and returns the axes. Raises
+        ImportError without matplotlib.
+        """
+        return plot_suggestion(self, title=title, ax=ax)
 
-    def _cell(self, figure: float) -> object:
-        return percent(figure, self.refuse_at_most) if isinstance(figure, float) else figure
+    def _columns(self) -> list[Shown]:
+        part = " of others" if self._whose.startswith(_OTHERS) else self._whose.removesuffix(_OF_ALL)
+        tried, text = list(self.tried.values()), partial(percent, bound=self.refuse_at_most)
+        columns = [
+            Shown("refused_events", f"refused events{part}", [each.refused_events for each in tried], text),
+            Shown(
+                "refused_identifiers",
+                f"refused identifiers{part}",
+                [each.refused_identifiers for each in tried],
+                text,
+            ),
+        ]
+        if self.spare:
+            spared = [each.refused_spared for each in tried]
+            columns.append(
+                Shown("refused_spared", f"events of {names_text(self.spare)}", spared, "{:,}".format)
+            )
+        for name in self.stopped:
+            shares = [each.stopped[name] for each in tried]
+            columns.append(
+                Shown(f"refused_events[{printable(name)}]", f"refused: {printable(name)}", shares, text)
+            )
+        return columns
 
     def __repr__(self) -> str:
         return f"<Suggestion: {self.message}>"
 
     def _repr_html_(self) -> str:
-        rows = [[value, *map(self._cell, self._row(tried))] for value, tried in self.tried.items()]
-        head = ["value tried", f"refused events{self._of_part}", f"refused identifiers{self._of_part}"]
-        head += [f"events of {names_text(self.spare)}"] if self.spare else []
-        head += [f"refused: {printable(name)}" for name in self.stopped]
-        return html_table("Suggestion", self.message, head, rows)
+        head, rows = self._texts()
+        return html_table("Suggestion", self.message, ["value tried", *head[1:]], rows)
 
 
 def suggest(
@@ -179,6 +248,8 @@ def suggest(
     among: Label | Iterable[Label] | npt.NDArray[np.bool_] = (),
     stop: Label | Iterable[Label] = (),
     spare: Label | Iterable[Label] = (),
+    resample: int | None = None,
+    seed: int = 0,
     progress: bool | None = None,
 ) -> Suggestion:
     """Return the smallest whole value whose policy would have refused no more than a share.
@@ -195,7 +266,8 @@ def suggest(
     between
         The smallest and the largest value to try.
     refuse_at_most
-        The share that may be refused, from 0 to 1.
+        The share that may be refused, from 0 to 1. A share of identifiers grows with the length of the log:
+        the longer it is, the more of them have had their busiest minute in it.
     of
         Whether it is a share of ``"identifiers"`` (those of which any event is refused; an event counts for
         the first identifier that it has) or of ``"events"``.
@@ -207,6 +279,14 @@ def suggest(
     spare
         Identifiers and labels, such as ``"office"``, of which nothing may be refused, whatever
         ``refuse_at_most`` allows.
+    resample
+        How often to ask the same of identifiers that are drawn from those of the events, as many as there
+        are, some more than once and some not at all: ``.low`` and ``.high`` say between what the answers are
+        in nine tenths of these draws, such as 200. They tell how much depends on who happens to be in the
+        log, not what next month will be like: `backtest` does. A draw without an answer counts as the largest
+        value. What is spared is so in every draw.
+    seed
+        Another number makes other draws.
     progress
         Whether to show a bar (tqdm).
 
@@ -220,7 +300,33 @@ def suggest(
         share it could be.
     """
     policy_of = making(make)
-    low, high = _checked_between(between)
+    draws = None if resample is None else checked_draws(resample, "resample")
+    asked, groups = question(events, between, refuse_at_most, of, among, stop, spare)
+    rounds = 1 + (asked.between[1] - asked.between[0]).bit_length()
+    with progress_bar(rounds * len(events), shown=progress) as bar:
+        trial = Trial(events, bar, groups.counted)
+        candidates = Candidates(trial, policy_of)
+        tried = fitted(asked, trial, groups, candidates.allowed)
+    if draws is None:
+        return Suggestion(events, asked, tried)
+    trial.advance = unseen
+    with progress_bar(draws, shown=progress, unit="draws", description="resampling") as bar:
+        answers = _answers(asked, trial, groups, candidates.allowed, draws_of(trial.sent, draws, seed), bar)
+    low, high = band(answers).tolist()
+    return Suggestion(events, asked, tried, (low, high))
+
+
+def question(
+    events: Events,
+    between: object,
+    refuse_at_most: float,
+    of: Of,
+    among: object,
+    stop: object,
+    spare: object,
+) -> tuple[Asked, Groups]:
+    """Return what is asked of policies, and of whom; raise TypeError or ValueError for wrong arguments."""
+    ends = _checked_between(between)
     _check_share(refuse_at_most, of)
     check_question(events)
     spared = checked_names(spare, "spare")
@@ -228,20 +334,52 @@ def suggest(
     to_stop = {name: events_of(events, [name], "stop") for name in checked_names(stop, "stop")}
     _check_apart(to_stop, spared, "spare")
     counted, whose = _among(events, among, to_stop)
+    return Asked(ends, refuse_at_most, of, whose, spared), Groups(counted, to_spare, to_stop)
+
+
+def fitted(asked: Asked, trial: Trial, groups: Groups, allowed: Callable[[int], Bools]) -> dict[int, Tried]:
+    """Return what each value that must be tried refuses of the events of a trial."""
     tried: dict[int, Tried] = {}
-    rounds = 1 + (high - low).bit_length()
-    with progress_bar(rounds * len(events), shown=progress) as bar:
-        trial = Trial(events, bar, counted)
 
-        def suffices(value: int) -> bool:
-            refused = ~trial.allowed(policy_of(value))
-            refused_spared = int(np.count_nonzero(to_spare & refused))
-            stopped = {name: float(refused[which].mean()) for name, which in to_stop.items()}
-            tried[value] = Tried(*trial.shares(~refused), refused_spared, stopped)
-            return _suffices(tried[value], refuse_at_most, of)
+    def suffices(value: int) -> bool:
+        passed = allowed(value)
+        refused_spared = int(np.count_nonzero(groups.to_spare & ~passed))
+        stopped = {name: float((~passed[which]).mean()) for name, which in groups.to_stop.items()}
+        tried[value] = Tried(*trial.shares(passed), refused_spared, stopped)
+        return asked.suffices(tried[value])
 
-        _halve(low, high, suffices)
-    return Suggestion(_Asked((low, high), refuse_at_most, of, whose, spared), tried)
+    smallest(*asked.between, suffices)
+    return tried
+
+
+def _answers(
+    asked: Asked,
+    trial: Trial,
+    groups: Groups,
+    allowed: Callable[[int], Bools],
+    draws: Iterable[Ints],
+    advance: Advance,
+) -> list[int]:
+    """Return the answer for each draw of identifiers; what a value refuses is counted once for all draws."""
+
+    @cache
+    def refused(value: int) -> Refused | None:
+        passed = allowed(value)
+        spares = not np.any(groups.to_spare & ~passed)
+        return refused_of(trial.refused(passed), asked.of) if spares else None
+
+    answers, sent = [], counted(trial.sent, asked.of)
+    for weights in draws:
+        whole = int(weights @ sent)
+
+        def suffices(value: int, weights: Ints = weights, whole: int = whole) -> bool:
+            found = refused(value)
+            return found is not None and share_in(weights, found, whole) <= asked.refuse_at_most
+
+        found = smallest(*asked.between, suffices)
+        answers.append(asked.between[1] if found is None else found)
+        advance(1)
+    return answers
 
 
 def _among(events: Events, among: object, to_stop: Mapping[Label, Bools]) -> tuple[Bools | None, str]:
@@ -272,15 +410,15 @@ def _check_apart(stop: Iterable[Label], names: Iterable[Label], argument: str) -
         raise ValueError(f"stop and {argument} both name {names_text(both)}: leave it out of one of them")
 
 
-def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:
-    """Ask about values until the smallest that suffices and the next smaller one were asked about.
+def smallest(low: int, high: int, suffices: Callable[[int], bool]) -> int | None:
+    """Return the smallest value that suffices, once the next smaller one was asked about too.
 
     If the largest does not, the smallest is asked too: perhaps larger ones refuse more.
     """
     if not suffices(high):
         if low < high:
             suffices(low)
-        return
+        return None
     below = low - 1
     while high - below > 1:
         middle = (below + high) // 2
@@ -288,14 +426,7 @@ def _halve(low: int, high: int, suffices: Callable[[int], bool]) -> None:
             high = middle
         else:
             below = middle
-
-
-def _share_of(tried: Tried, of: Of) -> float:
-    return tried.refused_events if of == "events" else tried.refused_identifiers
-
-
-def _suffices(tried: Tried, refuse_at_most: float, of: Of) -> bool:
-    return not tried.refused_spared and _share_of(tried, of) <= refuse_at_most
+    return high
 
 
 def _checked_between(between: object) -> tuple[int, int]:

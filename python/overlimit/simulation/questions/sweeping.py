@@ -7,15 +7,14 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from overlimit._messages.texts import printable, short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.figures.above import name_above
 from overlimit.simulation.figures.style import axes_for, name_text, policy_text
-from overlimit.simulation.progress import interruptible, progress_bar
-from overlimit.simulation.questions.effects import Bools, Effect, Effects, Trial, labels_of
+from overlimit.simulation.progress import interruptible
+from overlimit.simulation.questions.effects import Bits, Bools, Effect, Effects, asked, labels_of
 from overlimit.simulation.questions.maps import draw_map, shares_of
 from overlimit.simulation.questions.naming import checked_names, events_of, making
 from overlimit.simulation.questions.plotting import draw_lines
@@ -50,12 +49,11 @@ class Sweep(Effects):
         events: Events,
         effects: Mapping[Any, Effect],
         names: Sequence[str],
+        passed: Sequence[Bits],
         policies: Sequence[str],
-        passed: Sequence[npt.NDArray[np.uint8]],
     ) -> None:
-        super().__init__(events, effects, names)
+        super().__init__(events, effects, names, passed)
         self.policies = tuple(policies)
-        self._passed = passed
 
     def best(self, stop: Label | Iterable[Label], spare: Label | Iterable[Label]) -> pd.DataFrame:
         """Return the values that nothing beats: no other refuses more of ``stop`` and no more of ``spare``.
@@ -93,15 +91,14 @@ class Sweep(Effects):
     def _shares(self, names: Sequence[Label], argument: str) -> list[float]:
         """Return the share of the events of these names that each value refuses."""
         chosen = events_of(self.events, names, argument)
-        return [interruptible(_refused_share, passed, chosen) for passed in self._passed]
+        return [interruptible(_refused_share, self._allowed(passed), chosen) for passed in self._passed]
 
     def plot(self, *, label: Label | None = None, title: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw what each value refuses and the peak that passes, of two numbers a map; see `plot_sweep`."""
         return plot_sweep(self, label=label, title=title, ax=ax)
 
 
-def _refused_share(passed: npt.NDArray[np.uint8], chosen: Bools) -> float:
-    allowed = np.unpackbits(passed, count=len(chosen)).view(np.bool_)
+def _refused_share(allowed: Bools, chosen: Bools) -> float:
     return 1 - int(np.count_nonzero(allowed & chosen)) / int(np.count_nonzero(chosen))
 
 
@@ -155,15 +152,9 @@ def sweep(
     names, limiters = _policies(making(make), grid)
     if not limiters:
         raise ValueError(f"grid must not be empty: give one value at least, as in {_EXAMPLE}")
-    effects, passed = {}, []
-    with progress_bar(len(limiters) * len(events), shown=progress) as bar:
-        trial = Trial(events, bar)
-        for value, limiter in limiters.items():
-            allowed = trial.allowed(limiter)
-            effects[value] = trial.effect(allowed)
-            passed.append(np.packbits(allowed))
+    effects, passed = asked(events, limiters, progress)
     policies = [policy_text(limiter.limits, limiter.penalty) for limiter in limiters.values()]
-    return Sweep(events, effects, names, policies, passed)
+    return Sweep(events, effects, names, passed, policies)
 
 
 def _policies(make: Callable[..., PolicyLike], grid: object) -> tuple[tuple[str, ...], dict[Any, Any]]:
