@@ -74,6 +74,19 @@ TEST_F(SharedFiles, HaveTheModeAskedForWhateverTheUmask) {
   EXPECT_EQ(status().st_mode & 07777U, 0660U);
 }
 
+TEST_F(SharedFiles, HaveNamesAndSizesThatCanBe) {
+  for (const char* const name : {"", "a/b", "../x", "a b", "ä", "/", "/dev/shm/"}) {
+    EXPECT_THROW(SharedMemoryStore({.name_or_path = name}), std::invalid_argument) << name;
+  }
+  EXPECT_THROW(SharedMemoryStore({.name_or_path = std::string(65, 'a')}), std::invalid_argument);
+  EXPECT_NO_THROW(SharedMemoryStore({.name_or_path = std::string(64, 'a')}));
+  EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .max_keys = 0}), std::invalid_argument);
+  EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .max_bytes = 1000}), std::invalid_argument);
+  EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .mode = 0777}), std::invalid_argument);
+  EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .mode = 0060}), std::invalid_argument);
+  EXPECT_THROW(SharedMemoryStore({.name_or_path = "a", .timeout = For(0)}), std::invalid_argument);
+}
+
 TEST_F(SharedFiles, AreNotUsedThroughASymbolicLink) {
   const OwnFile elsewhere;
   SharedMemoryStore store(elsewhere.options());

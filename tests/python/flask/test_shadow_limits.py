@@ -8,8 +8,6 @@ import pytest
 
 from overlimit.flask import rate_limit
 
-pytestmark = pytest.mark.every_store
-
 
 @pytest.fixture
 def log(caplog):
