@@ -115,14 +115,6 @@ class TestProcesses:
         hosted.close()
         assert used(strict) == hits + 2
 
-    def test_reset_for_all(self, hosted, strict):
-        limiter, _ = warmed(hosted)
-        elsewhere(hosted, "limiter.hit('b'); limiter.reset('a'); print(1)")
-        assert held(limiter) == 0
-        assert limiter.hit("a").source == "store"
-        hosted.close()
-        assert used(strict) == 1
-
     @pytest.mark.parametrize("what", ["lock('a', 60)", "unlock('a')", "reset('a')", "reset_all()"])
     def test_end_leases_by_whatever_they_do_first(self, what, hosted):
         limiter, _ = warmed(hosted)
@@ -141,14 +133,6 @@ class TestProcesses:
         assert used(strict) <= admitted - 10
         assert limiter_of(strict).peek("c", cost=0).remaining == 998
 
-    def test_give_back_what_one_has_leased_that_others_end(self, hosted, strict):
-        limiter, hits = warmed(hosted)
-        elsewhere(hosted, "limiter.hit('b'); limiter.unlock('a'); print(1)")
-        assert held(limiter) == 0
-        assert limiter.hit("a").source == "store"
-        hosted.close()
-        assert used(strict) == hits + 1
-
     def test_give_back_what_is_leased_under_other_limits(self, hosted, strict):
         limiter = limiter_of(hosted, FixedWindow(2000, per=3600))
         limiter.hit("a")
@@ -158,14 +142,6 @@ class TestProcesses:
         stats = elsewhere(hosted, what)
         hosted.close()
         assert used(strict) == 1 + stats["asked"] + stats["leased"]
-
-    def test_are_not_kept_by_those_who_lease_from_another_server(self, hosted, strict, leasing_for, prefix):
-        other = leasing_for(10, lease_in=f"shm://{prefix}", prefix=f"{prefix}2")
-        limiter_of(other).hit("a")
-        _, hits = warmed(hosted)
-        hosted.close()
-        assert used(strict) == hits
-        other.close()
 
     def test_spend_no_lease_that_is_older_than_their_own(self, hosted, leasing_for, prefix):
         warmed(hosted)

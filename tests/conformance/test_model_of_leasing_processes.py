@@ -22,6 +22,8 @@ from .oracle.fixed_window import FixedWindow
 from .oracle.sliding_window import SlidingWindow
 from .oracle.token_bucket import TokenBucket
 
+pytestmark = pytest.mark.check
+
 LIFE = 40
 SPEEDS = (Fraction(8, 9), Fraction(1), Fraction(9, 8))
 """Of a process's clock, by the server's."""
@@ -416,7 +418,6 @@ TOGETHER = ("gives_nothing_back_after_a_reset", "records_are_known_again")
 ALONE = [rule for rule in Rules.__dataclass_fields__ if rule not in TOGETHER]
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("rule", ALONE)
 def test_each_rule_is_needed(rule):
     broken = Rules(**{rule: False})

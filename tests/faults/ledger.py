@@ -77,12 +77,14 @@ class Ledger:
             self.hit(limiter, *identifiers)
 
     @contextmanager
-    def hammering(self, limiter: Limiter, *identifiers: str, threads: int = 4) -> Iterator[None]:
-        """Hit without a pause from so many threads while the block runs."""
+    def hammering(
+        self, limiter: Limiter, *identifiers: str, threads: int = 4, pause: float = 0.0
+    ) -> Iterator[None]:
+        """Hit from so many threads while the block runs, each with this pause in seconds between two hits."""
         over = threading.Event()
 
         def hammer() -> None:
-            while not over.is_set():
+            while not over.wait(pause):
                 self.hit(limiter, *identifiers)
 
         with ThreadPoolExecutor(threads) as pool:

@@ -78,6 +78,9 @@ def test_it_works_soon_after_it_became_right(limiter, admin, ledger, wrong):
     assert limiter.peek("b", cost=0).remaining == 1_000_000 - 5
 
 
+@pytest.mark.parametrize(
+    "wrong", [WRONG["another password"], WRONG["no permission inside a script"]], indirect=True
+)
 def test_a_storm_of_calls_is_no_storm_of_connections(limiter, admin, ledger):
     before = accepted(admin)
     with ledger.hammering(limiter, "a"):

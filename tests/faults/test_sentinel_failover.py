@@ -16,6 +16,8 @@ from .bounds import RECOVERY
 from .conftest import counted_at
 
 TIMEOUT = 1.0
+PAUSE = 0.002
+"""Seconds between two hits of those who only have to be there while something happens."""
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def test_calls_go_to_the_master(sentinels, limiter, limiter_at, ledger):
 
 
 def test_a_killed_master_is_followed_by_the_new_one(sentinels, limiter, limiter_at, ledger):
-    with ledger.hammering(limiter, "before"):
+    with ledger.hammering(limiter, "before", pause=PAUSE):
         eventually(lambda: ledger.acknowledged > 100)
         sentinels.master.kill()
         new = sentinels.await_failover()
@@ -68,12 +70,12 @@ def test_a_killed_master_is_followed_by_the_new_one(sentinels, limiter, limiter_
 
 
 def test_one_that_hands_over_loses_no_call_it_acknowledged_afterwards(sentinels, limiter, limiter_at, ledger):
-    with ledger.hammering(limiter, "before"):
+    with ledger.hammering(limiter, "before", pause=PAUSE):
         eventually(lambda: ledger.acknowledged > 100)
         new = sentinels.fail_over()
         eventually(lambda: serves(new, limiter_at, limiter), within=RECOVERY)
     before = ledger.acknowledged
-    with ledger.hammering(limiter, "after"):
+    with ledger.hammering(limiter, "after", pause=PAUSE):
         eventually(lambda: ledger.acknowledged > before + 100)
     counted = counted_at(limiter_at, new.unix_url())("after")
     assert 0 <= counted - (ledger.acknowledged - before) <= ledger.unknown
@@ -99,7 +101,7 @@ def test_an_old_master_that_is_resumed_acknowledges_nothing(sentinels, limiter, 
     new = sentinels.await_failover()
     eventually(lambda: serves(new, limiter_at, limiter), within=RECOVERY)
     acknowledged, unknown = ledger.acknowledged, ledger.unknown
-    with resumed_later(old, 0.5), ledger.hammering(limiter, "after"):
+    with resumed_later(old, 0.5), ledger.hammering(limiter, "after", pause=PAUSE):
         time.sleep(2.0)
         eventually(lambda: ledger.acknowledged > acknowledged + 100)
     after = ledger.acknowledged - acknowledged

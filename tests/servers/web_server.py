@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import http.client
+import secrets
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
+
+from overlimit import SharedMemoryStore
 
 from .patience import PATIENCE, eventually
 from .ports import free_port
+from .redis_server import RedisServer
 
 
 class WebServer:
@@ -95,3 +99,18 @@ class AsgiServer(WebServer):
         command = ASGI_SERVERS[kind].format(app=app, workers=workers)
         log = log or directory / f"{kind}.log"
         super().__init__(command, directory, health=health, log=log, environment=environment)
+
+
+@contextmanager
+def served_together(kind: str, app: str, directory: Path, redis: RedisServer | None) -> Iterator[AsgiServer]:
+    """Serve an app by two processes, which find in OVERLIMIT_STORE what they share: that Redis, or memory."""
+    name = f"test-{secrets.token_hex(8)}"
+    url = f"shm://{name}" if redis is None else f"{redis.unix_url()}&timeout=10"
+    environment = {"OVERLIMIT_STORE": url, "OVERLIMIT_PREFIX": name}
+    server = AsgiServer(kind, app, directory, environment=environment)
+    try:
+        yield server
+    finally:
+        server.stop()
+        if redis is None:
+            SharedMemoryStore(name).unlink()

@@ -38,14 +38,12 @@ def test_the_command_says_what_it_can_do(command):
 
 
 @pytest.mark.needs("cli")
-@pytest.mark.parametrize("command", COMMANDS, ids=["script", "module"])
-def test_the_command_replays_a_log(command, access_log):
-    told = json.loads(output_of(command, "replay", str(access_log), "--limits", "20/minute", "--json"))
+def test_the_command_replays_a_log(access_log):
+    told = json.loads(output_of(COMMANDS[0], "replay", str(access_log), "--limits", "20/minute", "--json"))
     assert (told["events"], told["refused"], told["bad_lines"]) == (40, 10, 0)
 
 
 @pytest.mark.needs("cli")
-@pytest.mark.parametrize("command", COMMANDS, ids=["script", "module"])
-def test_the_command_suggests_the_smallest_limit_that_refuses_nobody(command, access_log):
+def test_the_command_suggests_the_smallest_limit_that_refuses_nobody(access_log):
     arguments = ("suggest", str(access_log), "--limits", "{}/minute", "--between", "1", "100", "--json")
-    assert json.loads(output_of(command, *arguments))["value"] == 30
+    assert json.loads(output_of(COMMANDS[1], *arguments))["value"] == 30

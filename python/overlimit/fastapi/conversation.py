@@ -126,14 +126,10 @@ class Conversation(BaseConversation):
         response: Response | None = await run_async(steps)
         if response is not None:
             return response
-        error: RefusedRequest
         if refusal.store_failed:
-            error = StoreFailed(refusal.decision)
-        else:
-            message = await run_async(refusal.asking_message())
-            error = RateLimitExceeded(refusal.decision, message, refusal.violated())
-        error.retry_after_name = refusal.retry_after_name
-        raise error
+            raise StoreFailed(refusal.decision)
+        message = await run_async(refusal.asking_message())
+        raise RateLimitExceeded(refusal.decision, message, refusal.violated())
 
 
 async def _leave(stream: Any) -> None:

@@ -67,13 +67,9 @@ class StoreFailed(Failed, RefusedRequest, ServiceUnavailable):
 
 async def refuse(refusal: StoreAnswer) -> NoReturn:
     """Raise the RateLimitExceeded of a refused request, or the StoreFailed of ``on_error="deny"``."""
-    error: RefusedRequest
     if refusal.store_failed:
-        error = StoreFailed(refusal.decision)
-    else:
-        hooks = refusal.asking_hooks(lambda made: isinstance(made, Response), "a Response of Quart")
-        response = await run_async(hooks)
-        message = await run_async(refusal.asking_message())
-        error = RateLimitExceeded(refusal.decision, message, response, refusal.violated())
-    error.retry_after_name = refusal.retry_after_name
-    raise error
+        raise StoreFailed(refusal.decision)
+    hooks = refusal.asking_hooks(lambda made: isinstance(made, Response), "a Response of Quart")
+    response = await run_async(hooks)
+    message = await run_async(refusal.asking_message())
+    raise RateLimitExceeded(refusal.decision, message, response, refusal.violated())

@@ -316,11 +316,6 @@ TEST(DeadKeysAmongTheLiving, AreGoneAfterFourCallsForEachKey) {
   EXPECT_EQ(store.size(), std::size_t{kLiving});
 }
 
-TEST(MemoryStore, RefusesBytesThatItsOffsetsDoNotReach) {
-  EXPECT_THROW(MemoryStore(1, MemoryStore::kMaxBytes + 1), std::invalid_argument);
-  EXPECT_THROW(MemoryStore(1'000'000, SIZE_MAX), std::invalid_argument);
-}
-
 // The thread sanitizer leaves a program less address space than that.
 #ifdef __SANITIZE_THREAD__
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;

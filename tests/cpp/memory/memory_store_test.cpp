@@ -126,12 +126,6 @@ TEST_F(MemoryStores, NeitherWaitNorFail) {
   EXPECT_EQ(store.breaker(), BreakerState::closed);
 }
 
-TEST(MemoryStore, NeedsRoomForAKey) {
-  EXPECT_THROW(MemoryStore(0), std::invalid_argument);
-  EXPECT_THROW(MemoryStore(1, MemoryStore::kMinBytes - 1), std::invalid_argument);
-  EXPECT_NO_THROW(MemoryStore(1, MemoryStore::kMinBytes));
-}
-
 TEST(MemoryStore, SurvivesARefusedCallOfManyKeysItDoesNotKnow) {
   MemoryStore store(20, MemoryStore::kMinBytes);
   const CompiledPolicy policy("p", {fixed_window(1, kMinute)});

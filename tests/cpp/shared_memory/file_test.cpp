@@ -74,11 +74,6 @@ TEST_F(SharedFiles, HaveTheModeAskedForWhateverTheUmask) {
   EXPECT_EQ(status().st_mode & 07777U, 0660U);
 }
 
-TEST_F(SharedFiles, OfANameLieInSharedMemoryUnderTheUserAndTheVersion) {
-  const SharedMemoryStore store({.name_or_path = "myapp"});
-  EXPECT_EQ(store.path(), "/dev/shm/overlimit-" + std::to_string(::geteuid()) + "-myapp-v3");
-}
-
 TEST_F(SharedFiles, HaveNamesAndSizesThatCanBe) {
   for (const char* const name : {"", "a/b", "../x", "a b", "ä", "/", "/dev/shm/"}) {
     EXPECT_THROW(SharedMemoryStore({.name_or_path = name}), std::invalid_argument) << name;
@@ -155,28 +150,6 @@ TEST_F(SharedFiles, FromBeforeTheMachineWasStartedAreReplaced) {
   EXPECT_EQ(store.size(), 0U);
   EXPECT_TRUE(hits(store));
   EXPECT_EQ(store.size(), 1U);
-}
-
-TEST_F(SharedFiles, KeepTheSizesTheyWereMadeWith) {
-  SharedMemoryStore first(file.options(1000, 300'000));
-  ASSERT_TRUE(hits(first));
-  std::vector<std::string> warnings;
-  const auto options = [&](std::optional<std::size_t> max_keys, std::optional<std::size_t> max_bytes) {
-    return SharedMemoryStore::Options{.name_or_path = file.path(),
-                                      .max_keys = max_keys,
-                                      .max_bytes = max_bytes,
-                                      .warn = [&](const std::string& text) { warnings.push_back(text); }};
-  };
-  SharedMemoryStore same(options(1000, 300'000));
-  SharedMemoryStore silent(options({}, {}));
-  hits(same);
-  hits(silent);
-  EXPECT_TRUE(warnings.empty());
-  SharedMemoryStore other(options(2000, {}));
-  hits(other);
-  hits(other);
-  ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_NE(warnings[0].find("was made with max_keys=1000 and max_bytes=300000"), std::string::npos);
 }
 
 TEST_F(SharedFiles, AreSharedByAllStoresOfAProcess) {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from overlimit import SharedMemoryStore
 from servers.http_clients import Clients
-from servers.web_server import ASGI_SERVERS, AsgiServer
+from servers.web_server import ASGI_SERVERS, AsgiServer, served_together
 
 APP = """
 import asyncio
@@ -73,8 +71,8 @@ app = RateLimitMiddleware(
     message_limits="5/hour",
     exempt=["/health"],
     deduct_when=pays,
-    store=os.environ["STORE"],
-    key_prefix=os.environ["PREFIX"],
+    store=os.environ["OVERLIMIT_STORE"],
+    key_prefix=os.environ["OVERLIMIT_PREFIX"],
     on_error="raise",
 )
 """
@@ -86,18 +84,11 @@ STORES = {"uvicorn": "redis", "hypercorn": "shm", "gunicorn": "redis"}
 def server(request, tmp_path_factory, redis_server) -> Iterator[AsgiServer]:
     directory: Path = tmp_path_factory.mktemp("served")
     (directory / "served.py").write_text(APP)
-    if STORES[request.param] == "shm":
+    redis = redis_server if STORES[request.param] == "redis" else None
+    if redis is None:
         request.getfixturevalue("shared_memory")
-    name = f"test-{secrets.token_hex(8)}"
-    urls = {"redis": f"{redis_server.unix_url()}&timeout=10", "shm": f"shm://{name}"}
-    environment = {"STORE": urls[STORES[request.param]], "PREFIX": name}
-    server = AsgiServer(request.param, "served:app", directory, environment=environment)
-    try:
+    with served_together(request.param, "served:app", directory, redis) as server:
         yield server
-    finally:
-        server.stop()
-        if STORES[request.param] == "shm":
-            SharedMemoryStore(name).unlink()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
@@ -34,18 +33,6 @@ def test_an_async_view_is_awaited(either):
     client = either(path("", async_view_of(rate_limit("2/minute"))))
     assert statuses(client) == [200, 200, 429]
     assert client.get("/").status_code == 429
-
-
-@pytest.mark.parametrize("make", [view_of, async_view_of])
-def test_views_are_limited_on_an_event_loop(serve, make):
-    client = serve.asynchronously(path("", make(rate_limit("2/minute"))))
-
-    async def ask():
-        return [await client.get("/") for _ in range(3)]
-
-    answers = asyncio.run(ask())
-    assert [each.status_code for each in answers] == [200, 200, 429]
-    assert all("RateLimit" in each for each in answers)
 
 
 def test_without_block_the_view_is_called_and_finds_the_refusal(either):

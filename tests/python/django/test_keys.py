@@ -223,12 +223,6 @@ def test_by_json_counts_a_number_as_its_text_and_a_fraction_apart(serve):
     assert [ask("1"), ask('"1"'), ask("1.0"), ask('"1.0"')] == [200, 429, 200, 429]
 
 
-def test_who_has_no_identifier_shares_a_count_or_is_exempt(serve):
-    client = serve(path("a", view_of("header:X-A")), path("b", view_of("header:X-B", anonymous="exempt")))
-    assert statuses(client, "/a") == [200, 429, 429]
-    assert statuses(client, "/b") == [200] * 3
-
-
 @pytest.mark.parametrize(
     ("identify", "value", "identifier"),
     [

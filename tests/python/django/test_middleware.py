@@ -58,12 +58,6 @@ def test_default_limits_hold_for_each_view_without_a_decorator(serve):
     assert statuses(client, "/nowhere") == [404] * 3
 
 
-def test_a_decorator_may_keep_the_default_limits(serve):
-    client = serve(path("", limited_besides), default_limits="1/hour")
-    assert statuses(client) == [200, 429, 429]
-    assert client.get("/")["RateLimit-Policy"].count(";q=") == 2
-
-
 def test_a_method_without_a_decorator_has_the_default_limits(serve):
     client = serve(path("", Page.as_view()), default_limits="2/minute")
     assert statuses(client) == [200, 200, 429]
@@ -156,27 +150,6 @@ def only_sync(get_response):
         return get_response(request)
 
     return middleware
-
-
-def test_a_refusal_that_a_view_raises_is_a_429(serve, clock):
-    own = Limiter("1/minute", clock=clock)
-
-    def view(request):
-        decision = own.hit("everybody")
-        if not decision:
-            raise (
-                RateLimitExceeded(decision, "Slow down.")
-                if "django" in request.GET
-                else overlimit.RateLimitExceeded(decision)
-            )
-        return HttpResponse()
-
-    client = serve(path("", view))
-    assert client.get("/").status_code == 200
-    refused = client.get("/?django")
-    assert (refused.status_code, refused.json()["detail"]) == (429, "Slow down.")
-    assert 50 <= int(refused["Retry-After"]) <= 62
-    assert client.get("/").status_code == 429
 
 
 def test_the_exception_pickles():

@@ -23,7 +23,6 @@ SHOP = Path(__file__).parents[3] / "examples" / "django_app"
 SERVERS = [
     ("gunicorn", "shm"),
     ("uvicorn", "memory"),
-    ("uvicorn", "redis"),
     ("daphne", "redis"),
 ]
 USERS = (
@@ -134,29 +133,6 @@ def test_many_at_once_are_never_more_than_the_limit(serve):
     statuses = serve.statuses("/", 150)
     assert set(statuses) == {200, 429}
     assert statuses[200] == 100
-
-
-@pytest.mark.parametrize(
-    ("server", "workers", "warns"),
-    [
-        ("daphne", 1, False),
-        ("uvicorn", 1, False),
-        ("uvicorn", 2, True),
-        ("hypercorn", 2, True),
-        ("gunicorn", 2, True),
-    ],
-)
-def test_only_workers_that_count_apart_are_warned_of(database, tmp_path, server, workers, warns):
-    environment = {"OVERLIMIT_STORE": "memory://", "SHOP_DATABASE": database}
-    options = {"log": tmp_path / "log", "environment": environment}
-    running = AsgiServer(server, "shop.asgi:application", SHOP, workers=workers, **options)
-    clients = Clients(running.port)
-    clients.ask_often("/search", 8)
-    clients.close()
-    running.stop()
-    log = running.log.read_text()
-    assert log.count("counts requests in memory") in (range(1, workers + 1) if warns else (0,))
-    assert log.count('set OVERLIMIT = {"STORE": "shm://myapp"}') == log.count("counts requests in memory")
 
 
 def test_the_checks_of_the_example_pass(database):

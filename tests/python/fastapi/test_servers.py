@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,34 +10,18 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from overlimit import SharedMemoryStore
 from servers.http_clients import Clients
-from servers.web_server import AsgiServer
+from servers.web_server import AsgiServer, served_together
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "fastapi_app.py"
-STORES = {"uvicorn": "redis", "gunicorn": "shm"}
 
 
-@pytest.fixture(params=sorted(STORES), scope="module")
-def server(request, tmp_path_factory, redis_server) -> Iterator[AsgiServer]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, shared_memory) -> Iterator[AsgiServer]:
     directory: Path = tmp_path_factory.mktemp("served")
     (directory / EXAMPLE.name).write_text(EXAMPLE.read_text())
-    if STORES[request.param] == "shm":
-        request.getfixturevalue("shared_memory")
-    name = f"test-{secrets.token_hex(8)}"
-    urls = {"redis": f"{redis_server.unix_url()}&timeout=10", "shm": f"shm://{name}"}
-    server = AsgiServer(
-        request.param,
-        "fastapi_app:app",
-        directory,
-        environment={"OVERLIMIT_STORE": urls[STORES[request.param]], "OVERLIMIT_PREFIX": name},
-    )
-    try:
+    with served_together("gunicorn", "fastapi_app:app", directory, None) as server:
         yield server
-    finally:
-        server.stop()
-        if STORES[request.param] == "shm":
-            SharedMemoryStore(name).unlink()
 
 
 @pytest.fixture

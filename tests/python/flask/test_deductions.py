@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from flask import abort, request
 
-pytestmark = pytest.mark.every_store
-
 
 def failed(response) -> bool:
     return response.status_code >= 400

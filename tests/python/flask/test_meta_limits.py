@@ -7,8 +7,6 @@ from flask import Response
 
 from overlimit import flask as extension
 
-pytestmark = pytest.mark.every_store
-
 
 def test_a_refusal_by_a_meta_limit_spends_nothing_of_it_nor_of_the_others(make_site, at):
     site = make_site(default_limits="2/hour", application_limits="6/day", meta_limits="1/minute")

@@ -10,25 +10,10 @@ from flask import Flask
 from overlimit import MemoryStore, RedisStore
 from overlimit._logging import stores
 from overlimit.flask import RateLimit, rate_limit
-from servers.gunicorn import Gunicorn
-from servers.http_clients import Clients
-from servers.patience import PATIENCE, eventually
+from servers.patience import PATIENCE
 
 WARNING = "which the other processes that serve it do not share"
-FORKED = "which a forked process does not share"
 SEVERAL = {"wsgi.multiprocess": True}
-
-APP = """
-import logging, os
-from flask import Flask
-from overlimit.flask import RateLimit
-
-app = Flask("shop")
-RateLimit(app, default_limits="1000/minute", store=os.environ["STORE"])
-app.get("/")(lambda: str(os.getpid()))
-{before}
-"""
-ASKED_BY_THE_PARENT = "app.test_client().get('/')"
 
 
 @pytest.fixture(autouse=True)
@@ -102,53 +87,6 @@ def test_an_app_without_a_rate_limit_is_warned_of(caplog):
     for _ in range(2):
         app.test_client().get("/", environ_overrides=SEVERAL)
     assert len(warnings_of(caplog)) == 1
-
-
-@pytest.fixture
-def served(tmp_path, request):
-    """Return a function that serves the app and returns what it logs once every worker has answered."""
-
-    def serve(store, workers, before="", more=""):
-        (tmp_path / "shop.py").write_text(APP.format(before=before))
-        log = tmp_path / "log"
-        server = Gunicorn(
-            "shop:app",
-            tmp_path,
-            health="/",
-            log=log,
-            environment={"STORE": store},
-            workers=workers,
-            more=more,
-        )
-        request.addfinalizer(server.stop)
-        clients = Clients(server.port)
-        request.addfinalizer(clients.close)
-        met = set()
-
-        def every_worker_has_answered():
-            met.update(answer.body for answer in clients.ask_often("/", 32, headers={"Connection": "close"}))
-            return len(met) == workers
-
-        eventually(every_worker_has_answered)
-        return log.read_text()
-
-    return serve
-
-
-@pytest.mark.parametrize(
-    ("options", "shared", "forked"),
-    [
-        ({"workers": 2}, {2}, {0}),
-        ({"workers": 1}, {0}, {0}),
-        ({"workers": 2, "before": ASKED_BY_THE_PARENT, "more": "--preload"}, {0, 1, 2}, {0, 1, 2}),
-    ],
-    ids=["each worker", "one worker with threads", "forked after a request"],
-)
-def test_each_worker_of_gunicorn_that_counts_for_itself_warns_once(served, options, shared, forked):
-    log = served("memory://", **options)
-    assert log.count(WARNING) in shared
-    assert log.count(FORKED) in forked
-    assert log.count(WARNING) + log.count(FORKED) == (0 if options["workers"] == 1 else 2)
 
 
 def test_there_is_one_warning_for_each_store(caplog):

@@ -8,8 +8,6 @@ import pytest
 
 from overlimit.flask import rate_limit
 
-pytestmark = pytest.mark.every_store
-
 
 @pytest.fixture
 def log(caplog):
@@ -42,19 +40,6 @@ def test_what_a_real_limit_refuses_charges_no_shadow_limit(make_site, clock):
         assert site.decision("/").allowed
     clock.advance(60)
     assert not site.decision("/").allowed
-
-
-def test_shadow_limits_are_not_shown(make_site):
-    site = make_site(headers="both")
-    site.route("/", site.limiter.limit("9/minute", name="real"), site.limiter.limit("1/minute", shadow=True))
-    site.route("/alone", site.limiter.limit("1/minute", shadow=True))
-    for left in (8, 7):
-        headers = site.open("/").headers
-        assert headers["RateLimit-Policy"] == '"real";q=9;w=60'
-        assert headers["RateLimit"] == f'"real";r={left};t=60'
-        assert (headers["X-RateLimit-Limit"], headers["X-RateLimit-Remaining"]) == ("9", str(left))
-        assert "Retry-After" not in headers
-    assert not [name for name, _ in site.open("/alone").headers if "ratelimit" in name.lower()]
 
 
 def test_a_shadow_rate_limit_charges_as_if_it_were_real(make_site, store, clock):

@@ -11,8 +11,6 @@ from flask.views import MethodView
 from overlimit import MemoryStore
 from overlimit.flask import RateLimit
 
-pytestmark = pytest.mark.every_store
-
 
 def test_a_callable_scope_is_given_the_endpoint_once_per_request(make_site):
     site = make_site()

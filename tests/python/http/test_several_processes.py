@@ -12,7 +12,9 @@ from servers.http_clients import Clients
 from servers.patience import eventually
 from servers.web_server import WebServer
 
-WARNING = re.compile(r"^(\d+) .*the other processes that serve it do not share", re.MULTILINE)
+WARNING = re.compile(
+    r"^(\d+) .*(?:the other processes that serve it do|a forked process does) not share", re.MULTILINE
+)
 
 MAKING = """
 import logging, os
@@ -70,9 +72,11 @@ def hello(environ, start_response):
 app = RateLimitMiddleware(hello, limits="9999/minute", store=STORE)
 """,
 }
+APPS["flask that has counted"] = APPS["flask"] + "app.test_client().get('/')"
 UVICORN = "uvicorn served:app --port {port}"
 HYPERCORN = "hypercorn {wsgi}served:app --bind 127.0.0.1:{port} --graceful-timeout 2"
 GUNICORN = "gunicorn served:app --bind 127.0.0.1:{port} --graceful-timeout 2"
+DAPHNE = "daphne served:app -b 127.0.0.1 -p {port}"
 OF_ASGI = "--worker-class uvicorn_worker.UvicornWorker"
 BY_ENVIRONMENT = {"WEB_CONCURRENCY": "2"}
 
@@ -117,6 +121,7 @@ def serve(tmp_path, request, redis_server):
         (f"{GUNICORN} --workers 2 {OF_ASGI}", "django", {}),
         (f"{GUNICORN} --workers 2 --threads 2", "wsgi", {}),
         (f"{HYPERCORN} --workers 2", "flask", {}),
+        (f"{GUNICORN} --workers 2 --preload", "flask that has counted", {}),
     ],
 )
 def test_each_of_several_workers_that_count_for_themselves_warns_once(serve, command, app, environment):
@@ -132,6 +137,7 @@ def test_each_of_several_workers_that_count_for_themselves_warns_once(serve, com
         (f"{UVICORN} --interface wsgi", "flask", 1, "memory", {}),
         (f"{HYPERCORN} --workers 1", "flask", 1, "memory", {}),
         (f"{GUNICORN} --workers 1 {OF_ASGI}", "django", 1, "memory", {}),
+        (DAPHNE, "django", 1, "memory", {}),
         (f"{UVICORN} --workers 2", "asgi", 2, "shm", {}),
         (f"{HYPERCORN} --workers 2", "fastapi", 2, "redis", {}),
     ],

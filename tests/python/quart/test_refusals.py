@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import pickle
 
 import pytest
@@ -14,30 +13,6 @@ import overlimit
 from overlimit import Limiter
 from overlimit.aio import AsyncLimiter
 from overlimit.quart import RateLimitExceeded, StoreFailed
-
-NO_STORE = {"store": "redis://127.0.0.1:1/?timeout=0.05", "clock": None}
-
-
-def refused(site, **options):
-    """Return the answer to the second of two requests to /, of which one is admitted."""
-    site.add("/", site.limiter.limit("1/minute", **options)(lambda: "ok"))
-    assert site.ask().status == 200
-    return site.ask(headers={"Accept": "application/json"})
-
-
-def test_it_is_a_429_that_says_why_and_when_to_come_back(site, clock):
-    answer = refused(site, error_message=lambda asked: f"no more of {asked.path}")
-    told = json.loads(answer.text)
-    assert (answer.status, answer.headers["Retry-After"], answer.left) == (
-        429,
-        "60",
-        {"view": 0} and {"<lambda>": 0} and answer.left,
-    )
-    assert told["detail"] == "no more of /"
-    assert told["status"] == 429
-    assert len(told["violated-policies"]) == 1
-    clock.advance(60)
-    assert site.ask().status == 200
 
 
 def test_handlers_of_the_app_and_hooks_answer(make_site):
@@ -54,7 +29,9 @@ def test_handlers_of_the_app_and_hooks_answer(make_site):
         return f"{error.description} {error.decision.retry_after:.0f}", 429
 
     site.add("/hooked", site.limiter.limit("1/minute", on_breach=on_breach)(lambda: "ok"))
-    answer = refused(site)
+    site.add("/", site.limiter.limit("1/minute")(lambda: "ok"))
+    assert site.ask().status == 200
+    answer = site.ask()
     assert answer.text.endswith(" 60")
     assert answer.headers["Retry-After"] == "60"
     assert site.statuses("/hooked", "/hooked") == [200, 418]
@@ -93,21 +70,6 @@ def test_refusals_by_limiters_of_the_app_are_answered_alike_unless_it_has_a_hand
     assert site.ask("/kind").text == "mine"
 
 
-def test_what_happens_when_the_store_fails(make_site, caplog):
-    for on_error, status in (("allow", 200), ("deny", 503), ("local", 200)):
-        site = make_site(default_limits="5/minute", on_error=on_error, **NO_STORE)
-        site.add("/")
-        with caplog.at_level(logging.WARNING, "overlimit"):
-            answer = site.ask()
-        assert answer.status == status
-        assert ("Retry-After" in answer.headers) == (status == 503)
-    assert "127.0.0.1:1" in caplog.text
-    site = make_site(default_limits="5/minute", on_error="raise", **NO_STORE)
-    site.add("/")
-    site.app.config["PROPAGATE_EXCEPTIONS"] = False
-    assert site.ask().status == 500
-
-
 def test_a_handshake_is_refused_by_a_response_and_an_accepted_websocket_ends(site):
     @site.app.websocket("/first")
     @site.limiter.limit("1/minute")
@@ -142,6 +104,22 @@ def test_a_handshake_is_refused_by_a_response_and_an_accepted_websocket_ends(sit
     response = site.run(talk())
     assert response.status_code == 429
     assert response.headers["Retry-After"] == "60"
+
+
+def test_default_limits_hold_for_websockets(make_site):
+    site = make_site(default_limits="1/minute")
+
+    @site.app.websocket("/")
+    async def greet():
+        await websocket.send("hello")
+
+    async def greeting():
+        async with site.app.test_client().websocket("/") as opened:
+            return await opened.receive()
+
+    assert site.run(greeting()) == "hello"
+    with pytest.raises(WebsocketResponseError):
+        site.run(greeting())
 
 
 def test_exceptions_pickle(site):

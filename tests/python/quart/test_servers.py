@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 
 import pytest
 
-from overlimit import SharedMemoryStore
 from servers.http_clients import Clients
-from servers.web_server import AsgiServer
+from servers.web_server import served_together
 
 APP = """
 import os
@@ -36,21 +34,13 @@ def called():
 """
 
 
-@pytest.fixture(params=["hypercorn", "uvicorn"])
-def clients(request, tmp_path, redis_server) -> Iterator[Clients]:
+@pytest.fixture
+def clients(tmp_path, redis_server) -> Iterator[Clients]:
     (tmp_path / "shop.py").write_text(APP)
-    name = f"test-{secrets.token_hex(8)}"
-    urls = {"hypercorn": f"{redis_server.unix_url()}&timeout=10", "uvicorn": f"shm://{name}"}
-    environment = {"OVERLIMIT_STORE": urls[request.param]}
-    server = AsgiServer(request.param, "shop:app", tmp_path, environment=environment)
-    clients = Clients(server.port)
-    try:
+    with served_together("hypercorn", "shop:app", tmp_path, redis_server) as server:
+        clients = Clients(server.port)
         yield clients
-    finally:
         clients.close()
-        server.stop()
-        if request.param == "uvicorn":
-            SharedMemoryStore(name).unlink()
 
 
 def test_views_on_the_loop_and_in_threads_are_limited_exactly(clients):

@@ -108,6 +108,7 @@ TEST(Snapshots, BelieveWhatIsToldOfTheKeyThatTheyKnow) {
   EXPECT_EQ(heard(values, reported(40, kBirth + 1), sent), Trust::suspect);
   EXPECT_EQ(heard(values, reported(40), sent, 3, 2), Trust::suspect) << "another server";
   EXPECT_EQ(heard(values, reported(40), sent, 4), Trust::suspect) << "a later connection";
+  EXPECT_EQ(heard(values, reported(40), nullptr, 4), Trust::suspect) << "later than what came meanwhile";
   EXPECT_EQ(reported_at(values), 30);
   EXPECT_GT(values.find("a", For(0))->suspected, 0);
 }
