@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 from struct import pack
+from typing import Any
 
 from measuring.servers import redis_server
 from overlimit import (
@@ -140,7 +141,7 @@ def smallest_script(url: str) -> Case:
     """Return what reads the time and a record, and writes one: below that there is no limiter."""
     import redis
 
-    client = redis.Redis.from_url(url)
+    client: Any = redis.Redis.from_url(url)
     name = client.script_load(SMALLEST_SCRIPT)
 
     def run_smallest_script(times: int) -> None:
@@ -188,7 +189,7 @@ def leases(url: str, name: str, limit: Limit, wanted: int) -> Case:
     """Return leases that get all they want, by the server's clock: some are still held, others have ended."""
     import redis
 
-    client = redis.Redis.from_url(url)
+    client: Any = redis.Redis.from_url(url)
     script = script_for([limit], "lease")
     sha1 = client.script_load(script.text)
     head = pack("<6q", -1, 1_000, 2**63 - 1, 1, wanted, 100_000)
@@ -233,7 +234,7 @@ def marking_redis(url: str) -> Callable[[], None]:
     """Return a function that has the server at a unix socket call the same."""
     import redis
 
-    client = redis.Redis.from_url(url)
+    client: Any = redis.Redis.from_url(url)
 
     def mark_redis() -> None:
         client.config_set("dir", str(client.config_get("dir")["dir"]))

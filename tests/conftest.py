@@ -53,7 +53,7 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
         "python/bindings/test_misuse.py",  # a heap that ends: this one grows until it is killed
         "python/bindings/test_pickled_objects.py",
         "python/django/test_servers.py",  # daphne, which there is not
-    "python/jobs",  # celery and its like, which there are not
+        "python/jobs",  # celery and its like, which there are not
         "python/test_docs.py",  # numpydoc, of the environment of developers
         "python/test_types.py",  # mypy and pyright, of that too
     ]

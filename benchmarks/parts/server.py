@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import repeat
+from typing import Any
 
 import redis
 
@@ -81,7 +82,7 @@ def counted(directory: str, case: Case, calls: int, mark: Callable[[], None]) ->
 
 
 def cases(url: str) -> Iterator[tuple[str, Case]]:
-    client = redis.Redis.from_url(url)
+    client: Any = redis.Redis.from_url(url)
     one = client.script_load("return 1")
     yield "INCR", repeated(lambda: client.incr("count"))
     yield "EVALSHA of `return 1`", repeated(lambda: client.evalsha(one, 0))

@@ -67,6 +67,6 @@ def test_a_user_who_may_run_no_scripts_is_told(redis_server):
     with closing(redis_server.client()) as admin:
         admin.execute_command("ACL", "SETUSER", "poor", "on", ">word", "~*", "+@all", "-evalsha")
         url = redis_server.unix_url().replace("unix://", "unix://poor:word@")
-        with pytest.raises(StoreConfigError, match="'evalsha' command.*\"; grant the user of the URL"):
+        with pytest.raises(StoreConfigError, match=r"'evalsha' command.*; grant the user of the URL"):
             Limiter("2/minute", name="acl", store=RedisStore(url, timeout=5)).hit("a")
         admin.acl_deluser("poor")

@@ -23,7 +23,7 @@ from overlimit.simulation.figures.replays import plot_timeline
 from overlimit.simulation.optional import required
 from overlimit.simulation.questions.effects import Trial
 from overlimit.simulation.replaying import Replay, check_question
-from overlimit.simulation.tables import codes_of, most_refused, peak_of_any
+from overlimit.simulation.tables import most_refused, peak_of_any
 
 _KEPT = 256
 _HEAD = ("hit most", "sent", "passed", "refused")
@@ -42,7 +42,7 @@ class ShownEffects:
     def __init__(self, events: Events, timezone: str = "UTC") -> None:
         self._events, self._timezone = events, timezone
         self._trial = Trial(events)
-        self._identifiers = len(set(codes_of(events, None)[0].tolist()))
+        self._identifiers = len(set(events._codes_of()[0].tolist()))
         self.of = lru_cache(_KEPT)(self._of)
         self.peak = lru_cache(_KEPT)(self._peak)
 

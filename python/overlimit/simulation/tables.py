@@ -238,7 +238,7 @@ def by_identifier(replay: Answers, column: str | None, top: int | None) -> pd.Da
     Where events have labels there is a column of those too.
     """
     required("pandas", "Replay.by_identifier")
-    codes, names = codes_of(replay.events, column)
+    codes, names = replay.events._codes_of(column)
     frame = _counted(replay, codes, codes, len(names)).set_axis(label_index(names, "identifier"))
     labels = labels_of_events(replay.events)
     if labels is not None:
@@ -252,7 +252,7 @@ def by_label(replay: Answers) -> pd.DataFrame:
     labels = labels_of_events(replay.events)
     if labels is None:
         raise ValueError("these events have no labels: events.with_labels(...) returns events that do")
-    codes, _ = codes_of(replay.events, None)
+    codes, _ = replay.events._codes_of()
     names = np.append(labels.labels, [""])
     groups = np.where(labels.codes < 0, np.int32(len(labels.labels)), labels.codes)
     frame = _counted(replay, codes, groups, len(names)).set_axis(label_index(names, "label"))
@@ -303,27 +303,13 @@ def by_every_identifier(replay: Answers, top: int | None) -> pd.DataFrame:
 
 def most_refused(replay: Answers, top: int = 5) -> list[tuple[str | bytes, int, int, int]]:
     """Return the identifiers that were refused most: each with what it sent, what passed and what did not."""
-    codes, labels = codes_of(replay.events, None)
+    codes, labels = replay.events._codes_of()
     refused = np.bincount(codes[~passed_in_time(replay)], minlength=len(labels))
     sent = np.bincount(codes, minlength=len(labels))
     ordered = np.lexsort((-sent, -refused))[:top]
     return [
         (labels[k], int(sent[k]), int(sent[k] - refused[k]), int(refused[k])) for k in ordered if refused[k]
     ]
-
-
-def codes_of(events: Events, column: str | None) -> tuple[Codes, npt.NDArray[Any]]:
-    """Return each event's place in an array of identifiers, by a column or the first that it has."""
-    if column is not None:
-        found = events._column(column)
-        return found.codes, found.labels
-    codes = np.full(len(events), -1, np.int32)
-    labels: list[npt.NDArray[Any]] = []
-    for each in events._columns:
-        fresh = (codes < 0) & (each.codes >= 0)
-        codes[fresh] = each.codes[fresh] + sum(map(len, labels))
-        labels.append(each.labels)
-    return codes, np.concatenate(labels)
 
 
 def by_time(replay: Answers, every: Every, timezone: str) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from overlimit.simulation.events.bad_lines import BadLines
 from overlimit.simulation.events.costs import Costs, costs_of
 from overlimit.simulation.events.given import in_one_order
 from overlimit.simulation.events.identifiers import (
+    Codes,
     Column,
     checked_missing,
     concatenated,
@@ -32,7 +33,6 @@ from overlimit.simulation.events.labels import concatenated_labels, labelled, wi
 from overlimit.simulation.events.saving import load, save, table_of
 from overlimit.simulation.events.scaling import checked_scale, more_clients, more_requests
 from overlimit.simulation.optional import required
-from overlimit.simulation.tables import codes_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -400,7 +400,7 @@ class Events:
             is no such ``by``.
         """
         factor, random = checked_scale(factor, by), np.random.default_rng(seed)
-        clients, _ = codes_of(self, None)
+        clients, _ = self._codes_of()
         if by == "clients":
             return self._copies(*more_clients(self._times, clients, self._columns, factor, random))
         return self._copies(*more_requests(self._times, clients, factor, random))
@@ -455,6 +455,19 @@ class Events:
         names = [repr(column.name) for column in self._columns if column.name is not None]
         known = f"there are {', '.join(names)}" if names else "it has no name"
         raise ValueError(f"there is no column {short_repr(name)} of identifiers: {known}")
+
+    def _codes_of(self, column: str | None = None) -> tuple[Codes, npt.NDArray[Any]]:
+        """Return each event's place in an array of identifiers, by a column or the first that it has."""
+        if column is not None:
+            found = self._column(column)
+            return found.codes, found.labels
+        codes = np.full(len(self), -1, np.int32)
+        labels: list[npt.NDArray[Any]] = []
+        for each in self._columns:
+            fresh = (codes < 0) & (each.codes >= 0)
+            codes[fresh] = each.codes[fresh] + sum(map(len, labels))
+            labels.append(each.labels)
+        return codes, np.concatenate(labels)
 
     @staticmethod
     def concat(parts: Sequence[Events]) -> Events:

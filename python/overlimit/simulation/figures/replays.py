@@ -30,7 +30,6 @@ from overlimit.simulation.figures.style import (
 from overlimit.simulation.tables import (
     Answers,
     Ints,
-    codes_of,
     counts_between,
     in_periods,
     labels_of_events,
@@ -257,7 +256,7 @@ def _labels_of(events: Events) -> dict[object, object]:
     """Return the label of each identifier; empty without labels."""
     if (labels := labels_of_events(events)) is None:
         return {}
-    codes, names = codes_of(events, None)
+    codes, names = events._codes_of()
     return dict(zip(names.tolist(), label_of_each(codes, len(names), labels), strict=True))
 
 
@@ -273,7 +272,7 @@ def _refused(
     replay: Answers, names: Sequence[object], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Return the refused events of each name in each period."""
-    codes, labels = codes_of(replay.events, None)
+    codes, labels = replay.events._codes_of()
     rows = {name: row for row, name in enumerate(names)}
     row_of = np.array([*(rows.get(label, -1) for label in labels.tolist()), -1])[codes]
     which = ~passed_in_time(replay) & (row_of >= 0)

@@ -74,8 +74,8 @@ class Backtest(Effects):
 
     def _keys(self, pandas: Any) -> pd.Index[Any]:
         starts = np.array(list(self.effects), "M8[us]")
-        index: pd.Index[Any] = pandas.DatetimeIndex(starts, name="time").tz_localize("UTC")
-        return index.tz_convert(self._timezone)
+        index: pd.Index[Any] = pandas.DatetimeIndex(starts, name="time", tz="UTC").tz_convert(self._timezone)
+        return index
 
     def _columns(self) -> list[Shown]:
         texts: list[Callable[[Any], str]] = [str, partial(percent, bound=self.refuse_at_most), "{:,}".format]

@@ -31,7 +31,7 @@ from overlimit.simulation.replaying import (
     limiter_of,
     replay,
 )
-from overlimit.simulation.tables import codes_of, labels_of_events, passed_in_time, peak
+from overlimit.simulation.tables import labels_of_events, passed_in_time, peak
 from overlimit.simulation.traffic import START, checked_number
 from overlimit.stores import MemoryStore
 
@@ -246,7 +246,7 @@ class _Logged:
 
 def _paces(events: Events) -> list[int]:
     """Return the median gap of each event's client in us, at least `_FASTEST_US`; 0 for one with no gap."""
-    clients, names = codes_of(events, None)
+    clients, names = events._codes_of()
     order = np.argsort(clients, kind="stable")
     is_same = np.diff(clients[order]) == 0
     whose, gaps = clients[order][1:][is_same], np.diff(events._times[order])[is_same]

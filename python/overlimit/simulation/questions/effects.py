@@ -26,7 +26,7 @@ from overlimit.simulation.questions.resampling import (
     share_in,
 )
 from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question, limiter_of
-from overlimit.simulation.tables import Ints, codes_of, labels_of_events, peak
+from overlimit.simulation.tables import Ints, labels_of_events, peak
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +101,7 @@ class Trial:
         self.events = events
         self.advance = advance
         self._among = among
-        self._codes, self._names = interruptible(codes_of, events, None)
+        self._codes, self._names = interruptible(events._codes_of)
         self.sent = interruptible(self._of_each, np.ones(len(events), bool))
 
     def allowed(self, policy: PolicyLike | Limiter) -> Bools:
