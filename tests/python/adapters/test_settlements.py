@@ -136,3 +136,9 @@ def test_whoever_goes_over_is_locked_longer_each_time_and_nobody_else(serve, at)
     assert site.statuses() == [429]
     at(1100)
     assert site.statuses() == [200]
+
+
+@each()
+def test_a_request_that_is_not_limited_may_be_settled_and_given_back(serve):
+    site = serve(lambda asked: Reply(spends=(("settle", 5), ("refund",))), limits="1/minute", exempt=["/"])
+    assert site.statuses(times=2) == [200, 200]
