@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import redis
 from celery import Celery
 
 from overlimit.jobs import LimitedTask
 from queues import LIMITER, URL, run, whose
-
-# Kombu asks for redis-py 6.1 or later, and arq for one below 6: what kombu uses of it is in both.
-redis.VERSION = max(redis.VERSION, (6, 1, 0))
 
 app = Celery(broker=f"{URL}/0")
 # So that the jobs of a worker that was killed come back within seconds.
