@@ -6,7 +6,8 @@ counts. A caller needs many pairs and stands in few of these queues: where it wo
 holds up nobody who has to wait for none of these.
 
 Each queue has those of a higher priority before those of a lower one, and otherwise the order in which they
-came; one that has been passed for too long by those that came later goes before all of them.
+came. Once one has been passed for too long by those that came later, these go after it, and after all that
+came before it.
 """
 
 from __future__ import annotations
@@ -104,8 +105,9 @@ class Waiter:
         """What wakes the caller, when it has become the first or waits in vain."""
         self.number = 0
         """How many came before it."""
-        self.rank: float = -urgency.priority
-        """The lowest goes first."""
+        self.priority = urgency.priority
+        self.goes_with: float = math.inf
+        """It goes before all that came after this number, as that one has been passed for too long."""
         self.patience = urgency.patience
         """For how long it may be passed; None until it is told to wait, if that says it."""
         self.passed_until: int | None = None
@@ -127,9 +129,9 @@ class Waiter:
         self._limits: list[object] = []
 
     @property
-    def order(self) -> tuple[float, int]:
+    def order(self) -> tuple[float, int, int]:
         """Where it stands among those that wait for the same."""
-        return self.rank, self.number
+        return self.goes_with, -self.priority, self.number
 
     def read_limits(self) -> None:
         """Find out what it needs by the limits that there are now."""
@@ -169,7 +171,7 @@ class _Queue:
         """Yield those, once, that may be passed no more."""
         while self._passed and self._passed[0][0] <= now:
             waiter = heappop(self._passed)[2]
-            if waiter.rank > -math.inf and self._has(waiter):
+            if waiter.goes_with > waiter.number and self._has(waiter):
                 yield waiter
 
     def remove(self, waiter: Waiter) -> None:
@@ -271,7 +273,7 @@ class _WaitQueues:
         waiter.read_limits()
         for queue in self._queues_of(waiter.pairs):
             for each in queue.out_of_patience(now):
-                self._go_first(each)
+                self._go_on_with(each)
         held = self._holding(waiter)
         waiter.is_held_up = bool(held)
         if held:
@@ -292,15 +294,29 @@ class _WaitQueues:
             if queue is not None:
                 yield queue
 
-    def _go_first(self, waiter: Waiter) -> None:
-        """Have one that has been passed for too long go before all that came later, and look who holds it up."""
+    def _go_on_with(self, waiter: Waiter) -> None:
+        """Have one that has been passed for too long, and all before it, go before those that came later."""
+        number, queues = waiter.number, list(self._queues_of(waiter.entered))
+        for queue in queues:
+            for each in list(queue.waiters):
+                if each.number <= number < each.goes_with:
+                    self._reorder(each, number)
+        for queue in queues:
+            first = queue.waiters[0]
+            if first.is_held_up:
+                first.told = 0
+                first.wake_up.notify()
+
+    def _reorder(self, waiter: Waiter, goes_with: int) -> None:
         queues = list(self._queues_of(waiter.entered))
+        keeps = [queue for queue in queues if waiter in queue.keepers]
         for queue in queues:
             queue.remove(waiter)
-        waiter.rank, waiter.told = -math.inf, 0
+        waiter.goes_with = goes_with
         for queue in queues:
             queue.add(waiter)
-        waiter.wake_up.notify()
+        for queue in keeps:
+            queue.keepers[waiter] = None
 
     def _earliest(self, waiter: Waiter) -> tuple[int, int]:
         return max(self._holding(waiter), default=(0, 0))
