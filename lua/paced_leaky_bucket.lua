@@ -4,7 +4,7 @@ local waiting = y
 y = 0
 --[[ token_bucket ]]
 if admits and not always then
-  local over = used - (burst - waiting) * units
+  local over = used - (burst - waiting - (needed - cost)) * units
   admits = over <= 0 or last + math.ceil(over / refill) - instant <= patience
 end
 

@@ -31,7 +31,8 @@ def decision_bytes(values: tuple[Any, ...]) -> bytes:
         for name, limits, is_text, identifier, spent, role in subjects
     ]
     policies = [(name, [_call_of(limit) for limit in limits]) for name, limits in places]
-    written = (_FORMAT, time, hex(cost), source, status, retry_after, policies, charges, rows, *filter(None, [chosen]))
+    chosen_by = (chosen,) if chosen else ()
+    written = (_FORMAT, time, hex(cost), source, status, retry_after, policies, charges, rows, *chosen_by)
     return json.dumps(written, separators=(",", ":")).encode()
 
 

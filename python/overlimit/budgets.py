@@ -1,8 +1,8 @@
 """Several budgets in a row: the first that admits a call is charged, and no other.
 
-A refusal charges nothing, so entries are asked one after the other, whatever stores they are on. Nobody is told
-of what an entry refuses while another may still admit the call, and who is refused so has gone over no limit:
-the call is one decision, that of the entry which admits it, or the refusal that ends first.
+A refusal charges nothing, so entries are asked one after the other, whatever stores they are on. Nobody is
+told of what an entry refuses while another may still admit the call, and who is refused so has gone over no
+limit: the call is one decision, that of the entry which admits it, or the refusal that ends first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.migration_hints import OF_ACQUIRE
 from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US
-from overlimit.waiting.acquiring import Caller, Charge, Subject, acquiring_first, subjects_in, urgency_of
+from overlimit.waiting.acquiring import Caller, Charge, acquiring_first, subjects_in, urgency_of
 from overlimit.waiting.queues import QueuedLimiter
 from overlimit.waiting.sleeping import WakeUp
 
@@ -75,7 +75,7 @@ def acquire_first(
     priority: int = 0,
     patience: float | None = None,
 ) -> Decision:
-    """Wait until the first of several entries admits the call, charge it and no other, and wait for its delay.
+    """Wait until the first of several entries admits the call, and charge it and no other.
 
     It is to `hit_first` what ``Limiter.acquire`` is to ``hit``. The caller waits in the queues of all entries
     at once; where several would admit it at the same time, it is charged to the first of them.
@@ -146,9 +146,7 @@ def entries_in(entries: Iterable[Any], function: str) -> list[Charges]:
     given = list(islice(entries, MOST_ENTRIES + 1))
     if not 1 <= len(given) <= MOST_ENTRIES:
         raise ValueError(f"entries must be 1 to {MOST_ENTRIES}, not {len(given) or 'none'}")
-    return [
-        _core._checked_charges([each] if isinstance(each, tuple) else each, function) for each in given
-    ]
+    return [_core._checked_charges([each] if isinstance(each, tuple) else each, function) for each in given]
 
 
 def entries_on_one_clock(entries: Iterable[Any]) -> list[Charges]:
@@ -157,7 +155,8 @@ def entries_on_one_clock(entries: Iterable[Any]) -> list[Charges]:
     clocks = [charges[0][0].clock for charges in checked]
     if any(clock != clocks[0] for clock in clocks):
         raise ValueError(
-            "acquire_first waits by one clock, and these limiters have different ones: give them the same clock="
+            "acquire_first waits by one clock, and these limiters have different ones: give them the same "
+            "clock="
         )
     return checked
 

@@ -277,7 +277,14 @@ def test_shares_keep_the_limit_and_every_guarantee_in_every_small_world():
         {"entries": pool_alone},
         {"entries": each_for_itself},
     ],
-    ids=["pool too large", "guarantee too small", "guarantees too large", "pool first", "pool alone", "apart"],
+    ids=[
+        "pool too large",
+        "guarantee too small",
+        "guarantees too large",
+        "pool first",
+        "pool alone",
+        "apart",
+    ],
 )
 def test_each_rule_of_shares_is_needed(broken):
     assert not shares_hold(**broken)

@@ -1,4 +1,4 @@
-"""Who goes first of those that wait (``docs/semantics.md``): by priority, in order, and never passed for ever."""
+"""Who goes first of those that wait (``docs/semantics.md``): by priority, in order, none passed for ever."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Line(World):
         self.check_order()
 
     def check_order(self):
-        """Whoever went before another came first, is more urgent, or goes with one that was passed too long."""
+        """Whoever went before another came first, is more urgent, or goes with one passed for too long."""
         assert len(self.order) == self.came
         for place, (one, now, asked) in enumerate(self.order):
             for other, *_ in self.order[place + 1 :]:
@@ -177,7 +177,9 @@ def telling_nobody_who_may_go_first(rules):
     rules.setattr(
         queues._WaitQueues,
         "_queues_waiters",
-        lambda self: [one for pairs in self._queues.values() for queue in pairs.values() for one in queue.waiters],
+        lambda self: [
+            one for pairs in self._queues.values() for queue in pairs.values() for one in queue.waiters
+        ],
         raising=False,
     )
 

@@ -74,7 +74,7 @@ async def acquire_first(
     priority: int = 0,
     patience: float | None = None,
 ) -> Decision:
-    """Wait until the first of several entries admits the call, charge it and no other, and wait for its delay.
+    """Wait until the first of several entries admits the call, charge it and no other.
 
     It is to `hit_first` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_first`.
     """

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from overlimit.budgets import FirstOf
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
+from overlimit.budgets import FirstOf
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -8,8 +8,8 @@ A string is one or more phrases separated by ``;``, ``,`` or ``|``; spaces and c
 
 Words of three letters and more have a plural too. A month has 30 days and a year 365. ``burst`` is the size
 of a token bucket; no other algorithm has any, but the leaky bucket. That is what ``queue`` means: how many
-wait, and beside them ``burst``, how many go at once. Of a text without ``queue`` that is to be a leaky bucket,
-the burst is how many wait.
+wait, and beside them ``burst``, how many go at once. Without ``queue``, the burst of what is to be a leaky
+bucket is how many wait.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def parse(text: str, algorithm: str | None = None) -> list[Limit]:
     """Return the limits that ``text`` describes, in its order, e.g. ``"10/second; 100 per 5 min burst 20"``.
 
     ``algorithm`` is what every phrase becomes; None: a sliding window, a leaky bucket where it says
-    ``queue``, or else a token bucket where it says ``burst``. Raises InvalidLimit for any other text; the message shows the text and the place.
+    ``queue``, or else a token bucket where it says ``burst``. Raises InvalidLimit for any other text; the
+    message shows the text and the place.
     """
     if algorithm is not None:
         algorithm_named(algorithm)
@@ -275,7 +276,8 @@ class _Phrases:
         if self._next.word in _NO_LIMIT:
             return f"{self._next.word!r} is not a limit: {_ASK_NOBODY}, or give it a large number"
         if self._next.word in ("burst", "queue"):
-            return f"{self._next.word!r} belongs to the limit before it: leave out the ';', as in '20/minute burst 60'"
+            word = self._next.word
+            return f"{word!r} belongs to the limit before it: leave out the ';', as in '20/minute {word} 60'"
         if self._next.text == "-":
             return "expected a whole number, 0 or more"
         return f"expected a whole number, {_EXAMPLE}"

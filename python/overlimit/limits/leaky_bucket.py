@@ -63,15 +63,14 @@ class LeakyBucket(Limit):
         self, rate: int, per: Seconds, *, capacity: int, burst: int = 0, name: str | None = None
     ) -> None:
         drained, period_us, waiting = count(rate, "rate"), micros(per, "per"), count(capacity, "capacity")
+        at_once = count(burst, "burst")
         if drained == 0 and waiting:
             raise InvalidLimit(f"rate must be above 0 for a capacity of {waiting}: the queue never drains")
-        at_once = count(burst, "burst")
-        if at_once == 0:
-            if drained + waiting > MOST:
-                raise InvalidLimit(f"capacity must be at most 2**53 - 1 together with the rate, not {waiting}")
-            return self._seal((drained, period_us, waiting), name)
-        _check_paced(drained, period_us, waiting, at_once)
-        return self._seal((drained, period_us, waiting, at_once), name)
+        if at_once:
+            _check_paced(drained, period_us, waiting, at_once)
+        elif drained + waiting > MOST:
+            raise InvalidLimit(f"capacity must be at most 2**53 - 1 together with the rate, not {waiting}")
+        self._seal((drained, period_us, waiting, *((at_once,) if at_once else ())), name)
 
     @classmethod
     def from_terms(cls, terms: Terms) -> LeakyBucket:
@@ -128,7 +127,8 @@ class LeakyBucket(Limit):
         return f"{phrase} burst {self.capacity}" if self.capacity else phrase
 
     def _scaled_arguments(self, share: Fraction) -> Mapping[str, object]:
-        return {name: portion(getattr(self, name), share) for name in ("rate", "capacity", "burst")}
+        quantities = ("rate", "capacity", "burst") if self._is_paced else ("rate", "capacity")
+        return {name: portion(getattr(self, name), share) for name in quantities}
 
     def _arguments(self) -> tuple[tuple[object, ...], Mapping[str, object]]:
         burst = {"burst": self.burst} if self._is_paced else {}
@@ -136,7 +136,7 @@ class LeakyBucket(Limit):
 
 
 def _check_paced(rate: int, period_us: int, capacity: int, burst: int) -> None:
-    """Raise InvalidLimit unless what waits and what goes at once can be counted in exact parts of the rate."""
+    """Raise InvalidLimit unless what waits and goes at once can be counted in exact parts of the rate."""
     if rate == 0:
         raise InvalidLimit(f"rate must be above 0 for a burst of {burst}: the queue never drains")
     most = MOST // (period_us // math.gcd(rate, period_us))

@@ -69,7 +69,7 @@ class Urgency(NamedTuple):
 USUAL = Urgency()
 
 _PATIENCE, _LEAST_PATIENCE = 10, 1_000_000
-"""So many times the wait that one is told at its start those that come later may pass it; at least so long."""
+"""So many times the wait that one is told at first, those that come later may pass it; at least so long."""
 
 
 class Wait(NamedTuple):

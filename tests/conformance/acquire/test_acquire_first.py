@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, LeakyBucket, StoreError, acquire_all, acquire_first, aio
+from overlimit import FixedWindow, LeakyBucket, Limiter, StoreError, acquire_all, acquire_first, aio
 from overlimit.aio import AsyncLimiter
 
 from .waiters import PATIENCE, queued, still_waits, until
@@ -139,9 +139,7 @@ def test_a_task_waits_too_and_one_that_is_cancelled_holds_nothing(clock, slow, q
         entries = [(AsyncLimiter._of(each), "x") for each in (slow, quick)]
         for each in (slow, quick):
             each.hit("x")
-        cancelled, waiting = (
-            asyncio.create_task(aio.acquire_first(entries, timeout=100)) for _ in range(2)
-        )
+        cancelled, waiting = (asyncio.create_task(aio.acquire_first(entries, timeout=100)) for _ in range(2))
         while queued(quick) < 2:
             await asyncio.sleep(0)
         cancelled.cancel()
@@ -169,9 +167,7 @@ def test_of_those_that_wait_the_higher_priority_goes_first(enqueue, at, quick):
 
 
 @pytest.mark.parametrize("patience", [None, 30])
-def test_one_that_is_passed_goes_first_at_the_latest_when_its_patience_is_over(
-    enqueue, at, quick, patience
-):
+def test_one_that_is_passed_goes_first_at_the_latest_when_its_patience_is_over(enqueue, at, quick, patience):
     quick.hit("x")
     low = enqueue(quick, "x", timeout=1000, patience=patience)
     gone, after = 0, 10 if patience is None else 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from adapters import each
-from adapters.site import Reply
-from overlimit import Limiter, Penalty, first_of
+from adapters.site import Limited, Reply
+from overlimit import InvalidLimit, Limiter, MemoryStore, Penalty, first_of
 
 
 @pytest.fixture
@@ -88,3 +88,69 @@ def test_a_penalty_locks_by_the_last_budget_only(serve, store, clock):
     assert credits.peek("ann").status == "locked"
     clock.advance(60)
     assert site.statuses(times=1, user="ann") == [200], "no lock by the plan"
+
+
+@each()
+def test_a_limiter_on_another_store_or_clock_is_an_error_before_any_request(serve, store, clock):
+    for options in ({"store": MemoryStore(), "clock": clock}, {"store": store}):
+        with pytest.raises(InvalidLimit, match="same store= and clock="):
+            serve(limits=first_of("1/minute", Limiter("3/day", name="away", **options)))
+
+
+@each("decorators")
+def test_a_decorator_takes_it_too_also_one_that_is_shared(serve, credits):
+    site = serve(
+        {path: lambda asked: "ok" for path in ("/own", "/one", "/two")},
+        routes={
+            "/own": Limited(first_of("1/minute", "2/minute")),
+            "/one": Limited(first_of("1/minute", "2/minute"), shared="pair"),
+            "/two": Limited(first_of("1/minute", "2/minute"), shared="pair"),
+        },
+        identifiers=lambda asked: asked.header("X-User"),
+    )
+    assert site.statuses("/own", 4, user="ann") == [200, 200, 200, 429]
+    assert [site.ask(path, user="ann").status for path in ("/one", "/two", "/one", "/two")] == [
+        200,
+        200,
+        200,
+        429,
+    ]
+
+
+@each("meta")
+def test_a_refusal_counts_once_for_meta_limits_and_they_refuse_every_budget(serve, credits, clock):
+    site = serve(
+        limits=first_of("1/minute", credits),
+        meta_limits="2/hour",
+        identifiers=lambda asked: asked.header("X-User"),
+    )
+    assert site.statuses(times=6, user="ann") == [200, 200, 200, 200, 429, 429]
+    clock.advance(60)
+    answer = site.ask(user="ann")
+    assert answer.status == 429, "two refusals, and no more"
+    assert int(answer.headers["Retry-After"]) > 3000
+
+
+@pytest.mark.parametrize(
+    ("budgets", "says"),
+    [
+        (("1/minute",), "2 to 16"),
+        (("1/minute",) * 17, "2 to 16"),
+        (("1/minute", None), "not None"),
+        (("1/minute", Limiter("1/day")), "name='credits'"),
+        (("1/minute", first_of("1/day", "2/day")), "another first_of"),
+    ],
+    ids=["one", "many", "none", "nameless", "nested"],
+)
+def test_what_is_no_budget_is_an_error(budgets, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        first_of(*budgets)
+
+
+@each("decorators", only=("flask", "fastapi", "django"))
+@pytest.mark.parametrize(
+    "options", [{"shadow": True}, {"meta_limits": first_of("1/day", "2/day")}], ids=["shadow", "meta"]
+)
+def test_options_that_mean_nothing_with_it_are_errors(serve, options):
+    with pytest.raises(TypeError, match="first_of"):
+        serve({"/": lambda asked: "ok"}, routes={"/": Limited(first_of("1/minute", "2/minute"), **options)})

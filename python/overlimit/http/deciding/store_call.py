@@ -57,8 +57,8 @@ class StoreCall:
 
     ``rate_limits`` are those that it decides for; either all of them or none are in shadow. Rules of one
     policy are joined. Where one of several budgets is charged, there is a call for each, and the first of
-    them is asked for all (`first_call`). ``policy_field`` is the value of ``RateLimit-Policy``, empty without ``items``.
-    ``legacy_names`` are the names of the ``X-RateLimit-*`` fields; None: they are not sent.
+    them is asked for all (`first_call`). ``policy_field`` is the value of ``RateLimit-Policy``, empty without
+    ``items``. ``legacy_names`` are the names of the ``X-RateLimit-*`` fields; None: they are not sent.
     """
 
     others: tuple[StoreCall, ...] = ()

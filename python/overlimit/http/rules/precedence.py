@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from overlimit._messages.texts import nearest
 from overlimit.budgets import FirstOf
 from overlimit.http.identifying.builtin import everybody
-from overlimit.http.options.limit_options import LimitOptions, is_dynamic, text_of
+from overlimit.http.options.limit_options import LimitOptions, Part, is_dynamic, text_of
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits
 from overlimit.http.rules.applied_limits import (
     ALL_LIMITS,
@@ -162,22 +162,23 @@ def rules_of_options(
     count = count.by_method() if options.said["per_method"] else count
     for number, part in enumerate(options.parts):
         own = count.of_policy(number)
-        for rule in _entries(Rule(rate_limit, options, own, role, part)):
+        for rule in _rules_of_part(rate_limit, options, own, role, part):
             yield rule._replace(by_numbers=is_dynamic(rule.value) and rule.counted_endpoint is None)
 
 
-def _entries(rule: Rule) -> Iterator[Rule]:
-    """Yield a rule for each budget of a `first_of`, or else the rule itself."""
-    if not isinstance(rule.value, FirstOf):
-        yield rule
+def _rules_of_part(
+    rate_limit: AppRateLimit, options: LimitOptions, count: CountName, role: Role, part: Part
+) -> Iterator[Rule]:
+    """Yield a rule, or one for each budget of a `first_of`."""
+    if not isinstance(part, FirstOf):
+        yield Rule(rate_limit, options, count, role, part)
         return
-    for place, budget in enumerate(rule.value.budgets):
-        count = rule.counted_as.variant("budget", str(place))
-        limits = rule._replace(value=budget).limits or ()
-        label = limits[0].label if len(limits) == 1 and not isinstance(budget, Limiter) else ""
-        yield rule._replace(
-            value=budget, counted_as=count, label=label, entry=Entry(rule.counted_as, place)
-        )
+    for place, budget in enumerate(part.budgets):
+        own = count.variant("budget", str(place))
+        rule = Rule(rate_limit, options, own, role, budget, entry=Entry(count, place))
+        limits = rule.limits or ()
+        is_alone = len(limits) == 1 and not isinstance(budget, Limiter)
+        yield rule._replace(label=limits[0].label) if is_alone else rule
 
 
 def global_rules(rate_limit: AppRateLimit, count: CountName) -> Iterator[Rule]:
@@ -237,7 +238,7 @@ def _rules_of_equal_limits(
     for part in options.parts:
         if isinstance(part, FirstOf):
             own = _of_equal_limits(count, options, "first_of", repr(part))
-            yield from _entries(Rule(rate_limit, options, own, Role.ENFORCE, part))
+            yield from _rules_of_part(rate_limit, options, own, Role.ENFORCE, part)
             continue
         if is_dynamic(part):
             own = _of_equal_limits(count, options, "function", options.fingerprint(part))

@@ -8,7 +8,6 @@ from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 from overlimit._options import is_set
-from overlimit.budgets import FirstOf
 from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import HeaderNames, Item
 from overlimit.http.callables import function_name, result_of, truth_of
@@ -21,7 +20,6 @@ from overlimit.http.rules.counts import Arguments, Counts, Role, UnregisteredLim
 from overlimit.limiter import Limiter
 from overlimit.limits import Limit, LimitsLike
 from overlimit.limits.penalty import Penalty
-from overlimit.stores.kinds import state_key
 
 MOST_KEPT = 256
 """How many values that depend on the request are kept: limiters of one rule, and store calls of a route."""
@@ -91,7 +89,7 @@ class Rule(NamedTuple):
     options: LimitOptions
     counted_as: CountName
     role: Role
-    value: LimitsLike | Dynamic | FirstOf | Limiter
+    value: LimitsLike | Dynamic | Limiter
     label: str = ""
     """Distinguishes it from others of the same name in header fields."""
     by_numbers: bool = False
@@ -229,7 +227,7 @@ class Rule(NamedTuple):
         try:
             if not is_set(limits):
                 raise InvalidLimit(f"it returned {limits!r}, not a limit: return '' for no limit")
-            return make(hashable(limits), count)
+            return make(limits if isinstance(limits, Limiter) else hashable(limits), count)
         except InvalidLimit as error:
             if not is_dynamic(self.value):
                 raise
@@ -265,7 +263,8 @@ class Rule(NamedTuple):
     def _limiter(self, value: LimitsLike | Limiter, count: CountName, *, early: bool) -> Limiter:
         said, rate_limit, counts = self.options.said, self.rate_limit, self._counts
         if isinstance(value, Limiter):
-            return self._of_other_code(value)
+            rate_limit.check_limiter(value)
+            return value
         limits = rate_limit.read_limits(value, said["algorithm"])
         if self.by_numbers:
             limits = tuple(limit.counted_by_numbers() for limit in limits)
@@ -280,16 +279,6 @@ class Rule(NamedTuple):
             on_error=said["on_error"] or counts.on_error,
             local_share=rate_limit.local_share,
         )
-
-    def _of_other_code(self, limiter: Limiter) -> Limiter:
-        """Return a limiter that is asked together with those of the RateLimit, if it can be."""
-        store, clock = self._counts.store, self.rate_limit.clock
-        if state_key(limiter.store) != state_key(store) or limiter.clock != clock:
-            raise InvalidLimit(
-                f"the limiter {limiter.name!r} in first_of(...) is not on the store and the clock of this "
-                "RateLimit, with whose limits it is decided: give both the same store= and clock="
-            )
-        return limiter
 
     def _count(self, arguments: Arguments = ()) -> CountName:
         """Return where it counts in a request; functions that need one raise what they raise without."""
@@ -311,6 +300,7 @@ class Rule(NamedTuple):
             self.options.fingerprint(self.options.identifiers),
             said["shadow"],
             *([] if said["block"] else ["told"]),
+            *([] if self.entry is None else [f"budget {self.entry.place}"]),
             *(["function"] if limits is None else sorted(str(limit.tag) for limit in limits)),
         )
         parts = scope, digest(what)

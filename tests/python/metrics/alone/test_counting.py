@@ -14,7 +14,17 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 import overlimit.metrics
 import programs
-from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, _core, hit_all, hit_first
+from overlimit import (
+    FixedWindow,
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    Penalty,
+    RedisStore,
+    _core,
+    hit_all,
+    hit_first,
+)
 from overlimit.metrics import slots
 from scraping import Scraped, samples_in
 from servers.patience import PATIENCE, eventually
