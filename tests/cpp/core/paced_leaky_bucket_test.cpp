@@ -32,5 +32,15 @@ TEST_F(ThreeASecond, TellsTheImpatientWhenTheirWaitIsShortEnough) {
   EXPECT_TRUE(pair.hit(333'334, 1, 333'333).status == Status::ok);
 }
 
+TEST(APacedBucket, ReckonsTheDelayInItsOwnUnitsWhateverRateWroteTheRecord) {
+  LonePair pair{paced_bucket(7, 400, 3, 2)};
+  pair.hit(0, 5);
+  pair.change(paced_bucket(2, 400, 5, 1));
+  const Shown refused = pair.hit(0, 1, 999);
+  EXPECT_EQ(refused.status, Status::over);
+  EXPECT_EQ(refused.retry_after, 1);
+  EXPECT_EQ(pair.hit(0, 1, 1'000), (Shown{Status::ok, 0, 0, 1'200, 1'000}));
+}
+
 }  // namespace
 }  // namespace overlimit
