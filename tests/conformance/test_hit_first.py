@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from itertools import product
 
 import pytest
@@ -61,6 +62,8 @@ def test_the_first_that_admits_is_charged_and_no_other(ask, plan, credits):
     found = [ask(entries) for _ in range(5)]
     assert [each.choice for each in found] == [0, 0, 1, 1, None]
     assert [each.cost for each in found[:4]] == [1, 1, 3, 3]
+    assert [pickle.loads(pickle.dumps(each)).choice for each in found] == [0, 0, 1, 1, None]
+    assert [pickle.loads(pickle.dumps(each)) == each for each in found] == [True] * 5
     assert left((plan, "ann"), (credits, "ann")) == [0, 1]
     assert found[4].retry_after == pytest.approx(60, abs=0.01)
     credits.refund(found[3])
@@ -290,7 +293,7 @@ def test_each_rule_of_shares_is_needed(broken):
     assert not shares_hold(**broken)
 
 
-def test_what_is_no_function_of_limiters_is_told(plan):
+def test_wrong_options_of_acquire_first_are_errors(plan):
     with pytest.raises(TypeError, match="priority"):
         acquire_first([(plan, "ann")], priority="high")
     with pytest.raises(ValueError, match="patience"):
