@@ -7,6 +7,7 @@ set(OVERLIMIT_ALGORITHMS
   SlidingLog
   SlidingWindowCounter
   LeakyBucket
+  PacedLeakyBucket
 )
 
 # overlimit_register_algorithms(target): makes the header overlimit/algorithms/registry.hpp of the list above.

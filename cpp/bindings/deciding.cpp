@@ -33,9 +33,9 @@ Object decided_now(std::span<LimiterState* const> limiters, const Charges& colle
         limiters, [&](Store& store) { return deciding.decide_here(rows, store); },
         [&](Store& store, const Interrupted& interrupted) { deciding.ask(rows, store, interrupted); });
   } catch (const StoreError& error) {
-    return counted(deciding.answer_without(error, limiters, collected, cost), collected, mode);
+    return deciding.answer_without(error, limiters, collected, cost);
   }
-  return counted(deciding.answer(limiters, collected, rows, cost), collected, mode);
+  return deciding.answer(limiters, collected, rows, cost);
 }
 
 // Python logs what the callback raises.
@@ -44,6 +44,14 @@ void tell(const LimiterState& limiter, const Object& decision) {
   const Object on_decision = Object::borrow(limiter.on_decision.get());
   const RecursionGuard guard;
   call_hook("announce", on_decision.get(), decision.get());
+}
+
+// Whether an entry of a hit_first admits, which the decision then says.
+bool admits(PyObject* decision, int entry) {
+  DecisionObject& parts = parts_of(decision);
+  if (parts.answer.status != Status::ok) return false;
+  parts.chosen = std::uint8_t(entry);
+  return true;
 }
 
 Object told(std::span<LimiterState* const> limiters, Mode mode, Object decision) {
@@ -105,13 +113,15 @@ template <Mode mode, Role role>
     // The decision keeps it before anything of Python runs.
     const auto& policy = limiter.policy_for_now();
     const LoneCharge lone(policy.get(), given.identifiers.front(), given.units, role);
-    return told(limiters, mode, decided_now(limiters, lone, mode, given.patience, given.cost.number()));
+    return told(limiters, mode,
+                counted(decided_now(limiters, lone, mode, given.patience, given.cost.number()), lone, mode));
   }
   const Object policy = limiter.present_policy();
   ChargeList collected;
   collected.add_each(policy.get(), given.identifiers, given.units, role);
+  const CallCharges call = collected.call();
   return told(limiters, mode,
-              decided_now(limiters, collected.call(), mode, given.patience, given.cost.number()));
+              counted(decided_now(limiters, call, mode, given.patience, given.cost.number()), call, mode));
 }
 
 // A template that is inlined, since every hit counts.
@@ -130,7 +140,7 @@ Task asking(LimiterState& limiter, Arguments identifiers, PyObject* names) {
   const auto collect = [&](ChargesOfLimiters& collected) {
     collected.add_call(limiter, given.identifiers, given.cost.number(), given.units, role);
   };
-  return std::make_unique<DecidingTask>(collect, mode, given.patience, limiter.object);
+  return std::make_unique<DecidingTask>(collect, Manner{mode, given.patience}, limiter.object);
 }
 
 template <Mode mode>
@@ -174,11 +184,32 @@ void collect(ChargesOfLimiters& collected, PyObject* given) {
 }
 
 template <class Answer, Mode mode>
-Answer decide_within(PyObject*, PyObject* charges, PyObject* given_patience) {
-  const Duration patience = given_patience == Py_None ? kNever : duration_from(given_patience, "patience");
+Answer decide_as(const Manner& manner, PyObject* charges) {
   const Object given = own_charges(charges);
   const auto add = [&](ChargesOfLimiters& collected) { collect<mode>(collected, given.get()); };
-  return decided<Answer>(add, mode, patience, given.get());
+  return decided<Answer>(add, manner, given.get());
+}
+
+template <class Answer, Mode mode>
+Answer decide_within(PyObject*, PyObject* charges, PyObject* patience) {
+  return decide_as<Answer, mode>({mode, patience_from(patience)}, charges);
+}
+
+template <class Answer>
+Answer try_all(PyObject*, PyObject* charges, PyObject* patience, std::int64_t place) {
+  return decide_as<Answer, Mode::consume>({Mode::consume, patience_from(patience), entry_from(place)},
+                                          charges);
+}
+
+void note_refusal(PyObject*, Tuple given, PyObject* refusal) {
+  std::vector<LimiterState*> limiters;
+  for (PyObject* const each : given.members()) {
+    if (!is_limiter(each)) refuse_type("a Limiter", each);
+    if (std::ranges::find(limiters, &state_of(each)) == limiters.end()) limiters.push_back(&state_of(each));
+  }
+  if (limiters.empty()) raise_value_error("a refusal is of at least one limiter");
+  count_refusal(refusal, limiters.front()->present_policy().get());
+  for (const LimiterState* const limiter : limiters) tell(*limiter, Object::borrow(refusal));
 }
 
 template <Mode mode>
@@ -186,11 +217,13 @@ Object decide_given(PyObject* module, PyObject* charges) {
   return decide_within<Object, mode>(module, charges, Py_None);
 }
 
-Object checked_charges(PyObject*, PyObject* charges) {
-  const Object given = own_charges(charges);
+Object checked_charges(PyObject*, Arguments arguments) {
+  if (arguments.empty() || arguments.size() > 2) refuse_arguments(2, arguments.size());
+  const Object given = own_charges(arguments.front());
   std::vector<Object> checked;
   ChargesOfLimiters collected;
-  collected.function = "acquire_all";  // which alone asks for it
+  const std::string function(arguments.size() > 1 ? text_in(arguments[1]) : "acquire_all");
+  collected.function = function.c_str();
   for (PyObject* const each : members_of(given.get())) {
     GivenCharge charge = parse_charge(each, collected.function);
     const WholeCost whole(charge.cost);
@@ -254,7 +287,12 @@ Operation functions_within[] = {
         "_peek_all_within",
         "_peek_all_within(charges, patience, /)\n--\n\nReturn the Decision that _hit_all_within() would give "
         "now; "
-        "nothing is charged.")};
+        "nothing is charged."),
+    operation<try_all<Object>, try_all<Task>>(
+        "_try_all",
+        "_try_all(charges, patience, place, /)\n--\n\n_hit_all_within() for the entry of a hit_first() at "
+        "this "
+        "place, which nobody is told of if it refuses.")};
 
 PyMethodDef functions[] = {
     method<decide_given<Mode::consume>>(
@@ -266,10 +304,15 @@ PyMethodDef functions[] = {
     method<decide_given<Mode::peek>>(
         "peek_all",
         "peek_all(charges, /)\n--\n\nReturn the Decision that hit_all() would give now; nothing is charged."),
-    method<checked_charges>("_checked_charges",
-                            "_checked_charges(charges, /)\n--\n\nReturn the charges of an acquire_all() as "
-                            "triples, each cost as an "
-                            "int, or raise what it raises for wrong ones.")};
+    method<checked_charges>(
+        "_checked_charges",
+        "_checked_charges(charges, function='acquire_all', /)\n--\n\nReturn the charges of a call as "
+        "triples, each cost as an int, or raise what the function of this name raises for "
+        "wrong ones."),
+    method<note_refusal>(
+        "_note_refusal",
+        "_note_refusal(limiters, refusal, /)\n--\n\nCount a refusal of _try_all() for metrics, "
+        "and call the on_decision of these limiters.")};
 
 }  // namespace
 
@@ -281,14 +324,25 @@ std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected) {
   return collected.limiters;
 }
 
-Object finished(const ChargesOfLimiters& collected, Mode mode, Object decision) {
-  return told(collected.limiters, mode, counted(std::move(decision), collected.charges.call(), mode));
+Duration patience_from(PyObject* given) {
+  return given == Py_None ? kNever : duration_from(given, "patience");
 }
 
-Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience) {
-  return told(
-      collected.limiters, mode,
-      decided_now(limiters_of(collected), collected.charges.call(), mode, patience, collected.cost.get()));
+int entry_from(std::int64_t place) {
+  if (place < 0 || place >= kMaxChoices) raise_value_error("the place of an entry is from 0 to 15");
+  return int(place) + 1;
+}
+
+Object finished(const ChargesOfLimiters& collected, const Manner& manner, Object decision) {
+  if (manner.entry > 0 && !admits(decision.get(), manner.entry)) return decision;
+  return told(collected.limiters, manner.mode,
+              counted(std::move(decision), collected.charges.call(), manner.mode));
+}
+
+Object decide_all(const ChargesOfLimiters& collected, const Manner& manner) {
+  return finished(collected, manner,
+                  decided_now(limiters_of(collected), collected.charges.call(), manner.mode, manner.patience,
+                              collected.cost.get()));
 }
 
 void add_deciding(PyObject* module) {

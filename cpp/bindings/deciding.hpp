@@ -57,21 +57,34 @@ class Deciding : NonCopyable {
 
 /// The limiters of a call, at least one: ValueError otherwise, as PythonError.
 std::span<LimiterState* const> limiters_of(const ChargesOfLimiters& collected);
+/// How charges are decided.
+struct Manner {
+  Mode mode;
+  Duration patience = kNever;
+  /// Of an entry of a hit_first its place, from 1, which its admission tells; nobody is told of a refusal, as
+  /// another entry may admit the call.
+  int entry = 0;
+};
+
 /// Decides charges, and calls the on_decision of their limiters unless it is a peek.
-Object decide_all(const ChargesOfLimiters& collected, Mode mode, Duration patience);
+Object decide_all(const ChargesOfLimiters& collected, const Manner& manner);
 /// What follows a decision: it is counted and announced, or final.
-Object finished(const ChargesOfLimiters& collected, Mode mode, Object decision);
+Object finished(const ChargesOfLimiters& collected, const Manner& manner, Object decision);
+/// The longest delay that Python accepts; None: any, and who is refused has gone over a limit.
+Duration patience_from(PyObject* given);
+/// The place of an entry from 0, as Python gives it; ValueError, thrown as PythonError.
+int entry_from(std::int64_t place);
 
 /// A call that decides, to be awaited. `kept` is what keeps alive what its charges borrow.
 class DecidingTask final : public StoreTask {
  public:
   template <class Collect>
-  DecidingTask(const Collect& collect, Mode mode, Duration patience, PyObject* kept)
-      : kept_(Object::borrow(kept)), mode_(mode) {
+  DecidingTask(const Collect& collect, const Manner& manner, PyObject* kept)
+      : kept_(Object::borrow(kept)), manner_(manner) {
     collect(collected_);
     (void)limiters_of(collected_);
     collected_.charges.check_cells();
-    deciding_.emplace(*collected_.limiters.front(), collected_.charges.call(), mode, patience);
+    deciding_.emplace(*collected_.limiters.front(), collected_.charges.call(), manner.mode, manner.patience);
   }
   [[nodiscard]] std::span<LimiterState* const> limiters() const override { return collected_.limiters; }
   bool decide_here(Store& store) override { return deciding_->decide_here(deciding_->rows(), store); }
@@ -80,31 +93,31 @@ class DecidingTask final : public StoreTask {
   }
   Object answer() override {
     return finished(
-        collected_, mode_,
+        collected_, manner_,
         deciding_->answer(limiters(), collected_.charges.call(), deciding_->rows(), collected_.cost.get()));
   }
   Object answer_without(const StoreError& error) override {
     return finished(
-        collected_, mode_,
+        collected_, manner_,
         deciding_->answer_without(error, limiters(), collected_.charges.call(), collected_.cost.get()));
   }
 
  private:
   Object kept_;
-  Mode mode_;
+  Manner manner_;
   ChargesOfLimiters collected_;
   std::optional<Deciding<CallCharges>> deciding_;
 };
 
 /// Decides the charges that `collect` adds, or prepares a task that does, by which of them is wanted.
 template <class Answer, class Collect>
-Answer decided(const Collect& collect, Mode mode, Duration patience, PyObject* kept) {
+Answer decided(const Collect& collect, const Manner& manner, PyObject* kept) {
   if constexpr (std::is_same_v<Answer, Object>) {
     ChargesOfLimiters collected;
     collect(collected);
-    return decide_all(collected, mode, patience);
+    return decide_all(collected, manner);
   } else {
-    return std::make_unique<DecidingTask>(collect, mode, patience, kept);
+    return std::make_unique<DecidingTask>(collect, manner, kept);
   }
 }
 

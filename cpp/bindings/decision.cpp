@@ -60,6 +60,10 @@ Duration get_ready_after(PyObject* self) {
   }
   return ready;
 }
+PyObject* get_choice(PyObject* self) {
+  if (of(self).chosen == 0) Py_RETURN_NONE;
+  return PyLong_FromLong(of(self).chosen - 1);
+}
 PyObject* get_limit(PyObject* self) {
   const std::optional<RowOwner> owner = binding_row_owner(of(self));
   return owner ? limit_object(*owner) : Py_NewRef(Py_None);
@@ -211,6 +215,9 @@ PyGetSetDef properties[] = {
         "source",
         "Who decided: \"store\", \"local\" (this process, while the store failed) or "
         "\"error\" (nobody did)."),
+    property<get_choice>("choice",
+                         "Of hit_first and its relatives: the place of the entry that admitted, from 0; None "
+                         "when refused, and of other calls."),
     property<new_details>(
         "details",
         "One Detail per (identifier, limit), in the order given; each is made when it is first read."),
@@ -322,6 +329,13 @@ RefundClaim::RefundClaim(PyObject* decision, ChargeBits charges) : decision_(dec
 
 RefundClaim::~RefundClaim() {
   if (!is_used_) of(decision_).claimed.fetch_and(~taken_);
+}
+
+void count_refusal(PyObject* refusal, PyObject* policy) {
+  DecisionObject& decision = parts_of(refusal);
+  const std::optional<RowOwner> owner = binding_row_owner(decision);
+  CounterSlot& counters = owner ? counters_of(owner->subject->policy, owner->limit) : counters_of(policy, 0);
+  counters.add(std::size_t(decision.source) * kStatusNames.size() + std::size_t(decision.answer.status));
 }
 
 void make_final(PyObject* decision) { of(decision).claimed.store(~ChargeBits{0}, std::memory_order_relaxed); }

@@ -36,6 +36,7 @@ struct DecisionObject {
   std::size_t subject_count;
   std::size_t row_count;
   Source source;
+  std::uint8_t chosen;              ///< the place of the entry of a hit_first that admitted, from 1; 0: none
   std::atomic<ChargeBits> claimed;  ///< these were refunded or settled, or are being
   std::atomic<PyObject*> details;   ///< a tuple for those that were read, in the order given; nullptr: none
 
@@ -46,6 +47,9 @@ struct DecisionObject {
     return rows_at(reinterpret_cast<std::byte*>(this + 1) + subject_count * sizeof(Subject), row_count);
   }
 };
+
+/// How many entries a hit_first may have.
+inline constexpr int kMaxChoices = 16;
 
 extern PyTypeObject* decision_type;
 
@@ -124,6 +128,7 @@ class NewDecision : NonCopyable {
   }
   PyObject* finish_answered(PyObject* cost, Source source) {
     decision_->source = source;
+    decision_->chosen = 0;
     decision_->cost = Py_NewRef(cost);
     return reinterpret_cast<PyObject*>(std::exchange(decision_, nullptr));
   }
@@ -191,6 +196,10 @@ void count_decision(PyObject* object, const Charges& charges) {
       std::size_t(decision.source) * kStatusNames.size() + std::size_t(decision.answer.status);
   counters_of(charges.subject(charge).policy, row).add(place);
 }
+
+/// Counts a refusal for metrics that was not counted when it was made: one of on_error, which has no rows,
+/// for the first limit of this policy.
+void count_refusal(PyObject* refusal, PyObject* policy);
 
 /// What a decision is made of. Each subject has a row per limit, in canonical order. TypeError for another
 /// object than a Decision, thrown as PythonError.

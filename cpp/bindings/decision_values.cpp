@@ -26,16 +26,17 @@ Object row_values(const Rows& rows, std::size_t row) {
                                 static_cast<long long>(rows.delay[row].micros())));
 }
 
-// (time, cost, source, status, retry_after, subjects, rows); the last two are empty when nobody has decided.
+// (time, cost, source, status, retry_after, subjects, rows, chosen); subjects and rows are empty when nobody
+// has decided.
 Object values_of(DecisionObject& decision) {
   std::vector<Object> subjects;
   for (const Subject& subject : decision.subjects()) subjects.push_back(subject_values(subject));
   std::vector<Object> rows;
   for (std::size_t row = 0; row < decision.row_count; ++row) rows.push_back(row_values(decision.rows(), row));
-  return required(Py_BuildValue("LOiiLOO", static_cast<long long>(decision.time.micros()), decision.cost,
+  return required(Py_BuildValue("LOiiLOOi", static_cast<long long>(decision.time.micros()), decision.cost,
                                 int(decision.source), int(decision.answer.status),
                                 static_cast<long long>(decision.answer.retry_after.micros()),
-                                tuple_of(subjects).get(), tuple_of(rows).get()));
+                                tuple_of(subjects).get(), tuple_of(rows).get(), int(decision.chosen)));
 }
 
 [[noreturn]] void refuse(const char* what) { raise(PyExc_ValueError, "%s is out of range", what); }
@@ -106,23 +107,35 @@ PyObject* decided(Instant time, PyObject* cost, Source source, Tuple policy_valu
   return restored;
 }
 
+PyObject* with_choice(PyObject* decision, std::uint8_t choice) {
+  parts_of(decision).chosen = choice;
+  return decision;
+}
+
 PyObject* decision_of(PyObject*, std::int64_t time, PyObject* cost, std::int64_t source, std::int64_t status,
-                      std::int64_t retry_after, Tuple policies, Tuple subjects, Tuple rows) {
+                      std::int64_t retry_after, Tuple policies, Tuple subjects, Tuple rows,
+                      std::int64_t chosen) {
   if (!PyLong_Check(cost)) refuse_type("an int", cost);
+  const auto choice = std::uint8_t(within(chosen, kMaxChoices, "the choice"));
   const Instant instant(within(time, kMaxTime.micros() - 1, "the time"));
   const auto decider = Source(within(source, int(kSources) - 1, "who decided"));
-  if (decider != Source::error) return decided(instant, cost, decider, policies, subjects, rows);
+  if (decider != Source::error) {
+    PyObject* const restored = decided(instant, cost, decider, policies, subjects, rows);
+    return with_choice(restored, choice);
+  }
   NewDecision undecided;
   undecided.time() = instant;
-  return undecided.finish({.status = Status(within(status, int(Status::over), "the status")),
-                           .retry_after = duration(retry_after, "the retry_after")},
-                          cost, Source::error);
+  PyObject* const answer =
+      undecided.finish({.status = Status(within(status, int(Status::over), "the status")),
+                        .retry_after = duration(retry_after, "the retry_after")},
+                       cost, Source::error);
+  return with_choice(answer, choice);
 }
 
 PyMethodDef functions[] = {method<decision_of>(
     "_decision_of",
     "_decision_of(time, cost, source, status, retry_after, policies, subjects, rows, "
-    "/)\n--\n\nReturn the Decision that has these values, with nothing to give back; ValueError "
+    "chosen, /)\n--\n\nReturn the Decision that has these values, with nothing to give back; ValueError "
     "or TypeError if there is none.")};
 
 }  // namespace

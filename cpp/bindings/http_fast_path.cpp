@@ -183,13 +183,26 @@ std::string field_of(DecisionObject& decision, PyObject* keys) {
 /// a function that converts what another `identify` returns, and the arguments of the app's functions:
 /// charges all identifiers, adds those it asked for to the dict, and raises as hit_all does.
 template <class Answer>
-Answer decide_request(PyObject*, Tuple rules, PyObject* known, PyObject* read, Tuple arguments) {
+Answer decide_request_as(const Manner& manner, Tuple rules, PyObject* known, PyObject* read,
+                         Tuple arguments) {
   if (!PyDict_Check(known)) refuse_type("a dict", known);
   const IdentifierCache identifiers{.known = known, .read = read, .arguments = arguments.object};
   const auto collect = [&](ChargesOfLimiters& collected) {
     for (PyObject* const rule : rules.members()) add_rule(collected, rule, identifiers);
   };
-  return decided<Answer>(collect, Mode::consume, kNever, rules.object);
+  return decided<Answer>(collect, manner, rules.object);
+}
+
+template <class Answer>
+Answer decide_request(PyObject*, Tuple rules, PyObject* known, PyObject* read, Tuple arguments) {
+  return decide_request_as<Answer>({Mode::consume}, rules, known, read, arguments);
+}
+
+template <class Answer>
+Answer try_request(PyObject*, Tuple rules, PyObject* known, PyObject* read, Tuple arguments,
+                   PyObject* patience, std::int64_t place) {
+  const Manner manner{Mode::consume, patience_from(patience), entry_from(place)};
+  return decide_request_as<Answer>(manner, rules, known, read, arguments);
 }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
@@ -245,13 +258,18 @@ PyObject* rate_field(PyObject*, Tuple keys, PyObject* decision) {
   return make(text.data(), Py_ssize_t(text.size()));
 }
 
-Operation operations[] = {operation<decide_request<Object>, decide_request<Task>>(
-    "_decide_request",
-    "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, cost, "
-    "role): "
-    "each charges the identifiers known[identify], or else those that read makes of identify(*arguments); a "
-    "cost "
-    "may be a function that says it, a role is 0 enforce, 1 shadow, 2 on_refusal.")};
+Operation operations[] = {
+    operation<decide_request<Object>, decide_request<Task>>(
+        "_decide_request",
+        "_decide_request(rules, known, read, arguments, /)\n--\n\nhit_all for rules (limiter, identify, "
+        "cost, "
+        "role): each charges the identifiers known[identify], or else those that read makes of "
+        "identify(*arguments); a cost may be a function that says it, a role is 0 enforce, 1 shadow, 2 "
+        "on_refusal."),
+    operation<try_request<Object>, try_request<Task>>(
+        "_try_request",
+        "_try_request(rules, known, read, arguments, patience, place, /)\n--\n\n_decide_request() as "
+        "_try_all() is hit_all().")};
 
 PyMethodDef functions[] = {
     method<rate_field<PyUnicode_FromStringAndSize>>(

@@ -21,6 +21,9 @@ from overlimit._core import __version__ as __version__
 from overlimit._core import hit_all as hit_all
 from overlimit._core import peek_all as peek_all
 from overlimit._messages.migration_hints import missing_of_package as _missing_of_package
+from overlimit.budgets import acquire_first as acquire_first
+from overlimit.budgets import first_of as first_of
+from overlimit.budgets import hit_first as hit_first
 from overlimit.clocks import ClockLike as ClockLike
 from overlimit.clocks import ManualClock as ManualClock
 from overlimit.decisions import Decisions as Decisions

@@ -315,6 +315,13 @@ class Decision:
         """
 
     @property
+    def choice(self) -> int | None:
+        """Of ``hit_first`` and its relatives: the place of the entry that admitted, from 0.
+
+        None when refused, and of other calls.
+        """
+
+    @property
     def details(self) -> Details:
         """One Detail per (identifier, limit), in the order given; each is made when it is first read."""
 
@@ -499,6 +506,7 @@ def _decision_of(
     policies: tuple[Any, ...],
     subjects: tuple[Any, ...],
     rows: tuple[Any, ...],
+    chosen: int,
     /,
 ) -> Decision: ...
 def _load_hooks() -> None: ...
@@ -520,10 +528,23 @@ def peek_all(
 
 def _hit_all_within(charges: _Charges, patience: float | None, /) -> Decision: ...
 def _peek_all_within(charges: _Charges, patience: float | None, /) -> Decision: ...
+def _try_all(charges: _Charges, patience: float | None, place: int, /) -> Decision: ...
+def _note_refusal(limiters: tuple[Limiter, ...], refusal: Decision, /) -> None: ...
 def _checked_charges(
-    charges: Iterable[tuple[_LimiterT, str | bytes] | tuple[_LimiterT, str | bytes, int]], /
+    charges: Iterable[tuple[_LimiterT, str | bytes] | tuple[_LimiterT, str | bytes, int]],
+    function: str = "acquire_all",
+    /,
 ) -> tuple[tuple[_LimiterT, str | bytes, int], ...]: ...
 def _decide_request(rules: _Rules, known: _Known, read: _Read, arguments: tuple[Any, ...], /) -> Decision: ...
+def _try_request(
+    rules: _Rules,
+    known: _Known,
+    read: _Read,
+    arguments: tuple[Any, ...],
+    patience: float | None,
+    place: int,
+    /,
+) -> Decision: ...
 def _settle_more(limiters: tuple[Limiter, ...], decision: Decision, cost: int, /) -> Decision: ...
 def _settle_rest(limiters: tuple[Limiter, ...], decision: Decision, cost: int, /) -> Decision: ...
 def _call_locked(lock: Any, function: Callable[..., _T], /, *arguments: Any) -> _T: ...

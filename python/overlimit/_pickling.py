@@ -24,14 +24,15 @@ _WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErro
 
 def decision_bytes(values: tuple[Any, ...]) -> bytes:
     """Return the bytes of a Decision with these values; the core calls this."""
-    time, cost, source, status, retry_after, subjects, rows = values
+    time, cost, source, status, retry_after, subjects, rows, chosen = values
     places: dict[tuple[str | None, tuple[Limit, ...]], int] = {}
     charges = [
         (places.setdefault((name, limits), len(places)), is_text, identifier.decode("latin-1"), spent, role)
         for name, limits, is_text, identifier, spent, role in subjects
     ]
     policies = [(name, [_call_of(limit) for limit in limits]) for name, limits in places]
-    written = (_FORMAT, time, hex(cost), source, status, retry_after, policies, charges, rows)
+    chosen_by = (chosen,) if chosen else ()
+    written = (_FORMAT, time, hex(cost), source, status, retry_after, policies, charges, rows, *chosen_by)
     return json.dumps(written, separators=(",", ":")).encode()
 
 
@@ -49,7 +50,8 @@ def _values_in(payload: bytes) -> tuple[Any, ...]:
     version, *values = json.loads(payload.decode("ascii"))
     if version != _FORMAT:
         raise ValueError(f"they have format {version}, and this version of overlimit reads format {_FORMAT}")
-    time, cost, source, status, retry_after, policies, charges, rows = values
+    time, cost, source, status, retry_after, policies, charges, rows, *more = values
+    (chosen,) = more or [0]
     if (cost := int(cost, 16)) < 0:
         raise ValueError("the cost is negative")
     return (
@@ -57,6 +59,7 @@ def _values_in(payload: bytes) -> tuple[Any, ...]:
         tuple((name, tuple(_limit_of(*call) for call in calls)) for name, calls in policies),
         tuple((place, _identifier(*given), spent, role) for place, *given, spent, role in charges),
         tuple(map(tuple, rows)),
+        chosen,
     )
 
 

@@ -143,7 +143,14 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         return neat(self._share)
 
     @hints_at_arguments(OF_ACQUIRE)
-    def acquire(self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0) -> Decision:
+    def acquire(
+        self,
+        *identifiers: str | bytes,
+        cost: int = 1,
+        timeout: float | None = 5.0,
+        priority: int = 0,
+        patience: float | None = None,
+    ) -> Decision:
         """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
 
         Sleeps until the exact instant, without the GIL; Ctrl-C interrupts. Among the callers of limiters of
@@ -157,6 +164,12 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
             As for ``hit``.
         timeout
             The longest wait in seconds, by the limiter's clock, delay included. None: as long as it takes.
+        priority
+            A whole number: of the callers in this process that wait for the same, those of a higher one go
+            first. Other processes do not know of it.
+        patience
+            For how many seconds those that came later may pass it, once one has; then it goes before all of
+            them. None: ten times the wait that it was told at its start, and at least a second.
 
         Returns
         -------
@@ -173,7 +186,7 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         RuntimeError
             The clock it waits by, as that of a test, did not move for a minute of real time.
         """
-        return waiting.acquire(self, identifiers, cost, timeout)
+        return waiting.acquire(self, identifiers, cost, timeout, waiting.urgency_of(priority, patience))
 
     @checks_arguments(synonyms=OPTIONS_OF_THROTTLE, instead={"key": "limiter.throttle('user:42')"})
     def throttle(

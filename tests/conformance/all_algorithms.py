@@ -28,6 +28,7 @@ def of_each_algorithm(most: int, per: int) -> dict[str, Limit]:
         "interval": TokenBucket(most, per, refill="interval"),
         "epoch_interval": TokenBucket(most, per, refill="interval", start="epoch"),
         "queue": LeakyBucket(1, per / most, capacity=most - 1),
+        "paced_queue": LeakyBucket(most, per, capacity=most - 1, burst=1),
     }
 
 

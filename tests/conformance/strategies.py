@@ -95,6 +95,7 @@ limits: st.SearchStrategy[Limit] = st.one_of(
     st.builds(TokenBucket, st.integers(0, 3), short_period),
     interval_buckets,
     st.builds(LeakyBucket, st.integers(1, 4), short_period, capacity=counts),
+    st.builds(LeakyBucket, st.integers(1, 7), short_period, capacity=counts, burst=counts.filter(bool)),
 )
 
 lock_times = st.sampled_from([1, 5, 1_000, SECOND_US, 3 * SECOND_US, 60 * SECOND_US]).map(in_seconds)

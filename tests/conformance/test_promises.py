@@ -193,6 +193,42 @@ def test_a_leaky_bucket_lets_its_rate_go_per_period_and_holds_its_capacity(
 
 
 @relaxed
+@given(
+    rate=st.integers(1, 6),
+    period=periods_us,
+    capacity=st.integers(0, 12),
+    burst=st.integers(1, 5),
+    arrivals=traffic,
+)
+def test_a_leaky_bucket_with_a_burst_lets_that_go_at_once_and_spaces_the_rest(
+    store, rate, period, capacity, burst, arrivals
+):
+    clock = ManualClock(start=START_US / 1e6)
+    limit = LeakyBucket(rate, within(period), capacity=capacity, burst=burst)
+    limiter = Limiter(limit, name=next(names), store=store, clock=clock)
+    now, gone, waits, refused = START_US, [], [], []
+    for gap, _ in arrivals:
+        now += gap
+        clock.set(now / 1e6)
+        decision = limiter.hit("a")
+        if decision:
+            gone.append(now + round(decision.delay * 1e6))
+            waits += [(len(gone) - 1, gone[-1])] if decision.delay else []
+        else:
+            refused.append((now, len(gone)))
+    assert gone == sorted(gone), "first come, first served"
+    for place, first in enumerate(gone):
+        for more, last in enumerate(gone[place:], 1):
+            assert (more - burst) * period <= rate * (last - first + 1), "never more than the shape"
+    for place, at in waits:
+        assert any(
+            (place - i + 1 - burst) * period > rate * (at - 2 - first) for i, first in enumerate(gone[:place])
+        ), "no later than the shape allows"
+    for at, admitted_before in refused:
+        assert sum(each > at for each in gone[:admitted_before]) >= capacity, "only while the queue is full"
+
+
+@relaxed
 @given(most=st.integers(3, 12), arrivals=st.lists(st.integers(0, 40_000), min_size=1, max_size=80))
 def test_a_calendar_window_admits_its_limit_in_each_natural_day_and_no_less(store, most, arrivals):
     gaps = [(gap * 1_000_000, 1) for gap in arrivals]

@@ -233,7 +233,7 @@ class LimiterPlayer(Player):
 
     def limit(self, described: Json) -> Any:
         limit = self.evaluated(described["python"])
-        assert limit.algorithm == described["algorithm"]
+        assert limit._kept_as == described["algorithm"]
         assert list(limit._numbers) == described["numbers"]
         assert limit.name == described.get("name")
         calendar = described.get("calendar")

@@ -67,4 +67,8 @@ inline Limit leaky_bucket(std::int64_t rate, For period, std::int64_t capacity, 
   return limit_of("leaky_bucket", std::to_array<std::int64_t>({rate, period.micros(), capacity}), name);
 }
 
+inline Limit paced_bucket(std::int64_t rate, For period, std::int64_t capacity, std::int64_t burst) {
+  return {"paced_leaky_bucket", std::to_array<std::int64_t>({rate, period.micros(), capacity, burst})};
+}
+
 }  // namespace overlimit::testing

@@ -63,7 +63,8 @@ def test_every_algorithm_is_in_every_place(place):
 def test_both_registries_have_the_same_algorithms():
     text = (ROOT / "cmake" / "Algorithms.cmake").read_text("utf-8")
     (names,) = re.findall(r"^set\(OVERLIMIT_ALGORITHMS\n(.*?)^\)", text, re.M | re.S)
-    assert {snake_case(name) for name in LISTED.findall(names)} == set(ALGORITHMS)
+    kept_as = {"paced_leaky_bucket"}  # of a LeakyBucket with a burst
+    assert {snake_case(name) for name in LISTED.findall(names)} == set(ALGORITHMS) | kept_as
 
 
 @pytest.mark.parametrize(("name", "kind"), ALGORITHMS.items(), ids=list(ALGORITHMS))

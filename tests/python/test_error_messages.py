@@ -93,7 +93,7 @@ class TestArguments:
             (lambda: RedisStore("redis://", 1), "write the others by name, as timeout=1"),
             (lambda: FixedWindow(5), "FixedWindow() is missing 'per': write FixedWindow(limit, per)"),
             (lambda: LeakyBucket(10, per=60), "write LeakyBucket(rate, per, capacity=...)"),
-            (lambda: LeakyBucket(10, 60, burst=20), "has no argument 'burst': write capacity="),
+            (lambda: LeakyBucket(10, 60, burst=20), "write LeakyBucket(rate, per, capacity=...)"),
             (lambda: TokenBucket(10, 60, capacity=20), "has no argument 'capacity': write burst="),
             (lambda: Limiter("20/minute", burst=60), "write it into the limits, as '20/minute burst 60'"),
             (lambda: AsyncLimiter("20/m", burst=60), "write it into the limits, as '20/minute burst 60'"),

@@ -88,6 +88,7 @@ def test_a_bucket_keeps_a_fraction_of_its_rate_only_where_it_refills_continuousl
         (LeakyBucket(10, 1, capacity=30), 0.5, LeakyBucket(5, 1, capacity=15)),
         (LeakyBucket(10, 1, capacity=30), 0.01, LeakyBucket(1, 1, capacity=1)),
         (LeakyBucket(10, 1, capacity=0), 0.29, LeakyBucket(2, 1, capacity=0)),
+        (LeakyBucket(10, 1, capacity=30, burst=5), 0.5, LeakyBucket(5, 1, capacity=15, burst=2)),
         (LeakyBucket(0, 1, capacity=0, name="n"), 0.5, LeakyBucket(0, 1, capacity=0, name="n")),
     ],
 )

@@ -67,14 +67,16 @@ Duration delay_of(const Limited& limit, const typename Limited::State& state, In
 }
 
 /// The delay of a caller that comes back after `retry_after`. A caller who would wait for longer than its
-/// patience is refused until the wait has become short enough, or the record is gone.
+/// patience is refused until the wait has become short enough, or the record is gone. What is `current` may
+/// count otherwise than the record's cells say, so a later instant is reckoned from what was found.
 template <class Limited>
-void judge_delay(const Limited& limit, const Current<Limited>& current, const Cells& cells, Instant gone_at,
-                 Cost cost, Duration patience, ExaminedPair& pair) {
+void judge_delay(const Limited& limit, const Current<Limited>& current, const Header& found,
+                 const Cells& cells, Instant gone_at, Cost cost, Duration patience, ExaminedPair& pair) {
+  const auto state = state_from<typename Limited::State>(found);
   const auto wait = [&] {
     const Instant at = pair.now + pair.verdict.retry_after;
     const bool is_there = current && at < gone_at;
-    const Current<Limited> then = is_there ? advance(limit, current->state, cells, at) : std::nullopt;
+    const Current<Limited> then = is_there ? advance(limit, state, cells, at) : std::nullopt;
     return delay(limit, charge(limit, then, at, cost).state, at);
   };
   pair.delay = wait();
@@ -87,8 +89,8 @@ void judge_delay(const Limited& limit, const Current<Limited>& current, const Ce
 // counts. A record that counts and none are told apart at once, so that what follows need not ask.
 template <class Limited>
 [[gnu::always_inline]] inline void judge(const Limited& limit, const Current<Limited>& current,
-                                         const Cells& cells, Instant gone_at, Cost cost, Duration patience,
-                                         ExaminedPair& pair) {
+                                         const Header& found, const Cells& cells, Instant gone_at, Cost cost,
+                                         Duration patience, ExaminedPair& pair) {
   pair.verdict = admit(limit, current, cells, pair.now, cost);
   // Cells that another program has written cannot be trusted.
   if (pair.verdict.status == Status::over) {
@@ -96,7 +98,7 @@ template <class Limited>
   }
   if constexpr (Delaying<Limited>) {
     if (pair.verdict.status != Status::never)
-      judge_delay(limit, current, cells, gone_at, cost, patience, pair);
+      judge_delay(limit, current, found, cells, gone_at, cost, patience, pair);
   }
 }
 
@@ -108,7 +110,7 @@ template <class Limited>
   pair.header = header_from(current.state);
   pair.dropped = current.dropped;
   pair.written_expiry = found.expires_at;
-  judge<Limited>(limit, current, found.cells, found.expires_at, cost, patience, pair);
+  judge<Limited>(limit, current, found.header, found.cells, found.expires_at, cost, patience, pair);
 }
 
 template <class Limited>
@@ -125,7 +127,7 @@ template <class Limited>
     }
   }
   pair.has_record = false;
-  judge<Limited>(limit, std::nullopt, Cells{}, Instant{} + kNever, cost, patience, pair);
+  judge<Limited>(limit, std::nullopt, Header{}, Cells{}, Instant{} + kNever, cost, patience, pair);
 }
 
 /// Completes an examined pair that is not charged.

@@ -61,7 +61,7 @@ OF_LIMITER: Mapping[str, str] = MappingProxyType(
         "as_decorator": "write @limiter.throttle('user:42')",
         **{
             name: f"write overlimit.{name}([(limiter, 'user:42'), (other, 'user:42')])"
-            for name in ("acquire_all", "hit_all", "peek_all")
+            for name in ("acquire_all", "acquire_first", "hit_all", "hit_first", "peek_all")
         },
         "__enter__": "write with limiter.throttle('user:42')",
         "ping": "use limiter.store.ping()",
@@ -71,7 +71,9 @@ OF_LIMITER: Mapping[str, str] = MappingProxyType(
 )
 """Methods that a ``Limiter`` does not have."""
 
-_AWAITED = re.compile(r"(?<!\w)(limiter\.(?:acquire|hit|peek|reset|reset_all)\(|overlimit\.(?=\w+_all\())")
+_AWAITED = re.compile(
+    r"(?<!\w)(limiter\.(?:acquire|hit|peek|reset|reset_all)\(|overlimit\.(?=\w+_(?:all|first)\())"
+)
 
 OF_ASYNC_LIMITER: Mapping[str, str] = MappingProxyType(
     {

@@ -12,6 +12,7 @@ from weakref import ref
 from overlimit import _steps
 from overlimit.aio import loops
 from overlimit.waiting.acquiring import Attempt, Caller, Subject, acquiring
+from overlimit.waiting.queues import USUAL, Urgency
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Limiter
@@ -23,6 +24,7 @@ async def acquired(
     hit: Callable[[float], Any],
     peek: Callable[[float], Any],
     attempt: Attempt | None = None,
+    urgency: Urgency = USUAL,
     *,
     asks_early: bool = False,
 ) -> Decision:
@@ -31,6 +33,19 @@ async def acquired(
     ``hit`` and ``peek`` are given the patience, and return the answer or a pending call. A task that is
     cancelled holds nothing: what it is granted meanwhile is refunded before the cancellation goes on.
     """
+    caller = task_caller(subjects, hit, peek, asks_early=asks_early)
+    return await _steps.await_calls(acquiring(subjects, timeout, caller, attempt, urgency))
+
+
+def task_caller(
+    subjects: list[Subject],
+    hit: Callable[[float], Any],
+    peek: Callable[[float], Any],
+    note_refusal: Callable[[Decision], object] = bool,
+    *,
+    asks_early: bool = False,
+) -> Caller:
+    """Return how a task asks and sleeps."""
 
     def limiter() -> Limiter:
         return subjects[0].limiter  # without any, the first call raises
@@ -44,8 +59,7 @@ async def acquired(
     async def give_back(decision: Decision) -> None:
         await loops.give_back(limiter(), decision)
 
-    caller = Caller(hit_or_refund, peek_now, give_back, TaskWakeUp, asks_early)
-    return await _steps.await_calls(acquiring(subjects, timeout, caller, attempt))
+    return Caller(hit_or_refund, peek_now, give_back, TaskWakeUp, note_refusal, asks_early)
 
 
 class TaskWakeUp:

@@ -28,6 +28,7 @@ from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros
 from overlimit.stores import StoreLike
 from overlimit.waiting.acquiring import Attempt, attempted, subjects_of
+from overlimit.waiting.queues import USUAL, Urgency
 from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 
 if TYPE_CHECKING:
@@ -158,7 +159,12 @@ class AsyncLimiter(metaclass=HintingType):
         return await loops.answer(self._limiter._peek_later(*identifiers, cost=cost))
 
     async def acquire(
-        self, *identifiers: str | bytes, cost: int = 1, timeout: float | None = 5.0
+        self,
+        *identifiers: str | bytes,
+        cost: int = 1,
+        timeout: float | None = 5.0,
+        priority: int = 0,
+        patience: float | None = None,
     ) -> Decision:
         """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
 
@@ -168,10 +174,11 @@ class AsyncLimiter(metaclass=HintingType):
 
         A task that is cancelled meanwhile holds nothing: what it was granted is refunded.
         """
+        urgency = waiting.urgency_of(priority, patience)
         attempt = attempted(self._limiter, identifiers, cost, timeout)
         if attempt is not None and attempt.needs_no_wait:
             return attempt.decision
-        return await self._acquired(identifiers, cost, timeout, attempt)
+        return await self._acquired(identifiers, cost, timeout, attempt, urgency)
 
     async def _acquired(
         self,
@@ -179,6 +186,7 @@ class AsyncLimiter(metaclass=HintingType):
         cost: int,
         timeout: float | None,
         attempt: Attempt | None = None,
+        urgency: Urgency = USUAL,
         *,
         asks_early: bool = False,
     ) -> Decision:
@@ -190,6 +198,7 @@ class AsyncLimiter(metaclass=HintingType):
             lambda patience: limiter._hit_later(*identifiers, cost=cost, patience=patience),
             lambda patience: limiter._peek_later(*identifiers, cost=cost, patience=patience),
             attempt,
+            urgency,
             asks_early=asks_early,
         )
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from overlimit import _core
+from overlimit import _core, _steps
 from overlimit._messages.arguments import expected_async_limiter
 from overlimit.aio import loops
-from overlimit.aio.acquiring import acquired
+from overlimit.aio.acquiring import acquired, task_caller
 from overlimit.aio.limiter import AsyncLimiter
-from overlimit.waiting.acquiring import subjects_in
+from overlimit.budgets import MOST_ENTRIES, Charges, choosing, entries_in, entries_on_one_clock, note_refusal
+from overlimit.waiting.acquiring import Caller, Subject, acquiring_first, subjects_in, urgency_of
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
 
 AsyncCharge: TypeAlias = "tuple[AsyncLimiter, str | bytes] | tuple[AsyncLimiter, str | bytes, int]"
 """What `hit_all` takes: a limiter, an identifier and, if it is not 1, a cost."""
+
+AsyncEntry: TypeAlias = "AsyncCharge | list[AsyncCharge]"
+"""What `hit_first` takes: a charge, or a list of those that must admit together."""
 
 
 async def hit_all(charges: Iterable[AsyncCharge], /) -> Decision:
@@ -35,18 +40,72 @@ async def peek_all(charges: Iterable[AsyncCharge], /) -> Decision:
     return await loops.answer(_core._later(_core._peek_all_within, own, None))
 
 
-async def acquire_all(charges: Iterable[AsyncCharge], timeout: float | None = 5.0) -> Decision:
+async def hit_first(entries: Iterable[AsyncEntry], /) -> Decision:
+    """Charge the first of several entries that admits the call, and no other; see `overlimit.hit_first`."""
+    own = entries_in(_entries(entries, "hit_first"), "hit_first")
+    return await _steps.await_calls(choosing(own, _try))
+
+
+async def acquire_all(
+    charges: Iterable[AsyncCharge],
+    timeout: float | None = 5.0,
+    *,
+    priority: int = 0,
+    patience: float | None = None,
+) -> Decision:
     """Wait until several policies allow a call at once, charge all of it, and wait for its delay to be over.
 
     It is to `hit_all` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_all`.
     """
-    own = _core._checked_charges(_charges(charges, "acquire_all"))
+    own, urgency = _core._checked_charges(_charges(charges, "acquire_all")), urgency_of(priority, patience)
     return await acquired(
         subjects_in(own),
         timeout,
-        lambda patience: _core._later(_core._hit_all_within, own, patience),
-        lambda patience: _core._later(_core._peek_all_within, own, patience),
+        lambda left: _core._later(_core._hit_all_within, own, left),
+        lambda left: _core._later(_core._peek_all_within, own, left),
+        urgency=urgency,
     )
+
+
+async def acquire_first(
+    entries: Iterable[AsyncEntry],
+    timeout: float | None = 5.0,
+    *,
+    priority: int = 0,
+    patience: float | None = None,
+) -> Decision:
+    """Wait until the first of several entries admits the call, charge it and no other.
+
+    It is to `hit_first` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_first`.
+    """
+    own = entries_on_one_clock(_entries(entries, "acquire_first"))
+    waits = [_wait(place, charges) for place, charges in enumerate(own)]
+    return await _steps.await_calls(acquiring_first(waits, timeout, urgency_of(priority, patience)))
+
+
+def _wait(place: int, charges: Charges) -> tuple[list[Subject], Caller]:
+    """Return whom a task waits for by one entry, and how it asks."""
+    subjects = subjects_in(charges)
+    return subjects, task_caller(
+        subjects,
+        lambda left: _core._later(_core._try_all, charges, left, place),
+        lambda left: _core._later(_core._peek_all_within, charges, left),
+        partial(note_refusal, charges),
+    )
+
+
+async def _try(charges: Charges, patience: float | None, place: int) -> Decision:
+    return await loops.answer(_core._later(_core._try_all, charges, patience, place))
+
+
+def _entries(given: Any, function: str) -> Any:
+    """Return entries as `overlimit.hit_first` takes them; what is none is for that to refuse."""
+    if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
+        return given
+    return [
+        _charge(each, function) if isinstance(each, tuple) else _charges(each, function)
+        for each in islice(given, MOST_ENTRIES + 1)
+    ]
 
 
 def _charges(given: Iterable[AsyncCharge], function: str) -> Any:

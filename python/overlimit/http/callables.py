@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
+from overlimit.budgets import FirstOf
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -200,6 +201,8 @@ def taking_request(given: Any, own: int | None = 0, kept_in: KeptIn | None = Non
         return given
     if isinstance(given, (list, tuple)):
         return type(given)(taking_request(member, own, kept_in) for member in given)
+    if isinstance(given, FirstOf):
+        return FirstOf(taking_request(given.budgets, own, kept_in))
     if not callable(given) or isinstance(given, StandsForFunctions):
         return given
     found = _WithoutRequest((given,)) if not _takes(given, own + 1) and _takes(given, own) else given

@@ -2,24 +2,27 @@
 
 A string is one or more phrases separated by ``;``, ``,`` or ``|``; spaces and case do not matter::
 
-    phrase   = count ("/" | "per") [count] unit ["burst" count]
+    phrase   = count ("/" | "per") [count] unit ["burst" count] ["queue" count]
     unit     = ms | s | sec | second | m | min | minute | h | hour | d | day | w | week | month | year
     count    = digits
 
 Words of three letters and more have a plural too. A month has 30 days and a year 365. ``burst`` is the size
-of a token bucket, or the capacity of a leaky one; no other algorithm has any.
+of a token bucket; no other algorithm has any, but the leaky bucket. That is what ``queue`` means: how many
+wait, and beside them ``burst``, how many go at once. Without ``queue``, the burst of what is to be a leaky
+bucket is how many wait.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn, TypeAlias
 
 from overlimit._messages.texts import nearest, short_repr
 from overlimit.errors import InvalidLimit
+from overlimit.limits.leaky_bucket import LeakyBucket
 from overlimit.limits.limit import Limit, Terms
 from overlimit.limits.quantities import UNITS_US, Seconds, seconds
 from overlimit.limits.registry import algorithm_named
@@ -70,8 +73,9 @@ _ASK_NOBODY = "do not ask a Limiter where nothing is limited"
 def parse(text: str, algorithm: str | None = None) -> list[Limit]:
     """Return the limits that ``text`` describes, in its order, e.g. ``"10/second; 100 per 5 min burst 20"``.
 
-    ``algorithm`` is what every phrase becomes; None: a sliding window, or a token bucket where it says
-    ``burst``. Raises InvalidLimit for any other text; the message shows the text and the place.
+    ``algorithm`` is what every phrase becomes; None: a sliding window, a leaky bucket where it says
+    ``queue``, or else a token bucket where it says ``burst``. Raises InvalidLimit for any other text; the
+    message shows the text and the place.
     """
     if algorithm is not None:
         algorithm_named(algorithm)
@@ -89,8 +93,8 @@ def as_limits(value: LimitsLike, algorithm: str | None = None) -> tuple[Limit, .
         A string (see ``parse``), a limit, a tuple ``(duration, limit[, precision])`` with durations in
         seconds (or a list of these numbers, as JSON has them), or a list of any of these.
     algorithm
-        What strings and tuples become; None: a sliding window, or a token bucket where a string says
-        ``burst``.
+        What strings and tuples become; None: a sliding window, or as `parse` says where a string says
+        ``burst`` or ``queue``.
 
     Raises
     ------
@@ -180,20 +184,23 @@ class _Phrases:
         limit = self._count()
         self._slash()
         per = seconds(self._period_us())
-        burst_at = self._next.at
-        burst = self._burst()
-        kind = self._kind(burst)
-        if burst is not None and "burst" not in kind.optional_terms:
-            self._fail(f"a {kind.algorithm} takes no burst: leave it out", burst_at)
+        terms = {"burst": (self._next.at, self._term("burst")), "queue": (self._next.at, self._term("queue"))}
+        given = {name: term for name, (_, term) in terms.items() if term is not None}
+        kind = self._kind(given)
+        for name in given:
+            if name not in kind.optional_terms:
+                self._fail(f"a {kind.algorithm} takes no {name}: leave it out", terms[name][0])
         try:
-            return kind.from_terms(Terms(limit, per, burst=burst))
+            return kind.from_terms(Terms(limit, per, **given))
         except InvalidLimit as error:
             self._fail(str(error), start)
 
-    def _kind(self, burst: int | None) -> type[Limit]:
-        if self._algorithm is None:
-            return SlidingWindow if burst is None else TokenBucket
-        return algorithm_named(self._algorithm)
+    def _kind(self, given: Collection[str]) -> type[Limit]:
+        if self._algorithm is not None:
+            return algorithm_named(self._algorithm)
+        if "queue" in given:
+            return LeakyBucket
+        return TokenBucket if "burst" in given else SlidingWindow
 
     def _slash(self) -> None:
         if self._next.word not in ("/", "per"):
@@ -209,12 +216,12 @@ class _Phrases:
             self._fail(self._no_unit())
         return times * _UNIT_US[self._take().word]
 
-    def _burst(self) -> int | None:
-        if self._next.word != "burst":
+    def _term(self, name: str) -> int | None:
+        if self._next.word != name:
             return None
         self._take()
         if self._next.text[:1] not in _DIGITS:
-            self._fail("expected a whole number after 'burst', as in '100/minute burst 20'")
+            self._fail(f"expected a whole number after {name!r}, as in '100/minute {name} 20'")
         return self._count()
 
     def _count(self) -> int:
@@ -229,6 +236,8 @@ class _Phrases:
     def _after_a_limit(self) -> str:
         if self._next.word in ("and", "&", "+"):
             return f"expected ';' between two limits, {_EXAMPLE}"
+        if self._next.word == "burst":
+            return "'burst' comes before 'queue', as in '10/second burst 5 queue 20'"
         return f"expected 'burst' and a number, ';' and another limit, or the end, {_EXAMPLE}"
 
     def _after_a_number(self) -> str:
@@ -266,8 +275,9 @@ class _Phrases:
             return f"limits must not be an empty string: write at least one, {_EXAMPLE}, or {_ASK_NOBODY}"
         if self._next.word in _NO_LIMIT:
             return f"{self._next.word!r} is not a limit: {_ASK_NOBODY}, or give it a large number"
-        if self._next.word == "burst":
-            return "'burst' belongs to the limit before it: leave out the ';', as in '20/minute burst 60'"
+        if self._next.word in ("burst", "queue"):
+            word = self._next.word
+            return f"{word!r} belongs to the limit before it: leave out the ';', as in '20/minute {word} 60'"
         if self._next.text == "-":
             return "expected a whole number, 0 or more"
         return f"expected a whole number, {_EXAMPLE}"

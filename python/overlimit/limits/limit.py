@@ -92,6 +92,7 @@ class Terms:
     per: Seconds
     precision: Seconds | None = None
     burst: int | None = None
+    queue: int | None = None
 
 
 class Limit(Value):
@@ -131,6 +132,11 @@ class Limit(Value):
     @abstractmethod
     def from_terms(cls, terms: Terms) -> Limit:
         """Build the limit that a string or a tuple describes."""
+
+    @property
+    def _kept_as(self) -> str:
+        """The algorithm of the core, which tells states apart."""
+        return self.algorithm
 
     @property
     def per(self) -> float:
@@ -212,9 +218,9 @@ class Limit(Value):
         """Set the value, once, at the end of a constructor."""
         if name is not None and not (isinstance(name, str) and is_key_name(name)):
             raise InvalidLimit(f"name must be {KEY_NAME_RULE}, not {short_repr(name)}")
-        object.__setattr__(self, "_core_limit", CoreLimit(self.algorithm, numbers, name, calendar))
-        object.__setattr__(self, "_count", None)
         object.__setattr__(self, "_numbers", numbers)
+        object.__setattr__(self, "_core_limit", CoreLimit(self._kept_as, numbers, name, calendar))
+        object.__setattr__(self, "_count", None)
         object.__setattr__(self, "_name", name)
 
     def _counted_as(self, count: str | None) -> Limit:

@@ -27,7 +27,7 @@ from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit.clocks import END_US
 from overlimit.errors import StoreError
-from overlimit.waiting.queues import QueuedLimiter, Waiter, wait_queues
+from overlimit.waiting.queues import USUAL, QueuedLimiter, Urgency, Waiter, wait_queues
 from overlimit.waiting.sleeping import (
     AnyWakeUp,
     Followed,
@@ -56,7 +56,11 @@ _LAST_MOMENT = 1.0
 
 
 def acquire(
-    limiter: QueuedLimiter, identifiers: tuple[str | bytes, ...], cost: int, timeout: float | None
+    limiter: QueuedLimiter,
+    identifiers: tuple[str | bytes, ...],
+    cost: int,
+    timeout: float | None,
+    urgency: Urgency = USUAL,
 ) -> Decision:
     """Wait until a hit is allowed and its delay is over; see ``Limiter.acquire``."""
     attempt = attempted(limiter, identifiers, cost, timeout)
@@ -70,13 +74,20 @@ def acquire(
         return limiter._peek_within(*identifiers, cost=cost, patience=patience)
 
     caller = Caller(hit, peek, limiter.refund, WakeUp)
-    return _steps.run_calls(acquiring(subjects_of(limiter, identifiers, cost), timeout, caller, attempt))
+    subjects = subjects_of(limiter, identifiers, cost)
+    return _steps.run_calls(acquiring(subjects, timeout, caller, attempt, urgency))
 
 
 @checks_arguments(
     synonyms=dict.fromkeys(OF_ACQUIRE, "timeout"), hint="write the charges as one list of tuples"
 )
-def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decision:
+def acquire_all(
+    charges: Iterable[Charge],
+    timeout: float | None = 5.0,
+    *,
+    priority: int = 0,
+    patience: float | None = None,
+) -> Decision:
     """Wait until several policies allow a call at once, charge all of it, and wait for its delay to be over.
 
     It is to `hit_all` what ``Limiter.acquire`` is to ``hit``: first come, first served among the callers in
@@ -90,6 +101,8 @@ def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decis
         Tuples (limiter, identifier[, cost]) of limiters on one store and clock, as for `hit_all`.
     timeout
         The longest wait in seconds, by the limiters' clock, delay included. None: as long as it takes.
+    priority, patience
+        As for ``Limiter.acquire``.
 
     Returns
     -------
@@ -103,10 +116,10 @@ def acquire_all(charges: Iterable[Charge], timeout: float | None = 5.0) -> Decis
         As `hit_all`, each of whose attempts follows ``on_error``; also for a timeout that is no number or
         negative.
     """
-    checked = _core._checked_charges(charges)
+    checked, urgency = _core._checked_charges(charges), urgency_of(priority, patience)
     hit, peek = partial(_core._hit_all_within, checked), partial(_core._peek_all_within, checked)
     caller = Caller(hit, peek, checked[0][0].refund, WakeUp)
-    return _steps.run_calls(acquiring(subjects_in(checked), timeout, caller))
+    return _steps.run_calls(acquiring(subjects_in(checked), timeout, caller, urgency=urgency))
 
 
 class Caller(NamedTuple):
@@ -120,6 +133,8 @@ class Caller(NamedTuple):
     """Gives back what ``hit`` has charged."""
     wake_up: Callable[[], AnyWakeUp]
     """Makes what the caller sleeps by."""
+    note_refusal: Callable[[Decision], object] = bool
+    """Is told of the refusal with which it ends, where ``hit`` tells nobody of those in between."""
     asks_early: bool = False
     """Whether what is charged is mostly given back before the time that a refusal says, also by others."""
 
@@ -179,26 +194,48 @@ def attempted(
 
 
 def acquiring(
-    subjects: list[Subject], timeout: float | None, caller: Caller, attempt: Attempt | None = None
+    subjects: list[Subject],
+    timeout: float | None,
+    caller: Caller,
+    attempt: Attempt | None = None,
+    urgency: Urgency = USUAL,
 ) -> Steps[Decision]:
     """Wait in the queues of all subjects, by the clock that their limiters share, and then for the delay."""
-    longest = timeout_us(timeout)
+    return (yield from acquiring_first([(subjects, caller)], timeout, urgency, attempt))
+
+
+def acquiring_first(
+    entries: list[tuple[list[Subject], Caller]],
+    timeout: float | None,
+    urgency: Urgency,
+    attempt: Attempt | None = None,
+) -> Steps[Decision]:
+    """Wait in the queues of all entries until one admits, and then for the delay."""
+    longest, (subjects, caller) = timeout_us(timeout), entries[0]
     clock = clock_of(subjects[0].limiter) if subjects else own_time
-    waiter = Waiter([each[:2] for each in subjects], clock.now() + longest, caller.wake_up())
-    in_vain = not caller.asks_early and (longest < math.inf or not all(each.may_pass for each in subjects))
+    wake_up, wait, deadline = caller.wake_up(), _CountedWait(subjects), clock.now() + longest
     decision = attempt.decision if attempt is not None and attempt.decision else None
-    wait = _CountedWait(subjects)
     try:
         if decision is None:
-            acquisition = _Acquisition(waiter, caller, clock, attempt, wait, may_wait_in_vain=in_vain)
-            decision = yield from acquisition.deciding()
+            turns = [
+                _Turn(
+                    Waiter([each[:2] for each in own], deadline, wake_up, urgency),
+                    asked,
+                    clock,
+                    attempt,
+                    may_wait_in_vain=not asked.asks_early
+                    and (longest < math.inf or not all(each.may_pass for each in own)),
+                )
+                for own, asked in entries
+            ]
+            decision = yield from _Acquisition(turns, wake_up, clock, wait).deciding()
         if decision.delay > 0:
             wait.begin()
             until = clock.time_of(decision) + micros_of(decision.delay)
             yield from clock.waiting(caller.wake_up(), until)
     except BaseException as error:
         if decision is not None and not isinstance(error, GeneratorExit):
-            yield from _giving_back(caller, decision)
+            yield from _giving_back(entries[decision.choice or 0][1], decision)
         raise
     finally:
         wait.end()
@@ -254,7 +291,70 @@ class _CountedWait:
 
 
 class _Acquisition:
-    """One call of ``acquire`` or ``acquire_all``: how it comes to a decision."""
+    """One call of ``acquire`` or its relatives: how it comes to a decision by one of its turns."""
+
+    def __init__(
+        self, turns: list[_Turn], wake_up: AnyWakeUp, clock: WaitingClock, wait: _CountedWait
+    ) -> None:
+        self._turns, self._wake_up, self._clock, self._wait = turns, wake_up, clock, wait
+        self._refusals: list[tuple[_Turn, Decision]] = []
+
+    def deciding(self) -> Steps[Decision]:
+        """Wait in whatever queues it takes, and return the admission or the refusal."""
+        waiters = [each.waiter for each in self._turns]
+        try:
+            for each in waiters:
+                wait_queues().join(each)
+            decision = yield from self._deciding_in_turn()
+            for each in waiters:
+                wait_queues().leave(each)
+        except BaseException:
+            # Perhaps of a signal handler, at any moment; nobody else would remove this caller or wake others.
+            for each in waiters:
+                wait_queues().leave(each)
+                wait_queues().wake_behind(each)
+            raise
+        return decision
+
+    def _deciding_in_turn(self) -> Steps[Decision]:
+        """Return the admission, or the refusal as soon as it is certain that the deadline cannot be met."""
+        while True:
+            self._wake_up.is_notified = False
+            for turn in tuple(self._turns):
+                decision = yield from turn.trying()
+                if decision:
+                    return decision
+                if decision is not None:
+                    self._give_up(turn, decision)
+            if not self._turns:
+                return self._earliest_refusal()
+            until = min(each.until for each in self._turns)
+            if until > 0:
+                self._wait.begin()
+                yield from self._clock.waiting(self._wake_up, until)
+                if all(each.is_behind for each in self._turns) and not (yield from self._is_notified()):
+                    for turn in self._turns:
+                        self._refusals.append((turn, (yield from turn.refusing())))
+                    return self._earliest_refusal()
+
+    def _give_up(self, turn: _Turn, refusal: Decision) -> None:
+        """Note that a turn is refused for good."""
+        self._refusals.append((turn, refusal))
+        self._turns.remove(turn)
+        wait_queues().leave(turn.waiter)
+
+    def _earliest_refusal(self) -> Decision:
+        turn, refusal = min(self._refusals, key=lambda each: each[1].retry_after)
+        turn.caller.note_refusal(refusal)
+        return refusal
+
+    def _is_notified(self) -> Steps[bool]:
+        """Whether something has changed for those that waited behind others, now that the time is up."""
+        return notified_within(self._wake_up, _LAST_MOMENT if self._clock.stands_still else 0)
+
+
+class _Turn:
+    """What one call asks for, or of several that are as good, one of them: whether it is its turn."""
 
     def __init__(
         self,
@@ -262,100 +362,80 @@ class _Acquisition:
         caller: Caller,
         clock: WaitingClock,
         attempt: Attempt | None,
-        wait: _CountedWait,
         *,
         may_wait_in_vain: bool,
     ) -> None:
-        self._waiter, self._caller, self._clock = waiter, caller, clock
-        self._attempt, self._wait = attempt, wait
+        self.waiter = waiter
+        self.until: float = 0
+        """When to look again, if nothing happens before."""
+        self.is_behind = False
+        """Whether it waits only for others, who come first."""
+        self.caller, self._clock, self._attempt = caller, clock, attempt
         self._wakes = 0
         """How often the queues had been woken before it asked."""
-        self._may_wait_in_vain = may_wait_in_vain
-        """Whether a caller that is not the first may have to be refused at once."""
+        self._has_peeked = not may_wait_in_vain
         self._next_look = _FIRST_LOOK
 
-    def deciding(self) -> Steps[Decision]:
-        """Wait in whatever queues it takes, and return the admission or the refusal."""
-        waiter = self._waiter
-        try:
-            wait_queues().join(waiter)
-            decision = yield from self._deciding_in_turn()
-            wait_queues().leave(waiter)
-        except BaseException:
-            # Perhaps of a signal handler, at any moment; nobody else would remove this caller or wake others.
-            wait_queues().leave(waiter)
-            wait_queues().wake_behind(waiter)
-            raise
-        return decision
-
-    def _deciding_in_turn(self) -> Steps[Decision]:
-        """Return the admission, or the refusal as soon as it is certain that the deadline cannot be met."""
-        has_peeked = not self._may_wait_in_vain
-        while True:
-            self._waiter.wake_up.is_notified = False
-            attempt, self._attempt = self._attempt, None
-            if not wait_queues().is_held_up(self._waiter, self._clock.now()):
-                decision = yield from self._hitting(attempt)
-                if decision or self._is_too_late(decision):
-                    return decision
-                yield from self._waiting_as_told(decision)
-            elif wait_queues().earliest(self._waiter)[0] > self._waiter.deadline:
-                return (yield from self._refusing())
-            elif not has_peeked:
-                has_peeked = True
-                refusal: Decision = yield self._asking(self._caller.peek)
-                if not refusal and self._is_too_late(refusal):
-                    return refusal
-            elif not (yield from self._waiting_for_turn()):
-                return (yield from self._refusing())
+    def trying(self) -> Steps[Decision | None]:
+        """Ask, if it is its turn, and return the admission, or the refusal if that is certain; None: wait."""
+        attempt, self._attempt = self._attempt, None
+        self.is_behind = wait_queues().is_held_up(self.waiter, self._clock.now())
+        if not self.is_behind:
+            decision = yield from self._hitting(attempt)
+            if decision or self._is_too_late(decision):
+                return decision
+            self.until = self._wait_as_told(decision)
+        elif wait_queues().earliest(self.waiter)[0] > self.waiter.deadline:
+            return (yield from self.refusing())
+        elif not self._has_peeked:
+            self._has_peeked, self.until = True, 0
+            refusal: Decision = yield self._asking(self.caller.peek)
+            if not refusal and self._is_too_late(refusal):
+                return refusal
+        else:
+            self.until = self.waiter.deadline
+        return None
 
     def _hitting(self, attempt: Attempt | None) -> Steps[Decision]:
         """Return what the store says, or said before this caller joined, if nothing has happened since."""
         self._wakes = wait_queues().wakes
         if attempt is not None and attempt.wakes == self._wakes:
             return attempt.decision
-        decision: Decision = yield self._asking(self._caller.hit)
+        decision: Decision = yield self._asking(self.caller.hit)
         return decision
 
     def _asking(self, question: Callable[[float], Any]) -> Callable[[], Any]:
-        left = self._waiter.deadline - self._clock.now()
+        left = self.waiter.deadline - self._clock.now()
         return partial(question, min(max(0, left), END_US) / 1e6)
 
     def _is_too_late(self, decision: Decision) -> bool:
         """Whether it is certain that the caller cannot go on before its deadline, its delay included."""
         if decision.status == "never":
             return True
-        ready_after = 1 if self._caller.asks_early else micros_of(decision._ready_after)
-        return ready_after > self._waiter.deadline - self._clock.time_of(decision)
+        ready_after = 1 if self.caller.asks_early else micros_of(decision._ready_after)
+        return ready_after > self.waiter.deadline - self._clock.time_of(decision)
 
-    def _waiting_as_told(self, refusal: Decision) -> Steps[None]:
+    def _wait_as_told(self, refusal: Decision) -> float:
+        """Stand where the store says, and return until when."""
         now = self._clock.time_of(refusal)
         told = now + micros_of(refusal.retry_after)
         until: float = told
-        if self._caller.asks_early:
+        if self.caller.asks_early:
             told, until = now, min(told, self._looking_again())
-        wait_queues().wait_as_told(self._waiter, _binding_places(refusal), now, told, self._wakes)
-        self._wait.begin()
-        yield from self._clock.waiting(self._waiter.wake_up, until)
+        wait_queues().wait_as_told(self.waiter, _binding_places(refusal), now, told, self._wakes)
+        return until
 
     def _looking_again(self) -> float:
         """Return when to ask for what another process may have given back: ever more seldom."""
-        if not any(store.is_shared for store in self._waiter.stores.values()):
-            return self._waiter.deadline
+        if not any(store.is_shared for store in self.waiter.stores.values()):
+            return self.waiter.deadline
         look, self._next_look = self._next_look, min(2 * self._next_look, _LAST_LOOK)
-        return min(self._waiter.deadline, self._clock.now() + look)
+        return min(self.waiter.deadline, self._clock.now() + look)
 
-    def _waiting_for_turn(self) -> Steps[bool]:
-        """Wait behind others; False when the time is up before anything changes."""
-        wake_up = self._waiter.wake_up
-        self._wait.begin()
-        yield from self._clock.waiting(wake_up, self._waiter.deadline)
-        return (yield from notified_within(wake_up, _LAST_MOMENT if self._clock.stands_still else 0))
-
-    def _refusing(self) -> Steps[Decision]:
+    def refusing(self) -> Steps[Decision]:
         """Return what the store says, but refused for the pair for which others come first."""
-        earliest, place = wait_queues().earliest(self._waiter)
-        decision: Decision = yield self._asking(self._caller.peek)
+        earliest, place = wait_queues().earliest(self.waiter)
+        decision: Decision = yield self._asking(self.caller.peek)
         return decision._postponed(max(1, earliest - self._clock.time_of(decision)), place)
 
 
@@ -389,3 +469,18 @@ def timeout_us(timeout: float | None) -> float:
     if not timeout >= 0:
         raise ValueError(f"timeout must be a number of seconds from 0, not {timeout!r}")
     return math.inf if timeout >= END_US / 1e6 else micros_of(timeout)
+
+
+def urgency_of(priority: int, patience: float | None) -> Urgency:
+    """Return how urgent a call is; raise TypeError or ValueError for what is no priority or patience."""
+    if priority.__class__ is int and patience is None:
+        return Urgency(priority) if priority else USUAL
+    if whole_number(priority) is None:
+        raise TypeError(f"priority must be a whole number such as 1, not {short_repr(priority)}")
+    if patience is None:
+        return Urgency(priority)
+    if isinstance(patience, bool) or not isinstance(patience, int | float):
+        raise TypeError(f"patience must be a number of seconds, or None, not {short_repr(patience)}")
+    if not patience >= 0:
+        raise ValueError(f"patience must be a number of seconds from 0, not {patience!r}")
+    return Urgency(priority, micros_of(patience))

@@ -4,6 +4,10 @@ There is one for each pair of an identifier and a limit that holds somebody up, 
 of one name on one store and by one clock, and those that ``with_limits`` has made of them, which share their
 counts. A caller needs many pairs and stands in few of these queues: where it would pass last of all. So it
 holds up nobody who has to wait for none of these.
+
+Each queue has those of a higher priority before those of a lower one, and otherwise the order in which they
+came. Once one has been passed for too long by those that came later, these go after it, and after all that
+came before it.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
@@ -47,10 +51,25 @@ class Pair(NamedTuple):
 
 
 _MOST_GONE = 32
-"""How many more than those that wait may be left in a heap of deadlines."""
+"""How many more than those that wait may be left in a heap of instants."""
 
 _KEEPS = 2
 """While it waits for others, a caller keeps its place for a pair so many times as long as it waited there."""
+
+
+class Urgency(NamedTuple):
+    """Which of those that wait go first."""
+
+    priority: int = 0
+    """Those of a higher one, whenever they came."""
+    patience: int | None = None
+    """For how many microseconds those that came later may pass it; None: by what it is told."""
+
+
+USUAL = Urgency()
+
+_PATIENCE, _LEAST_PATIENCE = 10, 1_000_000
+"""So many times the wait that one is told at first, those that come later may pass it; at least so long."""
 
 
 class Wait(NamedTuple):
@@ -71,7 +90,11 @@ class Waiter:
     """One caller: what it needs, what it waits for, and how to wake it."""
 
     def __init__(
-        self, subjects: Iterable[tuple[QueuedLimiter, bytes]], deadline: float, wake_up: AnyWakeUp
+        self,
+        subjects: Iterable[tuple[QueuedLimiter, bytes]],
+        deadline: float,
+        wake_up: AnyWakeUp,
+        urgency: Urgency = USUAL,
     ) -> None:
         self._subjects = list(subjects)
         self.stores = {limiter._family: limiter.store for limiter, _ in self._subjects}
@@ -82,6 +105,13 @@ class Waiter:
         """What wakes the caller, when it has become the first or waits in vain."""
         self.number = 0
         """How many came before it."""
+        self.priority = urgency.priority
+        self.goes_with: float = math.inf
+        """It goes before all that came after this number, as that one has been passed for too long."""
+        self.patience = urgency.patience
+        """For how long it may be passed; None until it is told to wait, if that says it."""
+        self.passed_until: int | None = None
+        """Until when those that came later may pass it, once one has."""
         self.stands_at: frozenset[Pair] = frozenset()
         """The pairs in whose queues it stands."""
         self.entered: set[Pair] = set()
@@ -98,6 +128,11 @@ class Waiter:
         """All that it needs, in the order of the details of a decision, by the limits that were read last."""
         self._limits: list[object] = []
 
+    @property
+    def order(self) -> tuple[float, int, int]:
+        """Where it stands among those that wait for the same."""
+        return self.goes_with, -self.priority, self.number
+
     def read_limits(self) -> None:
         """Find out what it needs by the limits that there are now."""
         limits: list[object] = [limiter.limits for limiter, _ in self._subjects]
@@ -107,7 +142,7 @@ class Waiter:
 
 
 class _Queue:
-    """Those that wait for one pair, in the order in which they came; and their deadlines, in a heap."""
+    """Those that wait for one pair, in their order; their deadlines, and until when they may be passed."""
 
     def __init__(self, pair: Pair) -> None:
         self.waiters: list[Waiter] = []
@@ -115,22 +150,40 @@ class _Queue:
         """Those that are held up here and keep a place in other queues."""
         self._pair = pair
         self._deadlines: list[tuple[float, int, Waiter]] = []
+        self._passed: list[tuple[float, int, Waiter]] = []
 
     def add(self, waiter: Waiter) -> None:
-        """Add one behind those that came before it, and before those that came after it."""
-        insort(self.waiters, waiter, key=_BY_NUMBER)
+        """Add one behind those that go before it, and before those that go after it."""
+        insort(self.waiters, waiter, key=_BY_ORDER)
         if waiter.deadline < math.inf:
             heappush(self._deadlines, (waiter.deadline, waiter.number, waiter))
+        if waiter.passed_until is not None:
+            heappush(self._passed, (waiter.passed_until, waiter.number, waiter))
+
+    def pass_by(self, waiter: Waiter, now: int) -> None:
+        """Note that one asks before those here that came earlier and go after it."""
+        for each in self.waiters[bisect_right(self.waiters, waiter.order, key=_BY_ORDER) :]:
+            if each.number < waiter.number and each.passed_until is None and each.patience is not None:
+                each.passed_until = now + each.patience
+                heappush(self._passed, (each.passed_until, each.number, each))
+
+    def out_of_patience(self, now: int) -> Iterator[Waiter]:
+        """Yield those, once, that may be passed no more."""
+        while self._passed and self._passed[0][0] <= now:
+            waiter = heappop(self._passed)[2]
+            if waiter.goes_with > waiter.number and self._has(waiter):
+                yield waiter
 
     def remove(self, waiter: Waiter) -> None:
         """Remove one that may have been removed before."""
-        place = bisect_left(self.waiters, waiter.number, key=_BY_NUMBER)
+        place = bisect_left(self.waiters, waiter.order, key=_BY_ORDER)
         if self.waiters[place : place + 1] == [waiter]:
             del self.waiters[place]
         self.keepers.pop(waiter, None)
-        if len(self._deadlines) > 2 * len(self.waiters) + _MOST_GONE:
-            self._deadlines = [each for each in self._deadlines if self._has(each[2])]
-            heapify(self._deadlines)
+        for heap in (self._deadlines, self._passed):
+            if len(heap) > 2 * len(self.waiters) + _MOST_GONE:
+                heap[:] = [each for each in heap if self._has(each[2])]
+                heapify(heap)
 
     def in_vain(self, earliest: int) -> list[Waiter]:
         """Return those whose deadline is before an instant."""
@@ -172,7 +225,7 @@ class _WaitQueues:
         _call_locked(self.lock, self._leave, waiter)
 
     def is_held_up(self, waiter: Waiter, now: int) -> bool:
-        """Whether somebody who came earlier waits for a pair that one needs; it then stands behind that."""
+        """Whether somebody who goes before one waits for a pair that it needs; it then stands behind that."""
         return _call_locked(self.lock, self._is_held_up, waiter, now)
 
     def wait_as_told(self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int) -> None:
@@ -218,15 +271,52 @@ class _WaitQueues:
 
     def _is_held_up(self, waiter: Waiter, now: int) -> bool:
         waiter.read_limits()
+        for queue in self._queues_of(waiter.pairs):
+            for each in queue.out_of_patience(now):
+                self._go_on_with(each)
         held = self._holding(waiter)
         waiter.is_held_up = bool(held)
         if held:
             pairs = {waiter.pairs[place] for _, place in held}
             self._wait(waiter, pairs, now, max(held)[0])
             if waiter.stands_at > pairs:
-                for pair in pairs:
-                    self._queues[pair.subject][pair].keepers[waiter] = None
+                for queue in self._queues_of(pairs):
+                    queue.keepers[waiter] = None
+        else:
+            for queue in self._queues_of(waiter.pairs):
+                queue.pass_by(waiter, now)
         return waiter.is_held_up
+
+    def _queues_of(self, pairs: Iterable[Pair]) -> Iterator[_Queue]:
+        """Yield the queues of those pairs for which somebody waits."""
+        for pair in pairs:
+            queue = self._queues.get(pair.subject, {}).get(pair)
+            if queue is not None:
+                yield queue
+
+    def _go_on_with(self, waiter: Waiter) -> None:
+        """Have one that has been passed for too long, and all before it, go before those that came later."""
+        number, queues = waiter.number, list(self._queues_of(waiter.entered))
+        for queue in queues:
+            for each in list(queue.waiters):
+                if each.number <= number < each.goes_with:
+                    self._reorder(each, number)
+        for queue in queues:
+            first = queue.waiters[0]
+            if first.is_held_up:
+                first.told = 0
+                first.wake_up.notify()
+
+    def _reorder(self, waiter: Waiter, goes_with: int) -> None:
+        queues = list(self._queues_of(waiter.entered))
+        keeps = [queue for queue in queues if waiter in queue.keepers]
+        for queue in queues:
+            queue.remove(waiter)
+        waiter.goes_with = goes_with
+        for queue in queues:
+            queue.add(waiter)
+        for queue in keeps:
+            queue.keepers[waiter] = None
 
     def _earliest(self, waiter: Waiter) -> tuple[int, int]:
         return max(self._holding(waiter), default=(0, 0))
@@ -234,7 +324,11 @@ class _WaitQueues:
     def _holding(self, waiter: Waiter) -> list[tuple[int, int]]:
         """Return what those that hold one up were told, and the place of the pair for which they wait."""
         firsts = ((self._first(pair), place) for place, pair in enumerate(waiter.pairs))
-        return [(first.told, place) for first, place in firsts if first and first.number < waiter.number]
+        return [
+            (first.told, place)
+            for first, place in firsts
+            if first and first.order < waiter.order and first.wake_up is not waiter.wake_up
+        ]
 
     def _wait_as_told(self, waiter: Waiter, places: Iterable[int], now: int, until: int, wakes: int) -> None:
         pairs, wait = waiter.pairs, until - now
@@ -253,6 +347,8 @@ class _WaitQueues:
         """Have one wait for pairs until an instant, and keep its place for others if that is not too long."""
         known = ((each, waiter.waits.get(each)) for each in waiter.pairs)
         kept = (each for each, wait in known if wait and max(now, until) <= wait.keeps_until)
+        if waiter.patience is None:
+            waiter.patience = max(_PATIENCE * (until - now), _LEAST_PATIENCE)
         self._stand(waiter, frozenset(pairs.union(kept)))
         waiter.told = until
         for pair in waiter.stands_at:
@@ -324,7 +420,7 @@ class _WaitQueues:
                     first.wake_up.notify()
 
 
-_BY_NUMBER = attrgetter("number")
+_BY_ORDER = attrgetter("order")
 
 
 def _pairs_of(limiter: QueuedLimiter, key: bytes) -> Iterator[Pair]:

@@ -31,7 +31,7 @@ class PlainPenalty:
 
 def algorithm_of(limit: Any) -> Algorithm:
     """The algorithm of a limit of the package or of this module."""
-    return _class_named(limit.algorithm).of(limit)
+    return _class_named(getattr(limit, "_kept_as", limit.algorithm)).of(limit)
 
 
 @cache

@@ -70,6 +70,9 @@ TEST(Limit, IsBuiltFromNumbersInRange) {
       {"sliding_log", {0, 1}, {{0, 10'000}, {1, kLongest}}},
       {"sliding_window_counter", {0, 1}, {{0, kExact - 1}, {1, kLongest}}},
       {"leaky_bucket", {1, 1, 0}, {{2, kExact - 2}, {1, kLongest}, {0, kExact - 1}}},
+      {"paced_leaky_bucket",
+       {1, 1, 0, 1},
+       {{0, kExact - 1}, {1, kLongest}, {2, kExact - 2}, {3, kExact - 1}}},
       {"token_bucket", {1, 1, 1, kExact - 1, 1, 0, 0}, {{0, kExact - 1}, {1, kLongest}, {2, kExact - 1}}},
       {"token_bucket", {5, kSecond, 1, 2, kSecond, 0, 0}, {{4, 1}, {5, 1}, {6, 3}, {6, kExact - 6}}},
   };
@@ -92,6 +95,17 @@ TEST(Limit, IsNotBuiltFromOtherNumbersNorFromFewer) {
       {"leaky_bucket",
        {2, kSecond, 1},
        {{0, -1}, {0, kExact}, {1, 0}, {1, kLongest + 1}, {2, -1}, {2, kExact - 2}, {0, 0}}},
+      {"paced_leaky_bucket",
+       {2, kSecond, 1, 1},
+       {{0, -1},
+        {0, 0},
+        {0, kExact},
+        {1, 0},
+        {1, kLongest + 1},
+        {2, -1},
+        {2, kExact / 500'000},
+        {3, 0},
+        {3, -1}}},
       // 2^53 units in all, and a burst that would never come back, too.
       {"token_bucket",
        {2, kSecond, 1, 1, 1, 0, 0},
@@ -127,6 +141,7 @@ TEST(Limit, PacksTheNumbersItsScriptReads) {
   EXPECT_EQ(fixed_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 0, 0, 0, 0}));
   EXPECT_EQ(epoch_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, kMinute, 1, 0, 0, 0}));
   EXPECT_EQ(sliding_window(3, kMinute).packed(), (std::vector<std::int64_t>{3, 1'200'000, 50}));
+  EXPECT_EQ(paced_bucket(10, kSecond, 3, 2).packed(), (std::vector<std::int64_t>{5, 3, 100'000, 1, 1, 0}));
   EXPECT_EQ(token_bucket(20, 10).packed(), (std::vector<std::int64_t>{20, 0, 100'000, 1, 1, 0}));
 }
 

@@ -87,6 +87,7 @@ TEST(Pair, IsRefusedEvenACostOfZeroUnderALoweredLimit) {
       {sliding_log(6, 1000), sliding_log(4, 1000)},
       {sliding_window_counter(6, 1000), sliding_window_counter(4, 1000)},
       {leaky_bucket(2, 400, 4), leaky_bucket(2, 400, 2)},
+      {paced_bucket(2, 400, 3, 3), paced_bucket(2, 400, 1, 3)},
   };
   for (const auto& [before, after] : lowered) {
     LonePair pair(before);
@@ -240,7 +241,8 @@ const Candidate kWithoutPhase[] = {{"fixed_window", fixed_window(5, 1000)},
 const Candidate kOthers[] = {{"coarse_sliding_window", sliding_window(6, 1000, 1000)},
                              {"interval_bucket", interval_bucket(6, 2, 400)},
                              {"epoch_interval_bucket", interval_bucket(6, 3, 400, true)},
-                             {"leaky_bucket", leaky_bucket(2, 400, 3)}};
+                             {"leaky_bucket", leaky_bucket(2, 400, 3)},
+                             {"paced_leaky_bucket", paced_bucket(2, 400, 3, 2)}};
 
 std::string name_of(const ::testing::TestParamInfo<Candidate>& candidate) { return candidate.param.name; }
 

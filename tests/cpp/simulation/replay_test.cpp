@@ -33,7 +33,8 @@ std::vector<Limit> limits_of_every_kind() {
           bucket_of(3, 1'000'003, 2, 5),
           interval_bucket(3, 2, 5 * kSecond),
           interval_bucket(3, 2, 5 * kSecond, true, 4),
-          leaky_bucket(1, kSecond, 4)};
+          leaky_bucket(1, kSecond, 4),
+          paced_bucket(3, kSecond, 2, 2)};
 }
 
 /// The columns of random events, and of the answers to them.

@@ -42,6 +42,7 @@ EXAMPLES = [
     SlidingWindowCounter(120, 60),
     SlidingWindowCounter(2**53 - 1, 2**49 / 1e6, name="rough"),
     LeakyBucket(10, 1, capacity=20),
+    LeakyBucket(10, 1, capacity=20, burst=5),
     LeakyBucket(0, timedelta(hours=1), capacity=0, name="shut"),
     TokenBucket(10),
     TokenBucket(10, per=60, burst=20, name="b"),

@@ -128,6 +128,13 @@ class TestAlgorithms:
         assert parse("10/s burst 3; 5/s; 0/m burst 0", algorithm) == limits
         assert place("5/s, 0/s burst 3", algorithm) == "0/s burst 3"
 
+    def test_that_are_queues_take_a_burst_beside_what_waits(self):
+        text = "10/s burst 3 queue 4; 5/s queue 2"
+        queues = [LeakyBucket(10, 1, capacity=4, burst=3), LeakyBucket(5, 1, capacity=2)]
+        assert parse(text) == parse(text, "leaky_bucket") == queues
+        assert place("10/s queue 4 burst 3", None) == "burst 3"
+        assert place("10/s burst 3 queue 4", "token_bucket") == "queue 4"
+
     def test_refuse_numbers_of_their_own(self):
         assert place("5/s; 10001/s", "sliding_log") == "10001/s"
         assert "10000" in message("10001/s", "sliding_log")

@@ -65,6 +65,11 @@ IN_BERLIN = {"start": "calendar", "timezone": "Europe/Berlin", "week_start": 6}
             {"rate": 10, "per": 2, "capacity": 31, "quota": 41, "window": 10.0},
             (10, 2_000_000, 31),
         ),
+        (
+            LeakyBucket(10, 2, capacity=31, burst=4),
+            {"rate": 10, "per": 2, "capacity": 31, "burst": 4, "quota": 35, "window": 7.0},
+            (10, 2_000_000, 31, 4),
+        ),
         (LeakyBucket(0, 1, capacity=0), {"capacity": 0, "quota": 0, "window": 0.0}, (0, 1_000_000, 0)),
         (
             TokenBucket(10, per=2, burst=30),

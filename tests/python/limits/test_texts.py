@@ -43,6 +43,8 @@ MOST = 2**53 - 1
         (TokenBucket(10), "10 per 1 second burst 10"),
         (LeakyBucket(10, 60, capacity=20), "10 per 1 minute burst 20"),
         (LeakyBucket(10, 60, capacity=0), "10 per 1 minute"),
+        (LeakyBucket(10, 60, capacity=20, burst=5), "10 per 1 minute burst 5 queue 20"),
+        (LeakyBucket(10, 60, capacity=0, burst=5), "10 per 1 minute burst 5 queue 0"),
     ],
 )
 def test_a_limit_in_the_grammar(limit, text):

@@ -122,6 +122,7 @@ def test_differs_when_anything_does(different):
         (SlidingLog(5, 0.5), "SlidingLog(5, per=0.5)"),
         (SlidingWindowCounter(5, 60), "SlidingWindowCounter(5, per=60)"),
         (LeakyBucket(5, 60, capacity=0), "LeakyBucket(5, per=60, capacity=0)"),
+        (LeakyBucket(5, 60, capacity=0, burst=2), "LeakyBucket(5, per=60, capacity=0, burst=2)"),
         (TokenBucket(0.5, burst=3), "TokenBucket(0.5, per=1, burst=3)"),
         (
             TokenBucket(5, refill="interval", start="epoch", debt=math.inf),
@@ -157,6 +158,7 @@ def test_repr_is_short(value, shown):
         (SlidingLog(120, 60), "120-per-60s"),
         (SlidingWindowCounter(120, 60), "120-per-60s"),
         (LeakyBucket(10, 60, capacity=5), "10-per-60s-queue-5"),
+        (LeakyBucket(10, 60, capacity=5, burst=3), "10-per-60s-burst-3-queue-5"),
     ],
 )
 def test_a_label_is_the_name_or_says_it_all(limit, label):

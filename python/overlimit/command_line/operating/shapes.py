@@ -39,8 +39,7 @@ class Reading:
 
 def most_of(limit: Limit) -> int:
     """Return the most that a limit grants at once."""
-    capacity = limit._numbers[2 if limit.algorithm == "leaky_bucket" else 0]
-    return capacity + (limit._numbers[0] if limit.algorithm == "leaky_bucket" else 0)
+    return limit.quota if limit.algorithm == "leaky_bucket" else limit._numbers[0]
 
 
 def by_tag(limits: Iterable[Limit]) -> dict[int, Limit]:
@@ -55,8 +54,13 @@ def readings_of(value: Value, known: Mapping[int, Limit], now: int) -> list[Read
 
 def reading_of(record: Record, limit: Limit | None, now: int) -> Reading:
     """Read a record."""
-    algorithm = limit.algorithm if limit is not None else algorithm_of(record)
+    algorithm = _kept_as(limit) if limit is not None else algorithm_of(record)
     return Reading(record, algorithm, limit, charged_in(record, algorithm), _words(record, algorithm, now))
+
+
+def _kept_as(limit: Limit) -> str:
+    """Return the algorithm whose records look as those of this limit."""
+    return "token_bucket" if limit._kept_as == "paced_leaky_bucket" else limit.algorithm
 
 
 def algorithm_of(record: Record) -> str:

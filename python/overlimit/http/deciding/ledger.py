@@ -143,13 +143,13 @@ class RequestLedger:
                 if call is None:
                     continue
                 try:
-                    decision = yield from call.deciding(identifiers)
+                    call, decision = yield from call.choosing(identifiers)
                 except StoreError as error:
                     yield from plan.awaiting_instead(identifiers.request.arguments)
                     call = plan.call_instead(call, error, identifiers)
                     if call is None:
                         continue
-                    decision = yield from call.deciding(identifiers)
+                    call, decision = yield from call.choosing(identifiers)
                 else:
                     plan.note_answer()
                 if self._note(plan, call, decision) is not None:

@@ -18,7 +18,7 @@ from overlimit.http.deciding.functions import (
     may_block,
 )
 from overlimit.http.deciding.steps import Steps, awaiting
-from overlimit.http.deciding.store_call import StoreCall
+from overlimit.http.deciding.store_call import StoreCall, first_call
 from overlimit.http.identifying.builtin import builtins_in
 from overlimit.http.identifying.identifiers import NOBODY, IdentifierCache, may_return
 from overlimit.http.options.limit_options import LimitOptions
@@ -93,12 +93,16 @@ class StorePlan:
         """Whether functions of the app decide that may block an event loop."""
         self.may_count_user = any(may_return(rule.identify, "user:") for rule in every_rule)
         """Whether it may be asked who is logged in, to count that."""
-        self._call_of = lru_cache(MOST_KEPT)(StoreCall)
+        self._call_of = lru_cache(MOST_KEPT)(first_call)
         self.fixed_call = None if self._fallback else self._find_fixed_call()
 
     def _find_fixed_call(self) -> StoreCall | None:
         found = [rule for rules in self._rules.values() for rule in rules]
-        fixed = tuple(each for each in found if isinstance(each, ResolvedRule) and not each.skips_anonymous)
+        fixed = tuple(
+            each
+            for each in found
+            if isinstance(each, ResolvedRule) and not each.skips_anonymous and each.entry is None
+        )
         always = all(each.always_holds for each in self._rate_limits)
         return StoreCall(self._rate_limits, fixed) if always and len(fixed) == len(found) else None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from overlimit import _core
 from overlimit._core import Decision
+from overlimit.budgets import WAITS
 from overlimit.http.answering.fields import (
     POLICY,
     RATE,
@@ -33,6 +34,7 @@ from overlimit.http.identifying.identifiers import (
     as_identifiers,
 )
 from overlimit.http.options.limit_options import Cost
+from overlimit.http.rules.count_names import CountName
 from overlimit.http.rules.counts import Role, UnregisteredLimiter
 from overlimit.http.rules.rule import ResolvedRule
 from overlimit.limiter import Limiter
@@ -54,9 +56,13 @@ class StoreCall:
     """Resolved rules on one store, with everything worked out that is the same for each request.
 
     ``rate_limits`` are those that it decides for; either all of them or none are in shadow. Rules of one
-    policy are joined. ``policy_field`` is the value of ``RateLimit-Policy``, empty without ``items``.
-    ``legacy_names`` are the names of the ``X-RateLimit-*`` fields; None: they are not sent.
+    policy are joined. Where one of several budgets is charged, there is a call for each, and the first of
+    them is asked for all (`first_call`). ``policy_field`` is the value of ``RateLimit-Policy``, empty without
+    ``items``. ``legacy_names`` are the names of the ``X-RateLimit-*`` fields; None: they are not sent.
     """
+
+    others: tuple[StoreCall, ...] = ()
+    """The calls for the other budgets, in order."""
 
     def __init__(self, rate_limits: tuple[AppRateLimit, ...], rules: Iterable[ResolvedRule]) -> None:
         """Build a call from at least one RateLimit and one rule."""
@@ -93,18 +99,54 @@ class StoreCall:
         of_request = (function for rule in self.rules for function in (rule.identify, rule.cost))
         self._awaits = any(awaited_in(of_request))
 
-    def deciding(self, identifiers: IdentifierCache) -> Steps[Decision]:
-        """Decide as `decide` does, with coroutine functions too, and leave it to the caller to wait."""
+    def choosing(self, identifiers: IdentifierCache) -> Steps[tuple[StoreCall, Decision]]:
+        """Decide by the first of several budgets that admits the request, or by the refusal that ends first.
+
+        Leaves it to the caller to wait, for coroutine functions too.
+        """
+        if not self.others:
+            return self, (yield from self._deciding(identifiers, self._asking(identifiers)))
+        refused: list[tuple[StoreCall, Decision]] = []
+        *earlier, last = enumerate((self, *self.others))
+        are_used_up = yield from last[1]._meta_limits_used_up(identifiers)
+        for place, call in [*([] if are_used_up else earlier), last]:
+            asked = call._trying(identifiers, None if call is last[1] else WAITS, place)
+            decision = yield from call._deciding(identifiers, asked)
+            if decision:
+                return call, decision
+            refused.append((call, decision))
+        call, decision = min(refused, key=lambda each: each[1].retry_after)
+        _core._note_refusal(tuple(rule.limiter for rule in call.rules), decision)
+        return call, decision
+
+    def _meta_limits_used_up(self, identifiers: IdentifierCache) -> Steps[bool]:
+        """Whether its meta limits refuse everything, so that no other budget is to be asked."""
+        metas = [rule for rule in self.rules if rule.role is Role.ON_REFUSAL]
+        yield from awaiting((rule.identify for rule in metas), *identifiers.request.arguments)
+        charges = [(rule.limiter, name, 1) for rule in metas for name in identifiers[rule.identify]]
+        return bool(charges) and not (yield asking(_core._peek_all_within, tuple(charges), None))
+
+    def _deciding(self, identifiers: IdentifierCache, asked: Call) -> Steps[Decision]:
         if self._awaits:
             arguments = identifiers.request.arguments
             for rule in self.rules:
                 if rule.identify not in identifiers:
                     yield from awaiting((rule.identify,), *arguments)
                 yield from awaiting((rule.cost,), *arguments)
-        decision: Decision = yield Call(
-            partial(self.decide, identifiers), partial(self.decide_later, identifiers)
-        )
+        decision: Decision = yield asked
         return decision
+
+    def _asking(self, identifiers: IdentifierCache) -> Call:
+        return Call(partial(self.decide, identifiers), partial(self.decide_later, identifiers))
+
+    def _trying(self, identifiers: IdentifierCache, patience: float | None, place: int) -> Call:
+        def trying(ask: Callable[..., Any], *operation: Any) -> Any:
+            for identify in self._read_from_request:
+                identifiers[identify]
+            arguments = identifiers.request.arguments
+            return ask(*operation, self._core_rules, identifiers, as_identifiers, arguments, patience, place)
+
+        return Call(partial(trying, _core._try_request), partial(trying, _core._later, _core._try_request))
 
     def decide(self, identifiers: IdentifierCache) -> Decision:
         """Charge a request; raise StoreError as ``on_error`` says, or what a cost or identifier raises."""
@@ -202,6 +244,29 @@ class StoreCall:
             return range(0)
         first = sum(len(identifiers[rule.identify]) for rule in self.rules[:index])
         return range(first, first + len(identifiers[self.rules[index].identify]))
+
+
+def first_call(rate_limits: tuple[AppRateLimit, ...], rules: Sequence[ResolvedRule]) -> StoreCall:
+    """Return the call for these rules: of several budgets the first, which knows those for the others.
+
+    Only the last has the meta limits, as only what it refuses is refused.
+    """
+    *ways, last = _ways(rules)
+    without = ([rule for rule in own if rule.role is not Role.ON_REFUSAL] for own in ways)
+    first, *others = (StoreCall(rate_limits, own) for own in (*without, last))
+    first.others = tuple(others)
+    return first
+
+
+def _ways(rules: Sequence[ResolvedRule]) -> Iterator[list[ResolvedRule]]:
+    """Yield the rules that hold for each choice of budgets, in the order of these."""
+    places: dict[CountName, list[int]] = {}
+    for rule in rules:
+        if rule.entry is not None:
+            places.setdefault(rule.entry.of, []).append(rule.entry.place)
+    for chosen in product(*places.values()):
+        choice = dict(zip(places, chosen, strict=True))
+        yield [each for each in rules if each.entry is None or choice[each.entry.of] == each.entry.place]
 
 
 def rate_fields(decided: Iterable[tuple[StoreCall, Decision | None]]) -> list[tuple[str, str]]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict, cast, ge
 
 from overlimit._messages.arguments import check_options
 from overlimit._options import is_set
+from overlimit.budgets import FirstOf
 from overlimit.errors import InvalidLimit
 from overlimit.http.callables import check_callable, fingerprint, function_name
 from overlimit.http.identifying.identifiers import Anonymous, Identify, identify_by
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Option, described
 from overlimit.http.options.storage_urls import hides_passwords
-from overlimit.limiter import OnError
+from overlimit.limiter import Limiter, OnError
 from overlimit.limits import Limit, LimitsLike, as_limits
 from overlimit.limits.penalty import Penalty
 
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 Dynamic: TypeAlias = Callable[..., LimitsLike]
 """Returns the limits that hold during a request; ``""``: there are none."""
 
-LimitsValue: TypeAlias = LimitsLike | Dynamic | list[Any]
-"""Limits, a function that returns them during a request, or a list of these."""
+LimitsValue: TypeAlias = LimitsLike | Dynamic | FirstOf | list[Any]
+"""Limits, a function that returns them during a request, `overlimit.first_of`, or a list of these."""
+
+Part: TypeAlias = LimitsLike | Dynamic | FirstOf
+"""Limits that are counted as one policy, or several of which the first that admits a request is charged."""
 
 ReadLimits: TypeAlias = Callable[[LimitsLike, str | None], tuple[Limit, ...]]
 """Reads limits; strings by the named algorithm, if there is one."""
@@ -261,11 +265,11 @@ _SAID = cast(Said, {name: option.default for name, option in described(Said).ite
 class LimitOptions:
     """A limit, or several that are counted alike, and what was said of it."""
 
-    parts: tuple[LimitsLike | Dynamic, ...]
+    parts: tuple[Part, ...]
     """The limits; each part is counted as one policy (see `parts_of`)."""
     identifiers: Identify | None = None
     methods: frozenset[str] | None = None
-    meta_limits: tuple[LimitsLike | Dynamic, ...] = ()
+    meta_limits: tuple[Part, ...] = ()
     is_shared: bool = False
     during_request: bool = False
     """Whether they were made while a request was handled, so that there may be any number of them."""
@@ -303,6 +307,15 @@ class LimitOptions:
         """Check the limits by ``read``; raise InvalidLimit, or TypeError for what takes other arguments."""
         for part in (*self.parts, *self.meta_limits):
             _check_part(part, read, self.said["algorithm"], arguments)
+        if any(isinstance(each, FirstOf) for each in self.meta_limits):
+            raise TypeError("meta_limits takes no first_of: they count refusals, all of them")
+        if any(isinstance(each, FirstOf) for each in self.parts) and (
+            self.said["shadow"] or not self.said["block"]
+        ):
+            raise TypeError(
+                "first_of(...) takes no shadow=True and no block=False, as what is charged is what refuses: "
+                "RateLimit(shadow=True) has all of its limits in shadow"
+            )
 
 
 def check_limits_are_given(value: object) -> None:
@@ -361,15 +374,20 @@ def methods_of(methods: object) -> frozenset[str] | None:
     return frozenset(method.upper() for method in found)
 
 
-def parts_of(value: LimitsValue | None) -> tuple[LimitsLike | Dynamic, ...]:
-    """Return limits in parts that are counted as one policy each: all fixed limits, then each function."""
+def parts_of(value: LimitsValue | None) -> tuple[Part, ...]:
+    """Return limits in parts: all fixed limits, then each function and each `overlimit.first_of`."""
     if value is None:
         return ()
     if not isinstance(value, list):
         return (value,)
-    fixed = hashable([member for member in value if not is_dynamic(member)])
-    functions = tuple(member for member in value if is_dynamic(member))
-    return (fixed, *functions) if fixed or not functions else functions
+    fixed = hashable([member for member in value if not is_alone(member)])
+    others = tuple(member for member in value if is_alone(member))
+    return (fixed, *others) if fixed or not others else others
+
+
+def is_alone(member: object) -> bool:
+    """Return whether a limit of a list is counted apart from those beside it."""
+    return isinstance(member, FirstOf) or is_dynamic(member)  # type: ignore[arg-type]
 
 
 def hashable(limits: LimitsLike) -> LimitsLike:
@@ -379,7 +397,7 @@ def hashable(limits: LimitsLike) -> LimitsLike:
     return tuple(tuple(part) if isinstance(part, list) else part for part in limits)
 
 
-def text_of(parts: tuple[LimitsLike | Dynamic, ...]) -> str:
+def text_of(parts: tuple[Part, ...]) -> str:
     """Return limits as a string, with functions by their names."""
     return "; ".join(
         part if isinstance(part, str) else function_name(part) if is_dynamic(part) else repr(part)
@@ -387,12 +405,18 @@ def text_of(parts: tuple[LimitsLike | Dynamic, ...]) -> str:
     )
 
 
-def is_dynamic(value: LimitsLike | Dynamic) -> TypeIs[Dynamic]:
+def is_dynamic(value: Part | Limiter) -> TypeIs[Dynamic]:
     """Return whether it is a function that returns limits during a request."""
     return callable(value) and not isinstance(value, Limit)
 
 
-def _check_part(part: LimitsLike | Dynamic, read: ReadLimits, algorithm: str | None, arguments: int) -> None:
+def _check_part(part: Part | Limiter, read: ReadLimits, algorithm: str | None, arguments: int) -> None:
+    if isinstance(part, FirstOf):
+        for budget in part.budgets:
+            _check_part(budget, read, algorithm, arguments)
+        return None
+    if isinstance(part, Limiter):
+        return None
     if is_dynamic(part):
         return check_callable("a function that returns limits", part, arguments)
     members = part if isinstance(part, (list, tuple)) and part else (part,)

@@ -11,10 +11,13 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from overlimit._forks import PerProcess
+from overlimit.budgets import FirstOf
+from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import HeaderNames, distinct
 from overlimit.http.callables import truth_of
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
+from overlimit.http.options.rate_limit_options import GROUPS
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions, Handle
 from overlimit.http.rules.counts import Arguments, Counts, Role
@@ -22,6 +25,7 @@ from overlimit.http.rules.switches import Switch
 from overlimit.limiter import Limiter
 from overlimit.limits.penalty import Penalty
 from overlimit.stores import MemoryStore, Store, as_store
+from overlimit.stores.kinds import state_key
 
 _log = logging.getLogger("overlimit")
 
@@ -72,6 +76,20 @@ class AppRateLimit:
         self.request_identifier: Callable[..., str] | None = given.get("request_identifier")
         self.shadows_warned_of: dict[tuple[str, str], object] = {}
         """The names of the limits in shadow of which the log has warned."""
+
+        for name in GROUPS:
+            for part in settings.group(name).parts:
+                for budget in part.budgets if isinstance(part, FirstOf) else ():
+                    if isinstance(budget, Limiter) and name != "in_memory_fallback":
+                        self.check_limiter(budget)
+
+    def check_limiter(self, limiter: Limiter) -> None:
+        """Raise InvalidLimit unless a limiter of other code can be asked together with those made here."""
+        if state_key(limiter.store) != state_key(self.store) or limiter.clock != self.clock:
+            raise InvalidLimit(
+                f"the limiter {limiter.name!r} in first_of(...) is not on the store and the clock of this "
+                "RateLimit, with whose limits it is decided: give both the same store= and clock="
+            )
 
     def _store_or_memory(self, store: str | Store, memory: Callable[[], MemoryStore]) -> Store:
         """Return the store; a RateLimit that is not enabled needs none, and raises when it is enabled."""

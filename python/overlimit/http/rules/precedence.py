@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from overlimit._messages.texts import nearest
+from overlimit.budgets import FirstOf
 from overlimit.http.identifying.builtin import everybody
-from overlimit.http.options.limit_options import LimitOptions, is_dynamic, text_of
+from overlimit.http.options.limit_options import LimitOptions, Part, is_dynamic, text_of
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits
 from overlimit.http.rules.applied_limits import (
     ALL_LIMITS,
@@ -24,7 +25,8 @@ from overlimit.http.rules.applied_limits import (
 )
 from overlimit.http.rules.count_names import CountName
 from overlimit.http.rules.counts import Role
-from overlimit.http.rules.rule import Rule, digest
+from overlimit.http.rules.rule import Entry, Rule, digest
+from overlimit.limiter import Limiter
 
 STANDARD_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"))
 """The methods of HTTP itself."""
@@ -160,8 +162,23 @@ def rules_of_options(
     count = count.by_method() if options.said["per_method"] else count
     for number, part in enumerate(options.parts):
         own = count.of_policy(number)
-        rule = Rule(rate_limit, options, own, role, part)
-        yield rule._replace(by_numbers=is_dynamic(part) and rule.counted_endpoint is None)
+        for rule in _rules_of_part(rate_limit, options, own, role, part):
+            yield rule._replace(by_numbers=is_dynamic(rule.value) and rule.counted_endpoint is None)
+
+
+def _rules_of_part(
+    rate_limit: AppRateLimit, options: LimitOptions, count: CountName, role: Role, part: Part
+) -> Iterator[Rule]:
+    """Yield a rule, or one for each budget of a `first_of`."""
+    if not isinstance(part, FirstOf):
+        yield Rule(rate_limit, options, count, role, part)
+        return
+    for place, budget in enumerate(part.budgets):
+        own = count.variant("budget", str(place))
+        rule = Rule(rate_limit, options, own, role, budget, entry=Entry(count, place))
+        limits = rule.limits or ()
+        is_alone = len(limits) == 1 and not isinstance(budget, Limiter)
+        yield rule._replace(label=limits[0].label) if is_alone else rule
 
 
 def global_rules(rate_limit: AppRateLimit, count: CountName) -> Iterator[Rule]:
@@ -219,6 +236,10 @@ def _rules_of_equal_limits(
     rate_limit: AppRateLimit, options: LimitOptions, count: CountName
 ) -> Iterator[Rule]:
     for part in options.parts:
+        if isinstance(part, FirstOf):
+            own = _of_equal_limits(count, options, "first_of", repr(part))
+            yield from _rules_of_part(rate_limit, options, own, Role.ENFORCE, part)
+            continue
         if is_dynamic(part):
             own = _of_equal_limits(count, options, "function", options.fingerprint(part))
             yield Rule(rate_limit, options, own, Role.ENFORCE, part, by_numbers=count.kind != "with")

@@ -25,6 +25,15 @@ MOST_KEPT = 256
 """How many values that depend on the request are kept: limiters of one rule, and store calls of a route."""
 
 
+class Entry(NamedTuple):
+    """A budget of a `first_of`."""
+
+    of: CountName
+    """What all of its budgets have in common, and no others."""
+    place: int
+    """Which of them it is, from 0."""
+
+
 class ResolvedRule(NamedTuple):
     """A rule with the limits, the policy name and the functions that hold for this request."""
 
@@ -52,6 +61,8 @@ class ResolvedRule(NamedTuple):
     """The names of the header fields of its refusals."""
     counts: Counts | None = None
     """Where its limiter counts."""
+    entry: Entry | None = None
+    """Which of several budgets it is, of which the first that admits a request is charged."""
 
     def items(self) -> Iterator[Item]:
         """Yield one header item per limit."""
@@ -68,7 +79,7 @@ def items_of(field_name: str, limits: Sequence[Limit]) -> Iterator[Item]:
 Resolver: TypeAlias = Callable[[Arguments], ResolvedRule | None]
 """Resolves a rule during a request; None: it does not hold for the request."""
 
-_MakeResolved: TypeAlias = Callable[[LimitsLike, CountName], ResolvedRule]
+_MakeResolved: TypeAlias = Callable[[LimitsLike | Limiter, CountName], ResolvedRule]
 
 
 class Rule(NamedTuple):
@@ -78,13 +89,15 @@ class Rule(NamedTuple):
     options: LimitOptions
     counted_as: CountName
     role: Role
-    value: LimitsLike | Dynamic
+    value: LimitsLike | Dynamic | Limiter
     label: str = ""
     """Distinguishes it from others of the same name in header fields."""
     by_numbers: bool = False
     """Whether limits with different numbers have separate counts."""
     replaces_others: bool = False
     """Whether it holds in the place of all others while the store fails."""
+    entry: Entry | None = None
+    """Which of several budgets it is."""
 
     def resolve_early(self) -> ResolvedRule | Resolver:
         """Resolve it, or return a function that does so in each request; raise InvalidLimit."""
@@ -98,6 +111,8 @@ class Rule(NamedTuple):
     def field_name(self) -> str:
         """Its name in header fields."""
         said = self.options.said
+        if isinstance(self.value, Limiter):
+            return str(self.value.name)
         scope = said["scope"] if self.options.is_shared else None
         name = usable_field_name(
             said["name"] or (scope if isinstance(scope, str) and scope else self.counted_as.field_name)
@@ -109,6 +124,8 @@ class Rule(NamedTuple):
         """The limits; None when a function returns them during a request."""
         if is_dynamic(self.value):
             return None
+        if isinstance(self.value, Limiter):
+            return self.value.limits
         return self.rate_limit.read_limits(self.value, self.options.said["algorithm"])
 
     @property
@@ -119,6 +136,8 @@ class Rule(NamedTuple):
     @property
     def penalty(self) -> Penalty | None:
         """What locks an identifier that goes over it: nothing locks all clients by locking one."""
+        if isinstance(self.value, Limiter):
+            return self.value.penalty
         own, is_of_all = self.options.said["penalty"], self.options.identifiers is everybody
         if own is not None or is_of_all or self.role is not Role.ENFORCE:
             return own
@@ -180,12 +199,13 @@ class Rule(NamedTuple):
     @property
     def policy_name(self) -> str | None:
         """The name that its counts have in the store and in metrics; None when a function decides."""
-        if callable(self.options.said["scope"]) or self._request_identifier() is not None:
-            return None
-        return self.policy_name_now()
+        asks = callable(self.options.said["scope"]) or self._request_identifier() is not None
+        return None if asks and not isinstance(self.value, Limiter) else self.policy_name_now()
 
     def policy_name_now(self) -> str:
         """Return the name that its counts have at this moment; functions of the app may raise anything."""
+        if isinstance(self.value, Limiter):
+            return str(self.value.name)
         return self._count().policy(self.rate_limit.prefix)
 
     def reset(self, identifier: str) -> None:
@@ -207,7 +227,7 @@ class Rule(NamedTuple):
         try:
             if not is_set(limits):
                 raise InvalidLimit(f"it returned {limits!r}, not a limit: return '' for no limit")
-            return make(hashable(limits), count)
+            return make(limits if isinstance(limits, Limiter) else hashable(limits), count)
         except InvalidLimit as error:
             if not is_dynamic(self.value):
                 raise
@@ -217,25 +237,13 @@ class Rule(NamedTuple):
     def _request_identifier(self) -> Callable[..., str] | None:
         return None if self.counted_as.counted is None else self.rate_limit.request_identifier
 
-    def _resolved(self, value: LimitsLike, count: CountName, *, early: bool = False) -> ResolvedRule:
+    def _resolved(
+        self, value: LimitsLike | Limiter, count: CountName, *, early: bool = False
+    ) -> ResolvedRule:
         said, rate_limit, counts = self.options.said, self.rate_limit, self._counts
-        limits = rate_limit.read_limits(value, said["algorithm"])
-        if self.by_numbers:
-            limits = tuple(limit.counted_by_numbers() for limit in limits)
-        name = count.policy(rate_limit.prefix)
-        counts.note(name, self.counted_endpoint, self._origin)
         hooks = (rate_limit.on_breach_of(self.role), said["on_breach"])
-        limiter = (Limiter if early else UnregisteredLimiter)(
-            limits,
-            name=name,
-            store=counts.store,
-            penalty=self.penalty,
-            clock=rate_limit.clock,
-            on_error=said["on_error"] or counts.on_error,
-            local_share=rate_limit.local_share,
-        )
         return ResolvedRule(
-            limiter=counts.keep(limiter),
+            limiter=counts.keep(self._limiter(value, count, early=early)),
             identify=with_addresses(self.identify, rate_limit.addresses),
             field_name=self.field_name,
             role=self.charged_as,
@@ -249,6 +257,27 @@ class Rule(NamedTuple):
             is_reported=said["shadow"] or said["block"],
             header_names=rate_limit.header_names,
             counts=counts,
+            entry=self.entry,
+        )
+
+    def _limiter(self, value: LimitsLike | Limiter, count: CountName, *, early: bool) -> Limiter:
+        said, rate_limit, counts = self.options.said, self.rate_limit, self._counts
+        if isinstance(value, Limiter):
+            rate_limit.check_limiter(value)
+            return value
+        limits = rate_limit.read_limits(value, said["algorithm"])
+        if self.by_numbers:
+            limits = tuple(limit.counted_by_numbers() for limit in limits)
+        name = count.policy(rate_limit.prefix)
+        counts.note(name, self.counted_endpoint, self._origin)
+        return (Limiter if early else UnregisteredLimiter)(
+            limits,
+            name=name,
+            store=counts.store,
+            penalty=self.penalty,
+            clock=rate_limit.clock,
+            on_error=said["on_error"] or counts.on_error,
+            local_share=rate_limit.local_share,
         )
 
     def _count(self, arguments: Arguments = ()) -> CountName:
@@ -271,6 +300,7 @@ class Rule(NamedTuple):
             self.options.fingerprint(self.options.identifiers),
             said["shadow"],
             *([] if said["block"] else ["told"]),
+            *([] if self.entry is None else [f"budget {self.entry.place}"]),
             *(["function"] if limits is None else sorted(str(limit.tag) for limit in limits)),
         )
         parts = scope, digest(what)

@@ -192,6 +192,7 @@ TEST_F(LeasesTest, LastNoLongerThanTheLimitsAllow) {
   EXPECT_EQ(longest("sliding_window_counter", {5, kSecond}), kSecond);
   EXPECT_EQ(longest("leaky_bucket", {5, kSecond, 5}), kSecond);
   EXPECT_EQ(longest("leaky_bucket", {4, kSecond, 1000}), 0);
+  EXPECT_EQ(longest("paced_leaky_bucket", {5, kSecond, 5, 5}), 0);
   EXPECT_EQ(longest("sliding_log", {5, kSecond}), 0);
   EXPECT_EQ(longest("token_bucket", {5, kSecond, kSecond, 5, 1, 0, 0}), kSecond / 10);
   EXPECT_EQ(longest("token_bucket", {5, kSecond, kSecond, 50, 1, 0, 0}), kSecond / 100);

@@ -28,6 +28,7 @@ using testing::examples;
 using testing::fixed_window;
 using testing::interval_bucket;
 using testing::leaky_bucket;
+using testing::paced_bucket;
 using testing::sliding_log;
 using testing::sliding_window;
 using testing::sliding_window_counter;
@@ -250,6 +251,8 @@ INSTANTIATE_TEST_SUITE_P(
                   {{interval_bucket(6, 2, 400, true)}, {interval_bucket(5, 3, 400, true, 4)}}},
         Candidate{"LeakyBuckets",
                   {{leaky_bucket(2, 400, 5)}, {leaky_bucket(1, 400, 5)}, {leaky_bucket(3, 400, 0)}}},
+        Candidate{"PacedLeakyBuckets",
+                  {{paced_bucket(2, 400, 5, 1)}, {paced_bucket(3, 400, 0, 4)}, {paced_bucket(7, 400, 3, 2)}}},
         Candidate{"MixedPolicies",
                   {{fixed_window(9, 1'000), sliding_log(7, 700), bucket_of(6, 300, 1)},
                    {bucket_of(6, 300, 1), sliding_window_counter(9, 900)},

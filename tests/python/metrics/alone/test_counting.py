@@ -14,7 +14,17 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 import overlimit.metrics
 import programs
-from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, _core, hit_all
+from overlimit import (
+    FixedWindow,
+    Limiter,
+    ManualClock,
+    MemoryStore,
+    Penalty,
+    RedisStore,
+    _core,
+    hit_all,
+    hit_first,
+)
 from overlimit.metrics import slots
 from scraping import Scraped, samples_in
 from servers.patience import PATIENCE, eventually
@@ -45,6 +55,15 @@ def test_every_outcome_is_counted_for_the_limit_that_binds(scraped, policy, stor
         for label in labels
     }
     assert {key: count for key, count in counts.items() if count} == expected
+
+
+def test_a_call_of_several_budgets_counts_once_whatever_was_asked(scraped, policy, store):
+    plan = Limiter(FixedWindow(3, 3600), name=policy, store=store)
+    credits = Limiter(FixedWindow(3, 60), name=f"{policy}-credits", store=store)
+    for _ in range(8):
+        hit_first([(plan, "a"), (credits, "a")])
+    assert [decided(scraped, policy, each, "3-per-3600s") for each in ("allowed", "over")] == [3, 0]
+    assert [decided(scraped, f"{policy}-credits", each) for each in ("allowed", "over")] == [3, 2]
 
 
 def test_a_decision_about_several_policies_counts_once(scraped, policy, store):
