@@ -165,6 +165,13 @@ class CallsOfLoop : NonCopyable {
     return take_done();
   }
 
+  /// Goes on with the call that waits for this object.
+  Pointers notify(const pybind11::object& event) {
+    if (is_of_parent()) return {};
+    fibers_.notify(event.ptr(), 1);
+    return run();
+  }
+
   Pointers cancel(const Pointer& call) {
     if (is_of_parent()) return {};
     given(call).cancel(fibers_);
@@ -225,6 +232,8 @@ void bind_pending_calls(pybind11::module_& module) {
            "now.")
       .def("run", bound(&CallsOfLoop::run),
            "Go on with the calls that can go on; return those that are done.")
+      .def("notify", bound(&CallsOfLoop::notify), py::arg("event"),
+           "Go on with the call that waits for this object; return those that are done.")
       .def("cancel", bound(&CallsOfLoop::cancel), py::arg("call"),
            "End a call, which charges nothing if nothing of it was sent; return those that are done.");
 }

@@ -72,6 +72,10 @@ class LoopCalls:
                 raise
         return call.answer()
 
+    def notify(self, event: object) -> None:
+        """Go on with the call that waits for this object."""
+        self._deliver(self._calls.notify(event))
+
     async def give_back(self, limiter: Limiter, decision: Decision) -> None:
         """Refund a decision, also if the task is cancelled meanwhile; raise what the store raises."""
         await to_the_end(partial(self._refund, limiter, decision))
