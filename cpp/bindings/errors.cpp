@@ -12,7 +12,8 @@ namespace {
 void set_error(PyObject* error) { PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error); }
 
 void set_store_error(const StoreError& error) {
-  if (const auto* const raised = dynamic_cast<const RaisedStoreError*>(&error)) return set_error(raised->error());
+  if (const auto* const raised = dynamic_cast<const RaisedStoreError*>(&error))
+    return set_error(raised->error());
   const Object retry_after = required(PyFloat_FromDouble(error.retry_after().seconds()));
   const Object made =
       call_hook("store_error", text_of(kFailureNames[std::size_t(error.kind())]).get(),

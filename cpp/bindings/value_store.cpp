@@ -28,8 +28,7 @@ PyTypeObject* step_type = nullptr;
 
 /// What transact() is given. It may be kept, and be called by anybody at any time.
 struct StepObject {
-  PyObject_HEAD
-  std::shared_ptr<ValueStep> step;  // nullptr: the transaction is over
+  PyObject_HEAD std::shared_ptr<ValueStep> step;  // nullptr: the transaction is over
   TimePoint until;
   std::size_t calls;
   bool has_written;           // whether the last call returned anything to write
@@ -57,7 +56,8 @@ std::optional<std::string_view> value_in(PyObject* given, std::vector<Object>& k
 
 /// A Write, which is a NamedTuple.
 Object write_of(PyObject* type, const ValueWrite& write) {
-  const Object value = required(PyBytes_FromStringAndSize(write.value.data(), Py_ssize_t(write.value.size())));
+  const Object value =
+      required(PyBytes_FromStringAndSize(write.value.data(), Py_ssize_t(write.value.size())));
   const Object seconds = required(PyFloat_FromDouble(write.expires_in.seconds()));
   const Object fields = required(PyTuple_Pack(2, value.get(), seconds.get()));
   const Object arguments = required(PyTuple_Pack(1, fields.get()));
@@ -77,10 +77,12 @@ Object list_of(const ValueStep::Writes& writes) {
 
 Object run(StepObject& self, PyObject* given, PyObject* now) {
   if (seconds_until(self.until) <= 0) throw StoreTimeout("the store did not hold the values in time");
-  const Object values = required(PySequence_Fast(given, "values must be a sequence, one for each of the keys"));
+  const Object values =
+      required(PySequence_Fast(given, "values must be a sequence, one for each of the keys"));
   const std::size_t size = std::size_t(PySequence_Fast_GET_SIZE(values.get()));
   if (size != self.step->keys().size()) {
-    raise(PyExc_ValueError, "values must be as many as the keys: %zu, not %zu", self.step->keys().size(), size);
+    raise(PyExc_ValueError, "values must be as many as the keys: %zu, not %zu", self.step->keys().size(),
+          size);
   }
   std::vector<Object> kept;
   std::vector<std::optional<std::string_view>> bytes;
@@ -116,7 +118,8 @@ std::pair<PyObject*, PyObject*> arguments_of(PyObject* positional, PyObject* nam
   static const char* const names[] = {"values", "now", nullptr};
   PyObject* values = nullptr;
   PyObject* now = Py_None;
-  if (PyArg_ParseTupleAndKeywords(positional, named, "O|O:step", const_cast<char**>(names), &values, &now) == 0)
+  if (PyArg_ParseTupleAndKeywords(positional, named, "O|O:step", const_cast<char**>(names), &values, &now) ==
+      0)
     throw PythonError{};
   return {values, now};
 }
@@ -125,7 +128,8 @@ PyObject* call_step(PyObject* object, PyObject* positional, PyObject* named) {
   StepObject& self = step_of(object);
   return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     const Entered entered(self);
-    if (!self.step) raise(PyExc_RuntimeError, "this transaction is over: step is called before transact returns");
+    if (!self.step)
+      raise(PyExc_RuntimeError, "this transaction is over: step is called before transact returns");
     if (self.raised) return raised_again(self);
     ++self.calls;
     self.has_written = false;
@@ -175,13 +179,15 @@ int clear_step(PyObject* object) {
 }
 
 PyMethodDef step_methods[] = {
-    method<time_left>("time_left", "time_left($self, /)\n--\n\nReturn the seconds that are left, at least 0.0; "
-                                   "then calling it raises StoreTimeout."),
+    method<time_left>("time_left",
+                      "time_left($self, /)\n--\n\nReturn the seconds that are left, at least 0.0; "
+                      "then calling it raises StoreTimeout."),
     {}};
 PyGetSetDef step_properties[] = {
     property<reads_only>("reads_only", "Whether nothing will be written, as by a peek."), {}};
 PyType_Slot step_slots[] = {
-    {Py_tp_doc, const_cast<char*>("What a store does with the values that it holds; see ValueStore.transact.")},
+    {Py_tp_doc,
+     const_cast<char*>("What a store does with the values that it holds; see ValueStore.transact.")},
     {Py_tp_call, reinterpret_cast<void*>(call_step)},
     {Py_tp_dealloc, reinterpret_cast<void*>(end_step)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse_step)},
@@ -190,7 +196,8 @@ PyType_Slot step_slots[] = {
     {Py_tp_getset, step_properties},
     {0, nullptr}};
 PyType_Spec step_spec{"overlimit._core.Step", sizeof(StepObject), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, step_slots};
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                      step_slots};
 
 Object new_step(std::shared_ptr<ValueStep> step, TimePoint until) {
   Object made = required(step_type->tp_alloc(step_type, 0));
@@ -216,7 +223,8 @@ Object keys_of(const ValueStep& step) {
   Object list = required(PyList_New(Py_ssize_t(step.keys().size())));
   Py_ssize_t place = 0;
   for (const std::string& key : step.keys()) {
-    PyList_SET_ITEM(list.get(), place++, checked(PyUnicode_FromStringAndSize(key.data(), Py_ssize_t(key.size()))));
+    PyList_SET_ITEM(list.get(), place++,
+                    checked(PyUnicode_FromStringAndSize(key.data(), Py_ssize_t(key.size()))));
   }
   return list;
 }
@@ -230,6 +238,14 @@ class OpenTransaction : NonCopyable {
   [[nodiscard]] PyObject* store() const { return store_.get(); }
   [[nodiscard]] PyObject* keys() const { return keys_.get(); }
   [[nodiscard]] PyObject* step() const { return step_.get(); }
+  /// Has an event loop go on with it: the task is returned.
+  [[nodiscard]] Object begin() const {
+    const Object loops = required(PyImport_ImportModule("overlimit.aio.loops"));  // which the loop has loaded
+    const Object begin = required(PyObject_GetAttrString(loops.get(), "begin_transaction"));
+    PyObject* const arguments[] = {store_.get(), keys_.get(), step_.get()};
+    return required(PyObject_Vectorcall(begin.get(), arguments, 3, nullptr));
+  }
+
   /// Ends it without waiting for the task that goes on, and says whether something may have been written.
   bool give_up(PyObject* task) {
     TakenError error;  // this may be a destructor
@@ -418,7 +434,7 @@ void PythonValueStore::transact_on(Fibers& fibers, const std::shared_ptr<ValueSt
   in_python([&] {
     auto begun = std::make_unique<TransactionOfLoop>(self().get(), step, end_of(time, *step));
     event = begun->open.step();
-    begun->task = call_hook("begin_transaction", begun->open.store(), begun->open.keys(), event);
+    begun->task = begun->open.begin();
     under_way = std::move(begun);
   });
   const auto left = *time.until - std::chrono::steady_clock::now();
@@ -431,7 +447,8 @@ void PythonValueStore::transact_on(Fibers& fibers, const std::shared_ptr<ValueSt
     has_written = ending->open.give_up(ending->task.get());
   });
   if (woken == Fibers::Woken::by_signal) throw WaitInterrupted(has_written);
-  if (woken == Fibers::Woken::by_deadline) throw StoreTimeout("the store did not answer in time", has_written);
+  if (woken == Fibers::Woken::by_deadline)
+    throw StoreTimeout("the store did not answer in time", has_written);
 }
 
 pybind11::object ping_of(PythonValueStore& store, const pybind11::object& timeout) {
@@ -452,7 +469,8 @@ void bind_value_store(pybind11::module_& module) {
              return with_python_errors([&] { return std::make_shared<PythonValueStore>(self); });
            }),
            py::arg("store"), py::pos_only())
-      .def("_ping", bound(ping_of), py::arg("timeout"), "Read a key that is nobody's, and return the seconds it took.");
+      .def("_ping", bound(ping_of), py::arg("timeout"),
+           "Read a key that is nobody's, and return the seconds it took.");
 }
 
 }  // namespace overlimit::python

@@ -3,7 +3,18 @@
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, ParamSpec, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar, final, overload
+from typing import (
+    Any,
+    Literal,
+    ParamSpec,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    final,
+    overload,
+)
 
 from typing_extensions import disjoint_base
 

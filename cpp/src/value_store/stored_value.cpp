@@ -21,7 +21,8 @@ constexpr std::array<std::uint32_t, 256> kCrcOfByte = [] {
 
 std::uint32_t crc32(std::string_view bytes) noexcept {
   std::uint32_t crc = ~0U;
-  for (const char byte : bytes) crc = kCrcOfByte[(crc ^ static_cast<unsigned char>(byte)) & 0xff] ^ (crc >> 8);
+  for (const char byte : bytes)
+    crc = kCrcOfByte[(crc ^ static_cast<unsigned char>(byte)) & 0xff] ^ (crc >> 8);
   return ~crc;
 }
 

@@ -15,9 +15,8 @@ constexpr Duration kSystemSlack{60'000'000};
 constexpr Duration kInjectedSlack{3'600'000'000};
 
 std::size_t pairs_of_calls(std::span<const Call> calls) {
-  return std::accumulate(calls.begin(), calls.end(), std::size_t{0}, [](std::size_t sum, const Call& call) {
-    return sum + pairs_of(call.charges);
-  });
+  return std::accumulate(calls.begin(), calls.end(), std::size_t{0},
+                         [](std::size_t sum, const Call& call) { return sum + pairs_of(call.charges); });
 }
 
 // Which numbers a calendar gives is known once the time is.
@@ -70,8 +69,7 @@ Duration Transaction::slack_of(const Call& call) const {
   return call.now || !is_of_store_ ? kSystemSlack : kStoreSlack;
 }
 
-KeptCall::KeptCall(const Call& call)
-    : charges_(call.charges.begin(), call.charges.end()), call_(call) {
+KeptCall::KeptCall(const Call& call) : charges_(call.charges.begin(), call.charges.end()), call_(call) {
   call_.charges = charges_;
   call_.now = call.reading();
   call_.clock = nullptr;

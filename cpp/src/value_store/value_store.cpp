@@ -69,8 +69,7 @@ void ValueStore::decide(std::span<const Call> calls, const Rows& rows, std::span
 
 void ValueStore::refund_showing(const Call& call, std::span<const Receipt> receipts, Present* present,
                                 const Interrupted& /*interrupted*/) {
-  const auto refunding =
-      std::make_shared<values::Refunding>(call, receipts, present, keys_of({&call, 1}));
+  const auto refunding = std::make_shared<values::Refunding>(call, receipts, present, keys_of({&call, 1}));
   TransactionTime within{call.timeout};
   transact(refunding, within);
   if (present != nullptr) refunding->tell(*present);

@@ -1,4 +1,5 @@
-// The value of a key as Redis and the stores of one's own keep it (lua/README.md): the time of creation and tagged records.
+// The value of a key as Redis and the stores of one's own keep it (lua/README.md): the time of creation and
+// tagged records.
 #pragma once
 
 #include <optional>

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, ref
@@ -19,7 +19,8 @@ from overlimit import _core, waiting
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision, Limiter
+    from overlimit._core import Decision, Limiter, Step
+    from overlimit.stores import ValueStore
 
 T = TypeVar("T")
 
@@ -189,3 +190,13 @@ async def give_back(limiter: Limiter, decision: Decision) -> None:
         await of_running_loop().give_back(limiter, decision)
     else:
         limiter.refund(decision)
+
+
+def begin_transaction(store: ValueStore, keys: Sequence[str], step: Step) -> asyncio.Future[Any]:
+    """Begin a transaction on this event loop, and go on with its call at the end; the core calls this."""
+    calls = of_running_loop()
+    transact_async: Callable[..., Awaitable[Any]] | None = getattr(store, "transact_async", None)
+    transacting = transact_async or partial(asyncio.to_thread, store.transact)
+    transaction = asyncio.ensure_future(transacting(keys, step))
+    transaction.add_done_callback(lambda _: calls.notify(step))
+    return transaction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
@@ -59,7 +59,9 @@ class ValueStore(_core.ValueStore, StoreKind):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Keep the arguments, by which it pickles."""
         if cls.transact is ValueStore.transact:
-            raise TypeError(f"{cls.__name__} needs a method transact(self, keys, step); see ValueStore.transact")
+            raise TypeError(
+                f"{cls.__name__} needs a method transact(self, keys, step): it has none of its own"
+            )
         store = super().__new__(cls)
         store._arguments = (args, kwargs)
         return store
@@ -80,9 +82,9 @@ class ValueStore(_core.ValueStore, StoreKind):
         keys : sequence of str
             Sorted, each once, printable ASCII without spaces of at most 250 characters.
         step : Step
-            ``step(values, now=None)`` takes a value for each key, bytes or None, and returns what to write: None
-            for nothing, or a list with a ``Write`` for each key, or None for one that stays as it is. ``now``
-            is the time at which the values are held, in seconds since the Unix epoch as any number; without
+            ``step(values, now=None)`` takes a value for each key, bytes or None, and returns what to write:
+            None for nothing, or a list with a ``Write`` for each key, or None for one that stays. ``now`` is
+            the time at which the values are held, in seconds since the Unix epoch as any number; without
             it, this process's clock. It never waits. ``step.time_left()`` says for how many more seconds it
             may be called: then it raises StoreTimeout, and nothing is charged. ``step.reads_only`` says that
             it will write nothing.
@@ -99,13 +101,13 @@ class ValueStore(_core.ValueStore, StoreKind):
     def scan(self, prefix: str) -> Iterable[tuple[str, bytes]]:
         """Return each key that begins with the prefix, taken literally, and its value: for ``reset_all``."""
         raise StoreConfigError(
-            f"{type(self).__name__} cannot list its keys, which this needs: give it a method scan(self, prefix)"
+            f"{type(self).__name__} cannot list its keys, as this needs: give it a method scan(self, prefix)"
         )
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove these keys, whose values have expired, as a write of theirs that others notice."""
         raise StoreConfigError(
-            f"{type(self).__name__} cannot remove keys, which this needs: give it a method delete(self, keys)"
+            f"{type(self).__name__} cannot remove keys, as this needs: give it a method delete(self, keys)"
         )
 
     def ping(self, timeout: float | None = None) -> float:
@@ -177,19 +179,3 @@ def told_of_store_error(error: BaseException) -> tuple[str, str, bool, int] | No
 def scanned_keys(store: ValueStore, prefix: str) -> tuple[str, ...]:
     """Return the keys of a scan that begin with the prefix; the core calls this."""
     return tuple(sorted({key for key, _ in store.scan(prefix) if key.startswith(prefix)}))
-
-
-def begin_transaction(store: ValueStore, keys: Sequence[str], step: Step) -> object:
-    """Begin a transaction as a task of the running event loop, and have its end noticed; the core calls this."""
-    import asyncio
-
-    from overlimit.aio.loops import of_running_loop
-
-    calls = of_running_loop()
-    transact_async: Callable[..., Any] | None = getattr(store, "transact_async", None)
-    awaited = (
-        asyncio.to_thread(store.transact, keys, step) if transact_async is None else transact_async(keys, step)
-    )
-    task = asyncio.ensure_future(awaited)
-    task.add_done_callback(lambda _: calls.notify(step))
-    return task

@@ -16,10 +16,10 @@ class ValuesInMap : public ValueStore {
   [[nodiscard]] bool waits() const override { return false; }
 
   std::map<std::string, std::string> values;
-  std::vector<std::size_t> sizes{};         ///< of the transactions so far, in keys
-  std::size_t most = 256;                   ///< keys in one of them
-  int runs = 1;                             ///< of each step
-  std::optional<Duration> last_expiry{};    ///< that was written
+  std::vector<std::size_t> sizes{};       ///< of the transactions so far, in keys
+  std::size_t most = 256;                 ///< keys in one of them
+  int runs = 1;                           ///< of each step
+  std::optional<Duration> last_expiry{};  ///< that was written
   std::optional<Instant> now{};
 
  protected:

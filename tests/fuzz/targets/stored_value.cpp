@@ -13,12 +13,12 @@
 namespace overlimit::fuzz {
 namespace {
 
-using values::Value;
 using testing::kMinute;
 using testing::kSecond;
 using testing::packed;
 using testing::record_of;
 using testing::value_of;
+using values::Value;
 
 struct PlainRecord {
   Tag tag;

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "overlimit/uninitialised_array.hpp"
-#include "values/call_on_values.hpp"
 #include "redis/wire/keys.hpp"
+#include "values/call_on_values.hpp"
 
 namespace overlimit::redis {
 

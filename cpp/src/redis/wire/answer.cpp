@@ -1,8 +1,8 @@
 #include "redis/wire/answer.hpp"
 
 #include "overlimit/pair.hpp"
-#include "values/call_on_values.hpp"
 #include "redis/wire/script_call.hpp"
+#include "values/call_on_values.hpp"
 
 namespace overlimit::redis {
 
