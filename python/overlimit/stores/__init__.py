@@ -1,5 +1,6 @@
 """Stores: where state lives and where decisions are made."""
 
+from overlimit._core import Step as Step
 from overlimit._core import Store as Store
 from overlimit.stores.by_url import StoreLike as StoreLike
 from overlimit.stores.by_url import as_store as as_store
