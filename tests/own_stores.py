@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from overlimit._core import Step
-from overlimit.stores import ValueStore
+from overlimit.stores import Step, ValueStore
 
 
 class DictStore(ValueStore):

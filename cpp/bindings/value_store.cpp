@@ -284,9 +284,6 @@ class PythonValueStore final : public ValueStore {
  public:
   explicit PythonValueStore(const pybind11::object& self)
       : self_(required(PyWeakref_NewRef(self.ptr(), nullptr))) {}
-  ~PythonValueStore() override {
-    if (is_finalizing()) (void)self_.release();
-  }
 
   [[nodiscard]] bool is_shared() const override { return is_true("is_shared"); }
   [[nodiscard]] bool waits() const override { return is_true("waits"); }

@@ -12,8 +12,7 @@ import pytest
 
 from conformance.answers import answer_of
 from overlimit import FixedWindow, Limiter, ManualClock, Penalty, SlidingLog, StoreError, TokenBucket
-from overlimit._core import Step
-from overlimit.stores import ValueStore, Write
+from overlimit.stores import Step, ValueStore, Write
 from own_stores import DictStore
 
 LIMITS = [TokenBucket(5, per=10, burst=9), FixedWindow(20, per=60), SlidingLog(12, per=30)]

@@ -12,9 +12,8 @@ import pytest
 
 from event_loops import Ticks
 from overlimit import StoreTimeout, StoreUnavailable
-from overlimit._core import Step
 from overlimit.aio import AsyncLimiter, hit_all
-from overlimit.stores import ValueStore
+from overlimit.stores import Step, ValueStore
 from own_stores import DictStore
 
 
