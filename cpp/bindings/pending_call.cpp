@@ -67,6 +67,14 @@ class PendingCall : NonCopyable {
   }
   [[nodiscard]] bool is_done() const { return stage_ == Stage::done; }
 
+  /// Nobody wants its answer: what it keeps is free, such as the right to a refund, whoever still refers to
+  /// it.
+  void drop() {
+    if (!is_done()) return;
+    stage_ = Stage::answered;
+    task_.reset();
+  }
+
   /// What the method that prepared it returns or throws, in place of which it is awaited.
   Object answer() {
     if (stage_ != Stage::done) throw std::logic_error("a pending call is answered once it is done, and once");
@@ -175,7 +183,9 @@ class CallsOfLoop : NonCopyable {
   Pointers cancel(const Pointer& call) {
     if (is_of_parent()) return {};
     given(call).cancel(fibers_);
-    return run();
+    Pointers done = run();
+    call->drop();
+    return done;
   }
 
  private:

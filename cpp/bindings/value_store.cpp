@@ -319,7 +319,8 @@ class PythonValueStore final : public ValueStore {
   void transact(const std::shared_ptr<ValueStep>& step, TransactionTime& time) override {
     if (Fibers* const fibers = Fibers::current(); fibers != nullptr) return transact_on(*fibers, step, time);
     const GilHeld held;
-    OpenTransaction open(self().get(), step, end_of(time, *step));
+    const Object store = self();
+    OpenTransaction open(store.get(), step, end_of(store.get(), time, *step));
     PyObject* const arguments[] = {open.store(), open.keys(), open.step()};
     open.end(Object::steal(PyObject_VectorcallMethod(transact_name(), arguments, 3, nullptr)));
   }
@@ -368,17 +369,17 @@ class PythonValueStore final : public ValueStore {
   }
 
   static Duration timeout_of(PyObject* self) {
-    const Object given = required(PyObject_GetAttrString(self, "timeout"));
-    const Duration timeout = PyFloat_CheckExact(given.get()) || PyLong_CheckExact(given.get())
-                                 ? duration_from(given.get(), "timeout")
-                                 : *store_timeout_from(given.get());
+    static PyObject* const name = checked(PyUnicode_InternFromString("timeout"));
+    const Object given = required(PyObject_GetAttr(self, name));
+    const Duration timeout = duration_from(given.get(), "timeout");
     if (timeout <= Duration{} || timeout > kMaxPeriod)
       raise_about(PyExc_ValueError, "timeout must be a number of seconds above 0, not %U", given.get());
     return timeout;
   }
 
   static std::size_t max_keys_of(PyObject* self) {
-    const Object given = required(PyObject_GetAttrString(self, "max_keys"));
+    static PyObject* const name = checked(PyUnicode_InternFromString("max_keys"));
+    const Object given = required(PyObject_GetAttr(self, name));
     const Py_ssize_t most = PyNumber_AsSsize_t(given.get(), nullptr);
     if (most == -1 && PyErr_Occurred() != nullptr) throw PythonError{};
     if (most < 1) raise_about(PyExc_ValueError, "max_keys must be at least 1, not %U", given.get());
@@ -386,16 +387,15 @@ class PythonValueStore final : public ValueStore {
   }
 
   /// When the time of a call is over, which may begin now, if the store takes so many keys at all.
-  [[nodiscard]] TimePoint end_of(TransactionTime& time, const ValueStep& step) const {
-    const Object store = self();
-    const std::size_t most = max_keys_of(store.get());
+  static TimePoint end_of(PyObject* store, TransactionTime& time, const ValueStep& step) {
+    const std::size_t most = max_keys_of(store);
     if (step.keys().size() > most) {
       throw CallerMistake("this call has " + std::to_string(step.keys().size()) + " keys, and " +
-                          Py_TYPE(store.get())->tp_name + " takes " + std::to_string(most) +
+                          Py_TYPE(store)->tp_name + " takes " + std::to_string(most) +
                           " in one transaction (max_keys): give fewer identifiers and limiters at once");
     }
     if (!time.until) {
-      const Duration timeout = time.timeout ? *time.timeout : timeout_of(store.get());
+      const Duration timeout = time.timeout ? *time.timeout : timeout_of(store);
       time.until = std::chrono::steady_clock::now() + std::chrono::microseconds(timeout.micros());
     }
     return *time.until;
@@ -429,7 +429,8 @@ void PythonValueStore::transact_on(Fibers& fibers, const std::shared_ptr<ValueSt
   std::unique_ptr<TransactionOfLoop> under_way;
   PyObject* event = nullptr;
   in_python([&] {
-    auto begun = std::make_unique<TransactionOfLoop>(self().get(), step, end_of(time, *step));
+    const Object store = self();
+    auto begun = std::make_unique<TransactionOfLoop>(store.get(), step, end_of(store.get(), time, *step));
     event = begun->open.step();
     begun->task = begun->open.begin();
     under_way = std::move(begun);

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from overlimit import _core, waiting
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
+from overlimit._forks import PerProcess
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Limiter, Step
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _log = logging.getLogger("overlimit")
+
+_MOST_THREADS = 32
+"""For stores that are called in threads, in one process."""
 
 
 class LoopCalls:
@@ -192,11 +198,18 @@ async def give_back(limiter: Limiter, decision: Decision) -> None:
         limiter.refund(decision)
 
 
+_threads = PerProcess(lambda: ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overlimit"))
+"""What calls stores that are not awaited: those of the loop may all be waiting for such a call."""
+
+
 def begin_transaction(store: ValueStore, keys: Sequence[str], step: Step) -> asyncio.Future[Any]:
     """Begin a transaction on this event loop, and go on with its call at the end; the core calls this."""
-    calls = of_running_loop()
-    transact_async: Callable[..., Awaitable[Any]] | None = getattr(store, "transact_async", None)
-    transacting = transact_async or partial(asyncio.to_thread, store.transact)
-    transaction = asyncio.ensure_future(transacting(keys, step))
+    loop, calls = asyncio.get_running_loop(), of_running_loop()
+    transact_async: Callable[..., Coroutine[Any, Any, object]] | None = getattr(store, "transact_async", None)
+    transaction: asyncio.Future[Any] = (
+        loop.run_in_executor(_threads(), contextvars.copy_context().run, store.transact, keys, step)
+        if transact_async is None
+        else loop.create_task(transact_async(keys, step))
+    )
     transaction.add_done_callback(lambda _: calls.notify(step))
     return transaction
