@@ -152,7 +152,7 @@ void Value::append_to(std::string& bytes) const {
     append(static_cast<std::uint32_t>(sizeof(Header) + each.cells.size() * sizeof(Cell)));
     append(each.expires_at.micros());
     append(each.header);
-    for (const Cell& cell : each.cells) append(cell);
+    bytes.append(reinterpret_cast<const char*>(each.cells.data()), each.cells.size() * sizeof(Cell));
   }
 }
 
