@@ -20,6 +20,7 @@ PARTS = (
     "engine",
     "threads",
     "processes",
+    "own_stores",
     "redis",
     "server",
     "leases",

@@ -28,6 +28,8 @@ from overlimit import (
     StoreConfigError,
 )
 from overlimit.aio import loops
+from overlimit.stores import ValueStore
+from own_stores import DictStore
 from servers.cluster import Cluster
 from servers.patience import PATIENCE
 from servers.redis_server import RedisServer, TlsRedisServer
@@ -215,7 +217,14 @@ def shared_memory_store(shared_memory: None) -> Iterator[SharedMemoryStore]:
     store.unlink()
 
 
-@pytest.fixture(params=["memory", "shared_memory", "redis"])
+@pytest.fixture
+def values_store() -> ValueStore:
+    store = DictStore()
+    store.timeout = PATIENCE
+    return store
+
+
+@pytest.fixture(params=["memory", "shared_memory", "redis", "values"])
 def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         return MemoryStore()

@@ -23,4 +23,4 @@ def store(request: pytest.FixtureRequest) -> Store:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what is marked on every store."""
     if "store" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_store"):
-        metafunc.parametrize("store", ["memory", "shared_memory", "redis"], indirect=True)
+        metafunc.parametrize("store", ["memory", "shared_memory", "redis", "values"], indirect=True)

@@ -194,7 +194,7 @@ class ManyDecisions::Step final : public StoreTask {
   }
 
   Object answer_without(const StoreError& error) override {
-    if (dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
+    if (dynamic_cast<const CallerMistake*>(&error) != nullptr) throw;
     count();
     std::vector<std::size_t> undecided;
     for (std::size_t i = 0; i < times_.size(); ++i) {

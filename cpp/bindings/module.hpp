@@ -34,6 +34,7 @@ void add_locked_calls(PyObject* module);
 void bind_calendar(pybind11::module_& module);
 void bind_limits(pybind11::module_& module);
 void bind_stores(pybind11::module_& module);
+void bind_value_store(pybind11::module_& module);
 void bind_redis_store(pybind11::module_& module);
 void bind_raw_servers(pybind11::module_& module);
 void bind_replays(pybind11::module_& module);

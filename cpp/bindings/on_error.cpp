@@ -69,7 +69,7 @@ const char* name_of(OnError on_error) { return kNames[std::size_t(on_error)]; }
 
 Object decided_without_store(const StoreError& error, std::span<LimiterState* const> limiters,
                              const Call& call, const CallCharges& collected, PyObject* cost) {
-  const OnError on_error = dynamic_cast<const CrossSlot*>(&error) ? OnError::raise : strictest(limiters);
+  const OnError on_error = dynamic_cast<const CallerMistake*>(&error) ? OnError::raise : strictest(limiters);
   if (on_error == OnError::raise) throw;
   log_failure(error, limiters, on_error);
   if (on_error == OnError::local) return decided_here(limiters, call, collected, cost);

@@ -67,6 +67,14 @@ class PendingCall : NonCopyable {
   }
   [[nodiscard]] bool is_done() const { return stage_ == Stage::done; }
 
+  /// Nobody wants its answer: what it keeps is free, such as the right to a refund, whoever still refers to
+  /// it.
+  void drop() {
+    if (!is_done()) return;
+    stage_ = Stage::answered;
+    task_.reset();
+  }
+
   /// What the method that prepared it returns or throws, in place of which it is awaited.
   Object answer() {
     if (stage_ != Stage::done) throw std::logic_error("a pending call is answered once it is done, and once");
@@ -165,10 +173,19 @@ class CallsOfLoop : NonCopyable {
     return take_done();
   }
 
+  /// Goes on with the call that waits for this object.
+  Pointers notify(const pybind11::object& event) {
+    if (is_of_parent()) return {};
+    fibers_.notify(event.ptr(), 1);
+    return run();
+  }
+
   Pointers cancel(const Pointer& call) {
     if (is_of_parent()) return {};
     given(call).cancel(fibers_);
-    return run();
+    Pointers done = run();
+    call->drop();
+    return done;
   }
 
  private:
@@ -225,6 +242,8 @@ void bind_pending_calls(pybind11::module_& module) {
            "now.")
       .def("run", bound(&CallsOfLoop::run),
            "Go on with the calls that can go on; return those that are done.")
+      .def("notify", bound(&CallsOfLoop::notify), py::arg("event"),
+           "Go on with the call that waits for this object; return those that are done.")
       .def("cancel", bound(&CallsOfLoop::cancel), py::arg("call"),
            "End a call, which charges nothing if nothing of it was sent; return those that are done.");
 }

@@ -140,7 +140,7 @@ class Refunding final : public StoreTask {
   }
   Object answer() override { return Object::borrow(Py_None); }
   Object answer_without(const StoreError& error) override {
-    if (limiter_->on_error == OnError::raise || dynamic_cast<const CrossSlot*>(&error) != nullptr) throw;
+    if (limiter_->on_error == OnError::raise || dynamic_cast<const CallerMistake*>(&error) != nullptr) throw;
     log_failure(error, {&limiter_, 1}, limiter_->on_error);
     return Object::borrow(Py_None);
   }

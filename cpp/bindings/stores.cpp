@@ -256,6 +256,7 @@ void bind_stores(pybind11::module_& module) {
            "Raises what a call would.");
   bind_memory_store(module);
   bind_shared_memory_store(module);
+  bind_value_store(module);
 #ifdef OVERLIMIT_LINKS_REDIS
   bind_redis_store(module);
   bind_raw_servers(module);

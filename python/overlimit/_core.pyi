@@ -3,7 +3,18 @@
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar, final, overload
+from typing import (
+    Any,
+    Literal,
+    ParamSpec,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    final,
+    overload,
+)
 
 from typing_extensions import disjoint_base
 
@@ -11,6 +22,7 @@ from overlimit.decisions import Detail
 from overlimit.limits import Limit as LimitValue
 from overlimit.limits.penalty import Penalty
 from overlimit.statistics import LimiterStats, MemoryStoreStats, SharedMemoryStoreStats
+from overlimit.stores.values import Write
 
 __version__: str
 
@@ -227,7 +239,26 @@ class CallsOfLoop:
         """Begin a call, which may be done already; return those begun before that are done now."""
 
     def run(self) -> list[PendingCall]: ...
+    def notify(self, event: object) -> list[PendingCall]: ...
     def cancel(self, call: PendingCall) -> list[PendingCall]: ...
+
+class ValueStore(Store):
+    def __init__(self, store: ValueStore, /) -> None: ...
+    def _ping(self, timeout: float | None) -> float: ...
+
+@final
+class Step:
+    """What a store does with the values that it holds; see ``ValueStore.transact``."""
+
+    def __call__(
+        self, values: Sequence[bytes | None], now: SupportsFloat | None = None
+    ) -> list[Write | None] | None: ...
+    @property
+    def reads_only(self) -> bool:
+        """Whether nothing will be written, as by a peek."""
+
+    def time_left(self) -> float:
+        """Return the seconds that are left, at least 0.0; then calling it raises StoreTimeout."""
 
 class RedisStore(Store):
     def __init__(self, location: dict[str, Any], options: dict[str, Any], /) -> None: ...

@@ -29,6 +29,7 @@ from overlimit.decisions import Detail, decision_html
 from overlimit.errors import InvalidLimit, store_error
 from overlimit.statistics import limiter_stats
 from overlimit.stores.memory import local_fallback_of
+from overlimit.stores.values import Write, scanned_keys, store_failure, told_of_store_error
 
 
 def _refuse_pickling(self: object) -> NoReturn:

@@ -226,8 +226,8 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         """Decide many independent calls, each as ``hit`` would, in the order given.
 
         In memory, up to 128 identifiers at a time are decided at one instant, and other threads run
-        meanwhile. On Redis up to 64 calls are under way at a time; of those that got no answer in time,
-        ``status`` says ``"unknown"``.
+        meanwhile. On Redis up to 64 calls are under way at a time, in a store of one's own as many are one
+        transaction; of those that got no answer in time, ``status`` says ``"unknown"``.
 
         Parameters
         ----------

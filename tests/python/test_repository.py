@@ -38,7 +38,17 @@ def has_threads(name: str) -> bool:
 
 
 def test_each_file_of_cpp_tests_is_part_of_one_program():
-    programs = ("core", "fibers", "memory", "platform", "redis", "shared_memory", "simulation", "unavailable")
+    programs = (
+        "core",
+        "fibers",
+        "memory",
+        "platform",
+        "redis",
+        "shared_memory",
+        "simulation",
+        "unavailable",
+        "values",
+    )
     programs += tuple(ROOMS_OF_REDIS)
     assert sorted(name for program in programs for name in listed_in(f"{program}_tests")) == sorted(CPP_FILES)
     assert len(CPP_FILES) >= 50

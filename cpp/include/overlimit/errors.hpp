@@ -61,11 +61,17 @@ using ScriptError = StoreErrorOf<StoreError::Kind::script>;
 /// The configuration is wrong: credentials, permissions, cluster slots.
 using StoreConfigError = StoreErrorOf<StoreError::Kind::config>;
 
-/// The caller's mistake, which no outage excuses: a call that several slots of a cluster cannot settle. A
+/// The caller's mistake, which no outage excuses: a call of more keys than the store takes together. A
 /// StoreConfigError.
-class CrossSlot : public StoreConfigError {
+class CallerMistake : public StoreConfigError {
  public:
   using StoreConfigError::StoreConfigError;
+};
+
+/// The same of a call that several slots of a cluster cannot settle.
+class CrossSlot : public CallerMistake {
+ public:
+  using CallerMistake::CallerMistake;
 };
 
 /// Called when a signal may have come; true ends the wait with WaitInterrupted, an empty function never.

@@ -9,21 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from overlimit import _core, waiting
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
+from overlimit._forks import PerProcess
 
 if TYPE_CHECKING:
-    from overlimit._core import Decision, Limiter
+    from overlimit._core import Decision, Limiter, Step
+    from overlimit.stores import ValueStore
 
 T = TypeVar("T")
 
 _log = logging.getLogger("overlimit")
+
+_MOST_THREADS = 32
+"""For stores that are called in threads, in one process."""
 
 
 class LoopCalls:
@@ -71,6 +78,10 @@ class LoopCalls:
                 self._give_up(call)
                 raise
         return call.answer()
+
+    def notify(self, event: object) -> None:
+        """Go on with the call that waits for this object."""
+        self._deliver(self._calls.notify(event))
 
     async def give_back(self, limiter: Limiter, decision: Decision) -> None:
         """Refund a decision, also if the task is cancelled meanwhile; raise what the store raises."""
@@ -185,3 +196,20 @@ async def give_back(limiter: Limiter, decision: Decision) -> None:
         await of_running_loop().give_back(limiter, decision)
     else:
         limiter.refund(decision)
+
+
+_threads = PerProcess(lambda: ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="overlimit"))
+"""What calls stores that are not awaited: those of the loop may all be waiting for such a call."""
+
+
+def begin_transaction(store: ValueStore, keys: Sequence[str], step: Step) -> asyncio.Future[Any]:
+    """Begin a transaction on this event loop, and go on with its call at the end; the core calls this."""
+    loop, calls = asyncio.get_running_loop(), of_running_loop()
+    transact_async: Callable[..., Coroutine[Any, Any, object]] | None = getattr(store, "transact_async", None)
+    transaction: asyncio.Future[Any] = (
+        loop.run_in_executor(_threads(), contextvars.copy_context().run, store.transact, keys, step)
+        if transact_async is None
+        else loop.create_task(transact_async(keys, step))
+    )
+    transaction.add_done_callback(lambda _: calls.notify(step))
+    return transaction

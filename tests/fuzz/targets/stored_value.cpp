@@ -1,6 +1,6 @@
 // The value of a key in Redis: read as by the plainest reader, and never admitting more than its limits
 // grant.
-#include "redis/wire/value.hpp"
+#include "values/value.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,12 +13,12 @@
 namespace overlimit::fuzz {
 namespace {
 
-using redis::Value;
 using testing::kMinute;
 using testing::kSecond;
 using testing::packed;
 using testing::record_of;
 using testing::value_of;
+using values::Value;
 
 struct PlainRecord {
   Tag tag;

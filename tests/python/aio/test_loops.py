@@ -19,6 +19,7 @@ import pytest
 from event_loops import Ticks
 from overlimit import Limiter, RedisStore, SharedMemoryStore, StoreError, StoreTimeout, TokenBucket
 from overlimit.aio import AsyncLimiter, hit_all
+from overlimit.stores import ValueStore
 from programs import output_of
 from servers.patience import PATIENCE, eventually
 
@@ -222,8 +223,8 @@ def test_the_debug_mode_of_asyncio_finds_nothing(own, caplog):
 class TestMemory:
     @pytest.mark.every_store
     def test_a_call_is_done_without_a_switch_to_another_task(self, store):
-        if isinstance(store, RedisStore):
-            pytest.skip("Redis is waited for")
+        if isinstance(store, RedisStore | ValueStore):
+            pytest.skip("it is waited for")
         limiter = AsyncLimiter("5/minute", name="x", store=store)
 
         async def main():

@@ -96,7 +96,7 @@ bool Refunding::counts_if_suspect() const {
   std::size_t row = 0;
   const std::vector<ScriptReply::Key> there = reply_->keys();
   for (std::size_t k = 0; k < there.size(); ++k) {
-    if (are_of_one_key(receipts_[row].created_at.micros(), there[k].created_at)) return true;
+    if (values::are_of_one_key(receipts_[row].created_at.micros(), there[k].created_at)) return true;
     row += call_.charges[k].policy->size();
   }
   return false;

@@ -5,9 +5,13 @@
 #include <utility>
 
 #include "overlimit/call.hpp"
-#include "redis/wire/value.hpp"
+#include "values/value.hpp"
 
 namespace overlimit::redis {
+
+using values::is_value;
+using values::record_at;
+using values::RecordAt;
 namespace {
 
 /// Of more keys that were lost no reply is under way.

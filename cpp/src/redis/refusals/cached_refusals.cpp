@@ -4,10 +4,13 @@
 #include <array>
 
 #include "overlimit/uninitialised_array.hpp"
-#include "redis/wire/call_on_values.hpp"
 #include "redis/wire/keys.hpp"
+#include "values/call_on_values.hpp"
 
 namespace overlimit::redis {
+
+using values::CallOnValues;
+using values::FoundKey;
 namespace {
 
 /// Of this part of the time for which it is trusted, nobody asks anew.

@@ -16,9 +16,11 @@
 #include "redis/plain/layer.hpp"
 #include "redis/plain/server_reading.hpp"
 #include "redis/plain/values_in_use.hpp"
-#include "redis/wire/value.hpp"
+#include "values/value.hpp"
 
 namespace overlimit::redis {
+
+using values::Value;
 
 /// A key's value as it was last reported to this process.
 class CachedValue : NonCopyable {

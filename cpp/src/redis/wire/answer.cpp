@@ -1,10 +1,17 @@
 #include "redis/wire/answer.hpp"
 
 #include "overlimit/pair.hpp"
-#include "redis/wire/call_on_values.hpp"
 #include "redis/wire/script_call.hpp"
+#include "values/call_on_values.hpp"
 
 namespace overlimit::redis {
+
+using values::CallOnValues;
+using values::FoundKey;
+using values::header_at;
+using values::int64_at;
+using values::record_at;
+using values::RecordAt;
 namespace {
 
 bool writes_every_charge(const Call& call) {

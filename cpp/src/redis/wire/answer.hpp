@@ -6,9 +6,11 @@
 #include "overlimit/call.hpp"
 #include "overlimit/store.hpp"
 #include "redis/wire/script_reply.hpp"
-#include "redis/wire/value.hpp"
+#include "values/value.hpp"
 
 namespace overlimit::redis {
+
+using values::Value;
 
 /// What a script said of a call besides its rows.
 struct Answer {

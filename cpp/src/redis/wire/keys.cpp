@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
-#include "redis/wire/digests.hpp"
+#include "values/digests.hpp"
 
 namespace overlimit::redis {
+
+using values::kDigitsOfSha256;
+using values::sha256_hex;
 namespace {
 
 bool is_hashed(const KeyNaming& keys, std::string_view identifier) {

@@ -6,9 +6,11 @@
 
 #include "lua_fragments.hpp"
 #include "overlimit/algorithms/registry.hpp"
-#include "redis/wire/digests.hpp"
+#include "values/digests.hpp"
 
 namespace overlimit::redis {
+
+using values::sha1_hex;
 namespace {
 
 template <std::size_t... Index>

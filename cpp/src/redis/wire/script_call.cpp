@@ -74,12 +74,6 @@ std::string encoded(std::string_view name, std::string_view script, const Script
   return command;
 }
 
-bool ever_fits(const Charge& charge) {
-  return charge.role == Role::shadow || charge.role == Role::always ||
-         std::ranges::all_of(charge.policy->limits(),
-                             [&](const CompiledLimit& each) { return cost_of(charge) <= most(each.limit); });
-}
-
 // Room for the arguments of most calls.
 constexpr std::size_t kUsualArguments = 256;
 
@@ -124,10 +118,6 @@ ScriptCall decision_of_several(const Call& call, KeysOfCall keys, const Scripts&
 std::string ScriptCall::evalsha() const { return encoded("EVALSHA", script->sha1(), *this); }
 
 std::string ScriptCall::eval() const { return encoded("EVAL", script->text(), *this); }
-
-bool may_charge(const Call& call) {
-  return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
-}
 
 ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts, Reports reports) {
   if (!may_charge(call)) return begun(scripts.read, std::move(keys), call.now);

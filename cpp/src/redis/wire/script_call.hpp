@@ -7,8 +7,11 @@
 
 #include "overlimit/store.hpp"
 #include "redis/wire/script.hpp"
+#include "values/call_on_values.hpp"
 
 namespace overlimit::redis {
+
+using values::may_charge;
 
 /// Borrows nothing but the script, which lives as long as the store.
 struct ScriptCall {
@@ -27,9 +30,6 @@ struct ScriptCall {
 
 /// Whether it is decided by the server's clock.
 inline bool goes_by_server(const Call& call) { return !call.now && call.clock == nullptr; }
-
-/// False for a call that looks, spends nothing or asks an enforced limit for more than it ever grants.
-bool may_charge(const Call& call);
 
 /// Whether the reply to a charge reports what is charged, or the whole value of its key, which is longer.
 enum class Reports : bool { charge, value };

@@ -1,8 +1,11 @@
 #include "redis/wire/script_reply.hpp"
 
-#include "redis/wire/value.hpp"
+#include "values/value.hpp"
 
 namespace overlimit::redis {
+
+using values::int64_at;
+using values::uint32_at;
 namespace {
 
 constexpr std::size_t kWord = sizeof(std::int64_t);

@@ -14,7 +14,7 @@
 #include "redis/wire/answer.hpp"
 #include "redis/wire/keys.hpp"
 #include "redis/wire/script_call.hpp"
-#include "redis/wire/value.hpp"
+#include "values/value.hpp"
 
 namespace overlimit::redis {
 namespace {

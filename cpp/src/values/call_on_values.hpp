@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "overlimit/pair.hpp"
-#include "redis/wire/value.hpp"
+#include "values/value.hpp"
 
-namespace overlimit::redis {
+namespace overlimit::values {
 
 /// The value of a charge's key, and the instant at which that is decided.
 struct FoundKey {
   const Value* value;
   Instant now;
 };
+
+/// False for a call that looks, spends nothing or asks an enforced limit for more than it ever grants.
+bool may_charge(const Call& call);
 
 class CallOnValues {
  public:
@@ -35,6 +38,9 @@ class CallOnValues {
   void show(std::span<const Instant> creations, const Rows& rows) const;
   /// Fills the rows as if all of it were refused, whatever is.
   void show_refused(const Rows& rows) const;
+  /// The value of a charge's key once the call is written, under a key of this creation; nothing if the call
+  /// leaves it as it is.
+  [[nodiscard]] std::optional<Value> written(std::size_t k, Instant created_at) const;
 
  private:
   [[nodiscard]] bool charges(std::size_t k) const;
@@ -42,6 +48,7 @@ class CallOnValues {
   void fill_as_charged(const CompiledLimit& each, std::size_t k, Instant created_at, const Rows& rows,
                        std::size_t row) const;
   void examine_all();
+  [[nodiscard]] std::size_t first_row_of(std::size_t k) const;
 
   const Call& call_;
   std::span<const FoundKey> keys_;
@@ -51,4 +58,4 @@ class CallOnValues {
   Resolution resolution_;
 };
 
-}  // namespace overlimit::redis
+}  // namespace overlimit::values

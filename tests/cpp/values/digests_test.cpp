@@ -1,10 +1,10 @@
-#include "redis/wire/digests.hpp"
+#include "values/digests.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace overlimit::redis {
+namespace overlimit::values {
 namespace {
 
 // The examples of FIPS 180-4, as NIST publishes them.
@@ -32,4 +32,4 @@ TEST(Digests, OfEveryLengthOfTheLastBlockAreRight) {
 }
 
 }  // namespace
-}  // namespace overlimit::redis
+}  // namespace overlimit::values

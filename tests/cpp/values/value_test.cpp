@@ -1,13 +1,13 @@
-#include "redis/wire/value.hpp"
+#include "values/value.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 
-#include "../packing.hpp"
+#include "../redis/packing.hpp"
 
-namespace overlimit::redis {
+namespace overlimit::values {
 namespace {
 
 using testing::packed;
@@ -124,4 +124,4 @@ TEST(Value, HasNoLockThatHoldsLongerThanItIsRemembered) {
 }
 
 }  // namespace
-}  // namespace overlimit::redis
+}  // namespace overlimit::values

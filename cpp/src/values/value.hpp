@@ -1,14 +1,16 @@
-// The value of a key as Redis keeps it (lua/README.md): the time of creation and tagged records.
+// The value of a key as Redis and the stores of one's own keep it (lua/README.md): the time of creation and
+// tagged records.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "overlimit/pair.hpp"
 
-namespace overlimit::redis {
+namespace overlimit::values {
 
 /// Where a record is in the bytes of a value, and its head: the one place that knows how records lie there.
 struct RecordAt {
@@ -38,21 +40,6 @@ Header header_at(std::string_view bytes, std::size_t offset);
 /// Reads one value. Owns copies of the cells, so the bytes may go.
 class Value {
  public:
-  /// What is not exactly a time of creation and records is as if there were nothing.
-  explicit Value(std::string_view bytes);
-  [[nodiscard]] Instant created_at() const { return created_at_; }
-  /// How many bytes it takes.
-  [[nodiscard]] std::size_t size() const;
-  /// The value once this charge has led to these states of its policy's limits, under a key of this creation.
-  /// Nothing if it has not, so that the charge was made on another value.
-  [[nodiscard]] std::optional<Value> after_charge(const Charge& charge, Instant now,
-                                                  std::span<const Receipt> receipts) const;
-  /// The record of a tag, or nothing. It borrows from this value.
-  [[nodiscard]] std::optional<FoundRecord> find(Tag tag) const;
-  /// The lock, which is the last record, or nothing.
-  [[nodiscard]] std::optional<FoundRecord> lock() const;
-
- private:
   struct Record {
     Tag tag;
     Instant expires_at;
@@ -60,8 +47,40 @@ class Value {
     std::vector<Cell> cells;
   };
 
+  /// What is not exactly a time of creation and records is as if there were nothing.
+  explicit Value(std::string_view bytes);
+  /// A value without records.
+  explicit Value(Instant created_at) : created_at_(created_at) {}
+  [[nodiscard]] Instant created_at() const { return created_at_; }
+  /// How many bytes it takes.
+  [[nodiscard]] std::size_t size() const;
+  /// The value once this charge has led to these states of its policy's limits, under a key of this creation.
+  /// Nothing if it has not, so that the charge was made on another value.
+  [[nodiscard]] std::optional<Value> after_charge(const Charge& charge, Instant now,
+                                                  std::span<const Receipt> receipts) const;
+  /// The value under a key of this creation, without what has expired.
+  [[nodiscard]] Value without_expired(Instant created_at, Instant now) const;
+  /// Puts a record in the place of that of its tag, if there is one.
+  void put(Record record);
+  /// Puts a lock, which is the last record.
+  void set_lock(const Lock& lock);
+  /// Takes back what a charge under this key has led to, as far as it still counts. False: nothing does.
+  bool refund(const Charge& charge, std::span<const Receipt> receipts, Instant now);
+  /// When the last record expires; the epoch without any.
+  [[nodiscard]] Instant last_expiry() const;
+  /// What the constructor reads.
+  void append_to(std::string& bytes) const;
+  /// The record of a tag, or nothing. It borrows from this value.
+  [[nodiscard]] std::optional<FoundRecord> find(Tag tag) const;
+  /// The lock, which is the last record, or nothing.
+  [[nodiscard]] std::optional<FoundRecord> lock() const;
+  /// What that says at this instant, unless it is forgotten.
+  [[nodiscard]] std::optional<Lock> lock_at(Instant now) const;
+
+ private:
   Value() = default;
   static std::optional<FoundRecord> found_in(const Record& record);
+  static void apply(const RefundedRecord<Header>& left, Record& record);
 
   Instant created_at_{};
   std::vector<Record> records_;
@@ -77,4 +96,4 @@ constexpr bool are_of_one_key(std::int64_t one, std::int64_t other) {
 std::int64_t int64_at(std::string_view bytes, std::size_t offset);
 std::uint32_t uint32_at(std::string_view bytes, std::size_t offset);
 
-}  // namespace overlimit::redis
+}  // namespace overlimit::values

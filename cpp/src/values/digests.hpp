@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace overlimit::redis {
+namespace overlimit::values {
 
 /// The SHA-1 of a text (FIPS 180-4), as 40 hexadecimal digits. It keeps no secret: it is how EVALSHA names a
 /// script.
@@ -16,4 +16,4 @@ inline constexpr std::size_t kDigitsOfSha256 = 64;
 /// The SHA-256 of a text (FIPS 180-4), in hexadecimal digits.
 [[nodiscard]] std::string sha256_hex(std::string_view text);
 
-}  // namespace overlimit::redis
+}  // namespace overlimit::values

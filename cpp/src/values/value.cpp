@@ -1,8 +1,8 @@
-#include "redis/wire/value.hpp"
+#include "values/value.hpp"
 
 #include <cstring>
 
-namespace overlimit::redis {
+namespace overlimit::values {
 namespace {
 
 // The state of a record that cannot hold one.
@@ -89,6 +89,78 @@ std::optional<Value> Value::after_charge(const Charge& charge, Instant now,
   return charged;
 }
 
+Value Value::without_expired(Instant created_at, Instant now) const {
+  Value kept(created_at);
+  for (const Record& each : records_) {
+    if (each.expires_at > now && is_exact(each.expires_at.micros())) kept.records_.push_back(each);
+  }
+  return kept;
+}
+
+void Value::put(Record record) {
+  const auto same = std::ranges::find(records_, record.tag, &Record::tag);
+  if (same != records_.end()) {
+    *same = std::move(record);
+  } else {
+    const bool is_locked = !records_.empty() && records_.back().tag == kLockTag;
+    records_.insert(records_.end() - (is_locked ? 1 : 0), std::move(record));
+  }
+}
+
+void Value::set_lock(const Lock& lock) {
+  std::erase_if(records_, [](const Record& each) { return each.tag == kLockTag; });
+  records_.push_back({kLockTag, lock.expires_at, header_of(lock), {}});
+}
+
+bool Value::refund(const Charge& charge, std::span<const Receipt> receipts, Instant now) {
+  bool is_any = false;
+  for (const Receipt& receipt : receipts) {
+    const CompiledLimit& limit = charge.policy->limits()[std::size_t(&receipt - receipts.data())];
+    const auto record = std::ranges::find(records_, limit.tag, &Record::tag);
+    const auto found = record == records_.end() ? std::nullopt : found_in(*record);
+    if (!found) continue;
+    const auto left = overlimit::refund(limit.limit, *found, receipt.after, now, cost_of(charge));
+    if (!left) continue;
+    is_any = true;
+    apply(*left, *record);
+  }
+  return is_any;
+}
+
+void Value::apply(const RefundedRecord<Header>& left, Record& record) {
+  record.header = left.state;
+  if (left.note) {
+    record.cells = {*left.note};
+  } else if (left.cell < record.cells.size()) {
+    const auto cell = record.cells.begin() + std::ptrdiff_t(left.cell);
+    cell->count = left.cell_count;
+    if (left.cell_count == 0) record.cells.erase(cell);
+  }
+}
+
+Instant Value::last_expiry() const {
+  return records_.empty() ? Instant(0) : std::ranges::max(records_, {}, &Record::expires_at).expires_at;
+}
+
+void Value::append_to(std::string& bytes) const {
+  const auto append = [&](const auto& number) {
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  append(created_at_.micros());
+  for (const Record& each : records_) {
+    append(each.tag);
+    append(static_cast<std::uint32_t>(sizeof(Header) + each.cells.size() * sizeof(Cell)));
+    append(each.expires_at.micros());
+    append(each.header);
+    bytes.append(reinterpret_cast<const char*>(each.cells.data()), each.cells.size() * sizeof(Cell));
+  }
+}
+
+std::optional<Lock> Value::lock_at(Instant now) const {
+  const std::optional<FoundRecord> found = lock();
+  return found ? remembered_lock(found->expires_at, found->header, now) : std::nullopt;
+}
+
 std::optional<FoundRecord> Value::lock() const {
   if (records_.empty() || records_.back().tag != kLockTag || !records_.back().cells.empty())
     return std::nullopt;
@@ -107,4 +179,4 @@ std::optional<FoundRecord> Value::found_in(const Record& record) {
   return FoundRecord{record.expires_at, record.header, Cells(record.cells.data(), record.cells.size())};
 }
 
-}  // namespace overlimit::redis
+}  // namespace overlimit::values

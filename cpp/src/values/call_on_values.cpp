@@ -1,19 +1,20 @@
-#include "redis/wire/call_on_values.hpp"
+#include "values/call_on_values.hpp"
 
 #include <algorithm>
-
-#include "redis/wire/script_call.hpp"
-
-namespace overlimit::redis {
+namespace overlimit::values {
 namespace {
 
-std::optional<Lock> lock_in(const FoundKey& key) {
-  const std::optional<FoundRecord> found = key.value->lock();
-  if (!found) return std::nullopt;
-  return remembered_lock(found->expires_at, found->header, key.now);
+bool ever_fits(const Charge& charge) {
+  return charge.role == Role::shadow || charge.role == Role::always ||
+         std::ranges::all_of(charge.policy->limits(),
+                             [&](const CompiledLimit& each) { return cost_of(charge) <= most(each.limit); });
 }
 
 }  // namespace
+
+bool may_charge(const Call& call) {
+  return call.mode == Mode::consume && spends(call.charges) && std::ranges::all_of(call.charges, ever_fits);
+}
 
 CallOnValues::CallOnValues(const Call& call, std::span<const FoundKey> keys,
                            std::pmr::memory_resource* memory)
@@ -74,6 +75,29 @@ void CallOnValues::show_refused(const Rows& rows) const {
   }
 }
 
+std::optional<Value> CallOnValues::written(std::size_t k, Instant created_at) const {
+  const auto& [value, now] = keys_[k];
+  const std::optional<Lock> set = set_lock(k);
+  if (!charges(k) && !set) return std::nullopt;
+  Value after = value->without_expired(created_at, now);
+  if (set) {
+    after.set_lock(*set);
+    return after;
+  }
+  const Charge& charge = call_.charges[k];
+  const ExaminedPair* pair = &pairs_[first_row_of(k)];
+  for (const CompiledLimit& each : charge.policy->limits()) {
+    const std::optional<FoundRecord> found = value->find(each.tag);
+    const ChargedPair charged = overlimit::charge(each.limit, *pair, cost_of(charge));
+    std::vector<Cell> cells = cells_after_charge(each.limit, found ? &*found : nullptr, *pair++, charged);
+    const Instant expires_at = expiry_with(cells, each.limit, charged);
+    after.put({each.tag, expires_at, charged.state, std::move(cells)});
+  }
+  return after;
+}
+
+std::size_t CallOnValues::first_row_of(std::size_t k) const { return pairs_of(call_.charges.first(k)); }
+
 bool CallOnValues::charges(std::size_t k) const {
   const Charge& charge = call_.charges[k];
   return cost_of(charge) > 0 && resolution_.charges(charge.role, verdicts_[k]);
@@ -105,7 +129,7 @@ void CallOnValues::examine_all() {
   for (std::size_t k = 0; k < call_.charges.size(); ++k) {
     const Charge& charge = call_.charges[k];
     const auto& [value, now] = keys_[k];
-    locks_.push_back(lock_in(keys_[k]));
+    locks_.push_back(value->lock_at(now));
     Status worst = locks_[k] && locks_[k]->holds(now) ? Status::locked : Status::ok;
     for (const CompiledLimit& each : charge.policy->limits()) {
       const std::optional<FoundRecord> found = value->find(each.tag);
@@ -116,4 +140,4 @@ void CallOnValues::examine_all() {
   }
 }
 
-}  // namespace overlimit::redis
+}  // namespace overlimit::values

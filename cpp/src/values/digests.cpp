@@ -1,4 +1,4 @@
-#include "redis/wire/digests.hpp"
+#include "values/digests.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace overlimit::redis {
+namespace overlimit::values {
 namespace {
 
 using Word = std::uint32_t;
@@ -129,4 +129,4 @@ std::string hex_of(std::string_view text) {
 std::string sha1_hex(std::string_view text) { return hex_of<Sha1>(text); }
 std::string sha256_hex(std::string_view text) { return hex_of<Sha256>(text); }
 
-}  // namespace overlimit::redis
+}  // namespace overlimit::values

@@ -1,0 +1,222 @@
+"""A store that lies makes no crash and no hang, and what is decided follows from what it has shown."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from conformance.answers import answer_of
+from overlimit import FixedWindow, Limiter, ManualClock, Penalty, SlidingLog, StoreError, TokenBucket
+from overlimit.stores import Step, ValueStore, Write
+from own_stores import DictStore
+
+LIMITS = [TokenBucket(5, per=10, burst=9), FixedWindow(20, per=60), SlidingLog(12, per=30)]
+PENALTY = Penalty([5, 10])
+WHO = "abcd"
+
+
+class Liar(DictStore):
+    """It tells lies of all kinds, and notes what it has shown when step ran for the last time."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.random = random.Random(seed)
+        self.past: list[bytes] = []
+        self.shown: dict[str, bytes | None] = {}
+        self.kept: list[Step] = []
+
+    def transact(self, keys: Sequence[str], step: Step) -> None:
+        lie = self.random.choice(self.LIES)
+        lie(self, keys, step)
+
+    def show(self, step: Step, keys: Sequence[str], values: Sequence[bytes | None]) -> Any:
+        writes = step(values)
+        self.shown = dict(zip(keys, values, strict=True))
+        self.past += [write.value for write in writes or () if write]
+        return writes or [None] * len(keys)
+
+    def write(self, keys: Sequence[str], writes: Sequence[Write | None]) -> None:
+        self.values |= {key: write.value for key, write in zip(keys, writes, strict=True) if write}
+
+    def held(self, keys: Sequence[str]) -> list[bytes | None]:
+        return [self.values.get(key) for key in keys]
+
+    def tells_the_truth(self, keys: Sequence[str], step: Step) -> None:
+        self.write(keys, self.show(step, keys, self.held(keys)))
+
+    def shows_others(self, keys: Sequence[str], step: Step) -> None:
+        values = [self.random.choice([*self.past, None]) for _ in keys]
+        self.write(keys, self.show(step, keys, values))
+
+    def shows_parts(self, keys: Sequence[str], step: Step) -> None:
+        values = [value and value[: self.random.randrange(len(value))] for value in self.held(keys)]
+        self.write(keys, self.show(step, keys, values))
+
+    def shows_noise(self, keys: Sequence[str], step: Step) -> None:
+        values = [self.random.randbytes(self.random.randrange(80)) for _ in keys]
+        self.write(keys, self.show(step, keys, values))
+
+    def forgets(self, keys: Sequence[str], step: Step) -> None:
+        self.show(step, keys, self.held(keys))
+
+    def writes_half(self, keys: Sequence[str], step: Step) -> None:
+        writes = self.show(step, keys, self.held(keys))
+        self.write(keys[:1], writes[:1])
+
+    def writes_elsewhere(self, keys: Sequence[str], step: Step) -> None:
+        writes = self.show(step, keys, self.held(keys))
+        self.write([*reversed(keys)], writes)
+
+    def asks_again(self, keys: Sequence[str], step: Step) -> None:
+        first = self.show(step, keys, self.held(keys))
+        self.show(step, keys, [self.random.choice([*self.past, None]) for _ in keys])
+        self.write(keys, first)
+
+    def asks_in_a_thread(self, keys: Sequence[str], step: Step) -> None:
+        thread = threading.Thread(target=self.tells_the_truth, args=(keys, step))
+        thread.start()
+        thread.join()
+
+    def swallows(self, keys: Sequence[str], step: Step) -> None:
+        with contextlib.suppress(ValueError):
+            step([b""] * (len(keys) + 1))
+        self.tells_the_truth(keys, step)
+
+    def asks_nothing(self, keys: Sequence[str], step: Step) -> None:
+        self.kept.append(step)
+
+    def raises(self, keys: Sequence[str], step: Step) -> None:
+        self.tells_the_truth(keys, step)
+        raise self.random.choice([OSError("gone"), TimeoutError(), self.NotWritten()])
+
+    def asks_when_it_is_over(self, keys: Sequence[str], step: Step) -> None:
+        for each in self.kept:
+            with pytest.raises(RuntimeError, match="over"):
+                each([None])
+        self.kept.append(step)
+        self.tells_the_truth(keys, step)
+
+    LIES = (
+        *[tells_the_truth] * 6,
+        *(shows_others, shows_parts, shows_noise, forgets, writes_half, writes_elsewhere, asks_again),
+        *(asks_in_a_thread, swallows, asks_nothing, raises, asks_when_it_is_over),
+    )
+
+
+def limiter_on(store: ValueStore, clock: ManualClock) -> Limiter:
+    return Limiter(LIMITS, name="p", store=store, clock=clock, penalty=PENALTY)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_decision_is_one_on_the_values_that_were_shown(seed: int):
+    liar, clock, chance = Liar(seed), ManualClock(1_700_000_000), random.Random(seed)
+    limiter = limiter_on(liar, clock)
+    decided = failed = refused = 0
+    for _ in range(250):
+        clock.advance(chance.choice([0, 0, 0.5, 3]))
+        who, cost = chance.sample(WHO, chance.choice([1, 1, 3])), chance.choice([0, 1, 1, 4])
+        ask = chance.choice([Limiter.hit, Limiter.hit, Limiter.peek, Limiter.charge])
+        try:
+            decision = ask(limiter, *who, cost=cost)
+        except (StoreError, ValueError):
+            failed += 1
+            continue
+        decided += 1
+        refused += not decision
+        honest = DictStore()
+        honest.values = {key: value for key, value in liar.shown.items() if value is not None}
+        assert answer_of(decision) == answer_of(ask(limiter_on(honest, clock), *who, cost=cost))
+        if chance.random() < 0.2:
+            try:
+                limiter.refund(decision)
+            except (StoreError, ValueError):
+                failed += 1
+    assert min(decided, failed, refused) > 10
+
+
+def test_honest_keys_keep_their_limit():
+    class HalfLiar(DictStore):
+        def transact(self, keys: Sequence[str], step: Step) -> None:
+            step([b"noise" if key == "p:liar" else self.values.get(key) for key in keys])
+            super().transact(keys, step)
+            self.values.pop("p:liar", None)
+
+    limiter = Limiter("5/minute", name="p", store=HalfLiar())
+    decisions = [limiter.hit("liar", "honest").allowed for _ in range(9)]
+    assert decisions == [True] * 5 + [False] * 4
+    assert limiter.peek("liar", cost=0).remaining == 5
+
+
+def test_a_step_is_for_one_thread_at_a_time_and_ends_with_its_transaction():
+    inside, go_on = threading.Event(), threading.Event()
+    outcomes: list[object] = []
+
+    def slow() -> Iterator[None]:
+        inside.set()
+        go_on.wait(10)
+        yield None
+
+    def call(step: Step, values: Any) -> None:
+        try:
+            outcomes.append(step(values))
+        except Exception as error:
+            outcomes.append(error)
+
+    class Abandoning(ValueStore):
+        """It leaves a thread inside step, which another is meanwhile kept from, and returns."""
+
+        def transact(self, keys: Sequence[str], step: Step) -> None:
+            self.thread = threading.Thread(target=call, args=(step, slow()))
+            self.thread.start()
+            assert inside.wait(10)
+            call(step, [None])
+            threading.Timer(0.1, go_on.set).start()
+
+    store = Abandoning()
+    decision = Limiter("5/minute", name="p", store=store).hit("a")
+    store.thread.join()
+    assert decision.allowed
+    busy, written = outcomes
+    assert "already" in str(busy)
+    assert isinstance(written, list)
+    assert isinstance(busy, RuntimeError)
+
+
+@pytest.mark.parametrize("returned", [None, 7, "x", [b"x"]])
+def test_what_transact_returns_counts_for_nothing(returned: Any):
+    class Chatty(DictStore):
+        def transact(self, keys: Sequence[str], step: Step) -> Any:
+            super().transact(keys, step)
+            return returned
+
+    limiter = Limiter("1/minute", name="p", store=Chatty())
+    assert [limiter.hit("a").allowed, limiter.hit("a").allowed] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [("max_keys", 0), ("max_keys", "many"), ("max_keys", None), ("timeout", "long"), ("timeout", [])],
+)
+def test_attributes_that_say_nothing_are_errors(attribute: str, value: Any):
+    store = DictStore()
+    setattr(store, attribute, value)
+    with pytest.raises((TypeError, ValueError)):
+        Limiter("5/minute", name="p", store=store).hit("a")
+    assert not store.values
+
+
+def test_what_a_scan_invents_is_left_alone():
+    class Inventive(DictStore):
+        def scan(self, prefix: str) -> Any:
+            return [*super().scan(prefix), ("q:a", b""), (prefix + "é", b""), (prefix + "gone", b"")]
+
+    store = Inventive()
+    limiters: list[Callable[..., Any]] = [Limiter("1/minute", name=name, store=store).hit for name in "pq"]
+    assert [hit("a").allowed for hit in limiters] == [True, True]
+    Limiter("1/minute", name="p", store=store).reset_all()
+    assert [hit("a").allowed for hit in limiters] == [True, False]
