@@ -25,6 +25,7 @@ PARTS = (
     "server",
     "leases",
     "latency",
+    "databases",
     "web",
     "tasks",
     "replay",

@@ -28,10 +28,11 @@ from overlimit import (
     StoreConfigError,
 )
 from overlimit.aio import loops
-from overlimit.stores import ValueStore
+from overlimit.stores import PostgreSQLStore, SQLiteStore, ValueStore
 from own_stores import DictStore
 from servers.cluster import Cluster
 from servers.patience import PATIENCE
+from servers.postgresql_server import PostgreSQLServer
 from servers.redis_server import RedisServer, TlsRedisServer
 from servers.sentinels import Sentinels
 
@@ -224,7 +225,47 @@ def values_store() -> ValueStore:
     return store
 
 
-@pytest.fixture(params=["memory", "shared_memory", "redis", "values"])
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgreSQLServer]:
+    server = PostgreSQLServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def start_postgresql() -> Iterator[Callable[[], PostgreSQLServer]]:
+    """Return a function that starts another, for tests that end it."""
+    with ExitStack() as servers:
+
+        def start() -> PostgreSQLServer:
+            server = PostgreSQLServer()
+            servers.callback(server.stop)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: PostgreSQLServer, prefix: str) -> str:
+    """Return the URL of a store that has a table of its own."""
+    return postgresql_server.url(table=prefix, timeout=PATIENCE, unlogged="true")
+
+
+@pytest.fixture
+def postgresql_store(postgresql_url: str) -> Iterator[Store]:
+    store = PostgreSQLStore(postgresql_url)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def sqlite_store(tmp_path: Path) -> Iterator[Store]:
+    store = SQLiteStore(tmp_path / "limits.db", timeout=PATIENCE)
+    yield store
+    store.close()
+
+
+@pytest.fixture(params=["memory", "shared_memory", "redis", "values", "sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         return MemoryStore()

@@ -69,7 +69,8 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         needs a name.
     store
         ``"memory://"`` (this process), ``"shm://myapp"`` (all processes of this host),
-        ``"redis://host:port/db"``, ``"unix:///path"``, or a store object.
+        ``"sqlite:///limits.db"``, ``"postgresql://host/db"``, ``"redis://host:port/db"``,
+        ``"unix:///path"``, or a store object.
     algorithm
         What strings and tuples mean: the name of an algorithm such as ``"fixed_window"``. By default sliding
         windows, or a token bucket where the text says ``burst``.

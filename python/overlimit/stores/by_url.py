@@ -20,7 +20,7 @@ _CLIENT_LIBRARIES = frozenset({"coredis", "redis", "valkey"})
 
 _default_memory: list[MemoryStore] = []
 _memory_by_clock: dict[tuple[int, int], tuple[object, MemoryStore]] = {}
-_stores_by_url: dict[str, RedisStore | SharedMemoryStore] = {}
+_stores_by_url: dict[str, Store] = {}
 
 
 def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None) -> Store:
@@ -37,9 +37,23 @@ def as_store(store: StoreLike, clock: Callable[[], float] | object | None = None
     if store == "memory://":
         return _default_memory_store() if clock is None else _memory_of(clock)
     if store not in _stores_by_url:
-        made = SharedMemoryStore.from_url(store) if store.startswith("shm://") else RedisStore(store)
-        _stores_by_url.setdefault(store, made)
+        _stores_by_url.setdefault(store, made_from_url(store))
     return _stores_by_url[store]
+
+
+def made_from_url(url: str) -> Store:
+    """Return a new store of a URL, whose kind is imported only when it is named; raise as it does."""
+    if url.startswith("shm://"):
+        return SharedMemoryStore.from_url(url)
+    if url.startswith(("sqlite:", "sqlite3:")):
+        from overlimit.stores.sqlite import SQLiteStore
+
+        return SQLiteStore.from_url(url)
+    if url.startswith(("postgresql:", "postgres:", "postgresql+", "postgres+")):
+        from overlimit.stores.postgresql import PostgreSQLStore
+
+        return PostgreSQLStore(url)
+    return RedisStore(url)
 
 
 def _no_store(given: object) -> str:
@@ -50,8 +64,8 @@ def _no_store(given: object) -> str:
     else:
         instead = f"an object of type {type(given).__name__}{_url_instead(given)}"
     return (
-        "store must be a store object or a URL such as 'memory://', 'shm://myapp' or "
-        f"'redis://localhost:6379/0', not {instead}"
+        "store must be a store object or a URL such as 'memory://', 'shm://myapp', 'sqlite:///limits.db', "
+        f"'postgresql://localhost/mydb' or 'redis://localhost:6379/0', not {instead}"
     )
 
 

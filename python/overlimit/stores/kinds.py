@@ -21,6 +21,8 @@ class StoreKind:
     """Whether other processes may count in it."""
     _has_connections: bool = False
     """Whether an event loop can wait for it, as for a server; else it is swept in a thread."""
+    _keeps_values: bool = False
+    """Whether it keeps bytes under keys, on which the engine decides, as a ``ValueStore`` does."""
     _longest_lease: float = 0.0
     """For how many seconds units may be leased; 0.0: never."""
     _longest_stale: float = 0.0

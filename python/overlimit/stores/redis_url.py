@@ -143,8 +143,9 @@ def _not_a_url(text: str) -> str:
     if "://" not in text:
         return (
             "a store's URL begins with a scheme such as redis://, and this one has none: write "
-            "'redis://localhost:6379/0', 'shm://myapp' for memory that the processes of this host share, or "
-            "'memory://' for that of this process"
+            "'redis://localhost:6379/0', 'postgresql://localhost/mydb', 'sqlite:///limits.db' for a file, "
+            "'shm://myapp' for memory that the processes of this host share, or 'memory://' for that of this "
+            "process"
         )
     return _not_a_scheme(text.partition("://")[0])
 
@@ -155,7 +156,8 @@ def _not_a_scheme(scheme: str) -> str:
     beginning = f"{scheme}://" if _SCHEME.fullmatch(scheme) else "another scheme"
     return (
         "a store's URL must be 'memory://' or look like 'shm://myapp' (memory shared by the processes of a "
-        "host), 'redis://host:6379/0', 'valkey://host:6379/0', "
+        "host), 'sqlite:///limits.db', 'postgresql://host/database', 'redis://host:6379/0', "
+        "'valkey://host:6379/0', "
         "'rediss://host:6379/0' (with TLS), 'redis+sentinel://host:26379,host:26379/service/0', "
         f"'redis+cluster://host:6379,host:6379' or 'unix:///path', and this one begins with {beginning}"
     )

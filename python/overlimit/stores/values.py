@@ -53,6 +53,7 @@ class ValueStore(_core.ValueStore, StoreKind):
     timeout: float = 5.0
     max_keys: int = 256
     NotWritten: ClassVar[type[NotWritten]] = NotWritten
+    _keeps_values = True
     _example = "..."
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 

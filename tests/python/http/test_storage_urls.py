@@ -38,7 +38,7 @@ def test_each_kind_of_url_is_the_url_of_a_store(uri, url):
         RedisStore(url)
 
 
-OTHERS = r"redis://, valkey://, shm:// or memory://"
+OTHERS = r"redis://, valkey://, postgresql://, sqlite:///, shm:// or memory://"
 ASYNC = r"leave async\+ out.*memory:// or redis://localhost"
 
 

@@ -7,7 +7,8 @@ from overlimit.command_line.operating.explaining import explain
 from overlimit.command_line.operating.identifiers import lock, reset, show, unlock
 from overlimit.command_line.operating.listing import locked, top
 from overlimit.command_line.operating.shared_memories import shm
+from overlimit.command_line.operating.value_stores import stores
 from overlimit.command_line.operating.watching import watch
 
-COMMANDS = (check, doctor, top, show, reset, lock, unlock, locked, watch, explain, bench, shm)
+COMMANDS = (check, doctor, top, show, reset, lock, unlock, locked, watch, explain, bench, shm, stores)
 """What ``overlimit`` can do besides asking a log."""

@@ -161,7 +161,7 @@ def reset(place: Place, identifier: str | None, policy: str, everybody: bool, as
     if identifier is None and is_part_of_cluster(place):
         sentence = f"Everybody on this node begins anew in {policy}. {PART}"
     _done(place, sentence, as_json, was_kept=was_kept)
-    if place.shared_memory is None and not place.redis._shown["remember"] and not as_json:
+    if place.is_redis and not place.redis._shown["remember"] and not as_json:
         click.echo(_MAY_COME_BACK)
     return FINE
 
@@ -171,7 +171,7 @@ def _reset_all(place: Place, policy: str) -> None:
     try:
         _core._reset(place.store, policy, None)
     except StoreError as error:
-        if place.shared_memory is not None or status_of(error) != "unreachable":
+        if not place.is_redis or status_of(error) != "unreachable":
             raise
         _reset_one_by_one(place, policy, error)
 
@@ -256,7 +256,7 @@ def unlock(place: Place, identifier: str, policy: str, as_json: bool) -> int:
 
 def _done(place: Place, sentence: str, as_json: bool, **told: bool | None) -> int:
     """Print what was done, and until when processes may go on as if it had not been."""
-    stale = 0.0 if place.shared_memory is not None else place.redis._longest_stale
+    stale = place.store._longest_stale
     done(sentence, as_json, **told, noticed_within=stale)
     if as_json:
         return FINE
@@ -264,6 +264,6 @@ def _done(place: Place, sentence: str, as_json: bool, **told: bool | None) -> in
         click.echo(
             f"Running processes may go on as before for up to {span(stale * 1e6)}, by the options of the URL."
         )
-    elif place.shared_memory is None and False not in (told.get("was_kept"), told.get("was_locked")):
+    elif place.is_redis and False not in (told.get("was_kept"), told.get("was_locked")):
         click.echo(_MAY_GO_ON)
     return FINE

@@ -57,7 +57,7 @@ def holds_lock(target: Target) -> bool | None:
 
 def is_part_of_cluster(place: Place) -> bool:
     """Whether the URL names a node of a cluster as a server by itself; False where that is not seen."""
-    if place.shared_memory is not None or place.is_cluster:
+    if not place.is_redis or place.is_cluster:
         return False
     try:
         return any(each.is_node_of_cluster for each in servers_of(place))

@@ -16,15 +16,22 @@ from click.shell_completion import CompletionItem
 from overlimit._options import hash_tag_of, truth_of
 from overlimit.errors import StoreConfigError
 from overlimit.stores import RedisStore, SharedMemoryStore
+from overlimit.stores.by_url import made_from_url
 from overlimit.stores.redis import _OPTIONS
 from overlimit.stores.redis_url import RedisUrl, without_option
 from overlimit.stores.shared_memory import lease_file_of
+
+if TYPE_CHECKING:
+    from overlimit.stores import PostgreSQLStore, SQLiteStore
+
+    DatabaseStore: TypeAlias = SQLiteStore | PostgreSQLStore
+    AnyStore: TypeAlias = RedisStore | SharedMemoryStore | DatabaseStore
 
 Held: TypeAlias = Literal["counts", "leases"]
 
 _OF_PROCESS = (
     "memory:// is the memory of one process, into which no other can look: ask a store that processes share, "
-    "such as shm://myapp or redis://localhost:6379/0"
+    "such as shm://myapp, sqlite:///limits.db, postgresql://localhost/mydb or redis://localhost:6379/0"
 )
 _MAKE = (
     "no process has called yet, or only one of another user, or it has another name; `overlimit shm list` "
@@ -32,8 +39,16 @@ _MAKE = (
 )
 _IN_SHARED_MEMORY = re.compile(r"overlimit-(?P<user>[0-9]+)-(?P<name>.+)-v(?P<version>[0-9]+)")
 _DIRECTORY = Path("/dev/shm")
-_SCHEMES = ("shm://", "redis", "unix://", "valkey")
-_BEGINNINGS = ("redis://localhost:6379/0", "rediss://", "redis+sentinel://", "redis+cluster://", "unix:///")
+_SCHEMES = ("shm://", "redis", "unix://", "valkey", "sqlite:///", "postgres")
+_BEGINNINGS = (
+    "sqlite:///",
+    "postgresql://",
+    "redis://localhost:6379/0",
+    "rediss://",
+    "redis+sentinel://",
+    "redis+cluster://",
+    "unix:///",
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +56,7 @@ class Place:
     """Where limits are counted: a store, and the URL by which it was named."""
 
     url: str
-    store: RedisStore | SharedMemoryStore
+    store: AnyStore
 
     def __repr__(self) -> str:
         return f"Place({self.store.endpoint!r})"
@@ -49,12 +64,23 @@ class Place:
     @property
     def shared_memory(self) -> SharedMemoryStore | None:
         """The store, if it is shared memory."""
-        return None if self.store._has_connections else cast("SharedMemoryStore", self.store)
+        other = self.store._has_connections or self.store._keeps_values
+        return None if other else cast("SharedMemoryStore", self.store)
+
+    @property
+    def values(self) -> DatabaseStore | None:
+        """The store, if it keeps values in a database."""
+        return cast("DatabaseStore", self.store) if self.store._keeps_values else None
+
+    @property
+    def is_redis(self) -> bool:
+        """Whether it is on Redis."""
+        return self.store._has_connections and not self.store._keeps_values
 
     @property
     def redis(self) -> RedisStore:
-        """The store, if it is not."""
-        assert self.store._has_connections
+        """The store, if it is on Redis."""
+        assert self.is_redis
         return cast("RedisStore", self.store)
 
     @property
@@ -78,9 +104,9 @@ class Place:
         return truth_of("hash_identifiers", self.redis._shown["hash_identifiers"])
 
     @property
-    def without_remember(self) -> RedisStore | SharedMemoryStore:
+    def without_remember(self) -> AnyStore:
         """The store as one that remembers nothing, so that it leaves nothing of what it resets."""
-        return self.store if self.shared_memory else RedisStore(without_option(self.url, "remember"))
+        return self.store if not self.is_redis else RedisStore(without_option(self.url, "remember"))
 
     @property
     def by_hashes(self) -> RedisStore:
@@ -88,7 +114,9 @@ class Place:
         return _StoreByHashes(self.url)
 
     def require(self) -> None:
-        """Raise StoreConfigError for shared memory that cannot be used, or that a call would make."""
+        """Raise StoreConfigError for shared memory that cannot be used, or a file that a call would make."""
+        if self.values is not None and self.values._missing:
+            raise MissingStore(f"there is no file {self.values._missing}: `overlimit stores init` makes it")
         store = self.shared_memory
         if store is None:
             return
@@ -103,7 +131,7 @@ class Place:
 
 
 class MissingStore(StoreConfigError):
-    """There is no shared memory of this name: the first call of a limiter makes it."""
+    """There is no shared memory or file of this name: the first call of a limiter makes it."""
 
 
 class _StoreByHashes(RedisStore):
@@ -126,13 +154,13 @@ class StoreUrl(_UrlType):
         if isinstance(value, Place):
             return value
         url = (self._from_environment(value, param, ctx) if value.startswith("env:") else value).strip()
-        if url.startswith("memory:"):
+        if url.startswith("memory:") or url == "sqlite://":
             self.fail(_OF_PROCESS, param, ctx)
         if _names_user_of_shared_memory(url):
             self.fail("shared memory has neither a user nor a password: write shm://myapp", param, ctx)
         try:
             return _place_at(url)
-        except (ValueError, TypeError, StoreConfigError) as error:
+        except (ValueError, TypeError, StoreConfigError, ModuleNotFoundError) as error:
             self.fail(without_secrets(str(error)), param, ctx)
 
     def _from_environment(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -155,8 +183,8 @@ class StoreUrl(_UrlType):
 
 
 def _place_at(url: str) -> Place:
-    if url.startswith("shm://"):
-        return Place(url, SharedMemoryStore.from_url(url))
+    if url.startswith(("shm:", "sqlite", "postgres")):
+        return Place(url, cast("AnyStore", made_from_url(url)))
     leases = lease_file_of(RedisUrl.read(url, _OPTIONS).options.get("lease_in"))
     if leases is None or lease_file(leases[0]):
         return Place(url, RedisStore(url))
@@ -244,7 +272,7 @@ def without_secrets(text: str) -> str:
     """Return a text without the user, password and key of a URL in it."""
     text = re.sub(r"://.*@", "://", text)
     text = re.sub(r"\b([a-z][a-z0-9+.-]+:/)[^/\s]+@", r"\1", text)  # as a path shows it, with one slash
-    return re.sub(r"(ssl_(?:password|keyfile|ca_data)=)[^&\s'\"]*", r"\1...", text)
+    return re.sub(r"((?:ssl_?)?(?:password|keyfile|ca_data)=)[^&\s'\"]*", r"\1...", text)
 
 
 url_argument = click.argument("place", metavar="URL", type=StoreUrl())

@@ -11,12 +11,13 @@ from overlimit.command_line.failures import WrongUsage
 from overlimit.command_line.operating.key_names import KeyNames, as_bytes, from_terminal
 from overlimit.command_line.operating.places import Place
 from overlimit.command_line.operating.servers import servers_of
+from overlimit.command_line.operating.value_stores import ByHashes, key_of, read_value, value_and_time
 from overlimit.command_line.operating.values import Value, decoded
 from overlimit.command_line.operating.walking import found_in, policy_digest, values_of
 from overlimit.errors import StoreConfigError
 from overlimit.limiter import Limiter
 from overlimit.limits.quantities import micros
-from overlimit.stores import SharedMemoryStore
+from overlimit.stores import SharedMemoryStore, ValueStore
 
 _ANY_LIMIT = "100/second"  # of so much that a store which leases does not warn
 """A lock and a reset concern all limits of an identifier, whichever the limiter has."""
@@ -49,6 +50,8 @@ class Target:
 
     def kept(self) -> Kept:
         """Return what is kept; raise StoreConfigError for what no limiter has written."""
+        if self.place.values is not None:
+            return self._kept_among(self.place.values)
         store = self.place.shared_memory
         return self._kept_on_redis() if store is None else self._kept_in(store)
 
@@ -88,6 +91,8 @@ class Target:
     @property
     def _asked(self) -> tuple[_core.Store, str | bytes]:
         """The store to ask, and the identifier as that takes it."""
+        if self.is_hash and self.place.values is not None:
+            return ByHashes(self.place.values), self._digits
         if self.is_hash:
             return self.place.by_hashes, self._digits
         given = self.identifier
@@ -113,6 +118,15 @@ class Target:
         found = found_in(held, self.policy, now)
         return _counted(found.identifier, found.value, now)
 
+    def _kept_among(self, store: ValueStore) -> Kept:
+        named = f"{self.policy}{self.identifier!s}"
+        key = named if self.is_hash else key_of(self.policy, as_bytes(self.identifier))
+        stored, now = value_and_time(store, key)
+        value = None if stored is None else read_value(stored)
+        if value is None and stored is not None:
+            raise StoreConfigError(_foreign(key))
+        return _counted(key, value, now)
+
     def _kept_on_redis(self) -> Kept:
         key = KeyNames(self.place).key(
             self.policy, self._digits if self.is_hash else self.identifier, self.is_hash
@@ -124,8 +138,12 @@ class Target:
         name = key.decode("utf-8", "backslashreplace")
         value = decoded(held) if isinstance(held, bytes) else None
         if value is None and held is not None:
-            raise StoreConfigError(f"the key {name} holds what overlimit has not written; a hit replaces it")
+            raise StoreConfigError(_foreign(name))
         return _counted(name, value, server.now())
+
+
+def _foreign(key: str) -> str:
+    return f"the key {key} holds what overlimit has not written; a hit replaces it"
 
 
 def _counted(key: str, value: Value | None, now: int) -> Kept:

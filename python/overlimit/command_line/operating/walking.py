@@ -12,9 +12,10 @@ from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
 from overlimit.command_line.operating.servers import Server, servers_of
 from overlimit.command_line.operating.tables import be, counted
+from overlimit.command_line.operating.value_stores import kept_values, value_and_time
 from overlimit.command_line.operating.values import Record, Value, decoded
 from overlimit.errors import StoreError, StoreUnavailable
-from overlimit.stores import SharedMemoryStore
+from overlimit.stores import SharedMemoryStore, ValueStore
 
 if TYPE_CHECKING:
     from overlimit._core import _Key
@@ -78,10 +79,15 @@ class Walk:
 
     def __iter__(self) -> Iterator[Found]:
         self.looked_at, self.foreign, self.forgotten, self.is_complete, self.unreached = 0, 0, 0, True, {}
-        store = self._place.shared_memory
-        for found in self._in_redis() if store is None else self._in_shared_memory(store):
+        for found in self._everything():
             self.forgotten += not found.counts
             yield found
+
+    def _everything(self) -> Iterator[Found]:
+        if (values := self._place.values) is not None:
+            return self._in_values(values)
+        memory = self._place.shared_memory
+        return self._in_redis() if memory is None else self._in_shared_memory(memory)
 
     def lose(self, name: str, error: Exception) -> None:
         """Note that a server did not answer."""
@@ -180,6 +186,18 @@ class Walk:
         if self.looked_at >= self._most:
             self.is_complete = False
         return not self.is_complete
+
+    def _in_values(self, store: ValueStore) -> Iterator[Found]:
+        _, now = value_and_time(store)
+        for policy, identifier, value in kept_values(store, self._policy):
+            if self._is_over():
+                return
+            self.looked_at += 1
+            if value is None:
+                self.foreign += 1
+            else:
+                counted_as = None if identifier.startswith("#") else identifier.encode()
+                yield Found(policy, identifier, value, now, counted_as)
 
     def _in_shared_memory(self, store: SharedMemoryStore) -> Iterator[Found]:
         wanted = None if self._policy is None else policy_digest(store, self._policy)

@@ -164,7 +164,7 @@ def _charged(before: Found | None, after: Found, looked_at: int) -> float:
 
 def _server_counts(place: Place) -> Counts | None:
     """Return how many scripts and writes of scripts each server has run; None if that is not known."""
-    if place.shared_memory is not None:
+    if not place.is_redis:
         return None
     counts: Counts = {}
     for server in servers_of(place):

@@ -22,6 +22,7 @@ _SCHEMES = {"redis+unix": "unix", "valkey+unix": "unix"}
 _WITH_TLS = {"redis": "rediss", "valkey": "valkeys"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ELSEWHERE = ("memcached", "mongodb", "mongodb+srv", "etcd")
+_DATABASES = ("sqlite", "postgresql", "postgres")
 _DEFAULT_TIMEOUT = 0.1
 
 _HIDDEN = "***"
@@ -52,12 +53,16 @@ def store_url(uri: str, options: Mapping[str, Any] | None = None) -> str:
     place = _Place.read(uri)
     if place.scheme in _ELSEWHERE:
         raise ValueError(
-            f"there is no store for {place.scheme}://; use redis://, valkey://, shm:// or memory://"
+            f"there is no store for {place.scheme}://; use redis://, valkey://, postgresql://, sqlite:///, "
+            "shm:// or memory://"
         )
     if place.scheme == "memory":
         return "memory://"
     if place.scheme == "shm":
         return _shared_memory_url(place, options or {})
+    if place.scheme in _DATABASES:
+        query = {name: _written(name, value) for name, value in _given(options or {}).items()}
+        return str(place._replace(query=urlencode(query | query_options(place.query), quote_via=quote)))
     if place.is_torn:
         return str(place)
     given = _given(options or {})
@@ -83,8 +88,8 @@ class _Place(NamedTuple):
         if not separator:
             raise ValueError(
                 "a storage URL begins with a scheme, and this one has none: write redis://localhost:6379/0, "
-                "shm://myapp for memory that the processes of this host share, or memory:// for that of this "
-                "process"
+                "postgresql://localhost/mydb, sqlite:///limits.db for a file, shm://myapp for memory that "
+                "the processes of this host share, or memory:// for that of this process"
             )
         scheme = scheme.lower()
         if scheme.startswith("async+"):

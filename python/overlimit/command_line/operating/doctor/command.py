@@ -81,7 +81,19 @@ class _Examination:
         self.is_reachable = True
 
     def findings(self) -> Iterator[Finding]:
-        yield from (self._of_redis() if self._place.shared_memory is None else self._of_shared_memory())
+        if self._place.is_redis:
+            yield from self._of_redis()
+        else:
+            yield from self._of_values() if self._place.values is not None else self._of_shared_memory()
+
+    def _of_values(self) -> Iterator[Finding]:
+        """Examine a store in a database, by calls alone: what else is to be known, its own tools tell."""
+        try:
+            self._place.require()
+            yield _latency(self._place)
+            yield self._played()
+        except StoreError as error:
+            yield self._failing(error)
 
     def _of_shared_memory(self) -> Iterator[Finding]:
         store = self._place.shared_memory
@@ -175,9 +187,11 @@ def _latency(place: Place) -> Finding:
     took = sorted(place.store.ping() for _ in range(_PINGS))
     half, most = took[_PINGS // 2], took[-1]
     late = took[int(0.99 * _PINGS) - 1]
-    timeout = float(place.redis._shown["timeout"])
+    values = place.values
+    timeout = float(place.redis._shown["timeout"]) if values is None else values.timeout
+    what = "write" if values is None else "read"
     told = (
-        f"A write takes {half * 1e3:.2f} ms in the median, {late * 1e3:.2f} ms at the 99th percentile, "
+        f"A {what} takes {half * 1e3:.2f} ms in the median, {late * 1e3:.2f} ms at the 99th percentile, "
         f"{most * 1e3:.2f} ms at most; the first answer took {first * 1e3:.2f} ms with connecting."
     )
     if late < timeout / 4:

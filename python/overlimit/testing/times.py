@@ -1,8 +1,4 @@
-"""For tests: a time that all limiters follow, and counts that begin anew.
-
-pytest users have all of it as the fixtures ``overlimit_time``, ``overlimit_python_time`` and
-``overlimit_fresh``, which need no import.
-"""
+"""A time that all limiters follow, and counts that begin anew."""
 
 from __future__ import annotations
 
@@ -19,8 +15,6 @@ from overlimit._forks import PerProcess
 from overlimit.clocks import ManualClock
 from overlimit.stores.memory import memory_stores
 from overlimit.waiting.sleeping import Followed, present_time
-
-__all__ = ["fresh_counts", "manual_time", "python_time"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
