@@ -7,8 +7,9 @@ from sphinx.application import Sphinx
 CHAPTERS = {
     "Start": "tutorial guides/choosing performance",
     "How-to guides": "guides/web guides/limiter guides/recipes guides/asyncio guides/language_models "
-    "guides/clients guides/jobs guides/migrating guides/shared_memory guides/own_store guides/mod_wsgi_and_uwsgi "
-    "guides/operations guides/fewer_commands guides/alarms guides/metrics guides/simulation guides/testing",
+    "guides/clients guides/jobs guides/migrating guides/shared_memory guides/own_store "
+    "guides/mod_wsgi_and_uwsgi guides/operations guides/fewer_commands guides/alarms guides/metrics "
+    "guides/simulation guides/testing",
     "Notebooks": "gallery notebooks/first_look notebooks/which_algorithm notebooks/tune_from_a_log "
     "notebooks/retry_storms notebooks/redis_live",
     "Reference": "reference/api genindex reference/limits reference/limiter reference/stores reference/web "
