@@ -322,6 +322,7 @@ class PythonValueStore final : public ValueStore {
     const Object store = self();
     OpenTransaction open(store.get(), step, end_of(store.get(), time, *step));
     PyObject* const arguments[] = {open.store(), open.keys(), open.step()};
+    const RecursionGuard guard;
     open.end(Object::steal(PyObject_VectorcallMethod(transact_name(), arguments, 3, nullptr)));
   }
   [[nodiscard]] std::size_t max_keys() const override {

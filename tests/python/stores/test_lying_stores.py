@@ -220,3 +220,13 @@ def test_what_a_scan_invents_is_left_alone():
     assert [hit("a").allowed for hit in limiters] == [True, True]
     Limiter("1/minute", name="p", store=store).reset_all()
     assert [hit("a").allowed for hit in limiters] == [True, False]
+
+
+def test_one_that_asks_its_own_limiter_ends_as_any_recursion():
+    class Narcissus(DictStore):
+        def transact(self, keys: Sequence[str], step: Step) -> None:
+            limiter.hit("a")
+
+    limiter = Limiter("1/minute", name="p", store=Narcissus())
+    with pytest.raises((StoreError, RecursionError)):
+        limiter.hit("a")
