@@ -32,7 +32,7 @@ def test_each_mutation_can_be_applied_and_has_a_test_that_is_there(script):
         for test in each.tests:
             path, _, name = test.partition("::")
             if script.is_pytest(test):
-                function = re.match(r"\w*", name)[0]
+                function = re.match(r"(?:\w+::)?(\w*)", name)[1]
                 assert f"def {function}" in (ROOT / path).read_text(encoding="utf-8"), test
             else:
                 assert f"overlimit_test({path} " in programs, test
