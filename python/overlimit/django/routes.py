@@ -3,47 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from django.conf import settings
-from django.urls import URLPattern, URLResolver, get_resolver
 
 from overlimit.django.middleware import RateLimitMiddleware, is_a
+from overlimit.django.paths import METHODS, reached
 from overlimit.django.site import Site, site
 from overlimit.django.views import class_of, functions_called, is_exempt, is_static, name_of, name_of_function
 from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
 from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import Rule
 
-_METHODS = "GET", "POST", "PUT", "PATCH", "DELETE"
 _ANY = "ANY"
 """The method of a view that takes all of them alike, as far as limits know."""
-
-
-class Reached(NamedTuple):
-    """A view that a path leads to."""
-
-    pattern: URLPattern
-    path: str
-    """As it is written in the patterns that lead to it."""
-    parameters: Collection[str]
-    """The names of what the view is told."""
-
-
-def reached() -> Iterator[Reached]:
-    """Yield the views of the site."""
-    return _reached(get_resolver(), "/", ())
-
-
-def _reached(resolver: Any, path: str, above: Collection[str]) -> Iterator[Reached]:
-    for each in resolver.url_patterns:
-        names = {*above, *each.pattern.regex.groupindex}
-        below = path + str(each.pattern).removeprefix("^")
-        if isinstance(each, URLResolver):
-            yield from _reached(each, below, names | each.default_kwargs.keys())
-        elif isinstance(each, URLPattern):
-            yield Reached(each, below, names | each.default_args.keys())
 
 
 def routes() -> Iterator[RulesOfRoute]:
@@ -59,10 +33,10 @@ def routes() -> Iterator[RulesOfRoute]:
 
 
 def _rules_by_method(of: Site, view: Any, path: str, has_middleware: bool) -> dict[str, tuple[Rule, ...]]:
-    methods = [method for method in _METHODS if class_of(view) is None or _takes(view, method)]
+    methods = [method for method in METHODS if class_of(view) is None or _takes(view, method)]
     found = {method: _rules(of, view, method, path, has_middleware) for method in methods}
     alike = {tuple(map(_key, rules)) for rules in found.values()}
-    return {_ANY: found[_METHODS[0]]} if class_of(view) is None and len(alike) == 1 else found
+    return {_ANY: found[METHODS[0]]} if class_of(view) is None and len(alike) == 1 else found
 
 
 def _takes(view: Any, method: str) -> bool:

@@ -12,6 +12,7 @@ from overlimit.http.options.settings import Settings
 from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction, decorated_below
 from overlimit.http.rules.called_routes import CalledRoute, endpoints_of
+from overlimit.http.rules.file_limits import RoutePaths
 from overlimit.http.rules.precedence import (
     Route,
     RulesOfRoute,
@@ -74,7 +75,12 @@ class BaseAppState:
         check_registered(rate_limits, route)
         return tuple(rule for each in rate_limits for rule in rules_of_route(rate_limits, each, route))
 
+    def _paths(self) -> Iterator[RoutePaths]:
+        return (RoutePaths(each.method, each.paths) for each in self.found_routes())
+
     def _check_route(self, route: Route, more: Iterable[AppliedLimit]) -> None:
+        for each in self.rate_limits.files:
+            each.begin(self._paths)
         taken = self.methods_taken()
         if taken is not None:
             check_methods(route, more, taken, self.app_name)

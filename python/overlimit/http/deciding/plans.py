@@ -233,6 +233,8 @@ class PlanCache:
     def of_route(self, endpoint: str, method: str, handler: Callable[..., Any]) -> RoutePlan:
         """Return the plan of a route with this handler; raise as `check_registered` does, or InvalidLimit."""
         self._rate_limits.follow_switches()
+        if self._rate_limits.files:
+            self._rate_limits.look()
         plan = self._routes.get((endpoint, method))
         if plan is not None and plan.handler is handler:
             return plan
