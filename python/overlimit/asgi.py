@@ -36,6 +36,7 @@ from overlimit.http.identifying.builtin import (
 )
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import AnyLimits
+from overlimit.route_charges import RouteSteps
 from overlimit.stores import Store
 
 if TYPE_CHECKING:
@@ -115,6 +116,10 @@ explain, shadow, trusted_proxies, address_header, ipv6_prefix
     def store(self) -> Store:
         """Where requests are counted."""
         return self._limits.rate_limit.store
+
+    def route_charges(self, method: str, path: str) -> RouteSteps:
+        """Return what is decided for a request, for ``overlimit.simulation.replay``."""
+        return self._limits.route_charges(method, path)
 
     def close(self) -> None:
         """Give back what the store has leased, and close its connections; a later request opens new ones."""

@@ -273,7 +273,7 @@ class FollowedFile:
             lock.release()
 
     def add(self, follower: Follower) -> None:
-        """Have somebody follow it, who is held weakly; raise ValueError if the file is wrong now, or for it."""
+        """Have somebody follow it, who is held weakly; raise ValueError if it is wrong, or for them."""
         with self._looking():
             found = parsed(self._bytes(), self.path)
             follower.check_limits_file(found)

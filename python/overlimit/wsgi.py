@@ -29,6 +29,7 @@ from overlimit.http.identifying.builtin import (
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import LimitsValue
 from overlimit.http.request import EnvironRequest, json_in, may_have_json
+from overlimit.route_charges import RouteSteps
 from overlimit.stores import Store
 
 if TYPE_CHECKING:
@@ -128,6 +129,10 @@ explain, shadow, trusted_proxies, address_header, ipv6_prefix
     def store(self) -> Store:
         """Where requests are counted."""
         return self._limits.rate_limit.store
+
+    def route_charges(self, method: str, path: str) -> RouteSteps:
+        """Return what is decided for a request, for ``overlimit.simulation.replay``."""
+        return self._limits.route_charges(method, path)
 
     def close(self) -> None:
         """Give back what the store has leased, and close its connections; a later request opens new ones."""

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
+from django.urls import Resolver404, resolve
 
 from overlimit.django.middleware import RateLimitMiddleware, is_a
 from overlimit.django.paths import METHODS, reached
 from overlimit.django.site import Site, site
 from overlimit.django.views import class_of, functions_called, is_exempt, is_static, name_of, name_of_function
+from overlimit.http.deciding.charges import steps_of
 from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
 from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import Rule
+from overlimit.route_charges import RouteSteps
 
 _ANY = "ANY"
 """The method of a view that takes all of them alike, as far as limits know."""
@@ -63,6 +66,33 @@ def _decisions(view: Any, method: str, has_middleware: bool) -> Iterator[tuple[s
     drf = sys.modules.get("overlimit.django.drf")  # which no throttle is without
     if drf is not None:
         yield name_of(view), drf.limits_of_throttles(class_of(view)), False
+
+
+class SiteLimits:
+    """The limits of the site as ``overlimit.simulation.replay`` takes them."""
+
+    def route_charges(self, method: str, path: str) -> RouteSteps:
+        """Return what is decided for a request, as far as a log tells: no function is asked about it."""
+        of = site()
+        try:
+            view: Any = resolve(path).func
+        except Resolver404:
+            return ()
+        if method == "OPTIONS" or not of.rate_limit.enabled or is_exempt(view, method):
+            return ()
+        if of.exempt.function is None and of.exempt.include(method, path, ()):
+            return ()
+        has_middleware = any(is_a(each, RateLimitMiddleware) for each in settings.MIDDLEWARE)
+        plans = (
+            of.plan(name, method, applied, with_site)
+            for name, applied, with_site in _decisions(view, method, has_middleware)
+        )
+        return tuple(step for plan in plans for step in steps_of(plan))
+
+
+def get_limits() -> SiteLimits:
+    """Return the limits of the site, for ``overlimit.simulation.replay(events, get_limits())``."""
+    return SiteLimits()
 
 
 def _key(rule: Rule) -> object:

@@ -13,6 +13,7 @@ from overlimit._patterns import Pattern, as_asked, check_reached, readings
 from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import distinct
 from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, taking_request, truth_of
+from overlimit.http.deciding.charges import steps_of
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.options.kinds import with_request
@@ -25,6 +26,7 @@ from overlimit.http.rules.count_names import CountName, field_name_of
 from overlimit.http.rules.file_limits import options_of
 from overlimit.http.rules.precedence import Route, RulesOfRoute, global_rules, rules_of_options
 from overlimit.http.rules.rule import Rule
+from overlimit.route_charges import RouteSteps
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -170,6 +172,12 @@ class LimitsByPath:
             count = CountName(_KIND, (), "application", "", "", variants=("application",))
             said = self.rate_limit.settings.group("application_limits")
             yield from rules_of_options(self.rate_limit, options_of(file.current.application, said), count)
+
+    def route_charges(self, method: str, path: str) -> RouteSteps:
+        """Return what is decided for a request, as far as a log tells: no function is asked about it."""
+        if self._exempt.function is None and self.lets_pass(method, path, ()):
+            return ()
+        return () if method == "OPTIONS" else steps_of(self.plan_of(method, path))
 
     def rules_of(self, method: str, path: str) -> tuple[Rule, ...]:
         """Return the rules for a path with `ANYTHING` for any text in it, unless a function exempts it."""

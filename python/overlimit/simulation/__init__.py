@@ -29,6 +29,7 @@ from overlimit.simulation.questions.levels import plot_level
 from overlimit.simulation.questions.suggesting import Suggestion, suggest
 from overlimit.simulation.questions.sweeping import Sweep, plot_sweep, sweep
 from overlimit.simulation.replaying import Replay, replay
+from overlimit.simulation.routes import RouteLimits
 
 __all__ = [
     "Backtest",
@@ -43,6 +44,7 @@ __all__ = [
     "Events",
     "Panel",
     "Replay",
+    "RouteLimits",
     "Suggestion",
     "Sweep",
     "backtest",

@@ -186,7 +186,7 @@ class AppRateLimits:
         self, app: object, app_name: str, default_identify: Identify, *, how_to_register: str
     ) -> None:
         """Start without any; ``how_to_register`` ends the error message if one is not registered."""
-        self.app = app
+        self.app: Any = app
         self.lock = PerProcess(threading.RLock)
         """Held while a RateLimit is registered, and while plans are compiled."""
         self.on_change: Callable[[], None] = lambda: None
