@@ -369,15 +369,17 @@ def _values(kind: _Kind, shown: tuple[_Step, _core.Decision] | None, allowed: bo
 def _binding(kind: _Kind, step: _Step, decision: _core.Decision) -> tuple[int, int]:
     """Return the place of the limit that binds, and the column of the identifier."""
     whose, row = dict(kind.whose), 0
-    wanted = decision.limit, decision.identifier, decision.remaining, decision.retry_after
+    best, found = -1, (-1, -1)
     for each in step.counted:
         for column in whose[each.charge.whose] or (-1,):
             for number in range(len(each.charge.limits)):
                 pair = decision.details[row]
                 row += 1
-                if (pair.limit, pair.identifier, pair.remaining, pair.retry_after) == wanted:
-                    return each.place + number, column
-    return -1, -1
+                if (pair.limit, pair.identifier) == (decision.limit, decision.identifier):
+                    alike = (pair.allowed == decision.allowed) + (pair.retry_after == decision.retry_after)
+                    if alike > best:  # of equal limits of one identifier the one that says the same
+                        best, found = alike, (each.place + number, column)
+    return found
 
 
 def _warn_of_unknown(steps: list[RouteSteps]) -> None:
