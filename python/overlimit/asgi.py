@@ -81,6 +81,8 @@ class RateLimitMiddleware:
     on_breach
         Called with the Decision of a refusal; an ASGI app that it returns, such as a response of Starlette,
         is the answer.
+    limits_file
+        The path of a ``limits.toml``, which goes before ``limits`` and ``routes``, and is followed.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
 explain, shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.

@@ -97,6 +97,8 @@ class RateLimitMiddleware:
         What a request spends, and whether it counts, given the `Response`.
     on_breach
         Called with the Decision of a refusal; a WSGI app that it returns is the answer.
+    limits_file
+        The path of a ``limits.toml``, which goes before ``limits`` and ``routes``, and is followed.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
 explain, shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
