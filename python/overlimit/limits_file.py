@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import tomllib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakSet, WeakValueDictionary
 
@@ -74,11 +72,18 @@ class LimitsFile(NamedTuple):
 
 def read_limits_file(path: FilePath) -> LimitsFile:
     """Return what a file says; raise OSError if it cannot be read, InvalidLimit for what is wrong in it."""
-    return parsed(Path(path).read_bytes(), os.fspath(path))
+    return parsed(_bytes_of(path), os.fspath(path))
+
+
+def _bytes_of(path: FilePath) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def parsed(data: bytes, path: str) -> LimitsFile:
     """Return what the bytes of a file say; raise InvalidLimit, naming line and key, for what is wrong."""
+    import tomllib  # which few programs need
+
     try:
         text = data.decode()
         given = tomllib.loads(text)
@@ -104,6 +109,8 @@ def _written(key: Key) -> str:
 
 def _line_of(text: str, key: Key) -> int:
     """Return the line in which a key begins; 0 if it is not there."""
+    import tomllib
+
     lines = text.split("\n")
 
     def is_known(count: int) -> bool:
@@ -207,7 +214,7 @@ def _limits(key: Key, value: object) -> tuple[Limit, ...]:
     if not all(isinstance(each, str) for each in texts):
         raise _Wrong(key, f'must be limits in text, as "10/second; 100/minute", not {short_repr(value)}')
     try:
-        return as_limits(texts)
+        return as_limits([str(each) for each in texts])
     except InvalidLimit as error:
         raise _Wrong(key, str(error)) from None
 
@@ -283,7 +290,7 @@ class FollowedFile:
             self._followers.add(follower)
 
     def _bytes(self) -> bytes:
-        return Path(self.path).read_bytes()
+        return _bytes_of(self.path)
 
     def _look(self) -> None:
         try:

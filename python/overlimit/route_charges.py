@@ -18,7 +18,7 @@ ENFORCE, SHADOW, ON_REFUSAL = range(3)
 class RouteCharge(NamedTuple):
     """A policy that a request is charged under."""
 
-    count: str
+    counted_as: str
     """Where it counts: policies of the same are one."""
     title: str
     """What it is called in answers: a pattern, an endpoint, ``default`` and the like."""

@@ -269,17 +269,17 @@ class RouteReplay:
         return tuple(place for place in places if place in present)
 
     def _count(self, charge: RouteCharge) -> _Counted:
-        known = self._counted.get(charge.count)
+        known = self._counted.get(charge.counted_as)
         if known is None:
             place, limits = len(self.limits), list(charge.limits)
             limiter = Limiter(limits, store=self._store, clock=self._clock, penalty=charge.penalty)
-            known = self._counted[charge.count] = _Counted(charge, limiter, place)
+            known = self._counted[charge.counted_as] = _Counted(charge, limiter, place)
         return known
 
     def _replayed_alone(self) -> list[_Alone]:
         """Return what the core replays: the policies that decide alone wherever they do."""
         shared = {
-            each.charge.count
+            each.charge.counted_as
             for kind in self._kinds
             if kind.only is None
             for step in kind.steps
@@ -287,8 +287,8 @@ class RouteReplay:
         }
         found: dict[str, list[int]] = {}
         for number, kind in enumerate(self._kinds):
-            if kind.only is not None and kind.only.charge.count not in shared:
-                found.setdefault(kind.only.charge.count, []).append(number)
+            if kind.only is not None and kind.only.charge.counted_as not in shared:
+                found.setdefault(kind.only.charge.counted_as, []).append(number)
         alone = []
         self._is_left = np.ones(len(self._kinds), bool)
         for count, numbers in found.items():

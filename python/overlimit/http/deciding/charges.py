@@ -79,7 +79,7 @@ def _unknown(plan: StorePlan) -> Iterator[str]:
         for rule in rules:
             said, where = rule.options.said, _title(rule)
             for term in ("exempt_when", "deduct_when"):
-                if said[term] is not None:  # type: ignore[literal-required]
+                if said[term] is not None:
                     yield f"the {term} of {where!r}"
             if callable(said["cost"]):
                 yield f"the cost of {where!r}, for which that of the events is taken"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from overlimit._messages.texts import nearest
 from overlimit._patterns import Pattern
-from overlimit.http.options.limit_options import LimitOptions
+from overlimit.http.options.limit_options import LimitOptions, Said
 from overlimit.limits_file import FilePolicy, LimitsFile, follow
 
 _log = logging.getLogger("overlimit")
@@ -123,4 +123,4 @@ def options_of(policy: FilePolicy, options: LimitOptions | None = None) -> Limit
     told = {"cost": policy.cost, "penalty": policy.penalty}
     said = {name: value for name, value in told.items() if value is not None}
     parts = dataclasses.replace(known, parts=(policy.limits,))
-    return parts.saying(shadow=policy.shadow, **said)  # type: ignore[typeddict-item]
+    return parts.saying(**cast(Said, {**said, "shadow": policy.shadow}))
