@@ -353,7 +353,7 @@ def _decide(kind: _Kind, known: dict[object, Any], cost: int, answers: Mapping[s
 
 def _values(kind: _Kind, shown: tuple[_Step, _core.Decision] | None, allowed: bool) -> dict[str, float]:
     """Return the columns of an event; without a decision nothing limits it."""
-    values = {"status": 0, "remaining": _UNLIMITED, "limit": -1, "identifier": -1}
+    values: dict[str, float] = {"status": 0, "remaining": _UNLIMITED, "limit": -1, "identifier": -1}
     values |= {"retry_after": 0.0, "reset_after": 0.0, "delay": 0.0}
     if shown is None:
         return values

@@ -207,8 +207,8 @@ def frame_of(replay: Answers, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFr
         limits = [f"{k}: {title}" for k, title in enumerate(replay.titles)]
         columns["limit"] = pandas.Categorical.from_codes(columns["limit"], limits)
     if "identifier" in columns:
-        every = [events._as_given(column.values()) for column in events._columns]
-        every = np.stack([*every, np.full(len(frame), None)])  # the last where none of them binds
+        columns_given = [events._as_given(column.values()) for column in events._columns]
+        every = np.stack([*columns_given, np.full(len(frame), None)])  # the last where none of them binds
         columns["binding_identifier"] = label_index(every[columns.pop("identifier"), np.arange(len(frame))])
     return frame.assign(**columns)
 
