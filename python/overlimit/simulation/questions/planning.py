@@ -13,7 +13,7 @@ from overlimit.simulation.optional import required
 from overlimit.simulation.questions.effects import Bools
 from overlimit.simulation.questions.naming import checked_names, events_of
 from overlimit.simulation.replaying import PolicyLike, check_question, replay
-from overlimit.simulation.tables import codes_of, labels_of_events
+from overlimit.simulation.tables import labels_of_events
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ def newly_refused(
     now = replay(events, after, columns=("allowed", "limit"), progress=progress)
     refused = events._in_time(~now.allowed) & asked
     was = _refused(events, before, progress) & asked
-    codes, known = codes_of(events, None)
+    codes, known = events._codes_of()
     size = len(known)
     is_new = (np.bincount(codes[refused], minlength=size) > 0) & ~(
         np.bincount(codes[was], minlength=size) > 0
