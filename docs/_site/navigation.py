@@ -14,7 +14,7 @@ CHAPTERS = {
     "notebooks/retry_storms notebooks/redis_live",
     "Reference": "reference/api genindex reference/limits reference/limiter reference/stores reference/web "
     "reference/flask reference/fastapi reference/django reference/quart reference/middleware "
-    "reference/simulation "
+    "reference/limits_file reference/simulation "
     "reference/log_formats reference/command_line semantics",
     "Explanation": "algorithms appendix/systems appendix/over_limit",
     "Contributing": "architecture testing building adding_an_algorithm adding_a_store adding_a_framework "

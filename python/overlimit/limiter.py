@@ -22,7 +22,7 @@ from overlimit._messages.migration_hints import (
     hints_at_arguments,
     there,
 )
-from overlimit._messages.texts import short_repr
+from overlimit._messages.texts import nearest, short_repr
 from overlimit.clocks import ClockLike
 from overlimit.decisions import Decisions, as_column
 from overlimit.errors import InvalidLimit
@@ -30,6 +30,7 @@ from overlimit.leasing import note_unleased
 from overlimit.limits import Limit, as_limits
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
+from overlimit.limits_file import FilePath, FilePolicy, LimitsFile, follow, looking_first
 from overlimit.stores import StoreLike, as_store, url_or_store
 from overlimit.stores.kinds import state_key
 from overlimit.stores.memory import local_fallback_of, local_limits
@@ -137,6 +138,34 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         note_unleased(self)
         self._namesakes = self._register(name)
         self._family = object() if name is None else (state_key(self.store), name, _identity_of(clock))
+
+    @classmethod
+    def from_file(cls, path: FilePath, policy: str, **options: Any) -> Limiter:
+        """Return a limiter of a policy in a file such as ``limits.toml``, whose limits are updated with it.
+
+        The file is looked at before a call, once a second at most. When it has changed, the limits are
+        replaced as by `update`, so what was used still counts. A file that is wrong by then (half written,
+        without the policy, with another penalty) is logged once, and the limits stay. `hit_all` does not
+        look by itself: it takes the limits that other calls, or ``limits``, have found last.
+
+        Parameters
+        ----------
+        path
+            The file: docs/reference/limits_file.md says what may be in it.
+        policy
+            The name of one of its ``policies``, which is also the limiter's ``name`` unless that is given.
+        options
+            As for ``Limiter``, but for ``limits``, ``algorithm`` and ``penalty``.
+
+        Raises
+        ------
+        InvalidLimit
+            The file is wrong, or has no such policy, or one with a ``cost`` or ``shadow``, which are said to
+            ``hit`` and to web apps. The message names the line and the key.
+        OSError
+            It cannot be read.
+        """
+        return _LimiterOfFile(path, policy, options)
 
     @property
     def local_share(self) -> int | float | Fraction:
@@ -457,6 +486,60 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
 
 
 add_hints(Limiter, OF_LIMITER)
+
+
+class _LimiterOfFile(Limiter):
+    """A limiter whose limits are those of a policy in a file."""
+
+    def __init__(self, path: FilePath, policy: str, options: dict[str, Any]) -> None:
+        for name in ("limits", "algorithm", "penalty"):
+            if name in options:
+                raise TypeError(f"from_file takes no {name}=: the file says it, as policies.{policy}")
+        self._made_of = path, policy, options
+        self._policy: FilePolicy | None = None
+        self._file = follow(path, self)
+
+    def check_limits_file(self, found: LimitsFile) -> None:
+        """Raise InvalidLimit unless it can have the limits that the file has by now."""
+        _, name, _ = self._made_of
+        policy = found.policies.get(name)
+        if policy is None:
+            like = nearest(str(name), found.policies)
+            hint = f'did you mean "{like}"?' if like else f"write [policies.{name}]"
+            raise found.wrong(("policies",), f"there is no policy {short_repr(name)}: {hint}")
+        for key, is_said in (("cost", policy.cost is not None), ("shadow", policy.shadow)):
+            if is_said:
+                told = "is for routes of an app: a Limiter is told by hit(cost=...), and refuses or not"
+                raise found.wrong(("policies", name, key), told)
+        if self._policy is not None and self._policy.penalty != policy.penalty:
+            told = "has another penalty by now, which a Limiter takes once: restart to change it"
+            raise found.wrong(("policies", name, "penalty"), told)
+
+    def take_limits_file(self, found: LimitsFile) -> None:
+        """Go on with the limits that the file has by now."""
+        _, name, options = self._made_of
+        before, self._policy = self._policy, found.policies[name]
+        if before is None:
+            about = {"name": name, **options, "penalty": self._policy.penalty}
+            super().__init__(list(self._policy.limits), **about)
+        elif before != self._policy:
+            self.update(list(self._policy.limits))
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that the file has, in its order."""
+        self._file.look()
+        return super().limits
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._is_derived:
+            return super().__reduce__()
+        path, policy, options = self._made_of
+        return partial(Limiter.from_file, path, policy, **options), ()
+
+
+for _name in ("hit", "peek", "_hit_within", "_peek_within", "_hit_later", "_peek_later", "_decide_many"):
+    setattr(_LimiterOfFile, _name, looking_first(getattr(Limiter, _name)))
 
 
 def _identity_of(clock: object) -> int:

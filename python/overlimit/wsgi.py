@@ -29,6 +29,7 @@ from overlimit.http.identifying.builtin import (
 from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
 from overlimit.http.options.limit_options import LimitsValue
 from overlimit.http.request import EnvironRequest, json_in, may_have_json
+from overlimit.route_charges import RouteSteps
 from overlimit.stores import Store
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class RateLimitMiddleware:
         What a request spends, and whether it counts, given the `Response`.
     on_breach
         Called with the Decision of a refusal; a WSGI app that it returns is the answer.
+    limits_file
+        The path of a ``limits.toml``, which goes before ``limits`` and ``routes``, and is followed.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
 explain, shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.
@@ -128,6 +131,10 @@ explain, shadow, trusted_proxies, address_header, ipv6_prefix
     def store(self) -> Store:
         """Where requests are counted."""
         return self._limits.rate_limit.store
+
+    def route_charges(self, method: str, path: str) -> RouteSteps:
+        """Return what is decided for a request, for ``overlimit.simulation.replay``."""
+        return self._limits.route_charges(method, path)
 
     def close(self) -> None:
         """Give back what the store has leased, and close its connections; a later request opens new ones."""

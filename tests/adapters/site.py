@@ -240,14 +240,14 @@ def within(middleware: Any, app: Any, options: dict[str, Any]) -> Any:
     """Put the middleware around an app, and one more for limits of all routes together."""
     given = dict(options)
     together = given.pop("together", None)
-    own = any(each in given for each in ("limits", "routes", "global_limits"))
+    own = any(each in given for each in ("limits", "routes", "global_limits", "limits_file"))
     if own:
         app = middleware(app, **given)
         given = {name: value for name, value in given.items() if name not in _OF_LIMITS}
     return app if together is None else middleware(app, limits=together, **given)
 
 
-_OF_LIMITS = ("limits", "routes", "global_limits", "cost", "deduct_when", "exempt")
+_OF_LIMITS = ("limits", "limits_file", "routes", "global_limits", "cost", "deduct_when", "exempt")
 
 
 def named(made: Any, function: Any) -> Any:

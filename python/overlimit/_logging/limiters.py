@@ -67,6 +67,14 @@ def renew(limiter: Limiter, group: Namesakes) -> None:
         group.add(limiter)
 
 
+def forget(limiter: Limiter) -> None:
+    """Compare a limiter with others no more, as one that they have replaced."""
+    group: Namesakes | None = getattr(limiter, "_namesakes", None)
+    if group is not None:
+        with _lock():
+            group.number_of.pop(limiter, None)
+
+
 def _unlike(limiter: Limiter, other: Limiter) -> tuple[Limit, Limit] | None:
     """Return limits of both that share their counts and have different numbers, if there are any."""
     pairs = product(limiter.limits, other.limits)
@@ -84,7 +92,7 @@ def compare(limiter: Limiter) -> None:
     if group is None:
         return
     with _lock():
-        earlier = group.before(limiter)
+        earlier = group.before(limiter) if limiter in group.number_of else []
     for other in earlier:
         if pair := _unlike(limiter, other):
             mine, theirs = pair

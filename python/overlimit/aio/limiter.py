@@ -26,6 +26,7 @@ from overlimit.decisions import Decisions, as_column
 from overlimit.limiter import IdentifierRows, Limiter, OnError
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros
+from overlimit.limits_file import FilePath
 from overlimit.stores import StoreLike
 from overlimit.waiting.acquiring import Attempt, attempted, subjects_of
 from overlimit.waiting.queues import USUAL, Urgency
@@ -92,6 +93,11 @@ class AsyncLimiter(metaclass=HintingType):
             on_decision=on_decision,
         )
         self._set(limiter)
+
+    @classmethod
+    def from_file(cls, path: FilePath, policy: str, **options: Any) -> AsyncLimiter:
+        """Return a limiter of a policy in a file, updated with it, as `Limiter.from_file` does."""
+        return cls._of(Limiter.from_file(path, policy, **options))
 
     @classmethod
     def _of(cls, limiter: Limiter) -> AsyncLimiter:

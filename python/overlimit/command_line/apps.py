@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from overlimit._patterns import ANYTHING
 from overlimit.asgi import RateLimitMiddleware
 from overlimit.command_line.failures import NothingFound, WrongUsage
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.callables import dotted_name
 from overlimit.http.middleware import LimitsByPath, apps_within
-from overlimit.http.patterns import ANYTHING
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import Rule

@@ -34,7 +34,7 @@ _ONLY_IN_PYTHON = re.compile(r", which have no labels: .*")
 _AS_ARGUMENT = re.compile(r"\b(unit|format|timezone)='([\w/]+)'")
 _QUOTED_ARGUMENT = re.compile(r"\b(delimiter|time_format)=('[^']+')")
 
-_OF_THE_COMMAND_LINE = ("numpy", "pandas", "pyarrow", "backports.zstd")
+_OF_THE_COMMAND_LINE = ("numpy", "pandas", "pyarrow", "tomlkit", "backports.zstd")
 """Packages of the extra ``cli``; the library names ``notebook``, which has them too."""
 
 

@@ -16,6 +16,7 @@ from overlimit.command_line.operating import COMMANDS
 from overlimit.command_line.operating.places import without_secrets
 from overlimit.command_line.routes import limits, routes
 from overlimit.command_line.simulating.comparing import compare
+from overlimit.command_line.simulating.planning import plan
 from overlimit.command_line.simulating.reading import read
 from overlimit.command_line.simulating.replaying import replay
 from overlimit.command_line.simulating.reporting import report
@@ -65,6 +66,7 @@ def program() -> None:
 
 program.add_command(compare)
 program.add_command(limits)
+program.add_command(plan)
 program.add_command(read)
 program.add_command(replay)
 program.add_command(report)

@@ -20,6 +20,7 @@ from overlimit.django.keys import by_get, by_post
 from overlimit.django.middleware import RateLimitMiddleware
 from overlimit.django.migration_hints import OF_MODULE
 from overlimit.django.request import current_decision
+from overlimit.django.routes import get_limits
 from overlimit.django.settling import arefund, asettle, refund, settle
 from overlimit.django.site import get_address, get_store
 from overlimit.http.answering.fields import HeaderNames
@@ -58,6 +59,7 @@ __all__ = [
     "current_decision",
     "exempt",
     "get_address",
+    "get_limits",
     "get_store",
     "group_address",
     "rate_limit",

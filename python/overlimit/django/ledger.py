@@ -75,7 +75,9 @@ class Ledger(RequestLedger):
         known = cls.known(request)
         if known is not None:
             return known
-        made = cls(site(), request)
+        of = site()
+        of.look()
+        made = cls(of, request)
         setattr(request, _LEDGER, made)
         request.rate_limit = None
         return made

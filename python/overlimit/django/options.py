@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 from django.utils.decorators import method_decorator
 
 from overlimit._messages.arguments import check_options
+from overlimit._patterns import as_methods, check_methods
 from overlimit.django.keys import Key, identifiers_of
 from overlimit.django.request import kept_in
 from overlimit.django.settings import KEY
@@ -25,7 +26,6 @@ from overlimit.http.options.limit_options import (
     limit_options,
 )
 from overlimit.http.options.optional_limits import optional
-from overlimit.http.patterns import as_methods, check_methods
 from overlimit.http.rules.applied_limits import AppliedLimit, AppliedLimits
 
 

@@ -8,8 +8,8 @@ from django.http import HttpRequest
 from django.http.request import RawPostDataException
 
 from overlimit._core import Decision
+from overlimit._patterns import METHODS
 from overlimit.http.callables import Outcomes
-from overlimit.http.patterns import METHODS
 from overlimit.http.request import EnvironRequest, json_in, may_have_json
 
 _OUTCOMES = "_overlimit_outcomes"

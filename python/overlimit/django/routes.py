@@ -3,47 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from django.conf import settings
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import Resolver404, resolve
 
 from overlimit.django.middleware import RateLimitMiddleware, is_a
+from overlimit.django.paths import METHODS, reached
 from overlimit.django.site import Site, site
 from overlimit.django.views import class_of, functions_called, is_exempt, is_static, name_of, name_of_function
+from overlimit.http.deciding.charges import steps_of
 from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
 from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import Rule
+from overlimit.route_charges import RouteSteps
 
-_METHODS = "GET", "POST", "PUT", "PATCH", "DELETE"
 _ANY = "ANY"
 """The method of a view that takes all of them alike, as far as limits know."""
-
-
-class Reached(NamedTuple):
-    """A view that a path leads to."""
-
-    pattern: URLPattern
-    path: str
-    """As it is written in the patterns that lead to it."""
-    parameters: Collection[str]
-    """The names of what the view is told."""
-
-
-def reached() -> Iterator[Reached]:
-    """Yield the views of the site."""
-    return _reached(get_resolver(), "/", ())
-
-
-def _reached(resolver: Any, path: str, above: Collection[str]) -> Iterator[Reached]:
-    for each in resolver.url_patterns:
-        names = {*above, *each.pattern.regex.groupindex}
-        below = path + str(each.pattern).removeprefix("^")
-        if isinstance(each, URLResolver):
-            yield from _reached(each, below, names | each.default_kwargs.keys())
-        elif isinstance(each, URLPattern):
-            yield Reached(each, below, names | each.default_args.keys())
 
 
 def routes() -> Iterator[RulesOfRoute]:
@@ -59,10 +36,10 @@ def routes() -> Iterator[RulesOfRoute]:
 
 
 def _rules_by_method(of: Site, view: Any, path: str, has_middleware: bool) -> dict[str, tuple[Rule, ...]]:
-    methods = [method for method in _METHODS if class_of(view) is None or _takes(view, method)]
+    methods = [method for method in METHODS if class_of(view) is None or _takes(view, method)]
     found = {method: _rules(of, view, method, path, has_middleware) for method in methods}
     alike = {tuple(map(_key, rules)) for rules in found.values()}
-    return {_ANY: found[_METHODS[0]]} if class_of(view) is None and len(alike) == 1 else found
+    return {_ANY: found[METHODS[0]]} if class_of(view) is None and len(alike) == 1 else found
 
 
 def _takes(view: Any, method: str) -> bool:
@@ -89,6 +66,33 @@ def _decisions(view: Any, method: str, has_middleware: bool) -> Iterator[tuple[s
     drf = sys.modules.get("overlimit.django.drf")  # which no throttle is without
     if drf is not None:
         yield name_of(view), drf.limits_of_throttles(class_of(view)), False
+
+
+class SiteLimits:
+    """The limits of the site as ``overlimit.simulation.replay`` takes them."""
+
+    def route_charges(self, method: str, path: str) -> RouteSteps:
+        """Return what is decided for a request, as far as a log tells: no function is asked about it."""
+        of = site()
+        try:
+            view: Any = resolve(path).func
+        except Resolver404:
+            return ()
+        if method == "OPTIONS" or not of.rate_limit.enabled or is_exempt(view, method):
+            return ()
+        if of.exempt.function is None and of.exempt.include(method, path, ()):
+            return ()
+        has_middleware = any(is_a(each, RateLimitMiddleware) for each in settings.MIDDLEWARE)
+        plans = (
+            of.plan(name, method, applied, with_site)
+            for name, applied, with_site in _decisions(view, method, has_middleware)
+        )
+        return tuple(step for plan in plans for step in steps_of(plan))
+
+
+def get_limits() -> SiteLimits:
+    """Return the limits of the site, for ``overlimit.simulation.replay(events, get_limits())``."""
+    return SiteLimits()
 
 
 def _key(rule: Rule) -> object:

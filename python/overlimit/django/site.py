@@ -12,6 +12,7 @@ from django.core.signals import setting_changed
 from django.http import HttpRequest
 
 from overlimit._forks import PerProcess
+from overlimit.django.paths import paths_of_views
 from overlimit.django.request import DjangoRequest
 from overlimit.django.settings import LABELS, NAME, read
 from overlimit.django.views import shown_name
@@ -19,6 +20,7 @@ from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimits, labelled
+from overlimit.http.rules.file_limits import RoutePaths
 from overlimit.http.rules.precedence import (
     Route,
     count_of,
@@ -45,13 +47,29 @@ class Site:
         own = read(given)
         self.exempt = own.exempt
         self._rate_limits = AppRateLimits(self, "this site", by_address_and_user, how_to_register="")
+        self._paths: dict[str, tuple[str, ...]] = {}
         handle = RateLimitHandle()
         self._rate_limits.register(handle, own.options, **LABELS)
         self.rate_limit = cast(AppRateLimit, self._rate_limits.get(handle))
         """The settings, and where they count."""
         self.plan = lru_cache(_MOST_PLANS)(self._compile)
         """Returns the plan of a view with these decorators for a method, with the site's limits or not."""
-        self._rate_limits.on_change = self.plan.cache_clear
+        self._rate_limits.on_change = self._forget_plans
+
+    def _forget_plans(self) -> None:
+        # One that another thread compiles meanwhile is kept by the cache before.
+        self.plan = lru_cache(_MOST_PLANS)(self._compile)
+
+    def look(self) -> None:
+        """Take what the file of limits says by now, if there is one; before each request."""
+        self._rate_limits.look()
+
+    def _find_paths(self) -> None:
+        """Find the paths of all views, which the routes of a file are compared with."""
+        for file in self._rate_limits.files:
+            if not self._paths:
+                self._paths = paths_of_views()
+            file.begin(lambda: (RoutePaths("ANY", paths) for paths in self._paths.values()))
 
     def limits(self, request: HttpRequest) -> bool:
         """Return whether a request is limited at all; a coroutine function that says so has been awaited."""
@@ -62,7 +80,10 @@ class Site:
 
     def rules(self, view: str, method: str, applied: AppliedLimits, with_site: bool) -> tuple[Rule, ...]:
         """Return the rules of a view with these decorators for a method, with the site's limits or not."""
-        rate_limit, route = self.rate_limit, _route(view, method, applied)
+        if with_site:
+            self._find_paths()
+        rate_limit = self.rate_limit
+        route = _route(view, method, applied)._replace(paths=self._paths.get(view, ()))
         if with_site:
             return tuple(rules_of_route(self._rate_limits, rate_limit, route))
         holding = [each for each in applied if each.options.holds_for(method)]

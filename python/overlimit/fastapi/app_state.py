@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.routing import compile_path
 
 from overlimit import errors
 from overlimit.fastapi.conversation import Conversation
@@ -113,6 +114,16 @@ class AppState(AppStateByNumbers):
             return None
         plan = self.plans.of_route(self.numbers[route], method.upper(), route.handler)
         return plan if plan.stores else None
+
+    def plan_at(self, method: str, path: str) -> RoutePlan | None:
+        """Return the plan of a request, by the paths of all routes, those of mounted apps too."""
+        self.prepare()
+        for route in self._found.routes:
+            rest = "" if route.path else "/{rest:path}"  # of what is mounted and has no routes
+            pattern, _, _ = compile_path(route.full_path + rest)
+            if method in route.methods and pattern.match(path):
+                return self.plan_of(route, {"method": method})
+        return None
 
     def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()

@@ -12,6 +12,7 @@ from overlimit.http.options.settings import Settings
 from overlimit.http.rules.app_rate_limits import AppRateLimits, RateLimitHandle
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction, decorated_below
 from overlimit.http.rules.called_routes import CalledRoute, endpoints_of
+from overlimit.http.rules.file_limits import RoutePaths
 from overlimit.http.rules.precedence import (
     Route,
     RulesOfRoute,
@@ -63,6 +64,10 @@ class BaseAppState:
         """Return the context in which functions of the app are called besides requests."""
         return nullcontext()
 
+    def plan_at(self, method: str, path: str) -> RoutePlan | None:
+        """Return the plan of a request to a path; None: no route answers it, or nothing limits it."""
+        raise NotImplementedError
+
     def routes(self) -> tuple[RulesOfRoute, ...]:
         """Return every route that can be limited, with its rules; raise as `rules_of` does."""
         found = [(route, self.rules_of(route)) for route in self.found_routes()]
@@ -74,14 +79,19 @@ class BaseAppState:
         check_registered(rate_limits, route)
         return tuple(rule for each in rate_limits for rule in rules_of_route(rate_limits, each, route))
 
+    def _paths(self) -> Iterator[RoutePaths]:
+        return (RoutePaths(each.method, each.paths) for each in self.found_routes())
+
     def _check_route(self, route: Route, more: Iterable[AppliedLimit]) -> None:
+        for each in self.rate_limits.files:
+            each.begin(self._paths)
         taken = self.methods_taken()
         if taken is not None:
             check_methods(route, more, taken, self.app_name)
 
 
 class AppStateOfViews(BaseAppState):
-    """That of an app whose decorators wrap its views, so that a call decides; plans know them by endpoints.
+    """That of an app of werkzeug, whose decorators wrap its views; plans know these by endpoints.
 
     An adapter says what `find_route` and `found_routes` do, and which methods are taken.
     """
@@ -111,6 +121,14 @@ class AppStateOfViews(BaseAppState):
         if endpoint is None or view is None:
             return NO_PLAN
         return self.plans.of_route(endpoint, method, view)
+
+    def plan_at(self, method: str, path: str) -> RoutePlan | None:
+        """Return the plan of a request, by the rules of werkzeug."""
+        try:
+            endpoint, _ = self.rate_limits.app.url_map.bind("localhost").match(path, method)
+        except Exception:  # 404, 405 and redirections
+            return None
+        return self.plan_of_view(endpoint, method)
 
     def plan_of_call(self, function: LimitedFunction, plan: RoutePlan, place: Place) -> RoutePlan | None:
         """Return the plan that a call of a decorated function decides, in a request with this ``plan``.

@@ -19,6 +19,7 @@ from overlimit._core import Decision
 from overlimit._messages.arguments import check_options
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
+from overlimit._patterns import methods_of
 from overlimit._steps import Steps
 from overlimit.errors import RateLimitExceeded
 from overlimit.http.client_options import (
@@ -36,7 +37,6 @@ from overlimit.http.client_options import (
 from overlimit.http.fields import ServerLimits, parse, waiting_time
 from overlimit.http.held_back import HeldBack
 from overlimit.http.learning import Learning, LearntStats
-from overlimit.http.options.limit_options import methods_of
 from overlimit.http.received import Received
 from overlimit.limiter import Limiter
 from overlimit.stores.kinds import state_key

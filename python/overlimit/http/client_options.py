@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
+from overlimit._patterns import methods_of
 from overlimit.http.fields import ASKS_TO_WAIT
 from overlimit.http.options import kinds
 from overlimit.http.options.kinds import Kind, Option, described
-from overlimit.http.options.limit_options import methods_of
 from overlimit.http.received import Received
 from overlimit.waiting.acquiring import timeout_us
 from overlimit.waiting.throttled_calls import check_cost, check_identifier, check_is_plain

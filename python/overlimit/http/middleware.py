@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -10,21 +9,24 @@ from typing import TYPE_CHECKING, Any
 from overlimit._messages.arguments import check_options, checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._options import is_set
+from overlimit._patterns import Pattern, as_asked, check_reached, readings
 from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import distinct
 from overlimit.http.callables import AwaitedFunction, KeptIn, check_callable, taking_request, truth_of
+from overlimit.http.deciding.charges import steps_of
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.deciding.steps import Steps, awaiting
 from overlimit.http.options.kinds import with_request
-from overlimit.http.options.limit_options import AnyCost, AnyLimits
+from overlimit.http.options.limit_options import AnyCost, AnyLimits, LimitOptions
 from overlimit.http.options.rate_limit_options import RATE_LIMIT_OPTIONS, CommonOptions
 from overlimit.http.options.settings import Settings
 from overlimit.http.options.storage_urls import hides_passwords
-from overlimit.http.patterns import Pattern, as_asked, check_reached, readings
 from overlimit.http.rules.app_rate_limits import AppRateLimit, unused_prefix
-from overlimit.http.rules.count_names import CountName
+from overlimit.http.rules.count_names import CountName, field_name_of
+from overlimit.http.rules.file_limits import options_of
 from overlimit.http.rules.precedence import Route, RulesOfRoute, global_rules, rules_of_options
 from overlimit.http.rules.rule import Rule
+from overlimit.route_charges import RouteSteps
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -82,9 +84,10 @@ class LimitsByPath:
         for name, value in {"limits": limits, **others}.items():
             if value == "":
                 raise InvalidLimit(f"{name}='' is not a limit: leave it out where there are others")
-        if not any(map(is_set, (limits, routes, options.get("global_limits"), *others.values()))):
+        elsewhere = options.get("global_limits"), options.get("limits_file"), *others.values()
+        if not any(map(is_set, (limits, routes, *elsewhere))):
             raise ValueError(
-                "a middleware limits nothing without limits=, routes= or global_limits=, as in "
+                "a middleware limits nothing without limits=, routes=, global_limits= or limits_file=, as in "
                 "limits='100/minute'"
             )
         self._kept_in = kept_in
@@ -97,38 +100,44 @@ class LimitsByPath:
             global_limits="global_limits",
         )
         taken = [each.rate_limit.prefix for each in _limits_within(app)]
-        self.rate_limit = AppRateLimit(
-            settings, unused_prefix(settings.options.get("key_prefix") or "", taken)
-        )
-        self._settings, self._patterns = settings, [Pattern.read(text) for text in routes or ()]
-        check_reached(self._patterns)
+        prefix = unused_prefix(settings.options.get("key_prefix") or "", taken)
+        self.rate_limit = AppRateLimit(settings, prefix, on_change=self._compile)
+        check_reached(map(Pattern.read, routes or ()))
+        self._in_code = {
+            text: self._options_of(settings, text, value) for text, value in (routes or {}).items()
+        }
+        self._settings, self._limits_of_others = settings, others
         self._has_switches = self.rate_limit.has_switches
-        self._limits_of_routes, self._limits_of_others = routes or {}, others
         self._compile()
         self._exempt = ExemptRequests(exempt, kept_in=kept_in)
         self._exempts_some = is_set(exempt)
         self.awaits = self._exempt.awaits
         """Whether `awaiting` is to be asked before `lets_pass`."""
 
-    def _compile(self) -> None:
-        """Make the plans, which change with what functions say of ``enabled`` and ``shadow``."""
-        settings, routes = self._settings, self._limits_of_routes
-        everywhere = CountName(_KIND, (), "application", "", "")
-        self._everywhere = self._plan(settings, everywhere, "any other path" if routes else "any path")
-        self._routes = tuple(zip(self._patterns, self._route_plans(settings, routes), strict=True))
-        others = self._limits_of_others.items()
-        self.others = {name: self._other_plan(settings, name, value) for name, value in others}
-        """The plans of the other limits, by their names; None for those that are not set."""
+    def _options_of(self, settings: Settings, pattern: str, value: AnyLimits) -> LimitOptions:
+        if not is_set(value):
+            raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
+        return self._settings_of(settings, value, f"routes[{pattern!r}]").group("application_limits")
 
-    def _route_plans(self, settings: Settings, routes: Mapping[str, AnyLimits]) -> list[RoutePlan]:
-        names = distinct(map(_field_name, routes))
+    def _compile(self) -> None:
+        """Compile the plans of all requests, by what the file says now, if there is one."""
+        rate_limit, file = self.rate_limit, self.rate_limit.file
+        limits = rate_limit.settings.group("application_limits")
+        routes = self._in_code
+        if file is not None:
+            limits, routes = file.default(limits), file.before(routes, limits)
+        everywhere = tuple(rules_of_options(rate_limit, limits, CountName(_KIND, (), "application", "", "")))
         plans = []
-        for (pattern, value), name in zip(routes.items(), names, strict=True):
-            if not is_set(value):
-                raise InvalidLimit(f"routes[{pattern!r}] has no limit: name what is not limited in exempt=")
-            own = self._settings_of(settings, value, f"routes[{pattern!r}]")
-            plans.append(self._plan(own, self._count_of(pattern, name), pattern))
-        return plans
+        names = distinct(map(field_name_of, routes))
+        for (pattern, options), name in zip(routes.items(), names, strict=True):
+            own = tuple(rules_of_options(rate_limit, options, self._count_of(pattern, name)))
+            # One in shadow replaces nothing.
+            rules = own if options.replaces_defaults else (*own, *everywhere)
+            plans.append((Pattern.read(pattern), self._plan(rules, pattern)))
+        self._plans = tuple(plans), self._plan(everywhere, "any other path" if routes else "any path")
+        others = self._limits_of_others.items()
+        self.others = {name: self._other_plan(self._settings, name, value) for name, value in others}
+        """The plans of the other limits, by their names; None for those that are not set."""
 
     @staticmethod
     def _count_of(pattern: str, name: str) -> CountName:
@@ -150,12 +159,25 @@ class LimitsByPath:
         stores = plan_stores({self.rate_limit: tuple(rules)}, count._replace(kind="fallback"))
         return RoutePlan(stores, place=name)
 
-    def _plan(self, settings: Settings, count: CountName, place: str) -> RoutePlan:
-        own = rules_of_options(self.rate_limit, settings.group("application_limits"), count)
+    def _plan(self, own: tuple[Rule, ...], place: str) -> RoutePlan:
         of_all = global_rules(self.rate_limit, CountName(_KIND, (), "global", "", "", variants=("global",)))
-        rules = (*own, *of_all)
-        stores = plan_stores({self.rate_limit: rules}, count._replace(kind="fallback"))
+        rules = (*own, *self._of_application(), *of_all)
+        stores = plan_stores({self.rate_limit: rules}, CountName("fallback", (), "application", "", ""))
         return RoutePlan(stores, place=place, rules=rules)
+
+    def _of_application(self) -> Iterator[Rule]:
+        """Yield the rules that a file has for all requests, whatever else holds for them."""
+        file = self.rate_limit.file
+        if file is not None and file.current.application is not None:
+            count = CountName(_KIND, (), "application", "", "", variants=("application",))
+            said = self.rate_limit.settings.group("application_limits")
+            yield from rules_of_options(self.rate_limit, options_of(file.current.application, said), count)
+
+    def route_charges(self, method: str, path: str) -> RouteSteps:
+        """Return what is decided for a request, as far as a log tells: no function is asked about it."""
+        if self._exempt.function is None and self.lets_pass(method, path, ()):
+            return ()
+        return () if method == "OPTIONS" else steps_of(self.plan_of(method, path))
 
     def rules_of(self, method: str, path: str) -> tuple[Rule, ...]:
         """Return the rules for a path with `ANYTHING` for any text in it, unless a function exempts it."""
@@ -166,11 +188,12 @@ class LimitsByPath:
 
     def described(self) -> Iterator[RulesOfRoute]:
         """Yield each pattern, and what all other requests meet, for apps whose routes are not known."""
-        for pattern, plan in self._routes:
+        routes, everywhere = self._plans
+        for pattern, plan in routes:
             method, path = pattern.method or "ANY", pattern.text.split()[-1]
             yield Route(plan.place, method, limited=True, paths=(path,)), plan.rules
-        if self._everywhere.stores:
-            yield Route(self._everywhere.place, "ANY", limited=True, paths=("*",)), self._everywhere.rules
+        if everywhere.stores:
+            yield Route(everywhere.place, "ANY", limited=True, paths=("*",)), everywhere.rules
 
     def plan(self, method: str, path: str, arguments: tuple[Any, ...]) -> RoutePlan | None:
         """Return the plan for a path, however many slashes are in a row or at its end; None: no limit."""
@@ -190,16 +213,18 @@ class LimitsByPath:
         """Return the plan for the path of a request that is not exempt; None: no limit."""
         if self._has_switches and self.rate_limit.ask_switches():
             self._compile()
-        plan = self._plan_of_route(method, path) if self._routes else self._everywhere
+        if self.rate_limit.file is not None:
+            self.rate_limit.file.look()
+        routes, everywhere = self._plans
+        plan = everywhere
+        if routes:
+            asked = as_asked(method.upper(), path)  # as many frameworks read it
+            plan = next((plan for pattern, plan in routes if pattern.matches(*asked)), everywhere)
         return plan if plan.stores else None
 
     def warn_if_apart(self, plan: RoutePlan, *, multiprocess: object = False) -> None:
         """Warn, asked once, if other processes that serve the app have counts of their own."""
         plan.warn_if_apart(multiprocess, self._app_name, "RateLimitMiddleware")
-
-    def _plan_of_route(self, method: str, path: str) -> RoutePlan:
-        asked = as_asked(method.upper(), path)  # as many frameworks read it
-        return next((plan for pattern, plan in self._routes if pattern.matches(*asked)), self._everywhere)
 
 
 def apps_within(app: object) -> Iterator[object]:
@@ -253,10 +278,6 @@ class ExemptRequests:
         return all(
             any(pattern.matches(method, reading) for pattern in self._patterns) for reading in readings(path)
         )
-
-
-def _field_name(pattern: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.]+", "-", str(pattern)).strip("-") or "root"
 
 
 def _check_routes(routes: object) -> None:

@@ -13,6 +13,7 @@ from overlimit.clocks import ClockLike
 from overlimit.http.app_state import BaseAppState
 from overlimit.http.callables import check_callable
 from overlimit.http.deciding import settling
+from overlimit.http.deciding.charges import steps_of
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.http.identifying.identifiers import ANONYMOUS, as_identifiers
 from overlimit.http.options.rate_limit_options import GROUPS
@@ -23,6 +24,7 @@ from overlimit.http.rules.app_rate_limits import AppRateLimit, RateLimitHandle
 from overlimit.http.rules.applied_limits import ALL_LIMITS, ExemptionScope
 from overlimit.http.rules.unnoticed import Unnoticed
 from overlimit.http.statistics import summed_stats
+from overlimit.route_charges import RouteSteps
 from overlimit.statistics import RateLimitStats
 from overlimit.stores import Store
 
@@ -351,6 +353,16 @@ class BaseRateLimit(Generic[A]):
             with state.active():
                 left += reset_counts(state.routes(), rate_limit, endpoint, identifiers)
         return left
+
+    def route_charges(self, method: str, path: str) -> RouteSteps:
+        """Return what the app decides for a request, for ``overlimit.simulation.replay``.
+
+        All RateLimits of the app decide together. Raises RuntimeError if this one has no app, or several.
+        """
+        states = [state for state, _ in self._registered()]
+        if len(states) != 1:
+            raise RuntimeError("route_charges needs the routes of one app: give this RateLimit one")
+        return () if method == "OPTIONS" else steps_of(states[0].plan_at(method, path))
 
     def _add_filter(self, known: Callable[..., object]) -> None:
         check_callable("request_filter", known, self._arguments)

@@ -79,10 +79,16 @@ KEYS = Metric("overlimit_store_keys", "gauge", ("store",), "Identifiers that are
 MAX_KEYS = Metric("overlimit_store_max_keys", "gauge", ("store",), "The most keys there may be.")
 BYTES = Metric("overlimit_store_bytes", "gauge", ("store",), "Memory in use for keys.", "By")
 MAX_BYTES = Metric("overlimit_store_max_bytes", "gauge", ("store",), "The most memory for keys.", "By")
+FILE_ERRORS = Metric(
+    "overlimit_limits_file_errors",
+    "counter",
+    ("file",),
+    "Changes to a file of limits that were wrong, so that this process has kept the limits it had.",
+)
 
 BUILD = Metric("overlimit_build_info", "gauge", ("version",), "1, for the version of overlimit that runs.")
 
 METRICS = (
     BUILD, DECISIONS, SHADOW_REFUSALS, CROWDED, WAITING, WAITS, LEASED, GRANTED, RETURNED, LAPSED,
-    LATENCY, COMMANDS, RESTORED, ERRORS, BREAKER, KEYS, MAX_KEYS, BYTES, MAX_BYTES,
+    LATENCY, COMMANDS, RESTORED, ERRORS, BREAKER, KEYS, MAX_KEYS, BYTES, MAX_BYTES, FILE_ERRORS,
 )  # fmt: skip

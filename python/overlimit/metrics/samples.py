@@ -11,6 +11,7 @@ from overlimit import _core
 from overlimit._logging.limiters import one_of_each_name
 from overlimit._options import whole_number
 from overlimit.errors import StoreError
+from overlimit.limits_file import followed_files
 from overlimit.metrics import definitions as d
 from overlimit.metrics import slots as s
 from overlimit.metrics.readers import Reader, Reading
@@ -75,6 +76,8 @@ class Sampler:
                     _add(samples[metric], (policy,), 0)
                 if not self._reader.is_shared:
                     _add(samples[d.LEASED], (policy,), held)
+        for file in () if self._reader.is_shared else followed_files():
+            _add(samples[d.FILE_ERRORS], (file.path,), file.errors)
         for metric, labels, number in _of_stores(with_memory=not self._reader.is_shared):
             _add(samples[metric], labels, number)
         return samples

@@ -26,9 +26,11 @@ from overlimit.simulation.questions.closed_loops import Clients, ClosedLoop, clo
 from overlimit.simulation.questions.comparing import Comparison, compare
 from overlimit.simulation.questions.effects import Effect
 from overlimit.simulation.questions.levels import plot_level
+from overlimit.simulation.questions.planning import NewlyRefused, newly_refused
 from overlimit.simulation.questions.suggesting import Suggestion, suggest
 from overlimit.simulation.questions.sweeping import Sweep, plot_sweep, sweep
 from overlimit.simulation.replaying import Replay, replay
+from overlimit.simulation.routes import RouteLimits
 
 __all__ = [
     "Backtest",
@@ -41,8 +43,10 @@ __all__ = [
     "Error",
     "Event",
     "Events",
+    "NewlyRefused",
     "Panel",
     "Replay",
+    "RouteLimits",
     "Suggestion",
     "Sweep",
     "backtest",
@@ -50,6 +54,7 @@ __all__ = [
     "compare",
     "error_of",
     "explore",
+    "newly_refused",
     "plot_heatmap",
     "plot_level",
     "plot_sweep",

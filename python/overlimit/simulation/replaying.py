@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -12,15 +12,18 @@ from overlimit import _core
 from overlimit._display import html_table
 from overlimit._messages.texts import nearest, percent, short_repr
 from overlimit.limiter import Limiter
-from overlimit.limits import LimitsLike
 from overlimit.limits.penalty import Penalty
+from overlimit.route_charges import LimitsRoutes
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
+from overlimit.simulation.policies import PolicyLike, policy_of
 from overlimit.simulation.progress import Advance, progress_bar, unseen
+from overlimit.simulation.routes import RouteReplay
 from overlimit.simulation.tables import (
     Answers,
     by_identifier,
     by_label,
+    by_limit,
     by_time,
     frame_of,
     most_refused,
@@ -35,27 +38,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from overlimit.simulation.tables import Every
-
-PolicyLike: TypeAlias = "LimitsLike | Limiter | Sequence[object]"
-"""What questions take: what ``Limiter`` takes as limits, a Limiter, or ``(limits, penalty)``.
-
-A list of limits of several kinds is one of objects to type checkers; what is wrong in it, Limiter says.
-"""
-
-
-def limiter_of(policy: PolicyLike, penalty: Penalty | None = None) -> Limiter:
-    """Return a limiter of these limits, by a penalty in place of their own, or raise as ``Limiter`` does."""
-    limits, own = _parts(policy)
-    return Limiter(limits, penalty=penalty if penalty is not None else own)
-
-
-def _parts(policy: PolicyLike) -> tuple[LimitsLike, Penalty | None]:
-    if isinstance(policy, Limiter):
-        return list(policy.limits), policy.penalty
-    if isinstance(policy, tuple) and len(policy) == 2 and isinstance(policy[1], Penalty | None):
-        return policy  # type: ignore[return-value]
-    return cast("LimitsLike", policy), None
-
 
 _TYPES: Final = {
     "allowed": np.bool_,
@@ -98,10 +80,18 @@ class Replay(Answers):
     A column that was not computed raises AttributeError.
     """
 
-    def __init__(self, events: Events, limiter: Limiter, columns: dict[str, npt.NDArray[Any]]) -> None:
+    def __init__(
+        self,
+        events: Events,
+        limiter: Limiter | LimitsRoutes,
+        columns: dict[str, npt.NDArray[Any]],
+        routes: RouteReplay | None = None,
+    ) -> None:
         self.events = events
-        self.limits = limiter.limits
-        self.penalty = limiter.penalty
+        decided = cast(Limiter, limiter) if routes is None else routes
+        self.limits = decided.limits
+        self.penalty = decided.penalty
+        self.titles = [*map(str, decided.limits)] if routes is None else routes.titles
         self._limiter = limiter
         self._columns = columns
 
@@ -121,12 +111,24 @@ class Replay(Answers):
         Its columns are ``refused`` (events), ``refused_alone`` (of these, events that nothing else refused),
         ``least_left`` (the smallest ``remaining`` of an identifier that was not locked, as a share of the
         most that the limit can grant) and ``longest_retry_after`` (seconds, over all its refusals). Replays
-        the events once more. Raises ImportError without pandas.
+        the events once more. Raises ImportError without pandas, and TypeError for limits of routes, of which
+        `by_limit` tells.
         """
         core = core_replay(self.events, self._limiter)
+        if isinstance(core, RouteReplay):
+            raise TypeError("limits of routes have no summary: by_limit() says what each of them refused")
         core.start_tallies()
         run(core, self.events, {})
         return summary(self, core.tallies())
+
+    def by_limit(self) -> pd.DataFrame:
+        """Return what each limit refused, in a table with a row per limit, which limits of routes name.
+
+        Its columns are ``refused`` (events whose refusal this limit binds, those of a lock included),
+        ``identifiers`` (how many were so refused) and ``longest_retry_after`` (seconds; NaN for none).
+        Raises ImportError without pandas, AttributeError if ``limit`` or ``retry_after`` was not computed.
+        """
+        return by_limit(self, self.limit, self.retry_after)
 
     def by_identifier(self, column: str | None = None, top: int | None = 20) -> pd.DataFrame:
         """Return the identifiers that were refused most, in a table with a row each.
@@ -258,7 +260,7 @@ class Replay(Answers):
 
 def replay(
     events: Events,
-    limits: PolicyLike,
+    limits: PolicyLike | LimitsRoutes,
     *,
     penalty: Penalty | None = None,
     columns: Sequence[str] = tuple(_TYPES),
@@ -274,7 +276,10 @@ def replay(
     events
         What happened.
     limits
-        Limits as ``Limiter`` takes them, a Limiter (its limits and penalty), or ``(limits, penalty)``.
+        Limits as ``Limiter`` takes them, a Limiter (its limits and penalty), or ``(limits, penalty)``; or
+        limits of routes: `RouteLimits`, a RateLimit or a RateLimitMiddleware of an app, or
+        ``overlimit.django.get_limits()``. Of an app, functions that need a request are not asked; a warning
+        names what is left out for that reason.
     penalty
         A Penalty in place of the policy's own.
     columns
@@ -290,12 +295,12 @@ def replay(
         For a column that does not exist, or an event that is too large for one call: it names the row.
     """
     check_events(events)
-    limiter = limiter_of(limits, penalty)
+    limiter = policy_of(limits, penalty)
     answers = _empty_columns(columns, len(events))
     core = core_replay(events, limiter)
     with progress_bar(len(events), shown=progress) as bar:
         run(core, events, answers, bar)
-    return Replay(events, limiter, answers)
+    return Replay(events, limiter, answers, core if isinstance(core, RouteReplay) else None)
 
 
 def check_events(events: object) -> None:
@@ -313,15 +318,19 @@ def check_question(events: object) -> None:
         raise ValueError("events must not be empty: there is nothing to ask about")
 
 
-def allowed_in_time(events: Events, limiter: Limiter, advance: Advance = unseen) -> npt.NDArray[np.bool_]:
+def allowed_in_time(
+    events: Events, limiter: Limiter | LimitsRoutes, advance: Advance = unseen
+) -> npt.NDArray[np.bool_]:
     """Return whether each event would have passed, in the order of times."""
     answers = _empty_columns(("allowed",), len(events))
     run(core_replay(events, limiter), events, answers, advance, in_order_given=False)
     return answers["allowed"]
 
 
-def core_replay(events: Events, limiter: Limiter) -> _core.Replay:
-    """Return a replay of the core that has not begun; raise ValueError for an event too large for a call."""
+def core_replay(events: Events, limiter: Limiter | LimitsRoutes) -> _core.Replay | RouteReplay:
+    """Return a replay that has not begun; raise ValueError for an event too large for a call."""
+    if not isinstance(limiter, Limiter):
+        return RouteReplay(limiter, events)
     core = _core.Replay(limiter, [len(column.labels) for column in events._columns])
     most = min(_core.MAX_IDENTIFIERS, _core.MAX_CELLS // max(1, core.max_cells))
     if len(events._columns) <= most:
@@ -338,7 +347,7 @@ def core_replay(events: Events, limiter: Limiter) -> _core.Replay:
 
 
 def run(
-    core: _core.Replay,
+    core: _core.Replay | RouteReplay,
     events: Events,
     answers: dict[str, npt.NDArray[Any]],
     advance: Advance = unseen,

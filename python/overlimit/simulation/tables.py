@@ -177,6 +177,8 @@ class Answers:
 
     events: Events
     limits: tuple[Limit, ...]
+    titles: list[str]
+    """What each of the limits is called."""
     penalty: Penalty | None
     allowed: Bools
 
@@ -202,10 +204,11 @@ def frame_of(replay: Answers, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFr
     if "status" in columns:
         columns["status"] = pandas.Categorical.from_codes(columns["status"], replay.STATUSES)
     if "limit" in columns:
-        limits = [f"{k}: {limit}" for k, limit in enumerate(replay.limits)]
+        limits = [f"{k}: {title}" for k, title in enumerate(replay.titles)]
         columns["limit"] = pandas.Categorical.from_codes(columns["limit"], limits)
     if "identifier" in columns:
-        every = np.stack([events._as_given(column.values()) for column in events._columns])
+        columns_given = [events._as_given(column.values()) for column in events._columns]
+        every = np.stack([*columns_given, np.full(len(frame), None)])  # the last where none of them binds
         columns["binding_identifier"] = label_index(every[columns.pop("identifier"), np.arange(len(frame))])
     return frame.assign(**columns)
 
@@ -220,6 +223,24 @@ def summary(replay: Answers, tallies: list[Tally]) -> pd.DataFrame:
     ]
     columns = ["refused", "refused_alone", "least_left", "longest_retry_after"]
     table: pd.DataFrame = pandas.DataFrame(rows, index=pandas.Index(names, name="limit"), columns=columns)
+    return table
+
+
+def by_limit(replay: Answers, limit: npt.NDArray[np.int16], retry_after: Floats) -> pd.DataFrame:
+    """Return one row per limit: the events it refused, of how many identifiers, and the longest wait."""
+    pandas = required("pandas", "Replay.by_limit")
+    refused = np.flatnonzero(~replay.allowed)
+    which, count = limit[refused], len(replay.titles)
+    codes = replay.events._as_given(replay.events._codes_of()[0])[refused]
+    pairs = np.unique(np.stack([which, codes]), axis=1)[0]
+    longest = np.full(count, np.nan)
+    np.fmax.at(longest, which, retry_after[refused])
+    columns = {
+        "refused": np.bincount(which, minlength=count),
+        "identifiers": np.bincount(pairs, minlength=count),
+        "longest_retry_after": longest,
+    }
+    table: pd.DataFrame = pandas.DataFrame(columns, index=pandas.Index(replay.titles, name="limit"))
     return table
 
 

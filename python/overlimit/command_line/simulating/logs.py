@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
@@ -73,8 +74,9 @@ def _time(context: click.Context, option: click.Parameter, text: str | None) -> 
         raise click.BadParameter(f"a time is written as 2026-03-02T12:00, not {text}") from None
 
 
+_ARGUMENT = click.argument("log", nargs=-1, required=True)
+_OPTION = click.option("--log", multiple=True, required=True, help="The log. May be repeated.")
 _OPTIONS = (
-    click.argument("log", nargs=-1, required=True),
     click.option(
         "--by",
         multiple=True,
@@ -152,7 +154,15 @@ class Log:
         with reported():
             self.zone = zone_named(self.timezone)
 
-    def events(self) -> Events:
+    def requests(self, endpoint: str | None, method: str | None) -> tuple[str | None, str | None]:
+        """Return the columns of paths and of methods, by default those of access logs, or as saved."""
+        with reported():
+            from overlimit.simulation.events.saving import saved_columns
+
+            is_saved = any(saved_columns(Path(path)) for path in self._options["log"])
+        return (endpoint, method) if is_saved else (endpoint or "path", method or "method")
+
+    def events(self, endpoint: str | None = None, method: str | None = None) -> Events:
         """Read the log, and report what of it cannot be read."""
         given = self._options
         if "" in {*given["log"], given["columns"]}:
@@ -164,7 +174,7 @@ class Log:
 
             warnings.simplefilter("always", UserWarning)
             paths, options = self._arguments()
-            events = read_log(paths, progress=progress, **options)
+            events = read_log(paths, progress=progress, endpoint=endpoint, method=method, **options)
             events = events.between(given["since"], given["until"], timezone=self.timezone)
             events = _labelled(events, given["label"])
         for warning in noticed:
@@ -225,13 +235,21 @@ class Log:
 
 def reads_log(run: Callable[Concatenate[Log, P], R]) -> Callable[P, R]:
     """Give a command LOG and its options, and call it with the log."""
+    return _reading(run, _ARGUMENT)
 
+
+def reads_log_option(run: Callable[Concatenate[Log, P], R]) -> Callable[P, R]:
+    """Give a command --log and its options, and call it with the log."""
+    return _reading(run, _OPTION)
+
+
+def _reading(run: Callable[Concatenate[Log, P], R], source: Any) -> Callable[P, R]:
     @wraps(run)
     def with_log(*args: P.args, **options: P.kwargs) -> R:
         return run(Log({name: options.pop(name) for name in _NAMES}), *args, **options)
 
     command: Callable[P, R] = with_log
-    for option in reversed(_OPTIONS):
+    for option in reversed((source, *_OPTIONS)):
         command = option(command)
     return command
 

@@ -38,6 +38,16 @@ class Rules:
     def __init__(self, algorithm: str | None, lock: tuple[float, ...]) -> None:
         self._algorithm, self._lock = algorithm, lock
 
+    @property
+    def locks(self) -> tuple[float, ...]:
+        """The seconds of each lock; none without a penalty."""
+        return self._lock
+
+    @property
+    def in_text(self) -> bool:
+        """Whether limits mean what they do without options, as in a file of limits."""
+        return self._algorithm is None
+
     def limiter(self, limits: str) -> Limiter:
         """Return a limiter of limits, or raise as ``Limiter`` does."""
         return Limiter(limits, algorithm=self._algorithm, penalty=Penalty(self._lock) if self._lock else None)

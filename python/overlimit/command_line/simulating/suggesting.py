@@ -19,6 +19,7 @@ from overlimit.command_line.simulating.output import (
     records,
 )
 from overlimit.command_line.simulating.policies import Rules, takes_rules
+from overlimit.command_line.simulating.writing import write_policy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,7 @@ Examples:
   overlimit suggest access.log --limits "{}/minute" --between 10 1000 --spare ip:198.51.100.20
   overlimit suggest access.log --limits "{}/minute" --between 10 1000 --labels user --spare ann
   overlimit suggest access.log --limits "{}/minute" --between 10 1000 --stop ip:198.51.100.77 --resample 200
+  overlimit suggest access.log --limits "{}/minute" --between 10 1000 --write limits.toml --policy api
 """
 
 
@@ -94,6 +96,8 @@ Examples:
     metavar="N",
     help="Ask N times of identifiers drawn from those of the log, and print between what the answers are.",
 )
+@click.option("--write", metavar="FILE", help="Write what was found into a limits.toml, as --policy.")
+@click.option("--policy", metavar="NAME", help="The policy of the file of --write.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print what was tried as CSV.")
 def suggest(
@@ -107,6 +111,8 @@ def suggest(
     stop: tuple[str, ...],
     spare: tuple[str, ...],
     resample: int | None,
+    write: str | None,
+    policy: str | None,
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -116,6 +122,7 @@ def suggest(
     several columns, the first that a request has says whose it is.
     """
     form = chosen_format(as_json, as_csv)
+    _check_writing(write, policy, rules)
     made = _checked("; ".join(limits), between, rules)
     events = log.events()
     with reported():
@@ -146,6 +153,17 @@ def suggest(
         print_table(tried.set_axis(heads, axis=1), {column.head: column.text for column in columns})
     if found.value is None:
         raise NothingFound(_naming_options(found.message))
+    if write is not None and policy is not None:
+        with reported():
+            write_policy(write, policy, _with(made, found.value), rules.locks)
+        click.echo(f"wrote policies.{policy} of {write}", err=True)
+
+
+def _check_writing(write: str | None, policy: str | None, rules: Rules) -> None:
+    if (write is None) != (policy is None):
+        raise click.UsageError("--write and --policy go together, as --write limits.toml --policy login")
+    if write is not None and not rules.in_text:
+        raise click.UsageError("--write excludes --algorithm: a limits.toml has limits in text, without one")
 
 
 def _naming_options(message: str) -> str:

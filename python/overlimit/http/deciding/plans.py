@@ -61,12 +61,15 @@ class StorePlan:
         "may_count_user",
         "needs_body",
         "needs_loop",
+        "rules",
         "supplied",
     )
 
     def __init__(self, rules: Mapping[AppRateLimit, Sequence[Rule]], fallback: Sequence[Rule] = ()) -> None:
         """Resolve what is the same for each request; ``fallback`` holds instead while the store fails."""
         self._rate_limits = tuple(rules)
+        self.rules = rules
+        """The rules of each RateLimit, as they are before a request."""
         self._rules = {each: tuple(rule.resolve_early() for rule in own) for each, own in rules.items()}
         self._fallback = tuple(rule.resolve_early() for rule in fallback)
         self._in_outage = False
@@ -237,6 +240,8 @@ class PlanCache:
     def of_route(self, endpoint: str, method: str, handler: Callable[..., Any]) -> RoutePlan:
         """Return the plan of a route with this handler; raise as `check_registered` does, or InvalidLimit."""
         self._rate_limits.follow_switches()
+        if self._rate_limits.files:
+            self._rate_limits.look()
         plan = self._routes.get((endpoint, method))
         if plan is not None and plan.handler is handler:
             return plan

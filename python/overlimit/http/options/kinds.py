@@ -5,6 +5,7 @@ Reading, checking and ``help()`` come from the description of an option.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from inspect import cleandoc
@@ -69,6 +70,11 @@ def one_of(*words: str | None) -> Kind:
             raise ValueError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, not {value!r}")
 
     return Kind(check, lambda value: None if value == "none" and None in words else value)
+
+
+def _check_file(name: str, value: object, _: int) -> None:
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} must be a path, as 'limits.toml', not {short_repr(value)}")
 
 
 def _check_switch(name: str, value: object, _: int) -> None:
@@ -164,6 +170,7 @@ LIMITS_OF_ALL = LIMITS._replace(is_set=lambda value: value == "" or is_set(value
 """The same where an empty string is an error."""
 STORE = Kind()
 """Checked where it is needed, because what is disabled needs none."""
+FILE = Kind(_check_file)
 SWITCH = Kind(_check_switch, _read_switch)
 SWITCH_OR_FUNCTION = Kind(_check_switch_or_function, _read_switch)
 """A function is not one of a request: it is called without arguments, now and then."""

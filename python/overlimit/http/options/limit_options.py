@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict, cast, ge
 
 from overlimit._messages.arguments import check_options
 from overlimit._options import is_set
+from overlimit._patterns import counted_method, methods_of
 from overlimit.budgets import FirstOf
 from overlimit.errors import InvalidLimit
 from overlimit.http.callables import check_callable, fingerprint, function_name
@@ -355,23 +356,6 @@ def limit_options(
     ).saying(**given)
     made.check_limits(read, arguments)
     return made
-
-
-def counted_method(method: str) -> str:
-    """Return the HTTP method that a request counts as: HEAD is a GET without the body."""
-    return "GET" if method == "HEAD" else method
-
-
-def methods_of(methods: object) -> frozenset[str] | None:
-    """Return HTTP methods in capitals; None: all."""
-    if methods is None:
-        return None
-    if isinstance(methods, str):
-        raise TypeError(f"methods must be a list of HTTP methods, as in methods=[{methods!r}]")
-    found = frozenset(methods) if isinstance(methods, Iterable) else frozenset()
-    if not found or not all(isinstance(method, str) for method in found):
-        raise TypeError(f"methods must be a list of HTTP methods, as in ['POST'], not {methods!r}")
-    return frozenset(method.upper() for method in found)
 
 
 def parts_of(value: LimitsValue | None) -> tuple[Part, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict, TypeVar, cast
 
@@ -79,6 +80,15 @@ class CommonOptions(TypedDict, total=False):
             kinds.LIMITS_OF_ALL,
             "Hold for all clients together: one count for the app, whatever the identifiers.",
             "RATELIMIT_GLOBAL",
+        ),
+    ]
+    limits_file: Annotated[
+        str | os.PathLike[str] | None,
+        Option(
+            kinds.FILE,
+            "The path of a ``limits.toml``, which goes before limits in code for all that it names, and is "
+            "followed when it changes: docs/reference/limits_file.md.",
+            "RATELIMIT_LIMITS_FILE",
         ),
     ]
     on_breach: Annotated[

@@ -11,16 +11,19 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from overlimit._forks import PerProcess
+from overlimit._logging.limiters import forget
 from overlimit.budgets import FirstOf
 from overlimit.errors import InvalidLimit
 from overlimit.http.answering.fields import HeaderNames, distinct
 from overlimit.http.callables import truth_of
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.identifying.identifiers import Anonymous, Identifiers, Identify
+from overlimit.http.options.limit_options import LimitOptions
 from overlimit.http.options.rate_limit_options import GROUPS
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.applied_limits import AppliedLimit, Exemptions, Handle
 from overlimit.http.rules.counts import Arguments, Counts, Role
+from overlimit.http.rules.file_limits import FileLimits
 from overlimit.http.rules.switches import Switch
 from overlimit.limiter import Limiter
 from overlimit.limits.penalty import Penalty
@@ -41,12 +44,14 @@ class AppRateLimit:
         *,
         default_identify: Identify = by_address_and_user,
         handle: RateLimitHandle | None = None,
+        on_change: Callable[[], object] = lambda: None,
     ) -> None:
         """Take complete settings whose limits have been checked.
 
         ``memory`` returns the app's own memory store, and ``default_identify`` the identifiers of a request
         where no option does. ``handle`` is the RateLimit itself, whose exemptions and filters may change at
-        any time. Raises ValueError if the URL of the store is malformed.
+        any time, and ``on_change`` is called when the limits of a file do. Raises ValueError if the URL of
+        the store is malformed, and what is wrong with the file as `follow` does.
         """
         given = settings.options
         self.settings = settings
@@ -76,12 +81,25 @@ class AppRateLimit:
         self.request_identifier: Callable[..., str] | None = given.get("request_identifier")
         self.shadows_warned_of: dict[tuple[str, str], object] = {}
         """The names of the limits in shadow of which the log has warned."""
-
         for name in GROUPS:
             for part in settings.group(name).parts:
                 for budget in part.budgets if isinstance(part, FirstOf) else ():
                     if isinstance(budget, Limiter) and name != "in_memory_fallback":
                         self.check_limiter(budget)
+        path = given.get("limits_file")
+        self._on_change = on_change
+        self.file = None if path is None else FileLimits(path, self._replace_limits)
+        """The limits of a file that is followed, if there is one."""
+
+    def group(self, name: str) -> LimitOptions:
+        """Return the limits that an option names, or what the file says in their place."""
+        options = self.settings.group(name)
+        return options if self.file is None else self.file.group(name, options)
+
+    def _replace_limits(self) -> None:
+        for limiter in self.limiters():
+            forget(limiter)  # which others of its name replace from now on, under other limits
+        self._on_change()
 
     def check_limiter(self, limiter: Limiter) -> None:
         """Raise InvalidLimit unless a limiter of other code can be asked together with those made here."""
@@ -185,11 +203,13 @@ class AppRateLimits:
         self, app: object, app_name: str, default_identify: Identify, *, how_to_register: str
     ) -> None:
         """Start without any; ``how_to_register`` ends the error message if one is not registered."""
-        self.app = app
+        self.app: Any = app
         self.lock = PerProcess(threading.RLock)
         """Held while a RateLimit is registered, and while plans are compiled."""
         self.on_change: Callable[[], None] = lambda: None
         """Called whenever other limits may hold than before."""
+        self.files: tuple[FileLimits, ...] = ()
+        """The files that are followed, each to be looked at before a request."""
         self._app_name, self._how_to_register = app_name, how_to_register
         self._default_identify = default_identify
         self._registered: dict[Handle, AppRateLimit] = {}
@@ -237,9 +257,19 @@ class AppRateLimits:
             self._own_memory,
             default_identify=self._default_identify,
             handle=handle,
+            on_change=self._changed,
         )
         self._switched = tuple(each for each in self._all_registered() if each.has_switches)
+        self.files = tuple(each.file for each in self._registered.values() if each.file is not None)
         handle.apps.add(self)
+
+    def _changed(self) -> None:
+        self.on_change()
+
+    def look(self) -> None:
+        """Take what files of limits say by now."""
+        for each in self.files:
+            each.look()
 
     def acting_for(self, applied: AppliedLimit) -> AppRateLimit:
         """Return the RateLimit through which limits hold; RuntimeError if it is not on the app."""

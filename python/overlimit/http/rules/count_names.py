@@ -11,13 +11,15 @@ import re
 from typing import NamedTuple
 
 from overlimit._core import is_key_name
-from overlimit.http.options.limit_options import counted_method
+from overlimit._patterns import counted_method
 
 _GROUP_KINDS = frozenset({"blueprint"})  # what frameworks call their groups of routes
 # The first words of all kinds: a prefix that begins with one of them could be taken for a kind.
-_KINDS = _GROUP_KINDS | {"application", "default", "fallback", "global", "meta"}
+_KINDS = _GROUP_KINDS | {"application", "default", "fallback", "file", "global", "meta"}
 _KINDS |= {"middleware", "other", "route", "shared", "with"}
-_OWN_KINDS = frozenset({"middleware", "other", "route", "route-function", "with"})  # what a view can know of
+_OWN_KINDS = frozenset(
+    {"file", "middleware", "other", "route", "route-function", "with"}
+)  # what a view can know of
 _LONGEST = 64
 _HASH_DIGITS = 16
 _SEPARATOR = "--"
@@ -87,6 +89,11 @@ def policy_name(kind: str, *parts: str, prefix: str = "") -> str:
 def usable_field_name(text: str) -> str:
     """Return ``text`` when it can stand in a header as it is, else a readable part of it and a hash."""
     return text if is_key_name(text) else _hashed(text, (text,))
+
+
+def field_name_of(pattern: str) -> str:
+    """Return the name in header fields of limits of a pattern of requests."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", str(pattern)).strip("-") or "root"
 
 
 def _hashed(text: str, slots: tuple[str, ...]) -> str:

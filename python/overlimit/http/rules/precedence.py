@@ -23,8 +23,9 @@ from overlimit.http.rules.applied_limits import (
     applied_limits_of_group,
     labelled,
 )
-from overlimit.http.rules.count_names import CountName
+from overlimit.http.rules.count_names import CountName, field_name_of
 from overlimit.http.rules.counts import Role
+from overlimit.http.rules.file_limits import FileLimits, RoutePaths
 from overlimit.http.rules.rule import Entry, Rule, digest
 from overlimit.limiter import Limiter
 
@@ -103,9 +104,14 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
     """Yield the rules of one RateLimit that may hold for a route, in the order of the header fields."""
     if not route.limited:
         return
-    settings, exempt = rate_limit.settings, _exempt(rate_limit, route)
+    exempt = _exempt(rate_limit, route)
     overridden = False
-    if ExemptionScope.DEFAULT not in rate_limit.exemptions.of_handlers(route.handlers):
+    is_exempt = ExemptionScope.DEFAULT in rate_limit.exemptions.of_handlers(route.handlers)
+    if not is_exempt and rate_limit.file is not None:
+        for rule in _of_file(rate_limit, rate_limit.file, route):
+            overridden = overridden or rule.options.replaces_defaults
+            yield rule
+    if not (is_exempt or overridden):
         own = [each for each in route.applied_limits if _holds(rate_limits, rate_limit, route, each)]
         yield from rules_of_decorators(rate_limit, route, own)
         overridden = any(each.options.replaces_defaults for each in own)
@@ -116,13 +122,24 @@ def rules_of_route(rate_limits: AppRateLimits, rate_limit: AppRateLimit, route: 
             overridden = overridden or applied.options.replaces_defaults
     if not overridden and ExemptionScope.DEFAULT not in exempt:
         default = count_of(route, "default", field_name="default")
-        yield from rules_of_options(rate_limit, settings.group("default_limits"), default)
+        yield from rules_of_options(rate_limit, rate_limit.group("default_limits"), default)
     if ExemptionScope.APPLICATION not in exempt:
         application = count_of_all(route, "application")
-        yield from rules_of_options(rate_limit, settings.group("application_limits"), application)
+        yield from rules_of_options(rate_limit, rate_limit.group("application_limits"), application)
         yield from global_rules(rate_limit, count_of_all(route, "global"))
     if ExemptionScope.META not in exempt:
         yield from meta_rules(rate_limit, route)
+
+
+def _of_file(rate_limit: AppRateLimit, file: FileLimits, route: Route) -> Iterator[Rule]:
+    """Yield the rules that a file has for a route, in counts of the pattern, wherever that leads to."""
+    named = file.of_route(RoutePaths(route.method, route.paths))
+    if named is not None:
+        pattern, options = named
+        if any(True for _ in route.applied_limits):
+            file.tell_of(f"{pattern!r}, in place of the decorators of {route.endpoint!r}")
+        count = CountName("file", (pattern,), field_name_of(pattern), route.endpoint, route.method)
+        yield from rules_of_options(rate_limit, options, count)
 
 
 def rules_of_decorators(

@@ -29,7 +29,7 @@ from overlimit.simulation.events.identifiers import (
     rows_to_keep,
 )
 from overlimit.simulation.events.instants import Micros, instant_of, instants_of, span_of
-from overlimit.simulation.events.labels import concatenated_labels, labelled, without_empty
+from overlimit.simulation.events.labels import concatenated_labels, labelled, of_paths, without_empty
 from overlimit.simulation.events.saving import load, save, table_of
 from overlimit.simulation.events.scaling import checked_scale, more_clients, more_requests
 from overlimit.simulation.optional import required
@@ -88,6 +88,11 @@ class Events:
         What to do with events that have no identifier at all: ``"raise"`` a ValueError, or ``"skip"`` them.
     labels
         What each event is, such as who sent it, for results by label: a column of texts.
+    endpoint
+        Where each request went: a column of paths such as ``"/orders/7"``, whose queries are left out. Limits
+        of routes ask for it; one that is missing goes to no route.
+    method
+        The HTTP method of each request: a column; by default, and where it is missing, ``GET``.
 
     Raises
     ------
@@ -103,12 +108,24 @@ class Events:
     8 more if costs differ, and 8 more if the events were not given in order.
     """
 
-    __slots__ = ("_bad_lines", "_columns", "_costs", "_labels", "_order", "_skipped", "_times")
+    __slots__ = (
+        "_bad_lines",
+        "_columns",
+        "_costs",
+        "_endpoint",
+        "_labels",
+        "_method",
+        "_order",
+        "_skipped",
+        "_times",
+    )
 
     _times: Micros
     _columns: tuple[Column, ...]
     _costs: Costs
     _labels: Column | None
+    _endpoint: Column | None
+    _method: Column | None
     _order: npt.NDArray[np.int64] | None
     """Which of those given each event in time is; None: they were given in this order."""
     _skipped: int
@@ -126,13 +143,20 @@ class Events:
         unit: str | None = None,
         missing: Missing = "raise",
         labels: object = None,
+        endpoint: object = None,
+        method: object = None,
     ) -> None:
         checked_missing(missing)
         micros = instants_of(times, unit)
         columns = identifier_columns(identifiers, len(micros))
         costs = costs_of(cost, len(micros))
         kept = rows_to_keep(columns, missing)
-        self._set(micros, columns, costs, None if labels is None else label_column(labels, len(micros)))
+        given = {"labels": labels, "endpoint": endpoint, "method": method}
+        facts = [
+            None if each is None else label_column(each, len(micros), name) for name, each in given.items()
+        ]
+        self._set(micros, columns, costs, facts[0])
+        self._set_requests(*facts[1:])
         if kept is not None:
             self._set_part(self, kept)
             self._skipped = len(micros) - len(kept)
@@ -149,13 +173,16 @@ class Events:
         order: npt.NDArray[np.int64] | None = None,
         skipped: int = 0,
         bad_lines: BadLines | None = None,
+        requests: tuple[Column | None, Column | None] = (None, None),
     ) -> Events:
         """Build events of columns that are valid, each event with an identifier.
 
-        They are sorted by time, and stay so unless there is an ``order``.
+        They are sorted by time, and stay so unless there is an ``order``. ``requests`` are where they went,
+        and by which methods.
         """
         events = cls.__new__(cls)
         events._set(times, columns, costs, labels)
+        events._set_requests(*requests)
         events._sort()
         events._order, events._skipped, events._bad_lines = order, skipped, bad_lines or BadLines()
         return events
@@ -163,6 +190,15 @@ class Events:
     def _set(self, times: Micros, columns: Sequence[Column], costs: Costs, labels: Column | None) -> None:
         self._times, self._columns, self._costs, self._labels = times, tuple(columns), costs, labels
         self._order, self._skipped, self._bad_lines = None, 0, BadLines()
+        self._endpoint = self._method = None
+
+    def _set_requests(self, endpoint: Column | None, method: Column | None) -> None:
+        self._endpoint = None if endpoint is None else of_paths(endpoint)
+        self._method = method
+
+    @property
+    def _requests(self) -> tuple[Column | None, Column | None]:
+        return self._endpoint, self._method
 
     def _set_part(self, whole: Events, which: slice | npt.NDArray[Any]) -> None:
         """Become some of the events of another, which may be this one: ``which`` of those in time."""
@@ -172,7 +208,9 @@ class Events:
         self._columns = tuple(column.take(which) for column in whole._columns)
         one_cost = whole._costs[:1].sum()
         self._costs = np.broadcast_to(one_cost, len(self._times)) if constant else whole._costs[which]
-        self._labels = None if whole._labels is None else whole._labels.take(which)
+        self._labels, self._endpoint, self._method = (
+            None if column is None else column.take(which) for column in (whole._labels, *whole._requests)
+        )
         self._order, self._skipped, self._bad_lines = order, whole._skipped, whole._bad_lines
 
     def _sort(self) -> None:
@@ -208,6 +246,16 @@ class Events:
     def labels(self) -> npt.NDArray[np.object_] | None:
         """What each event was labelled; None without labels."""
         return None if self._labels is None else self._as_given(self._labels.values())
+
+    @property
+    def endpoint(self) -> npt.NDArray[np.object_] | None:
+        """The path of each request, None where it has none; None if that is not known."""
+        return None if self._endpoint is None else self._as_given(self._endpoint.values())
+
+    @property
+    def method(self) -> npt.NDArray[np.object_] | None:
+        """The HTTP method of each request; None if that is not known."""
+        return None if self._method is None else self._as_given(self._method.values())
 
     @property
     def order(self) -> npt.NDArray[np.int64]:
@@ -257,8 +305,10 @@ class Events:
 
     def _compared(self) -> dict[object, npt.NDArray[Any]]:
         columns: dict[object, npt.NDArray[Any]] = {each.name: each.values() for each in self._columns}
-        labels = {} if self._labels is None else {"label": without_empty(self._labels).values()}
-        return columns | labels | {"time": self._times, "cost": self._costs}
+        labels = None if self._labels is None else without_empty(self._labels)
+        facts = {"label": labels, "endpoint": self._endpoint, "method": self._method}
+        told = {name: each.values() for name, each in facts.items() if each is not None}
+        return columns | told | {"time": self._times, "cost": self._costs}
 
     def __iter__(self) -> Iterator[Event]:
         return map(self._event, self._as_given(np.arange(len(self))).tolist())
@@ -444,8 +494,13 @@ class Events:
             Some identifiers of a dict have no events. It names the first five.
         """
         column = labelled(self._columns, labels, other, self._in_time)
-        parts = self._times, self._columns, self._costs, column
-        return Events._of(*parts, order=self._order, skipped=self._skipped, bad_lines=self._bad_lines)
+        return Events._of(
+            *(self._times, self._columns, self._costs, column),
+            order=self._order,
+            skipped=self._skipped,
+            bad_lines=self._bad_lines,
+            requests=self._requests,
+        )
 
     def _column(self, name: str | None) -> Column:
         """Return a column by its name; None: the first."""
@@ -493,9 +548,13 @@ class Events:
             np.concatenate([part._times for part in parts]),
             [concatenated(columns) for columns in zip(*(part._columns for part in parts), strict=True)],
             np.concatenate([part._costs for part in parts]),
-            concatenated_labels([part._labels for part in parts], list(map(len, parts))),
+            _concatenated([part._labels for part in parts], parts),
             skipped=skipped,
             bad_lines=bad_lines,
+            requests=(
+                _concatenated([part._endpoint for part in parts], parts),
+                _concatenated([part._method for part in parts], parts),
+            ),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -538,8 +597,8 @@ class Events:
         """Return the events as a table, with a row for each.
 
         Its columns are ``time`` (UTC), the columns of identifiers (``identifier`` if it has no name; as
-        decisions show them), ``cost``, and ``label`` if there are labels. Raises ModuleNotFoundError
-        without pandas.
+        decisions show them), ``cost``, and ``label``, ``endpoint`` and ``method`` if there are such. Raises
+        ModuleNotFoundError without pandas.
         """
         pandas = required("pandas", "Events.to_pandas")
         columns = {"time": pandas.DatetimeIndex(self.times.view("datetime64[us]")).tz_localize("UTC")}
@@ -548,9 +607,11 @@ class Events:
                 self._as_given(column.codes), label_index(column.labels)
             )
         columns["cost"] = self.costs
-        if self._labels is not None:
-            labels = label_index(self._labels.labels)
-            columns["label"] = pandas.Categorical.from_codes(self._as_given(self._labels.codes), labels)
+        facts = {"label": self._labels, "endpoint": self._endpoint, "method": self._method}
+        for name, fact in facts.items():
+            if fact is not None:
+                labels = label_index(fact.labels)
+                columns[name] = pandas.Categorical.from_codes(self._as_given(fact.codes), labels)
         frame: pd.DataFrame = pandas.DataFrame(columns)
         return frame
 
@@ -593,6 +654,10 @@ class Events:
         skipped, bad = self._skipped, self._bad_lines.count
         told = [f"{skipped:,} skipped"] if skipped else []
         return told + ([f"{bad:,} bad line{'s' * (bad != 1)}"] if bad else [])
+
+
+def _concatenated(columns: list[Column | None], parts: Sequence[Events]) -> Column | None:
+    return concatenated_labels(columns, list(map(len, parts)))
 
 
 def _places(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64] | None:

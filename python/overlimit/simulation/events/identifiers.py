@@ -253,9 +253,9 @@ def checked_missing(missing: object) -> None:
         raise ValueError(f"missing must be 'raise' or 'skip', not {short_repr(missing)}")
 
 
-def label_column(labels: object, count: int) -> Column:
+def label_column(labels: object, count: int, called: str = "labels") -> Column:
     """Return what each of ``count`` events was labelled; raise as `identifier_columns` does."""
-    return _column(None, labels, count, "labels")
+    return _column(None, labels, count, called)
 
 
 def rows_to_keep(columns: Sequence[Column], missing: str) -> npt.NDArray[np.int64] | None:

@@ -64,6 +64,18 @@ def concatenated_labels(labels: Sequence[Column | None], counts: Sequence[int]) 
     )
 
 
+def of_paths(targets: Column) -> Column:
+    """Return the paths of requests without their queries, as they were written."""
+    numbers: dict[Label, int] = {}
+    codes = [numbers.setdefault(_path_of(label), len(numbers)) for label in targets.labels.tolist()]
+    labels = np.fromiter(numbers, object, len(numbers))
+    return Column(None, np.array([*codes, _UNLABELLED], np.int32)[targets.codes], labels)
+
+
+def _path_of(target: Label) -> Label:
+    return target.partition(b"?")[0] if isinstance(target, bytes) else target.partition("?")[0]
+
+
 def label_of_each(codes: Codes, identifiers: int, labels: Column) -> npt.NDArray[np.object_]:
     """Return the label that most events of each identifier have, of equally many the first; ``""`` for none.
 

@@ -36,6 +36,8 @@ class _Events(Protocol):
     _times: npt.NDArray[np.int64]
     _costs: npt.NDArray[np.int64]
     _labels: Column | None
+    _endpoint: Column | None
+    _method: Column | None
     _columns: tuple[Column, ...]
 
     @property
@@ -46,11 +48,13 @@ class _Events(Protocol):
 
 
 class SavedColumns(NamedTuple):
-    """The columns of a file that was saved: of identifiers by their names, of costs, and of labels if any."""
+    """The columns of a file that was saved: of identifiers by their names, of costs, and others if any."""
 
     identifiers: dict[str | None, str]
     cost: str
     label: str | None
+    endpoint: str | None = None
+    method: str | None = None
 
 
 def save(events: _Events, path: str | os.PathLike[str]) -> None:
@@ -89,7 +93,7 @@ def table_of(events: _Events) -> Any:
 def _schema_and_batches(events: _Events, purpose: str) -> tuple[Any, Iterator[Any]]:
     arrow = required("pyarrow", purpose)
     columns = {column.title: column.compact() for column in events._columns}
-    labels = {} if events._labels is None else {"label": events._labels.compact()}
+    labels = {name: column.compact() for name, column in _facts(events).items()}
     fields = {"time": arrow.timestamp("us", "UTC")} | _fields(arrow, columns)
     fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
     schema = arrow.schema(fields)
@@ -112,12 +116,16 @@ def load(path: str | os.PathLike[str], make: Callable[..., T]) -> T:
     costs = table["cost"].to_numpy()
     if count and (costs == costs[0]).all():
         costs = np.broadcast_to(costs[0], count)
-    label = None if names.label is None else label_column(table[names.label], count)
+    label, endpoint, method = (
+        None if name is None else label_column(table[name], count)
+        for name in (names.label, names.endpoint, names.method)
+    )
     lines = [BadLine(*each) for each in told["bad_lines"]]
     counts = told.get("bad_line_counts") or [["", *each] for each in told["bad_line_reasons"].items()]
     bad_lines = BadLines(lines, {(log, reason): number for log, reason, number in counts})
     times = table["time"].cast("int64").to_numpy()
-    return make(times, columns, costs, label, skipped=told["skipped"], bad_lines=bad_lines)
+    parts = times, columns, costs, label
+    return make(*parts, skipped=told["skipped"], bad_lines=bad_lines, requests=(endpoint, method))
 
 
 def saved_columns(path: Path) -> SavedColumns | None:
@@ -136,7 +144,14 @@ def is_parquet(path: Path) -> bool:
 
 def _columns(told: dict[str, Any]) -> SavedColumns:
     names = told["identifiers"]
-    return SavedColumns({name: name or "identifier" for name in names}, "cost", told["label"])
+    facts = told["label"], told.get("endpoint"), told.get("method")
+    return SavedColumns({name: name or "identifier" for name in names}, "cost", *facts)
+
+
+def _facts(events: _Events) -> dict[str, Column]:
+    """Return what is known of events besides times, identifiers and costs."""
+    facts = {"label": events._labels, "endpoint": events._endpoint, "method": events._method}
+    return {name: column for name, column in facts.items() if column is not None}
 
 
 def _told(events: _Events) -> bytes:
@@ -144,7 +159,8 @@ def _told(events: _Events) -> bytes:
         {
             "version": _VERSION,
             "identifiers": [column.name for column in events._columns],
-            "label": None if events._labels is None else "label",
+            **dict.fromkeys(("label", "endpoint", "method")),
+            **{name: name for name in _facts(events)},
             "skipped": events.skipped,
             "bad_lines": list(events.bad_lines),
             "bad_line_reasons": dict(events.bad_lines.reasons),

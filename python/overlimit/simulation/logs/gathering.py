@@ -40,6 +40,7 @@ class Options(NamedTuple):
     cost: int | str
     where: Where | None
     labels: Labels | None
+    requests: dict[str, str]
     reading: Reading
     zone: tzinfo
     missing: str
@@ -103,6 +104,7 @@ class Gatherer:
             name: Distinct(name, options.ipv6_prefix, options.proxies) for name in options.sources
         }
         self._labels = None if options.labels is None else Distinct(None, _AS_WRITTEN)
+        self._requests = {name: Distinct(None, _AS_WRITTEN) for name in options.requests}
         self._kept: list[_Rows] = []
         self._skipped = 0
         self._first_bad: list[BadLine] = []
@@ -180,7 +182,8 @@ class Gatherer:
         """Return what has been gathered; raise ValueError if no line could be read."""
         if self._reasons and not self._any_good:
             raise self._unreadable("no line")
-        rows = _joined(self._kept, len(self._distinct) + (self._labels is not None))
+        before = len(self._distinct)
+        rows = _joined(self._kept, before + len(self._requests) + (self._labels is not None))
         self._kept = []
         columns = [
             Column(name, codes, distinct.labels())
@@ -190,7 +193,16 @@ class Gatherer:
         cost = self._options.cost
         costs = rows.costs if isinstance(cost, str) else costs_of(cost, len(rows.times))
         bad_lines = BadLines(self._first_bad, self._counts)
-        return Events._of(rows.times, columns, costs, labels, skipped=self._skipped, bad_lines=bad_lines)
+        requests: dict[str, Column] = {
+            name: Column(None, np.maximum(codes, MISSING), distinct.labels())
+            for (name, distinct), codes in zip(self._requests.items(), rows.codes[before:], strict=False)
+        }
+        return Events._of(
+            *(rows.times, columns, costs, labels),
+            skipped=self._skipped,
+            bad_lines=bad_lines,
+            requests=(requests.get("endpoint"), requests.get("method")),
+        )
 
     def _found(self, table: Table) -> _Found:
         """Return what the rows of a table are."""
@@ -203,6 +215,8 @@ class Gatherer:
             columns = {**columns, source: _spread(found, has_time)}
         costs = _costs(columns, options, self._free_without_cost)
         codes = [self._distinct[name].codes_of(columns[source]) for name, source in options.sources.items()]
+        sources = options.requests.items()
+        requests = [self._requests[name].codes_of(columns[source]) for name, source in sources]
         labels = self._label_codes(columns)
         reasons = self._reasons_of_values(written, times, costs, [*codes, *labels])
         valid = ~np.logical_or.reduce(list(reasons.values()))
@@ -220,9 +234,9 @@ class Gatherer:
         if callable(options.labels):
             given = values_of(options.labels, table.columns, options.time_name, times.micros, kept, "labels")
             labels = [self._labels_given(given)]
-            kept_codes = [*(each[which] for each in codes), *labels]
+            kept_codes = [*(each[which] for each in (*codes, *requests)), *labels]
         else:
-            kept_codes = [each[which] for each in (*codes, *labels)]
+            kept_codes = [each[which] for each in (*codes, *requests, *labels)]
         rows = _Rows(table.lines[which], times.micros[which], tuple(kept_codes), picked)
         first_good = int(table.lines[good.argmax()]) if good.any() else None
         if self.only_days and kept.any():

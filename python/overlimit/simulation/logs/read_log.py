@@ -39,6 +39,8 @@ def read_log(
     cost: int | str | Values | None = None,
     where: Where | None = None,
     labels: Labels | None = None,
+    endpoint: str | None = None,
+    method: str | None = None,
     unit: Literal["s", "ms", "us", "ns"] | None = None,
     time_format: str | None = None,
     timezone: str = "UTC",
@@ -84,6 +86,9 @@ def read_log(
         What each event is, for results by label: a column, or a function that gets a DataFrame like that of
         ``where`` of the rows that are read, and returns a column of labels. By default what `Events.save`
         wrote; `Events.with_labels` labels by identifiers.
+    endpoint, method
+        The columns that hold where each request went and by which HTTP method, as ``"path"`` and ``"method"``
+        of access logs, for limits of routes. By default what `Events.save` wrote, or none.
     unit
         What times that are numbers count, as for `Events`: seconds by default. One with which the log would
         be of the last century, though it would be of this one with another, is a warning.
@@ -157,6 +162,7 @@ def read_log(
         _cost_column(cost, functions) if cost is not None else 1 if saved is None else saved.cost,
         where,
         labels if labels is not None or saved is None else saved.label,
+        _requests(endpoint, method, saved),
         reading_of(unit, time_format),
         zone_named(timezone),
         missing,
@@ -260,10 +266,21 @@ def _sources(identifiers: Any, saved: SavedColumns | None) -> dict[str | None, A
     return sources
 
 
+def _requests(endpoint: str | None, method: str | None, saved: SavedColumns | None) -> dict[str, str]:
+    """Return the columns that say where requests went, and by which methods."""
+    for name, given in (("endpoint", endpoint), ("method", method)):
+        if not isinstance(given, str | None):
+            raise TypeError(f"{name} must be the name of a column, not {short_repr(given)}")
+    if saved is not None:
+        endpoint, method = endpoint or saved.endpoint, method or saved.method
+    return {name: source for name, source in (("endpoint", endpoint), ("method", method)) if source}
+
+
 def _wanted(options: Options) -> Wanted:
     computed = set(options.functions)
     needed = set(options.time) | ({options.cost} if isinstance(options.cost, str) else set()) - computed
     label = frozenset({options.labels} if isinstance(options.labels, str) else ())
+    label |= frozenset(options.requests.values())
     identifiers = frozenset(options.sources.values()) - needed - computed
     asks_for_all = bool(computed) or options.where is not None or callable(options.labels)
     return Wanted(

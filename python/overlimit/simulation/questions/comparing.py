@@ -13,10 +13,11 @@ from overlimit._display import html_table
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
+from overlimit.simulation.policies import policy_of
 from overlimit.simulation.progress import interruptible
 from overlimit.simulation.questions.effects import Bits, Effects, asked
 from overlimit.simulation.questions.plotting import plot_comparison
-from overlimit.simulation.replaying import PolicyLike, limiter_of
+from overlimit.simulation.replaying import PolicyLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,7 +121,7 @@ def compare(events: Events, policies: Mapping[str, object], *, progress: bool | 
     if not policies:
         raise ValueError('policies must not be empty: name one at least, as in {"today": "100/minute"}')
     # Policies of several kinds are a dict of objects to type checkers; what is wrong, limiter_of says.
-    limiters = {str(name): limiter_of(cast("PolicyLike", each)) for name, each in policies.items()}
+    limiters = {str(name): policy_of(cast("PolicyLike", each)) for name, each in policies.items()}
     effects, passed = asked(events, limiters, progress)
     return Comparison(events, effects, ("policy",), passed)
 

@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from overlimit._display import html_table
 from overlimit._messages.texts import percent, printable
+from overlimit.route_charges import LimitsRoutes
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.optional import required
+from overlimit.simulation.policies import policy_of
 from overlimit.simulation.progress import Advance, interruptible, progress_bar, unseen
 from overlimit.simulation.questions.resampling import (
     Of,
@@ -25,7 +27,7 @@ from overlimit.simulation.questions.resampling import (
     share,
     share_in,
 )
-from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question, limiter_of
+from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question
 from overlimit.simulation.tables import Ints, labels_of_events, peak
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ class Trial:
 
     def allowed(self, policy: PolicyLike | Limiter) -> Bools:
         """Return which events a policy lets pass, in the order of times."""
-        return allowed_in_time(self.events, limiter_of(policy), self.advance)
+        return allowed_in_time(self.events, policy_of(policy), self.advance)
 
     def effect(self, allowed: Bools) -> Effect:
         """Return what it means that these events pass."""
@@ -296,7 +298,7 @@ class Effects:
 
 
 def asked(
-    events: Events, limiters: Mapping[Any, Limiter], progress: bool | None
+    events: Events, limiters: Mapping[Any, Limiter | LimitsRoutes], progress: bool | None
 ) -> tuple[dict[Any, Effect], list[Bits]]:
     """Return what each of several policies does to the same events, and which of them it lets pass."""
     effects, passed = {}, []

@@ -13,12 +13,13 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.figures.above import name_above
 from overlimit.simulation.figures.style import axes_for, name_text, policy_text
+from overlimit.simulation.policies import limits_and_penalty, policy_of
 from overlimit.simulation.progress import interruptible
 from overlimit.simulation.questions.effects import Bits, Bools, Effect, Effects, asked, labels_of
 from overlimit.simulation.questions.maps import draw_map, shares_of
 from overlimit.simulation.questions.naming import checked_names, events_of, making
 from overlimit.simulation.questions.plotting import draw_lines
-from overlimit.simulation.replaying import PolicyLike, limiter_of
+from overlimit.simulation.replaying import PolicyLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,21 +154,21 @@ def sweep(
     if not limiters:
         raise ValueError(f"grid must not be empty: give one value at least, as in {_EXAMPLE}")
     effects, passed = asked(events, limiters, progress)
-    policies = [policy_text(limiter.limits, limiter.penalty) for limiter in limiters.values()]
+    policies = [policy_text(*limits_and_penalty(limiter)) for limiter in limiters.values()]
     return Sweep(events, effects, names, passed, policies)
 
 
 def _policies(make: Callable[..., PolicyLike], grid: object) -> tuple[tuple[str, ...], dict[Any, Any]]:
     """Return the names of what varies, and a limiter for each value or tuple of values."""
     if not isinstance(grid, Mapping):
-        return ("value",), {value: limiter_of(make(value)) for value in _values(grid)}
+        return ("value",), {value: policy_of(make(value)) for value in _values(grid)}
     for name in grid:
         if not isinstance(name, str):
             raise TypeError(f"grid must name its values by texts, as in {_EXAMPLE}, not {short_repr(name)}")
     names, limiters = tuple(grid), {}
     for values in product(*map(_values, grid.values())) if grid else ():
         key = values if len(names) > 1 else values[0]
-        limiters[key] = limiter_of(make(**dict(zip(names, values, strict=True))))
+        limiters[key] = policy_of(make(**dict(zip(names, values, strict=True))))
     return names, limiters
 
 

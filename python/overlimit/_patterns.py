@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from overlimit._messages.texts import nearest
-from overlimit.http.options.limit_options import counted_method, methods_of
 
 _WRITTEN = re.compile(r"(?:([A-Za-z]+) +)?([/*]\S*)")
 _SLASHES = re.compile(r"//+")
@@ -66,10 +65,37 @@ class Pattern(NamedTuple):
         """Return whether it matches all that another matches."""
         return self.method in (None, other.method) and all(map(self.path.fullmatch, other.examples))
 
+    def leads_to(self, method: str, path: str) -> bool:
+        """Return whether it matches all requests to a route, by its path as a framework writes it."""
+        return self.matches(*as_asked(method, example_of(path)))
+
+
+def counted_method(method: str) -> str:
+    """Return the HTTP method that a request counts as: HEAD is a GET without the body."""
+    return "GET" if method == "HEAD" else method
+
+
+def methods_of(methods: object) -> frozenset[str] | None:
+    """Return HTTP methods in capitals; None: all."""
+    if methods is None:
+        return None
+    if isinstance(methods, str):
+        raise TypeError(f"methods must be a list of HTTP methods, as in methods=[{methods!r}]")
+    found = frozenset(methods) if isinstance(methods, Iterable) else frozenset()
+    if not found or not all(isinstance(method, str) for method in found):
+        raise TypeError(f"methods must be a list of HTTP methods, as in ['POST'], not {methods!r}")
+    return frozenset(method.upper() for method in found)
+
 
 def as_asked(method: str, path: str) -> tuple[str, str]:
     """Return the method and the path by which patterns are compared."""
     return counted_method(method), _without_repeated_slashes(path).rstrip("/") or "/"
+
+
+def example_of(path: str) -> str:
+    """Return a path of a route, with `ANYTHING` for what a framework or a regular expression leaves open."""
+    plain = _WILDCARD_OF_REGEX.sub(ANYTHING, _END_OF_REGEX.sub("", path)) if "(" in path else path
+    return _PLACEHOLDER.sub(ANYTHING, plain)
 
 
 def readings(path: str) -> tuple[str, ...]:

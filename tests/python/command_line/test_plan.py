@@ -1,0 +1,178 @@
+"""``overlimit plan`` in a repository of git, and ``overlimit suggest --write``."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from overlimit.command_line.program import program
+from overlimit.limits_file import read_limits_file
+
+LIMITS = """# The limits of the shop.
+version = 1  # of the format
+default = "100/minute"
+
+[policies.search]
+# What the index bears.
+limits = "{}/minute"  # since March
+
+[routes]
+"/search" = {{policy = "search"}}
+"""
+
+
+def line(address: str, second: int, target: str, user: str = "-") -> str:
+    when = f"02/Mar/2026:12:00:{second:02d} +0000"
+    return f'{address} - {user} [{when}] "GET {target} HTTP/1.1" 200 5 "-" "x"'
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """Return a repository whose limits.toml was changed since its only commit."""
+    lines = [line("203.0.113.1", k, f"/search?q={k}", "ann") for k in range(8)]
+    lines += [line("203.0.113.2", k, "/search", "ben") for k in range(12)]
+    lines += [line(f"203.0.113.{k}", 0, "/search") for k in range(3, 11)]
+    lines += [line("203.0.113.1", k, "/other") for k in range(50)]
+    (tmp_path / "access.log").write_text("\n".join(lines))
+    (tmp_path / "limits.toml").write_text(LIMITS.format(10))
+    monkeypatch.chdir(tmp_path)
+    me = ("-c", "user.name=test", "-c", "user.email=test@example.com")
+    for command in (["init", "-q"], ["add", "limits.toml"], [*me, "commit", "-q", "-m", "Limit searches"]):
+        subprocess.run(["git", *command], check=True)
+    (tmp_path / "limits.toml").write_text(LIMITS.format(5))
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(program, list(arguments), standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done.return_value or 0, done.stdout
+
+
+def plan(*more: str) -> tuple[int, str]:
+    return run("plan", "limits.toml", "--log", "access.log", *more)
+
+
+def test_who_is_newly_refused(repository):
+    code, text = plan("--against", "HEAD")
+    assert code == 0
+    # One had 12 searches and was refused before; one has 8, which were within 10.
+    assert "78 requests: 1 of 10 identifiers (10.00%) newly refused" in text
+    code, text = plan("--against", "HEAD", "--labels", "user", "--json")
+    told = json.loads(text)
+    assert told["newly_refused"] == [
+        {"label": "ann", "route": "/search", "identifiers": 1, "events": 3},
+        {"label": "ben", "route": "/search", "identifiers": 0, "events": 5},
+    ]
+    assert (told["identifiers"], told["newly_refused_identifiers"], told["share"]) == (10, 1, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("bound", "code"), [("10%", 0), ("0.1", 0), ("9.9%", 1), ("0.099", 1), ("0%", 1), ("100%", 0)]
+)
+def test_the_bound_is_on_identifiers(repository, bound, code):
+    assert plan("--against", "HEAD", "--fail-over", bound)[0] == code
+
+
+def test_among_whom(repository):
+    about = ("--against", "HEAD", "--labels", "user", "--fail-over", "0%")
+    assert plan(*about, "--among", "ben") == (0, plan(*about, "--among", "ben")[1])
+    code, text = plan(*about, "--among", "ann", "--json")
+    assert code == 1
+    assert json.loads(text)["share"] == 1.0
+
+
+def test_a_file_goes_before_a_revision_of_its_name(repository):
+    (repository / "HEAD").write_text(LIMITS.format(5))
+    code, text = plan("--against", "HEAD", "--json")
+    assert (code, json.loads(text)["newly_refused"]) == (0, [])
+
+
+def test_a_file_that_is_new_is_compared_with_no_limits(repository):
+    (repository / "new.toml").write_text(LIMITS.format(5))
+    code, text = run("plan", "new.toml", "--log", "access.log", "--against", "HEAD", "--json")
+    assert json.loads(text)["newly_refused_identifiers"] == 2
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--against", "nowhere"), "neither a file nowhere nor such a revision"),
+        (("--against=--help",), "is a file or a revision, not --help"),
+        (("--against", "HEAD", "--fail-over", "2"), "a share is written as 0.1% or 0.001"),
+        (("--against", "HEAD", "--among", "nobody"), "'nobody' is no identifier or label"),
+        (("--against", "HEAD", "--endpoint", "target"), "target"),
+    ],
+)
+def test_what_is_wrong_ends_with_2(repository, arguments, told):
+    with pytest.raises(click.ClickException) as raised:
+        plan(*arguments)
+    assert raised.value.exit_code == 2
+    assert told in raised.value.format_message()
+
+
+def test_a_wrong_file_is_named_with_its_revision(repository):
+    (repository / "limits.toml").write_text(LIMITS.format(5).replace("version = 1", "version = 3"))
+    with pytest.raises(Exception, match=r"limits\.toml, line 2: version") as raised:
+        plan("--against", "HEAD")
+    assert raised.value.exit_code == 2
+
+
+SUGGEST = ("suggest", "access.log", "--limits", "{}/minute", "--between", "1", "100")
+
+
+def test_what_is_suggested_is_written_and_all_else_stays(repository):
+    file = repository / "limits.toml"
+    file.chmod(0o640)
+    before = file.read_text()
+    code, _ = run(
+        *SUGGEST, "--where", "path.str.startswith('/search')", "--write", "limits.toml", "--policy", "search"
+    )
+    assert code == 0
+    assert file.read_text() == before.replace('"5/minute"', '"12/minute"')
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    run(*SUGGEST, "--lock", "60", "--lock", "300", "--write", "limits.toml", "--policy", "api")
+    found = read_limits_file(file).policies
+    assert found["api"].penalty.levels == (60, 300)
+    assert found["search"].penalty is None
+    assert "# What the index bears." in file.read_text()
+    run(*SUGGEST, "--write", "fresh.toml", "--policy", "api")
+    assert read_limits_file("fresh.toml").policies.keys() == {"api"}
+
+
+def test_nothing_is_written_without_an_answer_or_into_a_wrong_file(repository):
+    file = repository / "limits.toml"
+    before = file.read_text()
+    with pytest.raises(click.ClickException) as raised:
+        run(
+            "suggest",
+            "access.log",
+            "--limits",
+            "{}/minute",
+            "--between",
+            "1",
+            "2",
+            "--write",
+            "limits.toml",
+            "--policy",
+            "search",
+        )
+    assert raised.value.exit_code == 1
+    assert file.read_text() == before
+    for more, told in (
+        (("--write", "x.toml"), "go together"),
+        (("--write", "x.toml", "--policy", "a", "--algorithm", "token_bucket"), "excludes"),
+    ):
+        with pytest.raises(Exception, match=told):
+            run(*SUGGEST, *more)
+    file.write_text("version = 5")
+    with pytest.raises(Exception, match="line 1: version"):
+        run(*SUGGEST, "--write", "limits.toml", "--policy", "search")
+    assert file.read_text() == "version = 5"
