@@ -16,10 +16,10 @@ from overlimit.limits import FixedWindow, SlidingLog, SlidingWindow, SlidingWind
 from overlimit.limits.quantities import micros
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
-from overlimit.simulation.policies import limiter_of
+from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import interruptible, progress_bar
 from overlimit.simulation.questions.effects import Bools
-from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question
+from overlimit.simulation.replaying import allowed_in_time, check_question
 from overlimit.simulation.tables import peak_of_any
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from overlimit.limits.calendars import zone_named
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.instants import span_of
 from overlimit.simulation.events.labels import Label
+from overlimit.simulation.policies import PolicyLike
 from overlimit.simulation.progress import progress_bar, unseen
 from overlimit.simulation.questions.effects import Effects, Shown, Trial
 from overlimit.simulation.questions.naming import making
 from overlimit.simulation.questions.plotting import plot_backtest
 from overlimit.simulation.questions.resampling import Of, counted
 from overlimit.simulation.questions.suggesting import Asked, Candidates, Groups, fitted, question
-from overlimit.simulation.replaying import PolicyLike
 from overlimit.simulation.tables import Every, period_bounds
 
 if TYPE_CHECKING:

@@ -22,15 +22,9 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.events.instants import instant_of, micros_of
 from overlimit.simulation.events.labels import Label
-from overlimit.simulation.policies import limiter_of
+from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Advance, progress_bar
-from overlimit.simulation.replaying import (
-    PolicyLike,
-    Replay,
-    check_question,
-    core_replay,
-    replay,
-)
+from overlimit.simulation.replaying import Replay, check_question, core_replay, replay
 from overlimit.simulation.tables import labels_of_events, passed_in_time, peak
 from overlimit.simulation.traffic import START, checked_number
 from overlimit.stores import MemoryStore

@@ -13,11 +13,10 @@ from overlimit._display import html_table
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.optional import required
-from overlimit.simulation.policies import policy_of
+from overlimit.simulation.policies import PolicyLike, policy_of
 from overlimit.simulation.progress import interruptible
 from overlimit.simulation.questions.effects import Bits, Effects, asked
 from overlimit.simulation.questions.plotting import plot_comparison
-from overlimit.simulation.replaying import PolicyLike
 
 if TYPE_CHECKING:
     import pandas as pd

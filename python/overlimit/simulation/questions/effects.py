@@ -15,7 +15,7 @@ from overlimit.route_charges import LimitsRoutes
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.optional import required
-from overlimit.simulation.policies import policy_of
+from overlimit.simulation.policies import PolicyLike, policy_of
 from overlimit.simulation.progress import Advance, interruptible, progress_bar, unseen
 from overlimit.simulation.questions.resampling import (
     Of,
@@ -27,7 +27,7 @@ from overlimit.simulation.questions.resampling import (
     share,
     share_in,
 )
-from overlimit.simulation.replaying import PolicyLike, allowed_in_time, check_question
+from overlimit.simulation.replaying import allowed_in_time, check_question
 from overlimit.simulation.tables import Ints, labels_of_events, peak
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Trial:
         self._codes, self._names = interruptible(events._codes_of)
         self.sent = interruptible(self._of_each, np.ones(len(events), bool))
 
-    def allowed(self, policy: PolicyLike | Limiter) -> Bools:
+    def allowed(self, policy: PolicyLike | LimitsRoutes) -> Bools:
         """Return which events a policy lets pass, in the order of times."""
         return allowed_in_time(self.events, policy_of(policy), self.advance)
 

@@ -19,8 +19,8 @@ from overlimit.simulation.figures.style import (
     name_text,
     shares_on,
 )
-from overlimit.simulation.policies import limiter_of
-from overlimit.simulation.replaying import PolicyLike, Replay, check_events, replay
+from overlimit.simulation.policies import PolicyLike, limiter_of
+from overlimit.simulation.replaying import Replay, check_events, replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,10 @@ from overlimit._messages.texts import percent
 from overlimit.route_charges import LimitsRoutes
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.optional import required
+from overlimit.simulation.policies import PolicyLike
 from overlimit.simulation.questions.effects import Bools
 from overlimit.simulation.questions.naming import checked_names, events_of
-from overlimit.simulation.replaying import PolicyLike, check_question, replay
+from overlimit.simulation.replaying import check_question, replay
 from overlimit.simulation.tables import labels_of_events
 
 if TYPE_CHECKING:

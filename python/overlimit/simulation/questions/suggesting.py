@@ -15,6 +15,7 @@ from overlimit._messages.texts import percent, printable, short_repr
 from overlimit._options import whole_number
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
+from overlimit.simulation.policies import PolicyLike
 from overlimit.simulation.progress import Advance, progress_bar, unseen
 from overlimit.simulation.questions.effects import Bits, Bools, Effects, Shown, Trial
 from overlimit.simulation.questions.naming import checked_names, events_of, making, mask_of, names_text
@@ -29,7 +30,7 @@ from overlimit.simulation.questions.resampling import (
     refused_of,
     share_in,
 )
-from overlimit.simulation.replaying import PolicyLike, check_question
+from overlimit.simulation.replaying import check_question
 from overlimit.simulation.tables import Ints, labels_of_events
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.figures.above import name_above
 from overlimit.simulation.figures.style import axes_for, name_text, policy_text
-from overlimit.simulation.policies import limits_and_penalty, policy_of
+from overlimit.simulation.policies import PolicyLike, limits_and_penalty, policy_of
 from overlimit.simulation.progress import interruptible
 from overlimit.simulation.questions.effects import Bits, Bools, Effect, Effects, asked, labels_of
 from overlimit.simulation.questions.maps import draw_map, shares_of
 from overlimit.simulation.questions.naming import checked_names, events_of, making
 from overlimit.simulation.questions.plotting import draw_lines
-from overlimit.simulation.replaying import PolicyLike
 
 if TYPE_CHECKING:
     import pandas as pd
