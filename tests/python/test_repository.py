@@ -147,4 +147,8 @@ def test_extras_have_the_same_names_everywhere():
     named = set(re.findall(r"install [\"']?(?:overlimit|\.)\[(\w+)\]", texts))
     frameworks = {"flask", "fastapi", "quart", "requests", "httpx", "aiohttp", "django", "drf"}
     queues = {"celery", "rq", "arq", "dramatiq"}
-    assert named == extras == frameworks | queues | {"cli", "notebook", "prometheus", "opentelemetry"}
+    assert (
+        named
+        == extras
+        == frameworks | queues | {"cli", "notebook", "prometheus", "opentelemetry", "postgres"}
+    )

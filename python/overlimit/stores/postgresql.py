@@ -533,6 +533,11 @@ def _split(url: str) -> tuple[str, dict[str, Any]]:
         raise ValueError(
             "the URL of PostgreSQL begins with postgresql://, as in 'postgresql://user@localhost/db'"
         )
+    if base.count("@") > 1:
+        raise ValueError(
+            "user and password in the store's URL must be percent-encoded, as by "
+            "urllib.parse.quote(password, safe='')"
+        )
     options = query_options(query)
     own: dict[str, Any] = {name: options.pop(name) for name in _DEFAULTS if name in options}
     if "timeout" in own:
