@@ -34,9 +34,8 @@ from overlimit.http.identifying.builtin import (
     by_user,
     by_user_or_address,
 )
-from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
+from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, RouteSteps, checks_arguments
 from overlimit.http.options.limit_options import AnyLimits
-from overlimit.route_charges import RouteSteps
 from overlimit.stores import Store
 
 if TYPE_CHECKING:

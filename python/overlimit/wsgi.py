@@ -26,10 +26,9 @@ from overlimit.http.identifying.builtin import (
     by_user,
     by_user_or_address,
 )
-from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, checks_arguments
+from overlimit.http.middleware import Exempt, LimitsByPath, MiddlewareOptions, RouteSteps, checks_arguments
 from overlimit.http.options.limit_options import LimitsValue
 from overlimit.http.request import EnvironRequest, json_in, may_have_json
-from overlimit.route_charges import RouteSteps
 from overlimit.stores import Store
 
 if TYPE_CHECKING:
@@ -97,8 +96,6 @@ class RateLimitMiddleware:
         What a request spends, and whether it counts, given the `Response`.
     on_breach
         Called with the Decision of a refusal; a WSGI app that it returns is the answer.
-    limits_file
-        The path of a ``limits.toml``, which goes before ``limits`` and ``routes``, and is followed.
     store, clock, algorithm, key_prefix, enabled, headers, header_names, on_error, penalty, local_share, \
 explain, shadow, trusted_proxies, address_header, ipv6_prefix
         As for `overlimit.flask.RateLimit`.

@@ -212,7 +212,7 @@ def test_the_index_of_names_shows_no_sentence_as_a_parameter_or_an_error():
     def wrong(value: object, kind: str, rows: list[numpydoc.docscrape.Parameter]) -> list[str]:
         names = [name for row in rows for name in re.split(r", | or ", row.name or row.type)]
         if kind == "Parameters":
-            known = inspect.signature(value).parameters
+            known = inspect.signature(getattr(value, "__func__", value)).parameters
             takes_more = inspect.Parameter.VAR_KEYWORD in {each.kind for each in known.values()}
             return [name for name in names if name not in known and not (takes_more and name.isidentifier())]
         return [name for name in names if not re.fullmatch(r"[\w.]+( of [\w ]+|\[.*)?", name)]

@@ -16,10 +16,9 @@ from overlimit._patterns import METHODS
 from overlimit.django.decorator import ViewLimit
 from overlimit.django.middleware import RateLimitMiddleware, caches_around, is_a
 from overlimit.django.migration_hints import OF_SETTINGS
-from overlimit.django.paths import reached
 from overlimit.django.settings import NAME, problems
 from overlimit.django.site import site
-from overlimit.django.views import class_of, functions_called, name_of
+from overlimit.django.views import class_of, functions_called, name_of, reached
 from overlimit.http.identifying.builtin import unknown_parameters
 from overlimit.http.rules.applied_limits import applied_limits_of
 

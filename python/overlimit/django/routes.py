@@ -10,9 +10,17 @@ from django.conf import settings
 from django.urls import Resolver404, resolve
 
 from overlimit.django.middleware import RateLimitMiddleware, is_a
-from overlimit.django.paths import METHODS, reached
 from overlimit.django.site import Site, site
-from overlimit.django.views import class_of, functions_called, is_exempt, is_static, name_of, name_of_function
+from overlimit.django.views import (
+    METHODS,
+    class_of,
+    functions_called,
+    is_exempt,
+    is_static,
+    name_of,
+    name_of_function,
+    reached,
+)
 from overlimit.http.deciding.charges import steps_of
 from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
 from overlimit.http.rules.precedence import Route, RulesOfRoute

@@ -12,10 +12,9 @@ from django.core.signals import setting_changed
 from django.http import HttpRequest
 
 from overlimit._forks import PerProcess
-from overlimit.django.paths import paths_of_views
 from overlimit.django.request import DjangoRequest
 from overlimit.django.settings import LABELS, NAME, read
-from overlimit.django.views import shown_name
+from overlimit.django.views import paths_of_views, shown_name
 from overlimit.http.deciding.plans import RoutePlan, plan_stores
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.rules.app_rate_limits import AppRateLimit, AppRateLimits, RateLimitHandle

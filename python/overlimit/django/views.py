@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from django.urls import URLPattern, URLResolver, get_resolver
 
 from overlimit.http.callables import dotted_name, method_handler
 from overlimit.http.rules.applied_limits import applied_limits_of
@@ -15,6 +17,7 @@ EXEMPT = "__overlimit_exempt__"
 """The attribute of a view, or of a class of views, that is exempt."""
 
 _MOST_KEPT = 4096
+METHODS = "GET", "POST", "PUT", "PATCH", "DELETE"
 _STATIC = ("django.views.static", "django.contrib.staticfiles.views")
 
 
@@ -102,3 +105,40 @@ def _dotted(thing: Any) -> str:
     if isinstance(thing, type) and not thing.__qualname__.endswith(thing.__name__):
         return f"{thing.__module__}.{thing.__name__}"  # of a function, which @api_view has made a class of
     return dotted_name(thing)
+
+
+class Reached(NamedTuple):
+    """A view that a path leads to."""
+
+    pattern: URLPattern
+    path: str
+    """As it is written in the patterns that lead to it."""
+    parameters: Collection[str]
+    """The names of what the view is told."""
+
+
+def reached() -> Iterator[Reached]:
+    """Yield the views of the site."""
+    return _reached(get_resolver(), "/", ())
+
+
+def _reached(resolver: Any, path: str, above: Collection[str]) -> Iterator[Reached]:
+    for each in resolver.url_patterns:
+        names = {*above, *each.pattern.regex.groupindex}
+        below = path + str(each.pattern).removeprefix("^")
+        if isinstance(each, URLResolver):
+            yield from _reached(each, below, names | each.default_kwargs.keys())
+        elif isinstance(each, URLPattern):
+            yield Reached(each, below, names | each.default_args.keys())
+
+
+def paths_of_views() -> dict[str, tuple[str, ...]]:
+    """Return the paths that lead to each view, by all names that it may count by."""
+    found: dict[str, dict[str, None]] = {}
+    for each in reached():
+        view = each.pattern.callback
+        functions = (function for method in METHODS for function in functions_called(view, method))
+        names = (name_of_function(view, function) for function in functions if function is not None)
+        for name in (name_of(view), *names):
+            found.setdefault(name, {})[each.path] = None
+    return {name: tuple(paths) for name, paths in found.items()}

@@ -23,7 +23,7 @@ from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.openapi import with_refusals
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
-from overlimit.http.rules.called_routes import Found, warn_of_lost
+from overlimit.http.rules.called_routes import CalledRoute, Found, warn_of_lost
 
 
 class AppState(AppStateByNumbers):
@@ -115,15 +115,9 @@ class AppState(AppStateByNumbers):
         plan = self.plans.of_route(self.numbers[route], method.upper(), route.handler)
         return plan if plan.stores else None
 
-    def plan_at(self, method: str, path: str) -> RoutePlan | None:
-        """Return the plan of a request, by the paths of all routes, those of mounted apps too."""
-        self.prepare()
-        for route in self._found.routes:
-            rest = "" if route.path else "/{rest:path}"  # of what is mounted and has no routes
-            pattern, _, _ = compile_path(route.full_path + rest)
-            if method in route.methods and pattern.match(path):
-                return self.plan_of(route, {"method": method})
-        return None
+    def leads_to(self, route: CalledRoute, path: str) -> bool:
+        """Return whether a path is one of a route, or below what is mounted and has no routes."""
+        return compile_path(route.full_path + "/{rest:path}" * (not route.path))[0].match(path) is not None
 
     def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()

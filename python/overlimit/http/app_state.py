@@ -91,7 +91,7 @@ class BaseAppState:
 
 
 class AppStateOfViews(BaseAppState):
-    """That of an app of werkzeug, whose decorators wrap its views; plans know these by endpoints.
+    """That of an app whose decorators wrap its views; plans know these by endpoints.
 
     An adapter says what `find_route` and `found_routes` do, and which methods are taken.
     """
@@ -123,7 +123,7 @@ class AppStateOfViews(BaseAppState):
         return self.plans.of_route(endpoint, method, view)
 
     def plan_at(self, method: str, path: str) -> RoutePlan | None:
-        """Return the plan of a request, by the rules of werkzeug."""
+        """Return the plan of a request, by the map of URLs that the app has."""
         try:
             endpoint, _ = self.rate_limits.app.url_map.bind("localhost").match(path, method)
         except Exception:  # 404, 405 and redirections
@@ -168,6 +168,18 @@ class AppStateByNumbers(BaseAppState):
         """Yield every route."""
         self.prepare()
         return (each for route in self._routes for each in self.described(route))
+
+    def leads_to(self, route: CalledRoute, path: str) -> bool:
+        """Return whether a path is one of a route."""
+        raise NotImplementedError
+
+    def plan_at(self, method: str, path: str) -> RoutePlan | None:
+        """Return the plan of a request, by the paths of all routes, those of mounted apps too."""
+        self.prepare()
+        for route in self._routes:
+            if method in route.methods and self.leads_to(route, path):
+                return self.plans.of_route(self.numbers[route], method, route.handler)
+        return None
 
     def described(self, route: CalledRoute) -> Iterator[Route]:
         """Yield a route with every method that it answers, OPTIONS and HEAD excepted."""

@@ -31,7 +31,7 @@ from overlimit.route_charges import RouteSteps
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Exempt", "ExemptRequests", "LimitsByPath", "MiddlewareOptions"]
+__all__ = ["Exempt", "ExemptRequests", "LimitsByPath", "MiddlewareOptions", "RouteSteps"]
 __all__ += ["apps_within", "checks_arguments"]
 
 Exempt = Sequence[str] | Callable[..., object] | None

@@ -106,7 +106,7 @@ class Trial:
         self._codes, self._names = interruptible(events._codes_of)
         self.sent = interruptible(self._of_each, np.ones(len(events), bool))
 
-    def allowed(self, policy: PolicyLike | LimitsRoutes) -> Bools:
+    def allowed(self, policy: PolicyLike | Limiter | LimitsRoutes) -> Bools:
         """Return which events a policy lets pass, in the order of times."""
         return allowed_in_time(self.events, policy_of(policy), self.advance)
 

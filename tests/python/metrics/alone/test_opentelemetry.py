@@ -74,4 +74,4 @@ def test_every_metric_has_an_instrument(reader, policy, shared_memory_store):
     assert {"overlimit.store.errors", "overlimit.store.bytes", "overlimit.store.restored_keys"} <= names
     assert {"overlimit.leased_units", "overlimit.returned_units", "overlimit.lapsed_units"} <= names
     assert idle.stats()["held"] == 0
-    assert len(METRICS) == 19
+    assert len(METRICS) == 20
