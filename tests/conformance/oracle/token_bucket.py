@@ -121,6 +121,8 @@ class TokenBucket(Algorithm):
         return max(0, saturating(state.last + rounded_up(state.used, self.refill) * self.every) - now)
 
     def charged(self, state: Bucket | None, now: int, cost: int) -> Bucket:
+        if self.refill == 0:
+            return Bucket(0, now, self.units)  # without a rate, nothing is kept
         if state is None:
             return Bucket(saturating(cost * self.units), self._phase(now), self.units)
         return replace(state, used=saturating(state.used + cost * self.units))
