@@ -30,7 +30,6 @@ from overlimit.leasing import note_unleased
 from overlimit.limits import Limit, as_limits
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros, neat, share_of_all
-from overlimit.limits_file import FilePath, FilePolicy, LimitsFile, follow, looking_first
 from overlimit.stores import StoreLike, as_store, url_or_store
 from overlimit.stores.kinds import state_key
 from overlimit.stores.memory import local_fallback_of, local_limits
@@ -41,6 +40,7 @@ from overlimit.waiting.throttling import Throttle
 if TYPE_CHECKING:
     from overlimit._core import Decision
     from overlimit.limits import LimitsLike
+    from overlimit.limits_file import FilePath, FilePolicy, LimitsFile
 
 OnError: TypeAlias = Literal["raise", "allow", "deny", "local"]
 """What ``on_error=`` takes."""
@@ -497,6 +497,8 @@ class _LimiterOfFile(Limiter):
                 raise TypeError(f"from_file takes no {name}=: the file says it, as policies.{policy}")
         self._made_of = path, policy, options
         self._policy: FilePolicy | None = None
+        from overlimit.limits_file import follow  # which few programs need
+
         self._file = follow(path, self)
 
     def check_limits_file(self, found: LimitsFile) -> None:
@@ -538,8 +540,19 @@ class _LimiterOfFile(Limiter):
         return partial(Limiter.from_file, path, policy, **options), ()
 
 
+def _looking_first(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of an object with a ``_file`` that looks at it before the given one is called."""
+
+    def looked(self: Any, *args: Any, **options: Any) -> Any:
+        self._file.look()
+        return function(self, *args, **options)
+
+    looked.__doc__, looked.__name__ = function.__doc__, function.__name__
+    return looked
+
+
 for _name in ("hit", "peek", "_hit_within", "_peek_within", "_hit_later", "_peek_later", "_decide_many"):
-    setattr(_LimiterOfFile, _name, looking_first(getattr(Limiter, _name)))
+    setattr(_LimiterOfFile, _name, _looking_first(getattr(Limiter, _name)))
 
 
 def _identity_of(clock: object) -> int:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakSet, WeakValueDictionary
@@ -347,14 +347,3 @@ def follow(path: object, follower: Follower) -> FollowedFile:
 def followed_files() -> list[FollowedFile]:
     """Return the files that are followed in this process."""
     return list(_followed.values())
-
-
-def looking_first(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of an object with a ``_file`` that looks at it before the given one is called."""
-
-    def looked(self: Any, *args: Any, **options: Any) -> Any:
-        self._file.look()
-        return function(self, *args, **options)
-
-    looked.__doc__, looked.__name__ = function.__doc__, function.__name__
-    return looked

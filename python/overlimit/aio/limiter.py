@@ -26,7 +26,6 @@ from overlimit.decisions import Decisions, as_column
 from overlimit.limiter import IdentifierRows, Limiter, OnError
 from overlimit.limits.penalty import Penalty
 from overlimit.limits.quantities import Rate, Seconds, micros
-from overlimit.limits_file import FilePath
 from overlimit.stores import StoreLike
 from overlimit.waiting.acquiring import Attempt, attempted, subjects_of
 from overlimit.waiting.queues import USUAL, Urgency
@@ -35,6 +34,7 @@ from overlimit.waiting.throttled_calls import CallCost, CallIdentifier
 if TYPE_CHECKING:
     from overlimit._core import Decision, Store
     from overlimit.limits import Limit, LimitsLike
+    from overlimit.limits_file import FilePath
     from overlimit.statistics import LimiterStats
 
 _ROWS_AT_ONCE = 5_000

@@ -17,10 +17,9 @@ from overlimit._messages.migration_hints import missing_of_adapter
 from overlimit.django.decorator import exempt, rate_limit
 from overlimit.django.errors import RateLimitExceeded
 from overlimit.django.keys import by_get, by_post
-from overlimit.django.middleware import RateLimitMiddleware
+from overlimit.django.middleware import RateLimitMiddleware, get_limits
 from overlimit.django.migration_hints import OF_MODULE
 from overlimit.django.request import current_decision
-from overlimit.django.routes import get_limits
 from overlimit.django.settling import arefund, asettle, refund, settle
 from overlimit.django.site import get_address, get_store
 from overlimit.http.answering.fields import HeaderNames

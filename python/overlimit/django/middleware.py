@@ -10,14 +10,17 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.middleware.cache import UpdateCacheMiddleware
+from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
 from overlimit import errors
 from overlimit.django.ledger import Ledger, answer_to, is_kept
 from overlimit.django.request import method_of
 from overlimit.django.site import site
-from overlimit.django.views import facts_of
+from overlimit.django.views import decisions, facts_of, is_exempt
+from overlimit.http.deciding.charges import steps_of
 from overlimit.http.deciding.plans import RoutePlan
+from overlimit.route_charges import RouteSteps
 
 
 class RateLimitMiddleware:
@@ -87,6 +90,33 @@ class RateLimitMiddleware:
         if isinstance(exception, errors.RateLimitExceeded):
             return answer_to(exception, request)
         return None
+
+
+class SiteLimits:
+    """The limits of the site as ``overlimit.simulation.replay`` takes them."""
+
+    def route_charges(self, method: str, path: str) -> RouteSteps:
+        """Return what is decided for a request, as far as a log tells: no function is asked about it."""
+        of = site()
+        try:
+            view: Any = resolve(path).func
+        except Resolver404:
+            return ()
+        if method == "OPTIONS" or not of.rate_limit.enabled or is_exempt(view, method):
+            return ()
+        if of.exempt.function is None and of.exempt.include(method, path, ()):
+            return ()
+        has_middleware = any(is_a(each, RateLimitMiddleware) for each in settings.MIDDLEWARE)
+        plans = (
+            of.plan(name, method, applied, with_site)
+            for name, applied, with_site in decisions(view, method, has_middleware)
+        )
+        return tuple(step for plan in plans for step in steps_of(plan))
+
+
+def get_limits() -> SiteLimits:
+    """Return the limits of the site, for ``overlimit.simulation.replay(events, get_limits())``."""
+    return SiteLimits()
 
 
 def caches_around() -> list[str]:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
-from django.urls import Resolver404, resolve
 
 from overlimit.django.middleware import RateLimitMiddleware, is_a
 from overlimit.django.site import Site, site
 from overlimit.django.views import (
     METHODS,
     class_of,
+    decisions,
     functions_called,
     is_exempt,
     is_static,
     name_of,
-    name_of_function,
     reached,
 )
-from overlimit.http.deciding.charges import steps_of
-from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
 from overlimit.http.rules.precedence import Route, RulesOfRoute
 from overlimit.http.rules.rule import Rule
-from overlimit.route_charges import RouteSteps
 
 _ANY = "ANY"
 """The method of a view that takes all of them alike, as far as limits know."""
@@ -59,48 +54,9 @@ def _rules(of: Site, view: Any, method: str, path: str, has_middleware: bool) ->
     if is_exempt(view, method) or (of.exempt.function is None and of.exempt.include(method, path, ())):
         return ()
     found: dict[object, Rule] = {}
-    for name, applied, with_site in _decisions(view, method, has_middleware):
+    for name, applied, with_site in decisions(view, method, has_middleware):
         found |= {_key(rule): rule for rule in of.rules(name, method, applied, with_site)}
     return tuple(found.values())
-
-
-def _decisions(view: Any, method: str, has_middleware: bool) -> Iterator[tuple[str, AppliedLimits, bool]]:
-    """Yield what is decided for a view: the name it counts by, its limits, and whether with the site's."""
-    functions = [each for each in functions_called(view, method) if applied_limits_of(each)]
-    for number, function in enumerate(functions):
-        yield name_of_function(view, function), applied_limits_of(function), has_middleware and number == 0
-    if has_middleware and not functions:
-        yield name_of(view), (), True
-    drf = sys.modules.get("overlimit.django.drf")  # which no throttle is without
-    if drf is not None:
-        yield name_of(view), drf.limits_of_throttles(class_of(view)), False
-
-
-class SiteLimits:
-    """The limits of the site as ``overlimit.simulation.replay`` takes them."""
-
-    def route_charges(self, method: str, path: str) -> RouteSteps:
-        """Return what is decided for a request, as far as a log tells: no function is asked about it."""
-        of = site()
-        try:
-            view: Any = resolve(path).func
-        except Resolver404:
-            return ()
-        if method == "OPTIONS" or not of.rate_limit.enabled or is_exempt(view, method):
-            return ()
-        if of.exempt.function is None and of.exempt.include(method, path, ()):
-            return ()
-        has_middleware = any(is_a(each, RateLimitMiddleware) for each in settings.MIDDLEWARE)
-        plans = (
-            of.plan(name, method, applied, with_site)
-            for name, applied, with_site in _decisions(view, method, has_middleware)
-        )
-        return tuple(step for plan in plans for step in steps_of(plan))
-
-
-def get_limits() -> SiteLimits:
-    """Return the limits of the site, for ``overlimit.simulation.replay(events, get_limits())``."""
-    return SiteLimits()
 
 
 def _key(rule: Rule) -> object:

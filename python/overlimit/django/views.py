@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from overlimit.http.callables import dotted_name, method_handler
-from overlimit.http.rules.applied_limits import applied_limits_of
+from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
 
 EXEMPT = "__overlimit_exempt__"
 """The attribute of a view, or of a class of views, that is exempt."""
@@ -99,6 +99,18 @@ def functions_called(view: Any, method: str) -> Iterator[Any]:
     yield handler
     if getattr(handler, "__module__", "") == "rest_framework.decorators":  # what @api_view has made
         yield from (cell.cell_contents for cell in getattr(handler, "__closure__", None) or ())
+
+
+def decisions(view: Any, method: str, has_middleware: bool) -> Iterator[tuple[str, AppliedLimits, bool]]:
+    """Yield what is decided for a view: the name it counts by, its limits, and whether with the site's."""
+    functions = [each for each in functions_called(view, method) if applied_limits_of(each)]
+    for number, function in enumerate(functions):
+        yield name_of_function(view, function), applied_limits_of(function), has_middleware and number == 0
+    if has_middleware and not functions:
+        yield name_of(view), (), True
+    drf = sys.modules.get("overlimit.django.drf")  # which no throttle is without
+    if drf is not None:
+        yield name_of(view), drf.limits_of_throttles(class_of(view)), False
 
 
 def _dotted(thing: Any) -> str:

@@ -28,7 +28,7 @@ def test_no_example_is_overlooked():
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_prints_what_the_page_says(monkeypatch, start_redis, prefix, tmp_path, example):
-    for name in ("shop_day.log.gz", "fastapi_app.py"):
+    for name in ("shop_day.log.gz", "fastapi_app.py", "limits.toml", "stricter_limits.toml"):
         shutil.copy(ROOT / "examples" / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     url = f"{start_redis().tcp_url()}?prefix={prefix}&timeout={PATIENCE}"
