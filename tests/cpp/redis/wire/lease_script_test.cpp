@@ -181,7 +181,7 @@ class LeaseScript : public ::testing::Test {
     if (value.size() <= kState) return;
     const std::size_t words = (value.size() - kState) / 8;
     const std::size_t place = kState + 8 * below(words);
-    std::int64_t number = int64_at(value, place);
+    std::int64_t number = values::int64_at(value, place);
     constexpr std::array<std::int64_t, 8> kHostile{INT64_MIN, INT64_MAX, -1, 0, 1, kExact - 1, kExact, 500};
     number = below(2) == 0 ? kHostile[below(kHostile.size())] : number ^ (std::int64_t{1} << below(63));
     value.replace(place, 8, reinterpret_cast<const char*>(&number), 8);
