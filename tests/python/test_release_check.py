@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tarfile
+import tomllib
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -23,20 +24,8 @@ LISTED = {
     "specVersion": "1.6",
     "components": [{"type": "library", "name": name, "version": "1"} for name in ("hiredis", "pybind11")],
 }
-EXTRAS = [
-    "fastapi",
-    "flask",
-    "quart",
-    "django",
-    "drf",
-    "requests",
-    "httpx",
-    "aiohttp",
-    "prometheus",
-    "opentelemetry",
-    "cli",
-    "notebook",
-]
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+EXTRAS = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 METADATA = "\n".join(["Name: overlimit", *(f"Provides-Extra: {extra}" for extra in EXTRAS), ""])
 
 

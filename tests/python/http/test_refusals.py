@@ -15,9 +15,17 @@ from overlimit.http.answering.refusals import (
     MEDIA_TYPES,
     accepted_media_type,
     explained,
-    quota_exceeded,
+    limit_exceeded,
     store_failed,
 )
+
+LIMITER = Limiter(FixedWindow(1, 1), clock=ManualClock())
+LIMITER.hit("a")
+
+
+def quota_exceeded(message, violated_policies=()):
+    return limit_exceeded(LIMITER.hit("a"), message, violated_policies, explains=False)
+
 
 JSON_TYPES = [kind for kind in MEDIA_TYPES if kind.endswith("json")]
 
