@@ -79,8 +79,8 @@ struct Change {
 class Observer {
  public:
   /// What it keeps, in the order in which they hear of an exchange.
-  enum class Keeps : std::uint8_t { values, leases, snapshots };
-  static constexpr std::size_t kKinds = 3;
+  enum class Keeps : std::uint8_t { values, leases, snapshots, count_ };
+  static constexpr auto kKinds = std::size_t(Keeps::count_);
 
   virtual ~Observer() = default;
   /// To be kept with the next attempt of an exchange, for which it may want more; nullptr: that is nothing to
