@@ -15,7 +15,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = {"CHANGELOG.md", "CMakeLists.txt", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml"}
 WHOLE = {"cmake", "docs", "examples", "lua", "python", "cpp/bindings", "cpp/include", "cpp/src"}
-TESTS = {"adapters", "conformance", "faults", "python", "servers", "simulation", "smoke", "soak", "vectors"}
+TESTS = {
+    "adapters",
+    "conformance",
+    "faults",
+    "python",
+    "queues",
+    "servers",
+    "simulation",
+    "smoke",
+    "soak",
+    "vectors",
+}
 ABOUT_THE_REPOSITORY = {
     "adding_an_algorithm",
     "benchmarks",

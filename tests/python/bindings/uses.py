@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from overlimit import FixedWindow, ManualClock, MemoryStore, Penalty, StoreConfigError, TokenBucket, _core
+from overlimit import (
+    FixedWindow,
+    ManualClock,
+    MemoryStore,
+    Penalty,
+    StoreConfigError,
+    StoreError,
+    TokenBucket,
+    _core,
+)
 from overlimit._pickling import _values_in
+from overlimit.stores import ValueStore
+from own_stores import DictStore
 
 LIMITS = (FixedWindow(10**9, 3600), TokenBucket(10**9, per=60))
 SHARED_MEMORY = {"max_keys": 100, "max_bytes": 1 << 20, "mode": 0o600, "timeout_us": 1000}
@@ -117,6 +129,7 @@ STORE = {
 }
 IDENTIFIERS = ["user:42", b"user:43"]
 COUNTERS = tempfile.NamedTemporaryFile(suffix=".counters")  # noqa: SIM115  # as long as the tests
+OWN_STORE = DictStore()
 FIXED_WINDOW = ["fixed_window", [5, 60, 0]]
 
 
@@ -138,6 +151,30 @@ def _done_call(world: World) -> _core.PendingCall:
     return call
 
 
+def _in_transaction(act: Callable[[Any], Any]) -> Any:
+    """Return what a function does with a step while a store holds its values, or raise what it raises."""
+    done: list[Any] = []
+
+    class Store(ValueStore):
+        def transact(self, keys: Sequence[str], step: Any) -> None:
+            try:
+                done.append(act(step))
+            except Exception as error:  # which may be any
+                done.extend((None, error))
+
+    with contextlib.suppress(StoreError):  # of a step that was not called
+        _core.Limiter("core", LIMITS, Store(), None, None, None, "raise", None).peek("user:42")
+    if len(done) > 1:
+        raise done[1]
+    return done[0]
+
+
+def _of_step(member: str) -> Callable[..., Any]:
+    if not callable(vars(_core.Step)[member]):
+        return lambda: _in_transaction(lambda step: getattr(step, member))
+    return lambda *given, **named: _in_transaction(lambda step: getattr(step, member)(*given, **named))
+
+
 def _constructors(world: World) -> dict[str, Use]:
     rows = [*IDENTIFIERS, ("a", "b")]
     limiter_options = [world.clock, Penalty([1, 2]), print, "raise", LIMITS]
@@ -148,6 +185,8 @@ def _constructors(world: World) -> dict[str, Use]:
         "MemoryStore": Use(_core.MemoryStore, [], {"max_keys": 100, "max_bytes": 1 << 20}),
         "SharedMemoryStore": Use(_core.SharedMemoryStore, ["core-uses"], SHARED_MEMORY),
         "RedisStore": Use(_core.RedisStore, [LOCATION, STORE]),
+        "Step": Use(_in_transaction, [type]),
+        "ValueStore": Use(_core.ValueStore, [OWN_STORE]),
         "RawServer": Use(lambda: _core.raw_servers(LOCATION, 1000)[0]),
         "ManualClock": Use(_core.ManualClock, [1.5]),
         "PendingCall": Use(_done_call, [world]),
@@ -176,6 +215,9 @@ def _arguments(world: World) -> dict[str, tuple[list[Any], dict[str, Any]]]:
         "SharedMemoryStore._keys": [0, 2**40, 10],
         "SharedMemoryStore._policy_digest": ["core"],
         "RawServer.ask": [[]],
+        "Step.__call__": [[None], 1.5],
+        "ValueStore._ping": [None],
+        "CallsOfLoop.notify": [object()],
         "CallsOfLoop.begin": [_pending_call(world)],
         "CallsOfLoop.cancel": [_done_call(world)],
         "ManyDecisions.decision": [1],
@@ -279,6 +321,9 @@ def uses() -> dict[str, Use]:
         for member in members_of(cls):
             name = f"{cls.__name__}.{member}"
             is_init = member == "__init__"
+            if cls is _core.Step:
+                members[name] = Use(_of_step(member), *arguments.get(name, ()))
+                continue
             call = _remake(made[cls.__name__].call) if is_init else _call(cls, member, objects[cls.__name__])
             members[name] = Use(call, *arguments.get(name, ()))
     members["PendingCall.answer"] = Use(lambda: _done_call(world).answer())  # once only

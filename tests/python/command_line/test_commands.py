@@ -525,7 +525,7 @@ def test_the_extra_has_what_the_command_needs():
         for each in importlib.metadata.requires("overlimit")
         if re.search(r"extra == .cli.", each)
     }
-    assert extras == {"click", "numpy", "pandas", "pyarrow", "rich", "backports.zstd"}
+    assert extras == {"click", "numpy", "pandas", "pyarrow", "rich", "tomlkit", "backports.zstd"}
 
 
 def test_the_installed_command_is_the_same():

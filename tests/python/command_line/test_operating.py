@@ -410,6 +410,7 @@ def test_watch_counts_what_is_charged(url):
     assert (answer["samples"][0]["calls"] is None) == (not url.startswith("unix:"))
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_watch_streams_json_without_a_count(url):
     limiter = limiter_at(url, "1000000/minute")
     command = [sys.executable, "-m", "overlimit", "watch", url, "--every", "0.1", "--json"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from overlimit import Limiter, MemoryStore, RedisStore
 from overlimit.aio import AsyncConcurrency, AsyncLimiter
 from overlimit.http.options.storage_urls import store_url
-from overlimit.stores import as_store
+from overlimit.stores import PostgreSQLStore, as_store
 
 from .amounts import MANY
 
@@ -41,7 +41,7 @@ def store_of(build):
             assert message
             assert SECRET not in message
             return None
-    assert isinstance(store, (MemoryStore, RedisStore))
+    assert isinstance(store, (MemoryStore, RedisStore, PostgreSQLStore))
     assert SECRET not in repr(store)
     return store
 

@@ -198,7 +198,7 @@ def without_passwords(text: str) -> str:
 
 
 def hides_passwords(function: Callable[P, R]) -> Callable[P, R]:
-    """Keep passwords out of the TypeErrors and ValueErrors that the function raises."""
+    """Keep passwords out of the errors that the function raises."""
 
     @wraps(function)
     def hiding(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -206,6 +206,9 @@ def hides_passwords(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
             error.args = tuple(without_passwords(arg) if isinstance(arg, str) else arg for arg in error.args)
+            raise
+        except OSError as error:  # about a file that is none
+            error.filename = without_passwords(str(error.filename))
             raise
 
     return hiding
