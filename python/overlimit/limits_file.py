@@ -87,7 +87,7 @@ def parsed(data: bytes, path: str) -> LimitsFile:
     try:
         text = data.decode()
         given = tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidLimit(f"{path} is no TOML: {error}") from None
     try:
         return _read(given, path, text)
@@ -230,8 +230,8 @@ def _penalty(key: Key, value: object) -> Penalty:
 
 def _cost(key: Key, value: object) -> int:
     cost = whole_number(value)
-    if cost is None or cost < 0:
-        raise _Wrong(key, f"must be a whole number from 0, not {short_repr(value)}")
+    if cost is None or not 0 <= cost < 2**53:
+        raise _Wrong(key, f"must be a whole number from 0 to 2^53 - 1, not {short_repr(value)}")
     return cost
 
 

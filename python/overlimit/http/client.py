@@ -250,6 +250,7 @@ class Turns:
             wait = partial(exchange.waiting.acquire, charges, None if timeout == math.inf else timeout)
             decision: Decision = yield wait
             if not decision:
+                self._holds.end(host, exchange)
                 yield from self._learning_meanwhile(host, spent, own, decision, exchange, until)
                 continue
             if self._holds.seconds_left(host) == 0:
@@ -324,8 +325,10 @@ class Turns:
 
     def _hold(self, host: str, said: ServerLimits, is_refusal: bool) -> float | None:
         """Hold a host back for as long as it asks, and return that; None: it asks for no time or too much."""
-        guess = self._holds.guess(host) if any(each.has_no_end for each in said.limits) else 0.0
-        wait = waiting_time(said, is_refusal=is_refusal, unsaid=guess)
+        guess = (
+            self._holds.guess(host) if is_refusal and any(each.has_no_end for each in said.limits) else 0.0
+        )
+        wait = waiting_time(said, is_refusal=is_refusal, unsaid=guess or 1.0)
         if wait is not None and wait <= self._max_wait:
             self._holds.hold(host, wait, guess if wait == guess else 0.0)
             return wait

@@ -37,6 +37,7 @@ _PERIODS = {
     "minute": 60.0,
     "hour": 3600.0,
     "day": 86400.0,
+    "week": 7 * 86400.0,
     "month": 31 * 86400.0,
     "year": 366 * 86400.0,
 }
@@ -114,7 +115,8 @@ def parse(headers: HeadersLike, *, now: float | None = None) -> ServerLimits:
         epoch. By default the ``Date`` of the response, or else the clock.
     """
     values = _values_of(headers)
-    age = max((_number(text) or 0.0 for text in values.get("age", ())), default=0.0)
+    ages = (_number(part) or 0.0 for text in values.get("age", ()) for part in text.split(","))
+    age = max(ages, default=0.0)
     if now is None:
         dates = [at for text in values.get("date", ()) if (at := _epoch_of_date(text)) is not None]
         now = dates[0] if dates else time.time() - age
@@ -228,7 +230,7 @@ def _named_limits(values: dict[str, list[str]], now: float) -> list[ServerLimit]
         ServerLimit(
             name,
             _whole(_number(said.get("limit"))),
-            _PERIODS.get(name),
+            _PERIODS.get(name.rpartition("-")[2]),
             _whole(_number(said.get("remaining"))),
             _reset_after(said.get("reset"), now),
         )

@@ -51,9 +51,16 @@ class HeldBack:
         return HeldBack, (self._most,)
 
     def guess(self, host: str) -> float:
-        """Return for how long to hold a host back that does not say it: a second, doubled up to a minute."""
+        """Return for how long to hold a host back that does not say it: a second, doubled up to a minute.
+
+        Refusals of requests that were under way when it was held back count as that one.
+        """
         known = self._hosts.get(host)
-        return min(2 * known.guessed, _LONGEST_GUESS) if known is not None and known.guessed else 1.0
+        if known is None or not known.guessed:
+            return 1.0
+        if time.monotonic() < known.until:
+            return known.guessed
+        return min(2 * known.guessed, _LONGEST_GUESS)
 
     def hold(self, host: str, seconds: float, guessed: float = 0.0) -> None:
         """Hold a host back for so long from now, or longer if it is held back already."""

@@ -22,7 +22,7 @@ from overlimit._messages.optional import needed
 from overlimit._messages.texts import short_repr
 from overlimit._options import size_of, timeout_us_given, timeout_us_of, truth_of
 from overlimit._steps import Steps, await_calls, run_calls
-from overlimit.errors import StoreConfigError
+from overlimit.errors import StoreConfigError, StoreError
 from overlimit.stores.redis_url import query_options
 from overlimit.stores.values import ValueStore, Write
 
@@ -264,7 +264,7 @@ class PostgreSQLStore(ValueStore):
         self._writes += written
         if self._writes >= _WRITES_A_SWEEP:
             page, self._writes = 2 * self._writes, 0
-            with suppress(psycopg.Error, TimeoutError):
+            with suppress(psycopg.Error, TimeoutError, StoreError):
                 query = _SWEEP.format(table=self._table, last=_quoted(self._swept), page=page)
                 ((last,),) = yield from talk.ask(query)
                 self._swept = last or ""
@@ -418,7 +418,9 @@ class _Pool:
         return bool(self.slots.acquire(timeout=timeout))
 
     def connect(self, timeout: float) -> Any:
-        return _Connection.connect(self._url, autocommit=True, connect_timeout=max(2, int(timeout)))
+        return _Connection.connect(
+            self._url, autocommit=True, connect_timeout=max(2, int(timeout)), client_encoding="utf8"
+        )
 
     def pop_idle(self) -> Any:
         try:
@@ -446,7 +448,9 @@ class _AsyncPool(_Pool):
 
     async def connect(self, timeout: float) -> Any:
         seconds = max(2, int(timeout))
-        return await _AsyncConnection.connect(self._url, autocommit=True, connect_timeout=seconds)
+        return await _AsyncConnection.connect(
+            self._url, autocommit=True, connect_timeout=seconds, client_encoding="utf8"
+        )
 
 
 class _Connection(psycopg.Connection[Any]):

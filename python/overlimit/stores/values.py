@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -145,13 +146,18 @@ _all_of_them: WeakSet[ValueStore] = WeakSet()
 
 def _tell_of_fork() -> None:
     for store in list(_all_of_them):
-        store.after_fork()
+        try:
+            store.after_fork()
+        except Exception:  # the others are to be told, too
+            logging.getLogger("overlimit").exception("%r.after_fork failed", store)
 
 
 os.register_at_fork(after_in_child=_tell_of_fork)
 
 
-def store_failure(store: ValueStore, error: Exception, has_written: bool) -> StoreError:
+def store_failure(
+    store: ValueStore, error: Exception, has_written: bool, method: str = "transact"
+) -> StoreError:
     """Return the StoreError for what ``transact`` has raised; the core calls this."""
     if isinstance(error, StoreError):
         return error
@@ -159,7 +165,7 @@ def store_failure(store: ValueStore, error: Exception, has_written: bool) -> Sto
     if is_unwritten := isinstance(error, NotWritten):
         cause = error.__cause__ or error
     kind = StoreTimeout if isinstance(cause, TimeoutError) else StoreUnavailable
-    failure = kind(f"{type(store).__name__}.transact failed: {type(cause).__name__}: {cause}")
+    failure = kind(f"{type(store).__name__}.{method} failed: {type(cause).__name__}: {cause}")
     failure.__cause__ = cause
     failure.maybe_charged = has_written and not is_unwritten
     return failure
@@ -179,4 +185,7 @@ def told_of_store_error(error: BaseException) -> tuple[str, str, bool, int] | No
 
 def scanned_keys(store: ValueStore, prefix: str) -> tuple[str, ...]:
     """Return the keys of a scan that begin with the prefix; the core calls this."""
-    return tuple(sorted({key for key, _ in store.scan(prefix) if key.startswith(prefix)}))
+    try:
+        return tuple(sorted({key for key, _ in store.scan(prefix) if key.startswith(prefix)}))
+    except Exception as error:
+        raise store_failure(store, error, has_written=False, method="scan") from error

@@ -103,10 +103,17 @@ def test_a_host_that_does_not_say_for_how_long_is_held_back_a_second_doubled_up_
     guesses = []
     for _ in range(8):
         guesses.append(held.guess("a"))
-        held.hold("a", 0.001, guesses[-1])
+        held.hold("a", 0.0, guesses[-1])
     assert guesses == [1, 2, 4, 8, 16, 32, 60, 60]
     held.hold("a", 0.001)
     assert held.guess("a") == held.guess("b") == 1
+
+
+def test_refusals_of_requests_that_were_under_way_are_one():
+    held = HeldBack()
+    for _ in range(8):
+        held.hold("a", 60, held.guess("a"))
+    assert held.guess("a") == 1
 
 
 def test_a_time_that_is_over_holds_nobody_back():

@@ -211,6 +211,7 @@ MINUTE = {"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}
         ({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1d"}, [unnamed(remaining=0)], 1.0),
         ({"X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "9"}, [unnamed(None, None, 1, 9.0)], 0.0),
         ({"RateLimit": '"a";r=0;t=5', "Retry-After": "9", "Age": "4"}, [], 5.0),
+        ({"RateLimit": '"a";r=0;t=5', "Retry-After": "9", "Age": "0, 4"}, [], 5.0),
         ({"RateLimit": '"a";r=0;t=5', "Retry-After": "Tue, 14 Nov 2023 22:13:50 GMT", "Age": "40"}, [], 0.0),
         (
             {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9", "Age": "0"},
@@ -218,7 +219,7 @@ MINUTE = {"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}
             9,
         ),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_what_providers_say_is_read_and_how_long_to_wait(headers, expected, wait):
     for said in (parse(headers, now=NOW), parse({**MINUTE, **headers})):

@@ -89,6 +89,7 @@ def test_what_a_file_says():
             "line 4: routes.\"/ab\": the pattern '/ab' is never reached",
         ),
         ("version = 1\ndefault = ", "is no TOML: Invalid value"),
+        ("version = 1\ndefault = " + "[" * 5000, "is no TOML: maximum recursion depth"),
     ],
 )
 def test_what_is_wrong_is_told_by_line_and_key(text, told):

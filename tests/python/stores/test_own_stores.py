@@ -442,3 +442,14 @@ class TestStores:
             each.join()
         assert len(admitted) == 80
         assert sum(admitted) == 40
+
+
+def test_what_scan_raises_is_an_error_of_the_store():
+    class Forgetful(DictStore):
+        def scan(self, prefix):
+            raise TimeoutError("nobody answers")
+
+    with pytest.raises(StoreTimeout, match=r"Forgetful\.scan failed: TimeoutError: nobody answers") as caught:
+        Limiter("1/minute", name="a", store=Forgetful()).reset_all()
+    assert isinstance(caught.value.__cause__, TimeoutError)
+    assert not caught.value.maybe_charged

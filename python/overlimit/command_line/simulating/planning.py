@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from overlimit._messages.texts import percent
-from overlimit.command_line.failures import WrongUsage, reported
+from overlimit.command_line.failures import NothingFound, WrongUsage, reported
 from overlimit.command_line.output import print_json
 from overlimit.command_line.simulating.logs import Log, reads_log_option
 from overlimit.command_line.simulating.output import as_text, bars, print_table
@@ -83,7 +83,10 @@ def plan(
     """
     with reported():
         after, before = read_limits_file(limits_file), _before(limits_file, against)
-    events = log.events(*log.requests(endpoint, method))
+    try:
+        events = log.events(*log.requests(endpoint, method))
+    except NothingFound as nothing:  # exit code 1 is that of a bound that was passed
+        raise WrongUsage(nothing.message) from None
     with reported(), bars() as progress:
         from overlimit.simulation import RouteLimits, newly_refused
 
