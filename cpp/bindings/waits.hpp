@@ -14,7 +14,10 @@ namespace overlimit::python {
 class GilHeld : NonCopyable {
  public:
   GilHeld() : state_(ensured()) {}
-  ~GilHeld() { PyGILState_Release(state_); }
+  /// A thread that the interpreter ends within Python has no state to release any more.
+  ~GilHeld() {
+    if (!is_finalizing()) PyGILState_Release(state_);
+  }
 
  private:
   static PyGILState_STATE ensured() {

@@ -190,7 +190,7 @@ class PostgreSQLStore(ValueStore):
         milliseconds = max(1, int(step.time_left() * 1000))
         read = self._call(name, [_quoted(key) for key in keys])
         rows = yield from talk.ask_first(
-            f"{self._preparation(talk)}{begin}SET LOCAL statement_timeout = {milliseconds}; "
+            f"{begin}{self._preparation(talk)}SET LOCAL statement_timeout = {milliseconds}; "
             f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}; {read}"
         )
         if rows is None:
