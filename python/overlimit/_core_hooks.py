@@ -1,5 +1,6 @@
-"""What the core leaves to Python because it need not be fast: the one module that it imports.
+"""What the core leaves to Python because it need not be fast.
 
+The core imports no other module, but for `aio.loops`, once an event loop awaits a store of one's own.
 Whatever the core calls is loaded with the package: a child that is forked while another thread imports a
 module for the first time would wait for ever for the end of that import.
 """
