@@ -1,6 +1,8 @@
 #include "value_store/transaction.hpp"
 
 #include <algorithm>
+#include <array>
+#include <memory_resource>
 #include <numeric>
 
 #include "overlimit/pair.hpp"
@@ -100,16 +102,18 @@ void Deciding::act() {
 }
 
 void Deciding::decide(const Call& call, std::size_t first_charge, const Rows& rows, Instant now) {
-  std::vector<FoundKey> keys;
-  std::vector<Instant> creations;
+  std::array<std::byte, 1024> room;
+  std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
+  std::pmr::vector<FoundKey> keys(&memory);
+  std::pmr::vector<Instant> creations(&memory);
   for (std::size_t k = 0; k < call.charges.size(); ++k) {
     keys.push_back({&value(first_charge + k), now});
     creations.push_back(creation(first_charge + k, now));
   }
-  const CallOnValues found(call, keys);
+  const CallOnValues found(call, keys, &memory);
   if (!found.writes()) return found.show({}, rows);
   found.show(creations, rows);
-  std::vector<std::optional<Value>> written;
+  std::pmr::vector<std::optional<Value>> written(&memory);
   for (std::size_t k = 0; k < keys.size(); ++k) written.push_back(found.written(k, creations[k]));
   for (std::size_t k = 0; k < keys.size(); ++k) {
     if (written[k]) put(first_charge + k, *std::move(written[k]), now, slack_of(call));

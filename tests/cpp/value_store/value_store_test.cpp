@@ -18,6 +18,8 @@ const CompiledPolicy& three() {
 
 TEST(StoredValue, IsRecognizedByAChecksumThatZlibHasToo) {
   EXPECT_EQ(values::crc32("123456789"), 0xcbf43926U);
+  EXPECT_EQ(values::crc32("1234"), 0x9be3e0a3U);
+  EXPECT_EQ(values::crc32("a"), 0xe8b7be43U);
   EXPECT_EQ(values::crc32(""), 0U);
 }
 
