@@ -46,32 +46,19 @@ Pair pair_at(DecisionObject& decision, std::size_t place) {
   return {*subject, limit, first + std::size_t(found - limits.begin())};
 }
 
-// As tuple.__new__ makes one, of values whose references it takes. Calling Detail runs Python code and takes
-// several times as long.
-template <std::size_t kFields>
-Object detail_of(std::array<Object, kFields> values) {
-  auto* const detail = PyObject_GC_NewVar(PyTupleObject, detail_type(), Py_ssize_t{kFields});
-  Object made = required(reinterpret_cast<PyObject*>(detail));
-#if PY_VERSION_HEX >= 0x030e0000
-  detail->ob_hash = -1;  // not known yet
-#endif
-  for (std::size_t i = 0; i < kFields; ++i) detail->ob_item[i] = values[i].release();
-  PyObject_GC_Track(made.get());
-  return made;
-}
-
 Object seconds(Duration duration) { return required(PyFloat_FromDouble(duration.seconds())); }
 
 Object new_detail(DecisionObject& decision, Py_ssize_t place) {
   const auto [subject, limit, row] = pair_at(decision, std::size_t(place));
   const Rows rows = decision.rows();
   PyObject* const limits = limits_of(subject.policy);
-  return detail_of(std::array{Object::borrow(subject.identifier),
-                              Object::borrow(PyTuple_GET_ITEM(limits, Py_ssize_t(limit))),
-                              Object::borrow(name_of(subject.policy)),
-                              Object::borrow(rows.status[row] == Status::ok ? Py_True : Py_False),
-                              required(PyLong_FromLongLong(rows.remaining[row])),
-                              seconds(rows.retry_after[row]), seconds(rows.reset_after[row])});
+  return named_tuple(detail_type(),
+                     std::array{Object::borrow(subject.identifier),
+                                Object::borrow(PyTuple_GET_ITEM(limits, Py_ssize_t(limit))),
+                                Object::borrow(name_of(subject.policy)),
+                                Object::borrow(rows.status[row] == Status::ok ? Py_True : Py_False),
+                                required(PyLong_FromLongLong(rows.remaining[row])),
+                                seconds(rows.retry_after[row]), seconds(rows.reset_after[row])});
 }
 
 /// Sets what is not set yet, and returns what then is there: another thread, or code that the garbage

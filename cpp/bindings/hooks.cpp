@@ -12,10 +12,12 @@ namespace {
 // What they are replaced by, if anybody loads them again, does not end them: a thread may be using them.
 std::atomic<PyObject*> hooks = nullptr;
 std::atomic<PyObject*> detail = nullptr;
+std::atomic<PyObject*> write_class = nullptr;
 
 void load_hooks(PyObject*) {
   Object module = required(PyImport_ImportModule("overlimit._core_hooks"));
   detail = checked(PyObject_GetAttrString(module.get(), "Detail"));
+  write_class = checked(PyObject_GetAttrString(module.get(), "Write"));
   hooks = module.release();
 }
 
@@ -35,6 +37,8 @@ void add_hooks(PyObject* module) { add_functions(module, functions); }
 Object hook(const char* name) { return required(PyObject_GetAttrString(loaded(hooks), name)); }
 
 PyTypeObject* detail_type() { return reinterpret_cast<PyTypeObject*>(loaded(detail)); }
+
+PyTypeObject* write_type() { return reinterpret_cast<PyTypeObject*>(loaded(write_class)); }
 
 void warn_about_shared_memory(const std::string& message) {
   in_python([&] {

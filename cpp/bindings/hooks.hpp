@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <array>
 #include <string>
 
 #include "object.hpp"
@@ -15,8 +16,23 @@ Object hook(const char* name);
 /// Has Python log a warning; called with the GIL or without it.
 void warn_about_shared_memory(const std::string& message);
 
-/// The class Detail (borrowed), without looking for it.
+/// The classes Detail and Write (borrowed), without looking for them.
 PyTypeObject* detail_type();
+PyTypeObject* write_type();
+
+/// A NamedTuple as tuple.__new__ makes one, of values whose references it takes. Calling its class runs
+/// Python code and takes several times as long.
+template <std::size_t kFields>
+Object named_tuple(PyTypeObject* type, std::array<Object, kFields> values) {
+  auto* const tuple = PyObject_GC_NewVar(PyTupleObject, type, Py_ssize_t{kFields});
+  Object made = required(reinterpret_cast<PyObject*>(tuple));
+#if PY_VERSION_HEX >= 0x030e0000
+  tuple->ob_hash = -1;  // not known yet
+#endif
+  for (std::size_t i = 0; i < kFields; ++i) tuple->ob_item[i] = values[i].release();
+  PyObject_GC_Track(made.get());
+  return made;
+}
 
 /// What one of them returns.
 template <class... Arguments>

@@ -2,12 +2,12 @@
 #include "overlimit/value_store.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "clock.hpp"
@@ -30,10 +30,11 @@ PyTypeObject* step_type = nullptr;
 struct StepObject {
   PyObject_HEAD std::shared_ptr<ValueStep> step;  // nullptr: the transaction is over
   TimePoint until;
-  std::size_t calls;
+  bool reads_only;
+  bool was_called;
   bool has_written;           // whether the last call returned anything to write
   Object raised;              // what a call has raised, for which all others then do
-  std::atomic<bool> is_busy;  // as a thread is in it
+  std::atomic<bool> is_busy;  // as a thread decides in it
 };
 
 StepObject& step_of(PyObject* self) { return *reinterpret_cast<StepObject*>(self); }
@@ -54,99 +55,108 @@ std::optional<std::string_view> value_in(PyObject* given, std::vector<Object>& k
   return std::string_view(PyBytes_AS_STRING(given), std::size_t(PyBytes_GET_SIZE(given)));
 }
 
-/// A Write, which is a NamedTuple.
-Object write_of(PyObject* type, const ValueWrite& write) {
-  const Object value =
-      required(PyBytes_FromStringAndSize(write.value.data(), Py_ssize_t(write.value.size())));
-  const Object seconds = required(PyFloat_FromDouble(write.expires_in.seconds()));
-  const Object fields = required(PyTuple_Pack(2, value.get(), seconds.get()));
-  const Object arguments = required(PyTuple_Pack(1, fields.get()));
-  return required(PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(type), arguments.get(), nullptr));
+Object write_of(const ValueWrite& write) {
+  Object value = required(PyBytes_FromStringAndSize(write.value.data(), Py_ssize_t(write.value.size())));
+  Object seconds = required(PyFloat_FromDouble(write.expires_in.seconds()));
+  return named_tuple(write_type(), std::array{std::move(value), std::move(seconds)});
 }
 
 Object list_of(const ValueStep::Writes& writes) {
   if (writes.empty()) return Object::borrow(Py_None);
   Object list = required(PyList_New(Py_ssize_t(writes.size())));
-  const Object type = hook("Write");
   for (std::size_t i = 0; i < writes.size(); ++i) {
-    Object each = writes[i] ? write_of(type.get(), *writes[i]) : Object::borrow(Py_None);
+    Object each = writes[i] ? write_of(*writes[i]) : Object::borrow(Py_None);
     PyList_SET_ITEM(list.get(), Py_ssize_t(i), each.release());
   }
   return list;
 }
 
-Object run(StepObject& self, PyObject* given, PyObject* now) {
-  if (seconds_until(self.until) <= 0) throw StoreTimeout("the store did not hold the values in time");
-  const Object values =
-      required(PySequence_Fast(given, "values must be a sequence, one for each of the keys"));
-  const std::size_t size = std::size_t(PySequence_Fast_GET_SIZE(values.get()));
-  if (size != self.step->keys().size()) {
-    raise(PyExc_ValueError, "values must be as many as the keys: %zu, not %zu", self.step->keys().size(),
-          size);
+/// What step() is given. To read it may run other code, which may take its time: nothing waits for that.
+class GivenValues : NonCopyable {
+ public:
+  GivenValues(PyObject* positional, PyObject* named) {
+    static const char* const names[] = {"values", "now", nullptr};
+    PyObject* values = nullptr;
+    PyObject* now = Py_None;
+    if (PyArg_ParseTupleAndKeywords(positional, named, "O|O:step", const_cast<char**>(names), &values,
+                                    &now) == 0)
+      throw PythonError{};
+    const Object sequence =
+        required(PySequence_Fast(values, "values must be a sequence, one for each of the keys"));
+    values_ = required(PySequence_Tuple(sequence.get()));  // which nobody changes meanwhile
+    const Arguments each = members_of(values_.get());
+    bytes_.reserve(each.size());
+    for (PyObject* const value : each) bytes_.push_back(value_in(value, kept_));
+    if (now != Py_None) at_ = instant_from(now, "now");
   }
-  std::vector<Object> kept;
-  std::vector<std::optional<std::string_view>> bytes;
-  PyObject* const* const items = PySequence_Fast_ITEMS(values.get());
-  for (std::size_t i = 0; i < size; ++i) bytes.push_back(value_in(items[i], kept));
-  const auto at = now == Py_None ? std::nullopt : std::optional(instant_from(now, "now"));
-  const ValueStep::Writes writes = self.step->run(bytes, at);
-  self.has_written = !writes.empty();
-  return list_of(writes);
-}
+  [[nodiscard]] ValueStep::Values bytes() const { return bytes_; }
+  [[nodiscard]] std::optional<Instant> at() const { return at_; }
 
-/// Lets one thread at a time into a step.
+ private:
+  Object values_;
+  std::vector<Object> kept_;
+  std::vector<std::optional<std::string_view>> bytes_;
+  std::optional<Instant> at_;
+};
+
+/// Lets one thread at a time into a step, where nothing of a store's runs.
 class Entered : NonCopyable {
  public:
   explicit Entered(StepObject& step) : step_(step) {
     if (step.is_busy.exchange(true, std::memory_order_acquire))
       raise(PyExc_RuntimeError, "step is being called already: it is for one thread at a time");
   }
-  ~Entered() { step_.is_busy.store(false, std::memory_order_release); }
+  ~Entered() { leave(step_); }
+  static void leave(StepObject& step) {
+    step.is_busy.store(false, std::memory_order_release);
+    step.is_busy.notify_all();
+  }
 
  private:
   StepObject& step_;
 };
 
-PyObject* raised_again(StepObject& self) {
-  PyObject* const error = self.raised.get();
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
-  return nullptr;
+Object run(StepObject& self, const GivenValues& given) {
+  if (seconds_until(self.until) <= 0) throw StoreTimeout("the store did not hold the values in time");
+  const std::size_t size = given.bytes().size();
+  if (size != self.step->keys().size()) {
+    raise(PyExc_ValueError, "values must be as many as the keys: %zu, not %zu", self.step->keys().size(),
+          size);
+  }
+  const ValueStep::Writes writes = self.step->run(given.bytes(), given.at());
+  Object list = list_of(writes);
+  self.was_called = true;
+  self.has_written = !writes.empty();
+  return list;
 }
 
-/// The arguments of step(values, now=None), borrowed.
-std::pair<PyObject*, PyObject*> arguments_of(PyObject* positional, PyObject* named) {
-  static const char* const names[] = {"values", "now", nullptr};
-  PyObject* values = nullptr;
-  PyObject* now = Py_None;
-  if (PyArg_ParseTupleAndKeywords(positional, named, "O|O:step", const_cast<char**>(names), &values, &now) ==
-      0)
-    throw PythonError{};
-  return {values, now};
+/// What an action raises; empty if nothing.
+template <class Action>
+Object error_of(const Action& action) {
+  return guarded(false, [&] { return action(), true; }) ? Object() : taken_error();
 }
 
 PyObject* call_step(PyObject* object, PyObject* positional, PyObject* named) {
   StepObject& self = step_of(object);
   return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
+    std::optional<GivenValues> given;
+    Object wrong = error_of([&] { given.emplace(positional, named); });
     const Entered entered(self);
     if (!self.step)
       raise(PyExc_RuntimeError, "this transaction is over: step is called before transact returns");
-    if (self.raised) return raised_again(self);
-    ++self.calls;
+    Object writes;
+    if (!wrong && !self.raised) wrong = error_of([&] { writes = run(self, *given); });
+    if (writes) return writes.release();
+    if (!self.raised) self.raised = std::move(wrong);
     self.has_written = false;
-    PyObject* const made = guarded(static_cast<PyObject*>(nullptr), [&] {
-      const auto [values, now] = arguments_of(positional, named);
-      return run(self, values, now).release();
-    });
-    if (made == nullptr) {
-      self.raised = taken_error();
-      return raised_again(self);
-    }
-    return made;
+    PyObject* const error = self.raised.get();
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+    return nullptr;
   });
 }
 
 double time_left(StepObject& self) { return std::max(0.0, seconds_until(self.until)); }
-bool reads_only(StepObject& self) { return self.step != nullptr && self.step->reads_only(); }
+bool reads_only(StepObject& self) { return self.reads_only; }
 
 }  // namespace
 
@@ -202,6 +212,7 @@ PyType_Spec step_spec{"overlimit._core.Step", sizeof(StepObject), 0,
 Object new_step(std::shared_ptr<ValueStep> step, TimePoint until) {
   Object made = required(step_type->tp_alloc(step_type, 0));
   StepObject& self = step_of(made.get());
+  self.reads_only = step->reads_only();
   new (&self.step) std::shared_ptr<ValueStep>(std::move(step));
   new (&self.raised) Object();
   new (&self.is_busy) std::atomic<bool>(false);
@@ -209,14 +220,15 @@ Object new_step(std::shared_ptr<ValueStep> step, TimePoint until) {
   return made;
 }
 
-/// Nobody is in it, and nobody comes in any more.
+/// Nobody decides in it, and nobody comes in any more. Who is reading what step() was given is not waited
+/// for.
 void close_step(StepObject& self) {
   while (self.is_busy.exchange(true, std::memory_order_acquire)) {
     const GilReleased others_go_on;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    self.is_busy.wait(true, std::memory_order_relaxed);
   }
   self.step.reset();
-  self.is_busy.store(false, std::memory_order_release);
+  Entered::leave(self);
 }
 
 Object keys_of(const ValueStep& step) {
@@ -263,7 +275,7 @@ class OpenTransaction : NonCopyable {
     if (error && PyErr_GivenExceptionMatches(error.get(), PyExc_Exception) == 0) throw_error(error.get());
     if (step.raised) throw_error(step.raised.get());
     if (error) throw_failure(error.get(), step.has_written);
-    if (step.calls == 0) {
+    if (!step.was_called) {
       throw StoreUnavailable(std::string(Py_TYPE(store_.get())->tp_name) +
                              ".transact returned without having called step");
     }
@@ -279,14 +291,31 @@ class OpenTransaction : NonCopyable {
   Object step_;
 };
 
+/// Of what is asked of each store; interned, so that Python remembers where it has found them.
+struct Names {
+  PyObject* transact = interned("transact");
+  PyObject* waits = interned("waits");
+  PyObject* is_shared = interned("is_shared");
+  PyObject* timeout = interned("timeout");
+  PyObject* max_keys = interned("max_keys");
+
+ private:
+  static PyObject* interned(const char* name) { return checked(PyUnicode_InternFromString(name)); }
+};
+
+const Names& names() {
+  static const Names interned;
+  return interned;
+}
+
 /// Its values are those of a Python object, which outlives the calls.
 class PythonValueStore final : public ValueStore {
  public:
   explicit PythonValueStore(const pybind11::object& self)
       : self_(required(PyWeakref_NewRef(self.ptr(), nullptr))) {}
 
-  [[nodiscard]] bool is_shared() const override { return is_true("is_shared"); }
-  [[nodiscard]] bool waits() const override { return is_true("waits"); }
+  [[nodiscard]] bool is_shared() const override { return is_true(&Names::is_shared); }
+  [[nodiscard]] bool waits() const override { return is_true(&Names::waits); }
   [[nodiscard]] Duration timeout() const override {
     return in_python_returning<Duration>([&] { return timeout_of(self().get()); });
   }
@@ -323,7 +352,7 @@ class PythonValueStore final : public ValueStore {
     OpenTransaction open(store.get(), step, end_of(store.get(), time, *step));
     PyObject* const arguments[] = {open.store(), open.keys(), open.step()};
     const RecursionGuard guard;
-    open.end(Object::steal(PyObject_VectorcallMethod(transact_name(), arguments, 3, nullptr)));
+    open.end(Object::steal(PyObject_VectorcallMethod(names().transact, arguments, 3, nullptr)));
   }
   [[nodiscard]] std::size_t max_keys() const override {
     return in_python_returning<std::size_t>([&] { return max_keys_of(self().get()); });
@@ -333,11 +362,6 @@ class PythonValueStore final : public ValueStore {
   }
 
  private:
-  static PyObject* transact_name() {
-    static PyObject* const name = checked(PyUnicode_InternFromString("transact"));
-    return name;
-  }
-
   template <class Result, class Action>
   static Result in_python_returning(const Action& action) {
     std::optional<Result> result;
@@ -364,14 +388,13 @@ class PythonValueStore final : public ValueStore {
     return found;
   }
 
-  [[nodiscard]] bool is_true(const char* attribute) const {
+  [[nodiscard]] bool is_true(PyObject* Names::*attribute) const {
     return in_python_returning<bool>(
-        [&] { return truth(required(PyObject_GetAttrString(self().get(), attribute)).get()); });
+        [&] { return truth(required(PyObject_GetAttr(self().get(), names().*attribute)).get()); });
   }
 
   static Duration timeout_of(PyObject* self) {
-    static PyObject* const name = checked(PyUnicode_InternFromString("timeout"));
-    const Object given = required(PyObject_GetAttr(self, name));
+    const Object given = required(PyObject_GetAttr(self, names().timeout));
     const Duration timeout = duration_from(given.get(), "timeout");
     if (timeout <= Duration{} || timeout > kMaxPeriod)
       raise_about(PyExc_ValueError, "timeout must be a number of seconds above 0, not %U", given.get());
@@ -379,8 +402,7 @@ class PythonValueStore final : public ValueStore {
   }
 
   static std::size_t max_keys_of(PyObject* self) {
-    static PyObject* const name = checked(PyUnicode_InternFromString("max_keys"));
-    const Object given = required(PyObject_GetAttr(self, name));
+    const Object given = required(PyObject_GetAttr(self, names().max_keys));
     const Py_ssize_t most = PyNumber_AsSsize_t(given.get(), nullptr);
     if (most == -1 && PyErr_Occurred() != nullptr) throw PythonError{};
     if (most < 1) raise_about(PyExc_ValueError, "max_keys must be at least 1, not %U", given.get());

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from conformance.answers import answer_of
-from overlimit import FixedWindow, Limiter, ManualClock, Penalty, SlidingLog, StoreError, TokenBucket
+from overlimit import (
+    FixedWindow,
+    Limiter,
+    ManualClock,
+    Penalty,
+    SlidingLog,
+    StoreError,
+    StoreTimeout,
+    TokenBucket,
+)
+from overlimit.aio import AsyncLimiter
 from overlimit.stores import Step, ValueStore, Write
 from own_stores import DictStore
 
@@ -152,39 +166,108 @@ def test_honest_keys_keep_their_limit():
     assert limiter.peek("liar", cost=0).remaining == 5
 
 
-def test_a_step_is_for_one_thread_at_a_time_and_ends_with_its_transaction():
-    inside, go_on = threading.Event(), threading.Event()
-    outcomes: list[object] = []
+class Abandoning(DictStore):
+    """It leaves a thread that reads values without end, until `go_on` is set."""
 
-    def slow() -> Iterator[None]:
-        inside.set()
-        go_on.wait(10)
+    timeout = 0.2
+
+    def __init__(self, *, asks_itself: bool) -> None:
+        super().__init__()
+        self.asks_itself = asks_itself
+        self.inside, self.go_on = threading.Event(), threading.Event()
+        self.outcome: object = None
+
+    def transact(self, keys: Sequence[str], step: Step) -> None:
+        self.thread = threading.Thread(target=self.ask_slowly, args=(step,))
+        self.thread.start()
+        assert self.inside.wait(10)
+        if self.asks_itself:
+            super().transact(keys, step)
+        else:
+            self.thread.join()
+
+    def ask_slowly(self, step: Step) -> None:
+        try:
+            self.outcome = step(self.slow())
+        except Exception as error:
+            self.outcome = error
+
+    def slow(self) -> Iterator[None]:
+        self.inside.set()
+        self.go_on.wait(10)
         yield None
 
-    def call(step: Step, values: Any) -> None:
-        try:
-            outcomes.append(step(values))
-        except Exception as error:
-            outcomes.append(error)
+    def end(self) -> object:
+        self.go_on.set()
+        self.thread.join()
+        return self.outcome
 
-    class Abandoning(ValueStore):
-        """It leaves a thread inside step, which another is meanwhile kept from, and returns."""
+
+def test_who_still_reads_values_keeps_nobody_waiting_and_comes_too_late():
+    store = Abandoning(asks_itself=True)
+    limiter = Limiter("5/minute", name="p", store=store)
+    began = time.monotonic()
+    assert limiter.hit("a").remaining == 4
+    assert time.monotonic() - began < 5
+    late = store.end()
+    assert isinstance(late, RuntimeError)
+    assert "over" in str(late)
+    assert limiter.peek("a", cost=0).remaining == 4
+
+
+def test_a_task_leaves_values_that_are_still_read_when_its_time_is_over():
+    async def main() -> object:
+        store = Abandoning(asks_itself=False)
+        began = time.monotonic()
+        with pytest.raises(StoreTimeout) as raised:
+            await AsyncLimiter("5/minute", name="p", store=store).hit("a")
+        assert 0.2 <= time.monotonic() - began < 5
+        assert not raised.value.maybe_charged
+        return store.end()
+
+    late = asyncio.run(main())
+    assert isinstance(late, RuntimeError)
+    assert "over" in str(late)
+
+
+def test_values_that_are_read_beyond_the_time_of_the_call_charge_nothing():
+    class Slow(DictStore):
+        timeout = 0.05
 
         def transact(self, keys: Sequence[str], step: Step) -> None:
-            self.thread = threading.Thread(target=call, args=(step, slow()))
-            self.thread.start()
-            assert inside.wait(10)
-            call(step, [None])
-            threading.Timer(0.1, go_on.set).start()
+            step(time.sleep(0.1) for _ in keys)
 
-    store = Abandoning()
-    decision = Limiter("5/minute", name="p", store=store).hit("a")
-    store.thread.join()
-    assert decision.allowed
-    busy, written = outcomes
-    assert "already" in str(busy)
-    assert isinstance(written, list)
-    assert isinstance(busy, RuntimeError)
+    with pytest.raises(StoreTimeout) as raised:
+        Limiter("5/minute", name="p", store=Slow()).hit("a")
+    assert not raised.value.maybe_charged
+
+
+@pytest.mark.parametrize("asks", ["limiter.hit('a')", "asyncio.run(waiting.hit('a'))"])
+def test_a_process_ends_while_values_are_read(asks: str):
+    program = f"""
+import asyncio, threading, time
+from overlimit import Limiter
+from overlimit.aio import AsyncLimiter
+from overlimit.stores import ValueStore
+
+class Slow(ValueStore):
+    timeout = 0.1
+
+    async def transact_async(self, keys, step):
+        threading.Thread(target=self.transact, args=(keys, step), daemon=True).start()
+        await asyncio.sleep(60)
+
+    def transact(self, keys, step):
+        inside.set()
+        step(time.sleep(0.002) for _ in iter(int, 1))
+
+inside = threading.Event()
+limiter, waiting = [kind("5/minute", name="p", store=Slow()) for kind in (Limiter, AsyncLimiter)]
+threading.Thread(target=lambda: {asks}, daemon=True).start()
+inside.wait(30)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, b"")
 
 
 @pytest.mark.parametrize("returned", [None, 7, "x", [b"x"]])
