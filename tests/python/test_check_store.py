@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
+import secrets
 import threading
 import time
-from typing import ClassVar
+from decimal import Decimal
 
 import pytest
 
 from overlimit.stores import PostgreSQLStore, SQLiteStore, ValueStore
 from overlimit.testing import check_store
 
+NOTHING = (None, None)
+
 
 class Place:
-    """Values of this process, and a lock of it."""
+    """What a database has: values with when they end, or with versions."""
 
     def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
+        self.items: dict[str, tuple[bytes | None, object]] = {}
         self.lock = threading.RLock()
 
 
-class DictStore(ValueStore):
+class Locking(ValueStore):
+    """It holds one lock for all keys, and forgets values once they have expired."""
+
     is_shared = False
 
     def __init__(self, place: Place) -> None:
@@ -38,112 +45,290 @@ class DictStore(ValueStore):
             self.place.lock.release()
 
     def decide(self, keys, step):
-        return step([self.place.values.get(key) for key in keys])
+        return step(self.values(keys))
+
+    def values(self, keys):
+        now = time.monotonic()
+        return [value if end and end > now else None for value, end in map(self.item, keys)]
+
+    def item(self, key):
+        return self.place.items.get(key, NOTHING)
 
     def write(self, keys, writes):
         for key, write in zip(keys, writes or (), strict=False):
             if write is not None:
-                self.place.values[key] = write.value
+                self.put(key, write)
+
+    def put(self, key, write):
+        self.place.items[key] = (write.value, time.monotonic() + write.expires_in)
 
     def after_fork(self):
         self.place.lock = threading.RLock()
 
     def scan(self, prefix):
-        return [(key, value) for key, value in self.place.values.items() if key.startswith(prefix)]
+        return [(key, value) for key, (value, _) in self.place.items.items() if key.startswith(prefix)]
 
 
-class Unlocked(DictStore):
-    def transact(self, keys, step):
-        self.write(keys, self.decide(keys, step))
-
-
-class Swapping(DictStore):
-    """Compares and swaps, in a loop, with the time at which it has read."""
+class Swapping(Locking):
+    """It compares versions and swaps, in a loop."""
 
     def transact(self, keys, step):
         while True:
-            read = [self.place.values.get(key) for key in keys]
-            writes = step(read, time.time())
-            with self.place.lock:
-                if read == [self.place.values.get(key) for key in keys]:
-                    return self.write(keys, writes)
+            items = [self.item(key) for key in keys]
+            writes = step([value for value, _ in items])
+            if writes is None or self.swap(keys, items, writes):
+                return
+            time.sleep(min(step.time_left(), 0.001))
+
+    def swap(self, keys, items, writes):
+        with self.place.lock:
+            if any(self.item(key) != item for key, item in zip(keys, items, strict=True)):
+                return False
+            self.write(keys, writes)
+            return True
+
+    def put(self, key, write):
+        self.place.items[key] = (write.value, secrets.token_hex(4))
+
+    def delete(self, keys):
+        with self.place.lock:
+            for key in keys:
+                self.place.items.pop(key, None)
 
 
-class WithTime(DictStore):
+class OfOneKey(Swapping):
+    max_keys = 1
+
+    async def transact_async(self, keys, step):
+        self.transact(keys, step)
+
+
+class OfTwoKeys(Locking):
+    """It tells whole seconds."""
+
+    max_keys = 2
+
     def decide(self, keys, step):
-        return step([self.place.values.get(key) for key in keys], time.time())
+        return step(self.values(keys), int(time.time()))
 
 
-class Forgetful(DictStore):
+class Keeping(ValueStore):
+    """The one of the guide, which keeps what has expired and never waits for long."""
+
+    is_shared = waits = False
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+
+    def transact(self, keys, step):
+        with self.place.lock:
+            writes = step(
+                [memoryview(self.place.items[key]) if key in self.place.items else None for key in keys],
+                self.now(),
+            )
+            self.place.items |= {
+                key: write.value for key, write in zip(keys, writes or (), strict=False) if write
+            }
+
+    def now(self):
+        return Decimal(time.time())
+
+
+class Forgetful(Locking):
     def __init__(self, place: Place) -> None:
         super().__init__(Place())
 
 
-class Reversed(DictStore):
+class Reversed(Locking):
+    def values(self, keys):
+        return super().values([*reversed(keys)])
+
+
+class Truncating(Locking):
+    def put(self, key, write):
+        super().put(key, write._replace(value=write.value[:100]))
+
+
+class OfMonths(Locking):
+    """It takes more than thirty days for an instant, as memcached does."""
+
+    def put(self, key, write):
+        end = write.expires_in - time.time() if write.expires_in > 30 * 86400 else write.expires_in
+        super().put(key, write._replace(expires_in=end))
+
+
+class OfMilliseconds(Locking):
+    def put(self, key, write):
+        super().put(key, write._replace(expires_in=write.expires_in / 1000))
+
+
+class RoundingDown(Locking):
+    def put(self, key, write):
+        super().put(key, write._replace(expires_in=int(write.expires_in)))
+
+
+class Expiring(Locking):
+    """It removes a key when the first of its values has expired."""
+
+    def put(self, key, write):
+        _, end = self.item(key)
+        super().put(key, write)
+        self.place.items[key] = (write.value, end or time.monotonic() + write.expires_in)
+
+
+class HalfWriting(Locking):
+    """It writes the first key before it asks what to write."""
+
     def decide(self, keys, step):
-        return step([self.place.values.get(key) for key in reversed(keys)])
+        before = self.values(keys)
+        self.place.items[keys[0]] = (b"7", time.monotonic() + 9)
+        return step(before)
 
 
-class Truncating(DictStore):
-    def write(self, keys, writes):
-        super().write(keys, [write and write._replace(value=write.value[:100]) for write in writes or ()])
+class Unlocked(Locking):
+    def transact(self, keys, step):
+        self.write(keys, self.decide(keys, step))
 
 
-class Folding(DictStore):
-    """Keeps keys as a collation that knows no small letters does."""
+class ComparingWritten(Swapping):
+    """It compares what it writes, and not what else was read."""
 
-    def scan(self, prefix):
-        pattern = re.compile(re.escape(prefix).replace("_", "."), re.IGNORECASE)
-        return [each for each in self.place.values.items() if pattern.match(each[0])]
-
-
-class Expiring(DictStore):
-    """Removes a key when the first of its values has expired."""
-
-    ends: ClassVar[dict[str, float]] = {}
-
-    def write(self, keys, writes):
-        super().write(keys, writes)
-        now = time.monotonic()
-        for key, write in zip(keys, writes or (), strict=False):
-            if write is not None:
-                self.ends.setdefault(key, now + write.expires_in)
-        for key in [key for key, end in self.ends.items() if end < now]:
-            self.place.values.pop(key, None)
+    def swap(self, keys, items, writes):
+        written = [each for each in zip(keys, items, writes, strict=True) if each[2]]
+        return super().swap(*zip(*written, strict=True))
 
 
-class HalfWriting(DictStore):
-    """Writes the first key before it asks what to write."""
+class KeyByKey(Swapping):
+    def swap(self, keys, items, writes):
+        return all(
+            super(KeyByKey, self).swap([key], [item], [write])
+            for key, item, write in zip(keys, items, writes, strict=True)
+        )
 
-    def decide(self, keys, step):
-        before = dict(self.place.values)
-        self.place.values[keys[0]] = b"7"
-        return step([before.get(key) for key in keys])
+
+class CountingVersions(Swapping):
+    """Its versions begin anew once a key was removed."""
+
+    def put(self, key, write):
+        _, version = self.item(key)
+        self.place.items[key] = (write.value, (version or 0) + 1)
+
+    def swap(self, keys, items, writes):
+        return super().swap(
+            keys,
+            [(self.item(key)[0], version) for key, (_, version) in zip(keys, items, strict=True)],
+            writes,
+        )
 
 
-class Early(DictStore):
-    """Reads the clock before it waits for the lock."""
+class Losing(Locking):
+    """It catches what goes wrong with every fifth write."""
+
+    count = itertools.count()
+
+    def put(self, key, write):
+        if next(self.count) % 5 != 4 or not write.value.isdigit():
+            super().put(key, write)
+
+
+class GivingUp(Swapping):
+    """It says nothing of it when others were faster three times."""
+
+    def transact(self, keys, step):
+        with contextlib.suppress(StopIteration):
+            self.rounds = iter(range(3))
+            super().transact(keys, step)
+
+    def swap(self, keys, items, writes):
+        return super().swap(keys, items, writes) or next(self.rounds) is None
+
+
+class Stubborn(Swapping):
+    """It begins again whatever is raised."""
+
+    def transact(self, keys, step):
+        while True:
+            try:
+                return super().transact(keys, step)
+            except OSError:
+                continue
+
+
+class Endless(Locking):
+    """It waits for the lock for as long as that takes."""
+
+    def transact(self, keys, step):
+        with self.place.lock:
+            super().transact(keys, step)
+
+
+class Quiet(Locking):
+    """It says nothing of what goes wrong."""
+
+    def transact(self, keys, step):
+        with contextlib.suppress(TimeoutError):
+            super().transact(keys, step)
+
+
+class Lazy(Locking):
+    """It answers without asking what to write."""
+
+    def transact(self, keys, step):
+        return None
+
+
+class Early(Locking):
+    """It reads the clock before it waits for the lock."""
 
     def transact(self, keys, step):
         now = time.time()
         with self.place.lock:
-            self.write(keys, step([self.place.values.get(key) for key in keys], now))
+            self.write(keys, step(self.values(keys), now))
 
 
-class Timeless(DictStore):
-    def decide(self, keys, step):
-        return step([self.place.values.get(key) for key in keys], "soon")
+class Timeless(Keeping):
+    def now(self):
+        return "soon"
 
 
-class Endless(DictStore):
-    """Waits for the lock for as long as that takes."""
-
-    def transact(self, keys, step):
-        with self.place.lock:
-            self.write(keys, self.decide(keys, step))
+class Endlessly(Keeping):
+    def now(self):
+        return float("inf")
 
 
-class Unforkable(DictStore):
+class InMilliseconds(Keeping):
+    def now(self):
+        return time.time() * 1000
+
+
+class HourAhead(Keeping):
+    def now(self):
+        return time.time() + 3600
+
+
+class Standing(Keeping):
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.began = time.time()
+
+    def now(self):
+        return self.began
+
+
+class Backward(Standing):
+    def now(self):
+        return 2 * self.began - time.time()
+
+
+class Unsteady(Keeping):
+    turns = itertools.count()
+
+    def now(self):
+        return time.time() - next(self.turns) % 2
+
+
+class Unforkable(Locking):
     process = os.getpid()
 
     def decide(self, keys, step):
@@ -152,14 +337,33 @@ class Unforkable(DictStore):
         return super().decide(keys, step)
 
 
-class Lazy(DictStore):
-    """Answers without asking what to write."""
-
-    def transact(self, keys, step):
-        return None
+class SaidToBeShared(Locking):
+    is_shared = True
 
 
-def checked(kind: type[DictStore], seconds: float = 60.0) -> str:
+class Folding(Locking):
+    """It keeps keys as a collation that knows no small letters does."""
+
+    def scan(self, prefix):
+        pattern = re.compile(re.escape(prefix).replace("_", "."), re.IGNORECASE)
+        return [each for each in super().scan("") if pattern.match(each[0])]
+
+
+class Inserting(Locking):
+    """It leaves a row of each stranger."""
+
+    def values(self, keys):
+        for key in keys:
+            self.place.items.setdefault(key, NOTHING)
+        return super().values(keys)
+
+
+class ForgettingTasks(Locking):
+    async def transact_async(self, keys, step):
+        self.decide(keys, step)
+
+
+def checked(kind: type[ValueStore], seconds: float = 60.0) -> str:
     """Return what is said of a store, which may take so long."""
     place = Place()
     began = time.monotonic()
@@ -172,29 +376,48 @@ def checked(kind: type[DictStore], seconds: float = 60.0) -> str:
     return ""
 
 
-@pytest.mark.parametrize("kind", [DictStore, Swapping, WithTime])
-def test_a_store_that_keeps_its_promises_passes(kind: type[DictStore]) -> None:
+@pytest.mark.parametrize("kind", [Locking, Swapping, OfOneKey, OfTwoKeys, Keeping])
+def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
     assert checked(kind) == ""
 
 
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        (Forgetful, "What one object has written, another sees"),
+        (Forgetful, "another sees that was opened on the same place: this is what make"),
         (Reversed, "Values are given in the order of the keys"),
         (Truncating, "byte for byte"),
-        (Folding, "takes the prefix literally"),
+        (OfMonths, "also if these are more than a year"),
+        (OfMilliseconds, "not for less: they are no milliseconds"),
+        (RoundingDown, "whole seconds are rounded up"),
         (Expiring, "lives as long as the new one is given"),
         (HalfWriting, "Nothing is written if step raises, such as a ValueError"),
-        (Unlocked, "nobody else writes these keys"),
+        (Unlocked, "nobody else writes these keys: lock them, or write only if nothing has changed"),
+        (ComparingWritten, "lock or compare all keys that were read"),
+        (KeyByKey, "a conflict at one key leaves no other changed"),
+        (CountingVersions, "Take a random one for each write"),
+        (Losing, "what could not be written is raised"),
+        (GivingUp, "if it could not be, that is raised"),
+        (Stubborn, "again and again ends when step.time_left() is 0: what step raises then is raised"),
+        (Endless, "acquire(timeout=step.time_left())"),
+        (Quiet, "transact calls step, or raises what kept it from that"),
+        (Lazy, "transact calls step, or raises what kept it from that"),
         (Early, "now is the time at which the values are held"),
-        (Timeless, "now is a number of seconds"),
-        (Endless, "ends when step.time_left() is 0"),
+        (Timeless, "now is a number of seconds since the Unix epoch, not 'soon'"),
+        (Endlessly, "now is a number of seconds since the Unix epoch, not inf"),
+        (InMilliseconds, "now is in seconds since the Unix epoch"),
+        (HourAhead, "it is 3600 seconds away"),
+        (Backward, "now goes on as time does, and never backward"),
+        (Standing, "it is read anew for each transaction"),
+        (Unsteady, "now goes on as time does, and never backward"),
         (Unforkable, "A forked child can use the store"),
-        (Lazy, "without having called step"),
+        (SaidToBeShared, "says is_shared = False"),
+        (Folding, "takes the prefix literally"),
+        (Inserting, "insert nothing but what is written"),
+        (ForgettingTasks, "transact_async: What is written is read"),
     ],
 )
-def test_a_broken_promise_is_told(kind: type[DictStore], sentence: str) -> None:
+def test_a_broken_promise_is_told(kind: type[ValueStore], sentence: str) -> None:
     said = checked(kind)
     assert sentence in said
     assert all(line.endswith(".") or "This raised" in line for line in said.splitlines())

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
 from fractions import Fraction
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
-from overlimit.stores.values import ValueStore, Write
+from overlimit.stores.values import ValueStore
+from overlimit.testing._trials import (
+    BEYOND,
+    AwaitedTried,
+    Broken,
+    Seen,
+    Tried,
+    TriedStep,
+    Values,
+    Writes,
+    aside,
+    is_done,
+    numbers,
+    one_more,
+)
 
-Values: TypeAlias = Sequence[bytes | None]
-Writes: TypeAlias = "list[Write | None] | None"
-
-_LONG = 1000.0
-_HELD = 0.3
+_LONGEST = 400 * 86400.0
+_SHORT = 1.0
+"""The engine has no value expire sooner."""
+_HELD = 0.25
 """For how many seconds values are held while others want them."""
-_BEYOND = 1.0
-"""How many seconds a store may take beyond what a call had left, on a busy machine."""
+_NEVER = 60.0
+"""What takes longer does not end."""
 _TASKS = 4
 _ROUNDS = 8
 
@@ -36,80 +49,41 @@ def check_store(make: Callable[[], ValueStore]) -> None:
     ----------
     make
         Opens the same place anew at each call, as another process would: a store whose values others see has
-        to show each what the others have written.
+        to show each what the others have written. What it has returned is closed at the end.
 
     Raises
     ------
     AssertionError
         The promises that are broken, a sentence for each. What the store raised is in them.
     """
-    broken = [each for promise in _PROMISES for each in _broken(promise, _Tried(make))]
+    made: list[ValueStore] = []
+
+    def opened() -> ValueStore:
+        made.append(make())
+        return made[-1]
+
+    broken = [each for promise in _PROMISES for each in _broken(promise, opened)]
+    for store in made:
+        store.close()
     assert not broken, "\n".join(broken)
 
 
-class _Step:
-    """What a store is given to call: it counts what it is told, and answers as a promise needs."""
-
-    def __init__(
-        self, decide: Callable[[Values], Writes], seconds: float = 5.0, reads_only: bool = False
-    ) -> None:
-        self._decide = decide
-        self._ends_at = time.monotonic() + seconds
-        self.reads_only = reads_only
-        self.values: Values | None = None
-        self.now: Any = None
-
-    def __call__(self, values: Values, now: Any = None) -> Writes:
-        self.values, self.now = list(values), now
-        return self._decide(values)
-
-    def time_left(self) -> float:
-        return max(0.0, self._ends_at - time.monotonic())
+def _broken(promise: Callable[[Tried], Iterator[str]], make: Callable[[], ValueStore]) -> list[str]:
+    """Return what is to be said of one promise."""
+    said: list[str] = []
+    trying = aside(lambda: said.extend(promise(Tried(make))))
+    if not is_done(trying, _NEVER):
+        return [*said, f"{promise.__doc__} This has not ended within {_NEVER:g} seconds."]
+    error = trying.exception()
+    if isinstance(error, Broken):
+        said.append(str(error))
+    elif error is not None:
+        first = str(error).partition("\n")[0]
+        said.append(f"{promise.__doc__} This raised {type(error).__name__}: {first}")
+    return said
 
 
-class _Tried:
-    """A store under trial, with keys that are its own."""
-
-    def __init__(self, make: Callable[[], ValueStore]) -> None:
-        self.make = make
-        self.store = make()
-        self._name = secrets.token_hex(8)
-
-    def keys(self, count: int, name: str = "k") -> list[str]:
-        return [f"check:{self._name}:{name}{number:03}" for number in range(count)]
-
-    def run(self, keys: Sequence[str], decide: Callable[[Values], Writes], **how: Any) -> _Step:
-        store: ValueStore = how.pop("store", self.store)
-        step: Any = _Step(decide, **how)
-        store.transact(keys, step)
-        assert step.values is not None, "transact returned without having called step"
-        return step  # type: ignore[no-any-return]
-
-    def read(self, keys: Sequence[str]) -> list[bytes | None]:
-        values = self.run(keys, lambda values: None, reads_only=True).values
-        return list(values or ())
-
-    def write(self, keys: Sequence[str], values: Values, expires_in: float = _LONG) -> None:
-        self.run(keys, lambda _: [None if value is None else Write(value, expires_in) for value in values])
-
-    def add(self, keys: Sequence[str], **how: Any) -> _Step:
-        """Add one to the number under each key."""
-        return self.run(keys, _one_more, **how)
-
-
-def _one_more(values: Values) -> Writes:
-    return [Write(b"%d" % (int(value or b"0") + 1), _LONG) for value in values]
-
-
-def _broken(promise: Callable[[_Tried], Iterator[str]], tried: _Tried) -> Iterator[str]:
-    try:
-        yield from promise(tried)
-    except Exception as error:
-        said = str(error).partition("\n")[0]
-        yield f"{promise.__doc__} This raised {type(error).__name__}: {said}"
-
-
-def _keeps_values(tried: _Tried) -> Iterator[str]:
+def _keeps_values(tried: Tried) -> Iterator[str]:
     """Read what is written, whoever has opened the same place."""
     keys = sorted(key + "~" * (250 - len(key)) for key in (*tried.keys(2), *tried.keys(2, "_%*?[\\'\"")))
     values = [bytes(range(256)), b"\0", b"\xff" * 5000, b"'; --"]
@@ -118,16 +92,23 @@ def _keeps_values(tried: _Tried) -> Iterator[str]:
     tried.write(keys, values)
     if tried.read(keys) != values:
         yield "What is written is read, byte for byte, whatever printable characters are in the key."
-    tried.store = tried.make()
-    if tried.read(keys) != values:
-        yield "What one object has written, another sees that was opened on the same place."
+    if tried.beside().read(keys) != values:
+        yield (
+            "What one object has written, another sees that was opened on the same place: this is what "
+            "make() returns."
+        )
+    tried.write(keys[:1], [b"long"], _LONGEST)
+    if tried.read(keys[:1]) != [b"long"]:
+        yield "A value is kept for expires_in seconds from now, also if these are more than a year."
+    tried.write(keys[:1], [b"not so long"])
 
 
-def _keeps_order(tried: _Tried) -> Iterator[str]:
+def _keeps_order(tried: Tried) -> Iterator[str]:
     """Give values in the order of the keys, and as many."""
-    keys = tried.keys(tried.store.max_keys)
-    tried.write(keys, [None if number % 3 else b"%d" % number for number in range(len(keys))])
-    if tried.read(keys) != [None if number % 3 else b"%d" % number for number in range(len(keys))]:
+    keys = tried.keys(tried.most)
+    values = [None if number % 3 else b"%d" % number for number in range(len(keys))]
+    tried.write(keys, values)
+    if tried.read(keys) != values:
         yield f"Values are given in the order of the keys, for all {len(keys)} of max_keys."
     tried.run(keys[:1], lambda _: [None])
     if tried.read(keys[:1]) != [b"0"]:
@@ -137,25 +118,77 @@ def _keeps_order(tried: _Tried) -> Iterator[str]:
         yield "If step returns None, nothing is written."
 
 
-def _keeps_what_is_fresh(tried: _Tried) -> Iterator[str]:
-    """Keep a value as long as it was last given."""
-    (longer, *more) = keys = tried.keys(min(40, tried.store.max_keys))
-    tried.write(keys, [b"short"] * len(keys), 0.05)
+def _goes_by_time(tried: Tried) -> Iterator[str]:
+    """Keep a value as long as it was last given, and tell the time."""
+    fresh, longer, *more = tried.keys(2 + min(40, tried.most))
+    written_at = time.monotonic()
+    tried.write([fresh], [b"fresh"], 1.9 * _SHORT)
+    tried.write([longer, *more], [b"short"] * (1 + len(more)), _SHORT)
     tried.write([longer], [b"long"])
-    time.sleep(0.2)
-    for key in keys:
+    expired_at = time.monotonic() + 1.2 * _SHORT
+    while time.monotonic() < expired_at:
+        is_fresh = tried.read([fresh]) == [b"fresh"] or time.monotonic() > written_at + 1.9 * _SHORT
+        if not is_fresh:
+            yield (
+                "A value is kept for expires_in seconds from when it is written, not for less: they are no "
+                "milliseconds, and whole seconds are rounded up."
+            )
+            break
+        time.sleep(_SHORT / 20)
+    for key in more:
         tried.write([key + "-new"], [b"new"])
     if tried.read([longer]) != [b"long"]:
         yield "A value that is written again lives as long as the new one is given, not as the old one was."
-    if any(tried.read([key]) not in ([None], [b"short"]) for key in more):
+    if any(value not in (None, b"short") for value in tried.read(more)):
         yield "A value that has expired is read as it was, or as None."
+    yield from _mistold(tried.seen)
 
 
-def _writes_all_or_nothing(tried: _Tried) -> Iterator[str]:
+def _mistold(seen: Sequence[Seen]) -> Iterator[str]:
+    """Yield what is wrong with the times that were told from one call to the next."""
+    given = [each.now for each in seen if each.now is not None]
+    if not given:
+        return
+    times = [_number(now) for now in given]
+    if len(given) < len(seen):
+        yield "A store gives the time each time or never."
+        return
+    if None in times:
+        yield f"now is a number of seconds since the Unix epoch, not {given[times.index(None)]!r}."
+        return
+    ahead = time.time() - time.monotonic()
+    wrong = max(abs(now - each.before - ahead) for now, each in zip(times, seen, strict=True))
+    if wrong > 60:
+        yield (
+            "now is in seconds since the Unix epoch, in UTC, by a clock that is right: it is "
+            f"{float(wrong):.0f} seconds away from that of this machine."
+        )
+        return
+    # By how much it is ahead of time.monotonic: at least, and at most.
+    least = max(now - each.before for now, each in zip(times, seen, strict=True))
+    most = min(now - each.after for now, each in zip(times, seen, strict=True))
+    if least > most + 0.1 + _steps_of(times):
+        yield "now goes on as time does, and never backward: it is read anew for each transaction."
+
+
+def _number(now: Any) -> Any:
+    try:
+        return Fraction(now)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _steps_of(times: Sequence[Any]) -> int:
+    """Return the seconds from one reading of a clock to the next, which may be whole ones."""
+    return int(all(now.denominator == 1 for now in times))
+
+
+def _writes_all_or_nothing(tried: Tried) -> Iterator[str]:
     """End the call if step raises, and then write nothing."""
-    keys = tried.keys(min(2, tried.store.max_keys))
+    keys = tried.keys(min(2, tried.most))
     tried.write(keys, [b"1"] * len(keys))
-    for error in (ValueError("raised by step"), KeyboardInterrupt("raised by step")):
+    errors = [ValueError("raised by step"), KeyboardInterrupt("raised by step")]
+    for error in errors[: 1 if isinstance(tried, AwaitedTried) else 2]:  # an event loop ends by the second
         _raise_in_step(tried, keys, error)
         if tried.read(keys) != [b"1"] * len(keys):
             yield f"Nothing is written if step raises, such as a {type(error).__name__}."
@@ -163,7 +196,7 @@ def _writes_all_or_nothing(tried: _Tried) -> Iterator[str]:
         tried.write(keys, [b"1"] * len(keys))
 
 
-def _raise_in_step(tried: _Tried, keys: Sequence[str], error: BaseException) -> None:
+def _raise_in_step(tried: Tried, keys: Sequence[str], error: BaseException) -> None:
     def fail(_: Values) -> Writes:
         raise error
 
@@ -174,106 +207,179 @@ def _raise_in_step(tried: _Tried, keys: Sequence[str], error: BaseException) -> 
             raise
 
 
-def _lets_nobody_between(tried: _Tried) -> Iterator[str]:
+def _lets_nobody_between(tried: Tried) -> Iterator[str]:
     """Let nobody else write these keys between what step is given and what is written."""
-    keys = tried.keys(min(3, tried.store.max_keys))
-    before = time.monotonic()
-    first, second = _meet(tried, keys)
-    if isinstance(second, BaseException) or isinstance(first, BaseException):
-        failed = first if isinstance(first, BaseException) else second
-        yield f"Who meets another at a key gets its turn within the time that is left, and not a {failed!r}."
+    one, some, more = (tried.keys(min(count, tried.most), f"of{count}-") for count in (1, 2, 3))
+    yield from _meet(
+        tried,
+        *(one, one, one),
+        "Between what step is given and what is written, nobody else writes these keys: lock them, or write "
+        "only if nothing has changed since they were read, and else call step again.",
+    )
+    if tried.most == 1:
         return
-    if time.monotonic() - before > 5.0 + _BEYOND:
-        yield "Who meets another at a key is through within the time that is left."
-    if tried.read(keys) != [b"2"] * len(keys):
-        yield "Between what step is given and what is written, nobody else writes these keys."
-    yield from _misdated(first, second)
-    yield from _lost_by_many(tried)
+    yield from _meet(
+        tried,
+        *(some, some[1:], some[:1]),
+        "Nobody else writes a key either that step leaves as it is: lock or compare all keys that were read.",
+    )
+    yield from _meet(
+        tried,
+        *(more, more, more[-1:]),
+        "All that step returned last is written, or nothing: a conflict at one key leaves no other changed.",
+    )
 
 
-def _meet(tried: _Tried, keys: Sequence[str]) -> list[Any]:
-    """Have two write the same keys, of whom the first takes its time; return their last steps, or errors."""
-    is_held = threading.Event()
-
-    def take_time(values: Values) -> Writes:
-        if not is_held.is_set():
-            is_held.set()
-            time.sleep(_HELD)
-        return _one_more(values)
-
-    def second() -> _Step:
-        is_held.wait(5.0)
-        time.sleep(_HELD / 3)
-        return tried.add(keys, store=tried.make())
-
-    with ThreadPoolExecutor(2) as threads:
-        both = [threads.submit(tried.run, keys, take_time), threads.submit(second)]
-        return [each.exception() or each.result() for each in both]
+def _meet(
+    tried: Tried, keys: Sequence[str], mine: Sequence[str], theirs: Sequence[str], sentence: str
+) -> Iterator[str]:
+    """Have two who read the same keys write some of them each."""
+    beside = tried.beside()
+    first, others, is_overtaken = _between(tried, keys, mine, lambda: beside.run(keys, _adding(keys, theirs)))
+    if is_overtaken or tried.count(keys) != [(key in mine) + (key in theirs) for key in keys]:
+        yield sentence
+        return
+    for second in others:
+        yield from _misdated(first.seen[-1], second.seen[-1])
 
 
-def _misdated(first: _Step, second: _Step) -> Iterator[str]:
-    """Yield what is wrong with the times that a store gave to two, one of whom saw what the other wrote."""
-    times = [_number(step.now) for step in (first, second) if step.now is not None]
-    if None in times:
-        yield "now is a number of seconds since the Unix epoch."
-    elif len(times) == 1:
-        yield "A store gives the time each time or never."
-    elif times and first.values is not None and second.values is not None:
-        (earlier, later) = times if (first.values[0] or b"0") < (second.values[0] or b"0") else times[::-1]
-        waited = _HELD / 2 if earlier == times[0] else 0.0
-        if later - earlier < waited:
-            yield "now is the time at which the values are held, after any waiting for others."
+def _adding(keys: Sequence[str], written: Collection[str]) -> Callable[[Values], Writes]:
+    """Return what adds one to some of the keys, and leaves the others as they are."""
+
+    def decide(values: Values) -> Writes:
+        more = one_more(values) or []
+        return [write if key in written else None for key, write in zip(keys, more, strict=True)]
+
+    return decide
 
 
-def _number(now: Any) -> Any:
-    try:
-        return Fraction(now)
-    except (TypeError, ValueError):
-        return None
+def _between(
+    tried: Tried, keys: Sequence[str], written: Collection[str], *others: Callable[[], Any]
+) -> tuple[TriedStep, list[Any], bool]:
+    """Add to some keys, and have others do all this meanwhile, one after the other, if the store lets them.
+
+    Return the step, what the others have returned, and whether step was not called again after all of them.
+    """
+    begun: list[Future[Any]] = []
+    is_overtaken = False
+
+    def ends(other: Callable[[], Any]) -> bool:
+        begun.append(aside(other))
+        return is_done(begun[-1], _HELD if len(begun) == 1 else _NEVER)
+
+    def decide(values: Values) -> Writes:
+        nonlocal is_overtaken
+        is_overtaken = not begun and all(ends(other) for other in others)
+        return _adding(keys, written)(values)
+
+    step = tried.run(keys, decide)
+    return step, [each.result(_NEVER) for each in begun], is_overtaken
 
 
-def _lost_by_many(tried: _Tried) -> Iterator[str]:
+def _misdated(first: Seen, second: Seen) -> Iterator[str]:
+    """Yield what is wrong with the times of two, one of whom saw what the other wrote."""
+    times = [_number(first.now), _number(second.now)]
+    if None in times or _steps_of(times):
+        return
+    is_first = sum(numbers(first.values)) < sum(numbers(second.values))
+    (earlier, later), waited = (times, _HELD / 2) if is_first else (times[::-1], 0.0)
+    if later - earlier < waited:
+        yield "now is the time at which the values are held, after any waiting for others."
+
+
+def _loses_nothing(tried: Tried) -> Iterator[str]:
+    """Lose nothing of what many write under the same keys at once."""
     keys = tried.keys(3, "many")
     done: list[int] = []
 
     def work(number: int) -> None:
-        store = tried.make()
+        beside = tried if isinstance(tried, AwaitedTried) else tried.beside()
         for turn in range(_ROUNDS):
-            mine = keys[: 1 + (number + turn) % min(3, store.max_keys)]
-            tried.add(mine, store=store)
+            mine = keys[: 1 + (number + turn) % min(3, tried.most)]
+            beside.add(mine)
             done.append(len(mine))
 
-    with ThreadPoolExecutor(_TASKS) as threads:
-        for each in [threads.submit(work, number) for number in range(_TASKS)]:
-            each.result()
-    counts = [sum(int(value or b"0") for value in tried.read([key])) for key in keys]
-    if counts != [sum(size > place for size in done) for place in range(3)]:
-        yield "Of what threads write under the same keys at once, nothing is lost and nothing is twice."
+    for each in [aside(partial(work, number)) for number in range(_TASKS)]:
+        each.result()
+    if tried.count(keys) != [sum(size > place for size in done) for place in range(3)]:
+        yield (
+            "Of what many write under the same keys at once, nothing is lost and nothing is twice: what "
+            "could not be written is raised."
+        )
 
 
-def _ends_in_time(tried: _Tried) -> Iterator[str]:
-    """End a call when its time is over."""
+def _notices_removals(tried: Tried) -> Iterator[str]:
+    """Take the removal of a key for a write, after which whoever has read it before begins again."""
     (key,) = tried.keys(1)
-    is_held = threading.Event()
+    beside = tried.beside()
+
+    def remove_and_write() -> None:
+        time.sleep(1.1 * _SHORT)
+        if type(beside.store).delete is not ValueStore.delete:
+            beside.store.delete([key])
+        beside.add([key])
+
+    tried.write([key], [b"0"])
+    *_, is_overtaken = _between(
+        tried, [key], [key], lambda: beside.write([key], [b"0"], _SHORT), remove_and_write
+    )
+    if is_overtaken:
+        yield (
+            "A removal is a write that others notice, also if the key is then written anew: no version ever "
+            "comes again, as it does if they are counted. Take a random one for each write."
+        )
+
+
+def _ends_in_time(tried: Tried) -> Iterator[str]:
+    """End a call when its time is over."""
+    if tried.store.waits:
+        yield from _waits_in_time(tried)
+    (key,) = tried.keys(1, "again")
+    beside = tried.beside()
+    others: list[Future[Any]] = []
+
+    def meet(values: Values) -> Writes:
+        others.append(aside(lambda: beside.add([key])))
+        is_done(others[-1], _HELD)
+        return one_more(values)
+
+    mine = aside(lambda: tried.run([key], meet, seconds=_HELD))
+    if not is_done(mine, _HELD + BEYOND):
+        yield (
+            "A call that meets others again and again ends when step.time_left() is 0: what step raises then "
+            "is raised."
+        )
+        return
+    written = sum(each.exception() is None for each in (mine, *others))
+    if not written <= tried.count([key])[0] <= len(others) + 1:
+        yield "What step returned last is written when transact returns: if it could not be, that is raised."
+
+
+def _waits_in_time(tried: Tried) -> Iterator[str]:
+    (key,) = tried.keys(1)
+    beside = tried.beside()
+    is_held, is_enough = threading.Event(), threading.Event()
 
     def hold(values: Values) -> Writes:
-        if not is_held.is_set():
-            is_held.set()
-            time.sleep(2 * _HELD + _BEYOND)
-        return _one_more(values)
+        is_held.set()
+        is_enough.wait(_HELD + BEYOND)
+        return one_more(values)
 
-    with ThreadPoolExecutor(1) as threads:
-        holding = threads.submit(tried.run, [key], hold)
-        is_held.wait(5.0)
-        began = time.monotonic()
-        with suppress(Exception):  # its time is over
-            tried.add([key], store=tried.make(), seconds=_HELD / 3)
-        if time.monotonic() - began > _HELD + _BEYOND:
-            yield "A call that waits for others ends when step.time_left() is 0."
-        holding.exception()
+    holding = aside(lambda: beside.run([key], hold))
+    is_held.wait(5.0)
+    waiting = aside(lambda: tried.add([key], seconds=_HELD / 3))
+    if not is_done(waiting, _HELD / 3 + BEYOND):
+        yield (
+            "A call that waits for others ends when step.time_left() is 0: give that to what waits, such as "
+            "acquire(timeout=step.time_left()). A store whose calls wait for nobody says waits = False."
+        )
+    is_enough.set()
+    for each in (holding, waiting):
+        if isinstance(error := each.exception(), Broken):
+            raise error
 
 
-def _works_in_children(tried: _Tried) -> Iterator[str]:
+def _works_in_children(tried: Tried) -> Iterator[str]:
     """Go on in a forked child and in its parent, each with connections of its own."""
     if not hasattr(os, "fork"):
         return
@@ -284,12 +390,17 @@ def _works_in_children(tried: _Tried) -> Iterator[str]:
         tried.add([key])
     if any(_status(child) != 0 for child in children):
         yield "A forked child can use the store that its parent has used."
-    elif tried.store.is_shared and tried.read([key]) != [b"%d" % (1 + 3 * _ROUNDS)]:
-        yield "Of what forked children write, nothing is lost."
+    elif tried.store.is_shared and tried.count([key]) != [1 + 3 * _ROUNDS]:
+        yield (
+            "Of what forked children write, nothing is lost: a store whose values other processes do not see "
+            "says is_shared = False."
+        )
 
 
-def _child(tried: _Tried, key: str) -> int:
-    child = os.fork()
+def _child(tried: Tried, key: str) -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # there are other threads
+        child = os.fork()
     if child != 0:
         return child
     status = 1
@@ -312,29 +423,57 @@ def _status(child: int) -> int:
     return os.waitstatus_to_exitcode(ended[1])
 
 
-def _lists_keys(tried: _Tried) -> Iterator[str]:
+def _lists_keys(tried: Tried) -> Iterator[str]:
     """Return from scan() the keys that begin with a prefix, and their values."""
     if type(tried.store).scan is ValueStore.scan:
         return
-    wanted = tried.keys(min(5, tried.store.max_keys), "a_b")
+    wanted = tried.keys(min(5, tried.most), "a_b")
     others = [*tried.keys(1, "axb"), *tried.keys(1, "A_B"), *tried.keys(1, "a_")]
     for key in (*wanted, *others):
         tried.write([key], [key.encode()])
     prefix = wanted[0][:-3]
+    tried.run([prefix + "-only-read"], lambda _: None)
     found = list(tried.store.scan(prefix))
-    if not {(key, key.encode()) for key in wanted} <= {(key, bytes(value)) for key, value in found}:
+    if not {(key, key.encode()) for key in wanted} <= {(key, value and bytes(value)) for key, value in found}:
         yield "scan(prefix) returns each key that begins with the prefix, and its value."
     if any(key in others for key, _ in found):
         yield "scan(prefix) takes the prefix literally, so that _ and small letters mean themselves."
+    if any(key.endswith("-only-read") for key, _ in found):
+        yield "A key that was only read is not in the store: insert nothing but what is written."
+
+
+def _awaits(tried: Tried) -> Iterator[str]:
+    """Keep all this by transact_async, too, if there is one."""
+    if getattr(tried.store, "transact_async", None) is None:
+        return
+    awaited = AwaitedTried(tried.make)
+    try:
+        for promise in (
+            *(_keeps_values, _keeps_order, _writes_all_or_nothing),
+            *(_lets_nobody_between, _loses_nothing, _ends_in_time),
+        ):
+            for said in promise(awaited):
+                yield f"transact_async: {said}"
+        (key,) = awaited.keys(1, "both")
+        awaited.add([key])
+        if tried.read([key]) != [b"1"]:
+            yield "What transact_async writes, transact reads."
+    except Broken as broken:
+        raise Broken(f"transact_async: {broken}") from None
+    finally:
+        awaited.loop.call_soon_threadsafe(awaited.loop.stop)
 
 
 _PROMISES = (
     _keeps_values,
     _keeps_order,
-    _keeps_what_is_fresh,
+    _goes_by_time,
     _writes_all_or_nothing,
     _lets_nobody_between,
+    _loses_nothing,
+    _notices_removals,
     _ends_in_time,
     _works_in_children,
     _lists_keys,
+    _awaits,
 )
