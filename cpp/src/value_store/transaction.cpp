@@ -34,7 +34,7 @@ Transaction::Transaction(std::vector<std::string> keys, bool reads_only)
   if (keys_.size() == 1) return;
   const std::vector<std::string> of_charges = keys_;
   std::ranges::sort(keys_);
-  keys_.erase(std::ranges::unique(keys_).begin(), keys_.end());
+  keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
   for (std::size_t i = 0; i < places_.size(); ++i) {
     places_[i] = std::size_t(std::ranges::lower_bound(keys_, of_charges[i]) - keys_.begin());
   }

@@ -19,8 +19,8 @@ from servers.redis_server import RedisServer
 
 COMMANDS = {
     "celery": "celery -A queues.of_celery:app worker -c 2 -l WARNING --without-gossip --without-mingle",
-    "rq": "python -m queues.of_rq",
-    "arq": "python -m queues.of_arq",
+    "rq": "queues.of_rq",
+    "arq": "queues.of_arq",
     "dramatiq": "dramatiq queues.of_dramatiq -p 1 -t 2",
 }
 TESTS = Path(__file__).parents[2]
@@ -48,8 +48,7 @@ class Workers:
         subprocess.run([sys.executable, "-c", code], env=self._environment, check=True)
 
     def start(self) -> subprocess.Popen[bytes]:
-        program, *words = COMMANDS[self._kind].split()
-        command = [Path(sys.executable).parent / program, *words]
+        command = [sys.executable, "-m", *COMMANDS[self._kind].split()]
         started = subprocess.Popen(command, env=self._environment, start_new_session=True)
         self._ending.callback(self._end, started)
         return started
