@@ -65,7 +65,8 @@ def check_store(make: Callable[[], ValueStore]) -> None:
     broken = [each for promise in _PROMISES for each in _broken(promise, opened)]
     for store in made:
         store.close()
-    assert not broken, "\n".join(broken)
+    if broken:
+        raise AssertionError("\n".join(broken))  # not by an assert, to which pytest would add its own lines
 
 
 def _broken(promise: Callable[[Tried], Iterator[str]], make: Callable[[], ValueStore]) -> list[str]:
