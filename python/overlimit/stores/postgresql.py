@@ -24,7 +24,7 @@ from overlimit._options import size_of, timeout_us_given, timeout_us_of, truth_o
 from overlimit._steps import Steps, await_calls, run_calls
 from overlimit.errors import StoreConfigError, StoreError
 from overlimit.stores.redis_url import query_options
-from overlimit.stores.turns import Turns
+from overlimit.stores.turns import Turns, until
 from overlimit.stores.values import ValueStore, Write, store_failure
 
 with needed("overlimit.stores.PostgreSQLStore needs psycopg 3: pip install 'overlimit[postgres]'", "psycopg"):
@@ -209,7 +209,7 @@ class PostgreSQLStore(ValueStore):
         """Ask for the first time in a transaction, in which tables and statements may turn out to be gone."""
         try:
             if self._prepares and not line.is_prepared:
-                yield from line.ask("; ".join(self._preparation), None)
+                yield from line.ask_first("; ".join(self._preparation), None)
                 line.is_prepared = True
             return (yield from line.ask_first(query))
         except errors.UndefinedTable:
@@ -294,10 +294,6 @@ class PostgreSQLStore(ValueStore):
             yield from page
             last = page[-1][0]
 
-    def is_same_as(self, other: ValueStore) -> bool:
-        """Whether another store keeps its values in the same table."""
-        return getattr(other, "_state_key", None) == self._state_key
-
     def close(self) -> None:
         """Close the connections of this process that nobody uses; a later call opens others."""
         for lines in (self._of_threads(), *self._of_loops().values()):
@@ -310,20 +306,15 @@ class PostgreSQLStore(ValueStore):
                 lines.tell()
 
     def _ask(self, method: str, query: str, wanted: int | None = -1) -> Rows:
-        ends_at = time.monotonic() + self.timeout
+        def ask(line: _Line) -> Steps[Any, Rows]:
+            return line.ask_first(query, wanted)
+
         try:
-            rows: Rows = run_calls(
-                _repeated(
-                    self._of_threads(),
-                    lambda: ends_at - time.monotonic(),
-                    lambda line: line.ask_first(query, wanted),
-                )
-            )
+            return run_calls(_repeated(self._of_threads(), until(self.timeout), ask))
         except errors.UndefinedTable:
             return []
         except (psycopg.Error, TimeoutError) as error:
             raise store_failure(self, error, has_written=False, method=method) from error
-        return rows
 
     @property
     def endpoint(self) -> str:
@@ -404,7 +395,9 @@ class _Line:
             raise TimeoutError(str(error)) from error
         except psycopg.OperationalError as error:
             text = " ".join(str(error).split())
-            raise (StoreConfigError(f"{text}. {_TO_DO}") if _MISCONFIGURED.search(text) else error) from error
+            if _MISCONFIGURED.search(text):
+                raise StoreConfigError(f"{text}. {_TO_DO}") from error
+            raise
         self._connection.ends_at = time.monotonic() + left
 
     def ask(self, query: str, wanted: int | None = -1) -> Steps[Any, Rows]:
@@ -468,14 +461,26 @@ _to_connect = ContextVar("_to_connect", default=math.inf)
 """For how many seconds a host may take a connection; psycopg has whole ones, from 2 on."""
 
 
-class _Connection(psycopg.Connection[Any]):
-    """A connection that waits for no answer longer than until its deadline, whatever the server does."""
+class _UntilDeadline:
+    """A connection that waits for no answer longer than until then, whatever the server does."""
 
     ends_at = math.inf
 
     @classmethod
     def _connect_gen(cls, *args: Any, **kwargs: Any) -> Any:
-        return _bounded(super()._connect_gen(*args, **kwargs), time.monotonic() + _to_connect.get())
+        connecting = super()._connect_gen(*args, **kwargs)  # type: ignore[misc]
+        return _bounded(connecting, time.monotonic() + _to_connect.get())
+
+    @cached_property
+    def _cursor(self) -> Any:
+        return self.cursor()  # type: ignore[attr-defined]
+
+    def __del__(self, *_: Any) -> None:
+        """Close it without a warning, in the process that has opened it: libpq's own object does."""
+
+
+class _Connection(_UntilDeadline, psycopg.Connection[Any]):
+    """One for threads."""
 
     def wait(self, gen: PQGen[RV], *_: Any, **__: Any) -> RV:
         return super().wait(_bounded(gen, self.ends_at), interval=_interval(self.ends_at))
@@ -485,22 +490,9 @@ class _Connection(psycopg.Connection[Any]):
         cursor.execute(query, prepare=False)
         return [] if wanted is None else cursor.set_result(wanted).fetchall()
 
-    @cached_property
-    def _cursor(self) -> psycopg.Cursor[Any]:
-        return self.cursor()
 
-    def __del__(self, *_: Any) -> None:
-        """Close it without a warning, in the process that has opened it: libpq's own object does."""
-
-
-class _AsyncConnection(psycopg.AsyncConnection[Any]):
-    """The same on an event loop."""
-
-    ends_at = math.inf
-
-    @classmethod
-    def _connect_gen(cls, *args: Any, **kwargs: Any) -> Any:
-        return _bounded(super()._connect_gen(*args, **kwargs), time.monotonic() + _to_connect.get())
+class _AsyncConnection(_UntilDeadline, psycopg.AsyncConnection[Any]):
+    """One for an event loop."""
 
     async def wait(self, gen: PQGen[RV], *_: Any, **__: Any) -> RV:
         return await super().wait(_bounded(gen, self.ends_at), interval=_interval(self.ends_at))
@@ -509,13 +501,6 @@ class _AsyncConnection(psycopg.AsyncConnection[Any]):
         cursor = self._cursor
         await cursor.execute(query, prepare=False)
         return [] if wanted is None else await (await cursor.set_result(wanted)).fetchall()
-
-    @cached_property
-    def _cursor(self) -> psycopg.AsyncCursor[Any]:
-        return self.cursor()
-
-    def __del__(self, *_: Any) -> None:
-        """Close it without a warning, as the other."""
 
 
 def _bounded(gen: PQGen[RV], ends_at: float) -> PQGen[RV]:

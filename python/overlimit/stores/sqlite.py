@@ -22,7 +22,7 @@ from overlimit._options import timeout_us_given, timeout_us_of
 from overlimit._steps import run_calls
 from overlimit.errors import StoreConfigError
 from overlimit.stores.redis_url import known_options
-from overlimit.stores.turns import Turns
+from overlimit.stores.turns import Turns, until
 from overlimit.stores.values import ValueStore, Write
 
 _SCHEMA = (
@@ -127,27 +127,24 @@ class SQLiteStore(ValueStore):
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Yield the keys that begin so, with their values."""
-        last, end = prefix, prefix + "\x7f"
-        while page := self._page(last, end):
+        last = prefix
+        while page := self._use(self._reader, partial(_page, last, prefix + "\x7f")):
             yield from page
             last = page[-1][0]
 
-    def _page(self, last: str, end: str) -> list[tuple[str, bytes]]:
-        return self._use(self._reader, lambda execute: execute(_PAGE, (last, end)).fetchall())
-
     def delete(self, keys: Sequence[str]) -> None:
         """Remove these keys."""
-        for key in keys:
-            self._use(self._writer, lambda execute, key=key: execute(_DELETE, (key,)))
+        self._use(self._writer, lambda execute: [execute(_DELETE, (key,)) for key in keys])
 
     def _use(self, turns: Turns[_Connection], ask: Callable[[_Execute], R]) -> R:
-        left = _until(self.timeout)
+        left = until(self.timeout)
         return turns.using(left, lambda connection: connection.tried(ask, left))
 
     def close(self) -> None:
         """Close the file; a later call opens it again. In memory, nothing is forgotten."""
         for turns in (self._writer, self._reader):
-            turns.using(_until(self.timeout), _Connection.close)
+            with suppress(TimeoutError):
+                turns.using(until(self.timeout), _Connection.close)
 
     def create_table(self) -> None:
         """Make the file and its table where there is none."""
@@ -156,10 +153,6 @@ class SQLiteStore(ValueStore):
     @property
     def _missing(self) -> str | None:
         return None if self._path is None or os.path.exists(self._path) else self._path
-
-    def is_same_as(self, other: ValueStore) -> bool:
-        """Whether another store keeps its values in the same file."""
-        return getattr(other, "_state_key", None) == self._state_key
 
     @property
     def endpoint(self) -> str:
@@ -291,9 +284,8 @@ def _read(begin: str, keys: Sequence[str], execute: _Execute) -> list[bytes | No
     return [row and row[0] for row in rows]
 
 
-def _until(timeout: float) -> Callable[[], float]:
-    ends_at = time.monotonic() + timeout
-    return lambda: ends_at - time.monotonic()
+def _page(last: str, end: str, execute: _Execute) -> list[tuple[str, bytes]]:
+    return execute(_PAGE, (last, end)).fetchall()
 
 
 def _checked(path: str | os.PathLike[str]) -> str:
@@ -323,7 +315,7 @@ def _before_fork() -> None:
             taken: list[_Connection] = []
             held.append((turns, taken))
             with suppress(TimeoutError):
-                run_calls(turns.take(taken, _until(store.timeout)))
+                run_calls(turns.take(taken, until(store.timeout)))
             for connection in taken:
                 connection.close()
 

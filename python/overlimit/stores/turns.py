@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -87,6 +88,12 @@ class Turns(Generic[T]):
         except IndexError:
             return False
         return True
+
+
+def until(seconds: float) -> Callable[[], float]:
+    """Return what tells how many of these seconds are left."""
+    ends_at = time.monotonic() + seconds
+    return lambda: ends_at - time.monotonic()
 
 
 def _wait_in_thread(bell: SimpleQueue[None], seconds: float) -> None:

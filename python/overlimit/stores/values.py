@@ -14,7 +14,7 @@ from weakref import WeakSet
 from overlimit import _core
 from overlimit._core import Step
 from overlimit.errors import _STORE_ERRORS, StoreConfigError, StoreError, StoreTimeout, StoreUnavailable
-from overlimit.stores.kinds import StoreKind
+from overlimit.stores.kinds import StoreKind, state_key
 
 _KEY = re.compile(r"[!-~]{1,250}")
 _MOST_SCANNED = 10_000_000
@@ -126,7 +126,7 @@ class ValueStore(_core.ValueStore, StoreKind):
 
     def is_same_as(self, other: ValueStore) -> bool:
         """Whether another store keeps its values in the same place, so that one call may concern both."""
-        return self is other
+        return state_key(self) == state_key(other)
 
     def after_fork(self) -> None:
         """Begin anew in a forked child, which must not use the connections of its parent."""
