@@ -24,7 +24,7 @@ from overlimit._options import size_of, timeout_us_given, timeout_us_of, truth_o
 from overlimit._steps import Steps, await_calls, run_calls
 from overlimit.errors import StoreConfigError, StoreError
 from overlimit.stores.redis_url import query_options
-from overlimit.stores.turns import Turns, until
+from overlimit.stores.turns import Turns, TurnsOfLoop, until
 from overlimit.stores.values import ValueStore, Write, store_failure
 
 with needed("overlimit.stores.PostgreSQLStore needs psycopg 3: pip install 'overlimit[postgres]'", "psycopg"):
@@ -172,7 +172,7 @@ class PostgreSQLStore(ValueStore):
         """Do the same on an event loop of asyncio."""
         lines, loop = self._of_loops(), asyncio.get_running_loop()
         if loop not in lines:
-            lines[loop] = Turns.of_loop(_lines(_AsyncConnection, self._conninfo, self._most))
+            lines[loop] = TurnsOfLoop(_lines(_AsyncConnection, self._conninfo, self._most))
         await await_calls(self._transaction(lines[loop], keys, step))
 
     def _transaction(self, lines: Turns[_Line], keys: Sequence[str], step: Step) -> Steps[Any, None]:

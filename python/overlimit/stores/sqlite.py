@@ -136,7 +136,7 @@ class SQLiteStore(ValueStore):
         """Remove these keys."""
         self._use(self._writer, lambda execute: [execute(_DELETE, (key,)) for key in keys])
 
-    def _use(self, turns: Turns[_Connection], ask: Callable[[_Execute], R]) -> R:
+    def _use(self, turns: Turns[_Connection], ask: Callable[[_Execute], Any]) -> Any:
         left = until(self.timeout)
         return turns.using(left, lambda connection: connection.tried(ask, left))
 
@@ -187,6 +187,7 @@ class _Connection:
     def __init__(self, path: str | None) -> None:
         self._path = path
         self.cursor: Any = None
+        self._file: tuple[int, int] | None = None
         self._looks_at = math.inf
 
     def tried(self, ask: Callable[[_Execute], R], time_left: Callable[[], float]) -> R:

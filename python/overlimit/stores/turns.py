@@ -27,21 +27,11 @@ class Turns(Generic[T]):
     list of whoever takes it by one call into C, and goes back by another, in a ``finally``, as in ``using``.
     """
 
-    def __init__(
-        self,
-        things: Iterable[T],
-        bell: Callable[[], Any] = SimpleQueue,
-        wait: Callable[[Any, float], Any] | None = None,
-    ) -> None:
-        self.things = tuple(things)
-        self._bell = bell
-        self._wait = wait or _wait_in_thread
-        self.begin_anew()
+    _bell: Callable[[], Any] = SimpleQueue
 
-    @classmethod
-    def of_loop(cls, things: Iterable[T]) -> Turns[T]:
-        """Return those of an event loop of asyncio."""
-        return cls(things, asyncio.Queue, _wait_on_loop)
+    def __init__(self, things: Iterable[T]) -> None:
+        self.things = tuple(things)
+        self.begin_anew()
 
     def begin_anew(self) -> None:
         """Have all of them free and nobody wait, as in a child of a fork."""
@@ -89,19 +79,23 @@ class Turns(Generic[T]):
             return False
         return True
 
+    def _wait(self, bell: Any, seconds: float) -> Any:
+        with suppress(Empty):
+            bell.get(timeout=seconds)
+
+
+class TurnsOfLoop(Turns[T]):
+    """Those of the tasks of an event loop of asyncio."""
+
+    _bell = asyncio.Queue
+
+    async def _wait(self, bell: Any, seconds: float) -> Any:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await bell.get()
+
 
 def until(seconds: float) -> Callable[[], float]:
     """Return what tells how many of these seconds are left."""
     ends_at = time.monotonic() + seconds
     return lambda: ends_at - time.monotonic()
-
-
-def _wait_in_thread(bell: SimpleQueue[None], seconds: float) -> None:
-    with suppress(Empty):
-        bell.get(timeout=seconds)
-
-
-async def _wait_on_loop(bell: asyncio.Queue[None], seconds: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await bell.get()

@@ -109,9 +109,10 @@ def _forget(vector: dict[str, Any], limiters: dict[str, Limiter], store: Store) 
         assert limiter.name is not None
         try:
             _core._reset(store, limiter.name, (identifier,))
-            if store._keeps_values:  # and a mark of the reset
+            values = cast("ValueStore", store)
+            if values._keeps_values:  # also the mark of a reset
                 with suppress(StoreConfigError):
-                    cast("ValueStore", store).delete([key_of(limiter.name, identifier.encode())])
+                    values.delete([key_of(limiter.name, identifier.encode())])
         except StoreError as error:
             failed = error
     if failed is not None:
