@@ -30,6 +30,9 @@ def run(steps: Steps[S, T], do: Callable[[S], Any]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+    except BaseException:  # also Ctrl-C between two of them
+        steps.close()
+        raise
 
 
 async def run_async(steps: Steps[S, T], do: Callable[[S], Awaitable[Any]]) -> T:
@@ -40,7 +43,6 @@ async def run_async(steps: Steps[S, T], do: Callable[[S], Awaitable[Any]]) -> T:
             try:
                 answer = await do(step)
             except GeneratorExit:  # nothing can be awaited any more
-                steps.close()
                 raise
             except BaseException as error:  # also a cancellation
                 step = steps.throw(error)
@@ -49,6 +51,9 @@ async def run_async(steps: Steps[S, T], do: Callable[[S], Awaitable[Any]]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+    except BaseException:
+        steps.close()
+        raise
 
 
 def run_calls(steps: Steps[Callable[[], Any], T]) -> T:

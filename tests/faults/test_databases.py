@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,11 +18,13 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from overlimit import Limiter, StoreError, StoreTimeout, StoreUnavailable
-from overlimit.stores import PostgreSQLStore, SQLiteStore, as_store
+from overlimit import Limiter, StoreConfigError, StoreError, StoreTimeout, StoreUnavailable, aio
+from overlimit.stores import PostgreSQLStore, SQLiteStore, as_store, sqlite
 from servers.patience import PATIENCE, eventually
+from servers.ports import free_port
 
 LIMIT = 1_000_000
 PROCESSES, THREADS = 8, 4
@@ -202,6 +207,66 @@ class TestSQLite:
             with pytest.raises(StoreError, match=str(path)):
                 Limiter("5/minute", name="x", store=SQLiteStore(path)).hit("a")
 
+    @pytest.mark.parametrize("has_table", [False, True])
+    def test_a_file_that_is_locked_as_it_is_opened_is_waited_for(self, tmp_path, has_table):
+        path = tmp_path / "limits.db"
+        if has_table:
+            SQLiteStore(path).create_table()
+        limiter = Limiter("5/minute", name="x", store=SQLiteStore(path, timeout=0.3))
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE" if has_table else "BEGIN EXCLUSIVE")
+            began = time.monotonic()
+            with pytest.raises(StoreTimeout) as raised:
+                limiter.hit("a")
+            assert 0.3 <= time.monotonic() - began < 0.3 + BEYOND
+            assert not raised.value.maybe_charged
+        assert limiter.hit("a").remaining == 4
+
+    def test_two_threads_that_fork_at_once_give_it_back(self, tmp_path):
+        """A hook of somebody else holds up the first, until the second has waited in vain."""
+        code = (
+            "import os, sys, threading, time; slow = [0.5, 0.0]\n"
+            "os.register_at_fork(before=lambda: time.sleep(slow.pop(0)))\n"
+            "from overlimit import Limiter\n"
+            "limiter = Limiter('5/minute', name='x', store=sys.argv[1])\n"
+            "limiter.hit('a')\n"
+            "def fork():\n"
+            "    limiter.store.timeout = 0.1\n"
+            "    pid = os.fork()\n"
+            "    limiter.store.timeout = 9\n"
+            "    if pid == 0: os._exit(0 if limiter.hit('a').allowed else 1)\n"
+            "    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0\n"
+            "threads = [threading.Thread(target=fork) for _ in range(2)]\n"
+            "for each in threads: each.start(); time.sleep(0.1)\n"
+            "for each in threads: each.join()\n"
+            "print(limiter.hit('a').remaining)\n"
+        )
+        command = [sys.executable, "-c", code, f"sqlite:///{tmp_path}/limits.db"]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        assert (done.stdout, done.stderr) == ("1\n", "")
+
+    def test_a_table_or_a_file_that_is_gone_is_made_again(self, tmp_path, caplog, monkeypatch):
+        limiter = Limiter("5/minute", name="x", store=SQLiteStore(tmp_path / "limits.db"))
+        limiter.hit("a")
+        self.run(tmp_path / "limits.db", "DROP TABLE {table}")
+        assert limiter.peek("a", cost=0).remaining == 5
+        assert limiter.hit("a").remaining == 4
+        for path in tmp_path.iterdir():
+            path.unlink()
+        monkeypatch.setattr(sqlite, "_LOOK", 0.0)
+        eventually(lambda: limiter.hit("a").remaining == 4)
+        assert "limits.db was removed or replaced: counts begin anew" in caplog.text
+        assert limiter.peek("a", cost=0).remaining == 4
+        assert self.run(tmp_path / "limits.db", "SELECT key FROM {table}") == [("x:a",)]
+
+
+def silent_server() -> socket.socket:
+    """Return what takes no connection: its queue is full."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(0)
+    return listening
+
 
 class TestPostgreSQL:
     def test_a_server_that_is_stopped_does_not_hold_callers(self, start_postgresql):
@@ -250,8 +315,6 @@ class TestPostgreSQL:
         assert limiter.hit("a").remaining == 3
 
     def test_who_waits_too_long_for_a_row_has_charged_nothing(self, postgresql_server, postgresql_url):
-        import psycopg
-
         limiter = Limiter(
             "5/minute", name="x", store=postgresql_url.replace(f"timeout={PATIENCE}", "timeout=0.4")
         )
@@ -308,3 +371,109 @@ class TestPostgreSQL:
         assert failed == []
         assert limiters[0].peek("a", cost=0).remaining == 94
         assert as_store(postgresql_server.url(table=prefix)) is as_store(postgresql_server.url(table=prefix))
+
+    @pytest.mark.parametrize(
+        ("wrong", "told"),
+        [
+            ({"database": "nowhere"}, 'database "nowhere" does not exist'),
+            ({"user": "nobody"}, 'role "nobody" does not exist'),
+            ({"user": "locked"}, "not permitted to log in"),
+        ],
+        ids=lambda each: next(iter(each.values())) if isinstance(each, dict) else "",
+    )
+    def test_wrong_urls_are_the_configuration_s(self, postgresql_server, wrong, told):
+        with contextlib.suppress(psycopg.errors.DuplicateObject):
+            postgresql_server.ask("CREATE ROLE locked NOLOGIN")
+        url = postgresql_server.url(user=wrong.get("user", "overlimit"))
+        store = PostgreSQLStore(url.replace("/postgres?", f"/{wrong.get('database', 'postgres')}?"))
+        limiter = Limiter("5/minute", name="x", store=store)
+        for ask in (limiter.hit, limiter.peek, lambda _: limiter.reset_all(), lambda _: store.create_table()):
+            with pytest.raises(StoreConfigError, match=f"{told}.*the store's URL") as raised:
+                ask("a")
+            assert not raised.value.maybe_charged
+
+    @pytest.mark.parametrize(
+        "hit",
+        [
+            lambda *args, **options: Limiter(*args, **options).hit("a"),
+            lambda *args, **options: asyncio.run(aio.AsyncLimiter(*args, **options).hit("a")),
+        ],
+        ids=["in a thread", "on an event loop"],
+    )
+    def test_a_server_that_takes_no_connection_holds_nobody_beyond_the_time(self, hit):
+        with silent_server() as server:
+            url = f"postgresql://app@127.0.0.1:{server.getsockname()[1]}/db?timeout=0.4"
+            began = time.monotonic()
+            with pytest.raises(StoreTimeout) as raised:
+                hit("5/minute", name="x", store=url)
+            assert 0.3 < time.monotonic() - began < 1.5
+            assert not raised.value.maybe_charged
+
+    def test_nobody_listening_is_told_at_once(self):
+        url = f"postgresql://app@127.0.0.1:{free_port()}/db?timeout={PATIENCE}"
+        with pytest.raises(StoreUnavailable, match="refused") as raised:
+            Limiter("5/minute", name="x", store=url).hit("a")
+        assert not raised.value.maybe_charged
+
+    def test_a_conflict_that_outlasts_the_time_charges_nothing_and_ends_no_preparing(
+        self, postgresql_server, postgresql_url, prefix
+    ):
+        store = PostgreSQLStore(postgresql_url, max_connections=1)
+        limiter = Limiter("5/minute", name="x", store=store)
+        limiter.hit("b")
+        store.timeout = 0.4
+        with psycopg.connect(postgresql_server.url()) as other:
+            other.execute(f"INSERT INTO {prefix} VALUES ('x:a', '', 1e12)")
+            for who in (["a"], ["a", "b"], ["a", "c"]):
+                with pytest.raises(StoreTimeout) as raised:
+                    limiter.hit(*who)
+                assert not raised.value.maybe_charged
+            other.rollback()
+        store.timeout = PATIENCE
+        assert limiter.hit("a").remaining == 4
+        ((prepared,),) = store._ask("test", "SELECT count(*) FROM pg_prepared_statements")
+        assert prepared == 8
+        assert limiter.hit("a").remaining == 3
+
+    def test_serialization_failures_without_end_charge_nothing(
+        self, postgresql_server, postgresql_url, prefix
+    ):
+        store = PostgreSQLStore(postgresql_url)
+        limiter = Limiter("5/minute", name="x", store=store)
+        limiter.hit("a")
+        store.timeout = 0.3
+        postgresql_server.ask(
+            f"CREATE FUNCTION {prefix}_fail() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'changed' USING ERRCODE = 'serialization_failure'; END $$"
+        )
+        postgresql_server.ask(
+            f"CREATE TRIGGER fail BEFORE UPDATE ON {prefix} FOR EACH ROW EXECUTE FUNCTION {prefix}_fail()"
+        )
+        began = time.monotonic()
+        with pytest.raises(StoreTimeout) as raised:
+            limiter.hit("a")
+        assert 0.3 <= time.monotonic() - began < 0.3 + BEYOND
+        assert not raised.value.maybe_charged
+        postgresql_server.ask(f"DROP TRIGGER fail ON {prefix}")
+        store.timeout = PATIENCE
+        assert limiter.hit("a").remaining == 3
+
+    def test_a_table_may_be_named_like_a_word_of_sql_and_be_dropped(self, postgresql_server):
+        postgresql_server.ask('CREATE SCHEMA IF NOT EXISTS "grant"')
+        store = PostgreSQLStore(postgresql_server.url(table="grant.select"))
+        limiter = Limiter("5/minute", name="x", store=store)
+        limiter.hit("a")
+        assert limiter.hit("a").remaining == 3
+        postgresql_server.ask('DROP TABLE "grant"."select"')
+        assert limiter.peek("a", cost=0).remaining == 5
+        assert limiter.hit("a").remaining == 4
+        postgresql_server.ask('DROP TABLE "grant"."select"')
+        limiter.reset_all()
+        store.delete(["x:a"])
+        as_it_is = PostgreSQLStore(postgresql_server.url(table="grant.select"), create=False)
+        with pytest.raises(StoreConfigError, match=r"no table grant\.select: `overlimit stores init URL`"):
+            Limiter("5/minute", name="x", store=as_it_is).hit("a")
+        store.create_table()
+        assert limiter.hit("a").remaining == 4
+        store.delete(["x:a"])
+        assert [*store.scan("")] == []

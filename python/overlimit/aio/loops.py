@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary, ref
 from overlimit import _core, waiting
 from overlimit._core import CallsOfLoop, PendingCall, _fork_generation
 from overlimit._forks import PerProcess
+from overlimit._messages.texts import short_repr
 
 if TYPE_CHECKING:
     from overlimit._core import Decision, Limiter, Step
@@ -205,11 +206,23 @@ _threads = PerProcess(lambda: ThreadPoolExecutor(_MOST_THREADS, thread_name_pref
 def begin_transaction(store: ValueStore, keys: Sequence[str], step: Step) -> asyncio.Future[Any]:
     """Begin a transaction on this event loop, and go on with its call at the end; the core calls this."""
     loop, calls = asyncio.get_running_loop(), of_running_loop()
-    transact_async: Callable[..., Coroutine[Any, Any, object]] | None = getattr(store, "transact_async", None)
-    transaction: asyncio.Future[Any] = (
-        loop.run_in_executor(_threads(), contextvars.copy_context().run, store.transact, keys, step)
-        if transact_async is None
-        else loop.create_task(transact_async(keys, step))
-    )
-    transaction.add_done_callback(lambda _: calls.notify(step))
+    transact_async: Callable[..., Any] | None = getattr(store, "transact_async", None)
+
+    def ended(transaction: asyncio.Future[Any]) -> None:
+        if not transaction.cancelled():
+            transaction.exception()  # also where nobody waits for it any more
+        calls.notify(step)
+
+    transaction: asyncio.Future[Any]
+    if transact_async is None:
+        run = contextvars.copy_context().run
+        transaction = loop.run_in_executor(_threads(), run, store.transact, keys, step)
+    elif asyncio.iscoroutine(coroutine := transact_async(keys, step)):
+        transaction = loop.create_task(coroutine)
+    else:
+        raise TypeError(
+            f"{type(store).__name__}.transact_async must return a coroutine, as it does if it is defined by "
+            f"async def, not {short_repr(coroutine)}"
+        )
+    transaction.add_done_callback(ended)
     return transaction

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
@@ -24,7 +24,8 @@ from overlimit._options import size_of, timeout_us_given, timeout_us_of, truth_o
 from overlimit._steps import Steps, await_calls, run_calls
 from overlimit.errors import StoreConfigError, StoreError
 from overlimit.stores.redis_url import query_options
-from overlimit.stores.values import ValueStore, Write
+from overlimit.stores.turns import Turns, TurnsOfLoop, until
+from overlimit.stores.values import ValueStore, Write, store_failure
 
 with needed("overlimit.stores.PostgreSQLStore needs psycopg 3: pip install 'overlimit[postgres]'", "psycopg"):
     import psycopg
@@ -40,12 +41,19 @@ _DEFAULTS: dict[str, Any] = {
 }
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
 _WRITES_A_SWEEP = 32
-_REFUSED = (errors.InvalidAuthorizationSpecification, errors.InvalidCatalogName, errors.InsufficientPrivilege)
+_REFUSED = (errors.InsufficientPrivilege, errors.InvalidSchemaName, errors.UndefinedColumn)
+_CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
+_MISCONFIGURED = re.compile(
+    "does not exist|authentication failed|no password supplied|pg_hba.conf|not permitted|permission denied"
+)
+"""What servers say who let nobody in, whatever is done but another configuration."""
+_TO_DO = "Look at the user, the password and the database in the store's URL, and at who may log in there"
 
+_IDLE = (pq.TransactionStatus.IDLE,)
 _IN_TRANSACTION = (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
 _LOST = (pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN)
-_TO_ROLL_BACK = 0.1
-"""For how many seconds the answer to a ROLLBACK is awaited before the connection is closed instead."""
+_GRACE = 0.1
+"""For how many seconds more the answer to a COMMIT or a ROLLBACK is awaited: then nobody knows it."""
 _READ = (
     "(text[]) AS SELECT key, value, date_part('epoch', clock_timestamp()) FROM (VALUES (1)) AS one "
     "LEFT JOIN (SELECT key, value FROM {table} WHERE key = ANY ($1)"
@@ -143,12 +151,14 @@ class PostgreSQLStore(ValueStore):
         self._most = size_of(given["max_connections"], "max_connections")
         if self._most < 1:
             raise ValueError(f"max_connections must be at least 1, not {self._most}")
-        self._of_threads = PerProcess(partial(_Pool, self._conninfo, self._most))
-        self._of_loops = PerProcess[weakref.WeakKeyDictionary[Any, _AsyncPool]](weakref.WeakKeyDictionary)
+        self._of_threads = PerProcess(lambda: Turns(_lines(_Connection, self._conninfo, self._most)))
+        self._of_loops = PerProcess[weakref.WeakKeyDictionary[Any, Turns[_Line]]](weakref.WeakKeyDictionary)
+        self._sql_table = ".".join(f'"{each}"' for each in self._table.split("."))
         self._statements = {
-            name: each.format(table=self._table) for name, each in (_OF_MANY | _OF_ONE).items()
+            name: each.format(table=self._sql_table) for name, each in (_OF_MANY | _OF_ONE).items()
         }
         self._prefix = f"overlimit_{crc32(self._table.encode()):08x}_"
+        self._preparation = [f"PREPARE {self._prefix}{name}{each}" for name, each in self._statements.items()]
         self._prepares = True
         self._writes = 0
         self._swept = ""
@@ -160,83 +170,77 @@ class PostgreSQLStore(ValueStore):
 
     async def transact_async(self, keys: Sequence[str], step: Step) -> None:
         """Do the same on an event loop of asyncio."""
-        pools, loop = self._of_loops(), asyncio.get_running_loop()
-        if loop not in pools:
-            pools[loop] = _AsyncPool(self._conninfo, self._most)
-        await await_calls(self._transaction(pools[loop], keys, step))
+        lines, loop = self._of_loops(), asyncio.get_running_loop()
+        if loop not in lines:
+            lines[loop] = TurnsOfLoop(_lines(_AsyncConnection, self._conninfo, self._most))
+        await await_calls(self._transaction(lines[loop], keys, step))
 
-    def _transaction(self, pool: _Pool | _AsyncPool, keys: Sequence[str], step: Step) -> Steps[Any, None]:
-        while True:
-            talk = _Talk(pool, step.time_left)
-            yield from talk.begin()
-            try:
-                if (yield from self._attempt(talk, keys, step)):
-                    return
-            except Exception as error:
-                yield from talk.roll_back()
-                talk.connection.is_prepared = False
-                if isinstance(error, _UNPREPARED):
-                    self._prepares = False
-                elif isinstance(error, errors.UndefinedTable):
-                    yield from self._make(talk)
-                else:
-                    raise
-            finally:
-                talk.end()
+    def _transaction(self, lines: Turns[_Line], keys: Sequence[str], step: Step) -> Steps[Any, None]:
+        try:
+            yield from _repeated(lines, step.time_left, partial(self._attempt, keys, step))
+        except _InDoubt as error:
+            raise error.cause from error.cause.__cause__
+        except StoreError:
+            raise
+        except (psycopg.Error, TimeoutError) as error:  # also of what was tried again
+            raise self.NotWritten(str(error)) from error
 
-    def _attempt(self, talk: _Talk, keys: Sequence[str], step: Step) -> Steps[Any, bool]:
-        """Decide in one transaction; return False if it has to be tried again, as nothing is written."""
+    def _attempt(self, keys: Sequence[str], step: Step, line: _Line) -> Steps[Any, None]:
+        """Decide in one transaction; raise _Again if nothing is written, and another may do."""
         begin, name = ("", "read") if step.reads_only else ("BEGIN ISOLATION LEVEL READ COMMITTED; ", "hold")
         milliseconds = max(1, int(step.time_left() * 1000))
         read = self._call(name, [_quoted(key) for key in keys])
-        rows = yield from talk.ask_first(
-            f"{begin}{self._preparation(talk)}SET LOCAL statement_timeout = {milliseconds}; "
-            f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}; {read}"
+        rows = yield from self._asked_first(
+            line,
+            f"{begin}SET LOCAL statement_timeout = {milliseconds}; "
+            f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}; {read}",
         )
-        if rows is None:
-            return False
         found: dict[str, bytes] = {key: value for key, value, _ in rows}
         now = rows[-1][2]  # the last row was locked last
         writes = step([found.get(key) for key in keys], now)
         if step.reads_only:
-            return True
+            return
         written = {key: each for key, each in zip(keys, writes or (), strict=False) if each}
         absent = [key for key in keys if key not in found and key not in written] if written else []
+        yield from self._write(line, written, found, absent, now)
+        yield from self._sweep(line, len(written))
+
+    def _asked_first(self, line: _Line, query: str) -> Steps[Any, Rows]:
+        """Ask for the first time in a transaction, in which tables and statements may turn out to be gone."""
         try:
-            if not (yield from self._write(talk, written, found, absent, now)):
-                return False
-        except (psycopg.Error, TimeoutError) as error:
-            if talk.is_lost:  # a commit may have arrived
-                raise
-            raise self.NotWritten(str(error)) from error
-        yield from self._sweep(talk, len(written))
-        return True
+            if self._prepares and not line.is_prepared:
+                yield from line.ask_first("; ".join(self._preparation), None)
+                line.is_prepared = True
+            return (yield from line.ask_first(query))
+        except errors.UndefinedTable:
+            if not self._creates:
+                raise StoreConfigError(
+                    f"there is no table {self._table}: `overlimit stores init URL` makes it"
+                ) from None
+            yield from line.ask(self._creation, None)
+            raise _Again from None
+        except _UNPREPARED:
+            self._prepares = False
+            raise _Again from None
 
     def _write(
-        self, talk: _Talk, written: dict[str, Write], found: dict[str, bytes], absent: list[str], now: float
-    ) -> Steps[Any, bool]:
-        """Write and commit; return False if one of the keys that were not there is there now.
+        self, line: _Line, written: dict[str, Write], found: dict[str, bytes], absent: list[str], now: float
+    ) -> Steps[Any, None]:
+        """Write and commit, unless one of the keys that were not there is there now.
 
         They cannot be locked, and it is enough to know in the end: who comes second tries again.
         """
         new = {key: each for key, each in written.items() if key not in found}
         held = {key: each for key, each in written.items() if key in found}
-        if new:
-            is_all = not (held or absent or len(new) > 1)
-            insert = self._call("insert", *_columns(new, now))
-            made = yield from (talk.ask(f"{insert}; COMMIT", -2) if is_all else talk.ask(insert))
-            if is_all or len(made) < len(new):
-                yield from talk.roll_back()
-                return len(made) == len(new)
-        if (
-            absent
-            and (yield from talk.ask(self._call("read", [_quoted(key) for key in absent])))[0][0] is not None
-        ):
-            yield from talk.roll_back()
-            return False
-        update = f"{self._call('update', *_columns(held, now))}; " if held else ""
-        yield from talk.ask(f"{update}COMMIT", None)
-        return True
+        if new and not (held or absent or len(new) > 1):
+            if not (yield from line.commit(self._call("insert", *_columns(new, now)), -2)):
+                raise _Again
+            return
+        if new and len((yield from line.ask(self._call("insert", *_columns(new, now))))) < len(new):
+            raise _Again
+        if absent and (yield from line.ask(self._call("read", [*map(_quoted, absent)])))[0][0] is not None:
+            raise _Again
+        yield from line.commit(self._call("update", *_columns(held, now)) if held else "", None)
 
     def _call(self, name: str, *columns: list[str]) -> str:
         """Return a call of a statement, by its name if the connection has prepared it."""
@@ -251,66 +255,66 @@ class PostgreSQLStore(ValueStore):
             statement = statement.replace(f"${number}", f"{each}::{kind}")
         return statement
 
-    def _preparation(self, talk: _Talk) -> str:
-        """Return what prepares the statements on a connection that is new."""
-        if talk.connection.is_prepared or not self._prepares:
-            return ""
-        prepare = [f"PREPARE {self._prefix}{name}{each}; " for name, each in self._statements.items()]
-        talk.connection.is_prepared = True
-        return "".join(prepare)
-
-    def _sweep(self, talk: _Talk, written: int) -> Steps[Any, None]:
+    def _sweep(self, line: _Line, written: int) -> Steps[Any, None]:
         """Remove what has expired among the next keys, twice as many as were written, and so all in turn."""
         self._writes += written
         if self._writes >= _WRITES_A_SWEEP:
             page, self._writes = 2 * self._writes, 0
-            with suppress(psycopg.Error, TimeoutError, StoreError):
-                query = _SWEEP.format(table=self._table, last=_quoted(self._swept), page=page)
-                ((last,),) = yield from talk.ask(query)
+            with suppress(psycopg.Error, TimeoutError, StoreError, _Again):
+                query = _SWEEP.format(table=self._sql_table, last=_quoted(self._swept), page=page)
+                ((last,),) = yield from line.ask(query)
                 self._swept = last or ""
-
-    def _make(self, talk: _Talk) -> Steps[Any, None]:
-        if not self._creates:
-            raise StoreConfigError(f"there is no table {self._table}: `overlimit stores init URL` makes it")
-        yield from talk.ask(self._creation, None)
 
     @property
     def _creation(self) -> str:
         """What makes the table, once, also if several processes want it at a time."""
         return (
-            f"BEGIN; SELECT pg_advisory_xact_lock(hashtext('overlimit'), hashtext({_quoted(self._table)})); "
-            f"CREATE {'UNLOGGED ' if self._unlogged else ''}TABLE IF NOT EXISTS {self._table} "
+            "ROLLBACK; BEGIN; "
+            f"SELECT pg_advisory_xact_lock(hashtext('overlimit'), hashtext({_quoted(self._table)})); "
+            f"CREATE {'UNLOGGED ' if self._unlogged else ''}TABLE IF NOT EXISTS {self._sql_table} "
             '(key text COLLATE "C" PRIMARY KEY, value bytea NOT NULL, expires_at double precision NOT NULL) '
             "WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05); COMMIT"
         )
 
     def create_table(self) -> None:
         """Make the table where there is none."""
-        self._ask(self._creation, None)
+        self._ask("create_table", self._creation, None)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Remove these keys."""
+        if keys:
+            among = ", ".join(map(_quoted, keys))
+            self._ask("delete", f"DELETE FROM {self._sql_table} WHERE key IN ({among})", None)
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Yield the keys that begin so, with their values; none where there is no table."""
         last, end = prefix, _quoted(prefix + "\x7f")
-        select = f"SELECT key, value FROM {self._table} WHERE key < {end} AND key >"
-        with suppress(errors.UndefinedTable):
-            while page := self._ask(f"{select} {_quoted(last)} ORDER BY key LIMIT 256"):
-                yield from page
-                last = page[-1][0]
-
-    def is_same_as(self, other: ValueStore) -> bool:
-        """Whether another store keeps its values in the same table."""
-        return getattr(other, "_state_key", None) == self._state_key
+        select = f"SELECT key, value FROM {self._sql_table} WHERE key < {end} AND key >"
+        while page := self._ask("scan", f"{select} {_quoted(last)} ORDER BY key LIMIT 256"):
+            yield from page
+            last = page[-1][0]
 
     def close(self) -> None:
         """Close the connections of this process that nobody uses; a later call opens others."""
-        self._of_threads().clear()
-        for pool in self._of_loops().values():
-            pool.clear()
+        for lines in (self._of_threads(), *self._of_loops().values()):
+            free: list[_Line] = []
+            try:
+                while lines.take_now(free):
+                    free[-1].close()
+            finally:
+                lines.free.extend(free)
+                lines.tell()
 
-    def _ask(self, query: str, wanted: int | None = -1) -> Rows:
-        ends_at = time.monotonic() + self.timeout
-        rows: Rows = run_calls(_asked(self._of_threads(), lambda: ends_at - time.monotonic(), query, wanted))
-        return rows
+    def _ask(self, method: str, query: str, wanted: int | None = -1) -> Rows:
+        def ask(line: _Line) -> Steps[Any, Rows]:
+            return line.ask_first(query, wanted)
+
+        try:
+            return run_calls(_repeated(self._of_threads(), until(self.timeout), ask))
+        except errors.UndefinedTable:
+            return []
+        except (psycopg.Error, TimeoutError) as error:
+            raise store_failure(self, error, has_written=False, method=method) from error
 
     @property
     def endpoint(self) -> str:
@@ -327,137 +331,156 @@ class PostgreSQLStore(ValueStore):
         return f"PostgreSQLStore({', '.join([repr(self.endpoint), *unusual])})"
 
 
-class _Talk:
-    """A connection, for as long as it takes to decide; what is waited for is done by threads or tasks."""
-
-    def __init__(self, pool: _Pool | _AsyncPool, time_left: Callable[[], float]) -> None:
-        self._pool = pool
-        self._time_left = time_left
-
-    def begin(self) -> Steps[Any, None]:
-        """Take a connection, or open one."""
-        left = max(0.0, self._time_left())
-        if not (yield partial(self._pool.take_slot, left)):
-            raise TimeoutError(f"all {self._pool.most} connections are in use")
-        try:
-            idle = self._pool.pop_idle()
-            self._is_new = idle is None
-            self.connection = (yield partial(self._pool.connect, left)) if idle is None else idle
-        except BaseException:
-            self._pool.slots.release()
-            raise
-        self.connection.ends_at = time.monotonic() + left
-
-    def ask(self, query: str, wanted: int | None = -1) -> Steps[Any, Rows]:
-        """Ask, and return the rows of one of the statements, by default of the last."""
-        try:
-            rows: Rows = yield partial(self.connection.ask, query, wanted)
-            return rows
-        except _REFUSED as error:
-            raise StoreConfigError(str(error)) from error
-        except errors.QueryCanceled as error:
-            raise TimeoutError(str(error)) from error
-
-    def ask_first(self, query: str, wanted: int | None = -1) -> Steps[Any, Rows | None]:
-        """Ask; return None if the connection was lost while nobody used it, as when a server restarts."""
-        try:
-            return (yield from self.ask(query, wanted))
-        except psycopg.OperationalError:
-            if self._is_new or not self.connection.closed:
-                raise
-            self._pool.clear()
-            return None
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether nobody knows what has become of the last question."""
-        return self.connection.pgconn.transaction_status in _LOST
-
-    def roll_back(self) -> Steps[Any, None]:
-        """Undo what a living connection has not committed."""
-        if self.connection.pgconn.transaction_status in _IN_TRANSACTION:
-            ends_at, self.connection.ends_at = self.connection.ends_at, time.monotonic() + _TO_ROLL_BACK
-            with suppress(psycopg.Error, TimeoutError):
-                yield partial(self.connection.ask, "ROLLBACK", None)
-            self.connection.ends_at = ends_at
-
-    def end(self) -> None:
-        """Give the connection back; one that is in the middle of something is closed, which undoes it."""
-        if self.connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
-            self._pool.idle.append(self.connection)
-        else:
-            self.connection.pgconn.finish()
-        self._pool.slots.release()
+class _Again(Exception):
+    """Nothing is written, and it may succeed next time."""
 
 
-def _asked(pool: _Pool, time_left: Callable[[], float], query: str, wanted: int | None) -> Steps[Any, Rows]:
+class _InDoubt(Exception):
+    """A commit was sent, and nobody knows what has become of it."""
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+
+
+def _repeated(
+    lines: Turns[_Line], time_left: Callable[[], float], ask: Callable[[_Line], Steps[Any, RV]]
+) -> Steps[Any, RV]:
+    """Ask on a line of these, until something is answered or the time is over."""
     while True:
-        talk = _Talk(pool, time_left)
-        yield from talk.begin()
+        taken: list[_Line] = []
         try:
-            if (results := (yield from talk.ask_first(query, wanted))) is not None:
-                return results
+            if not lines.take_now(taken):
+                yield from lines.take(taken, time_left)
+            return (yield from taken[0].used(time_left(), ask))
+        except _Again:
+            continue
         finally:
-            talk.end()
+            lines.free.extend(taken)
+            lines.tell()
 
 
-class _Pool:
-    """The connections of a process.
+class _Line:
+    """A line to the server, connected when it is needed; what is waited for is done by threads or tasks.
 
     psycopg's own pool connects in the background: who asks a server that is down would wait until the end of
     its timeout to hear so, and a forked child would lack the threads that connect.
     """
 
-    def __init__(self, url: str, most: int) -> None:
-        self._url = url
-        self.most = most
-        self.idle: list[Any] = []
-        self.slots: Any = threading.Semaphore(most)
+    def __init__(self, connect: Callable[[float], Any]) -> None:
+        self._connect = connect
+        self._connection: Any = None
+        self.is_prepared = False
 
-    def take_slot(self, timeout: float) -> bool:
-        return bool(self.slots.acquire(timeout=timeout))
-
-    def connect(self, timeout: float) -> Any:
-        return _Connection.connect(
-            self._url, autocommit=True, connect_timeout=max(2, int(timeout)), client_encoding="utf8"
-        )
-
-    def pop_idle(self) -> Any:
+    def used(self, left: float, ask: Callable[[_Line], Steps[Any, RV]]) -> Steps[Any, RV]:
+        """Ask in a transaction that is undone if it fails; within so many seconds."""
+        if left <= 0:
+            raise TimeoutError("others were there first until the time was over")
         try:
-            return self.idle.pop()
-        except IndexError:
-            return None
+            yield from self._begin(left)
+            return (yield from ask(self))
+        except Exception:
+            yield from self._roll_back()
+            raise
+        finally:
+            if not self._is(_IDLE):  # the server undoes it
+                self.close()
 
-    def clear(self) -> None:
-        while (connection := self.pop_idle()) is not None:
+    def _begin(self, left: float) -> Steps[Any, None]:
+        if not self._is(_IDLE):
+            self.close()
+        self._is_new = self._connection is None
+        try:
+            self._connection = self._connection or (yield partial(self._connect, left))
+        except errors.ConnectionTimeout as error:
+            raise TimeoutError(str(error)) from error
+        except psycopg.OperationalError as error:
+            text = " ".join(str(error).split())
+            if _MISCONFIGURED.search(text):
+                raise StoreConfigError(f"{text}. {_TO_DO}") from error
+            raise
+        self._connection.ends_at = time.monotonic() + left
+
+    def ask(self, query: str, wanted: int | None = -1) -> Steps[Any, Rows]:
+        """Ask, and return the rows of one of the statements, by default of the last."""
+        try:
+            rows: Rows = yield partial(self._connection.ask, query, wanted)
+            return rows
+        except _REFUSED as error:
+            raise StoreConfigError(str(error)) from error
+        except _CONFLICTS as error:
+            raise _Again from error
+        except (errors.QueryCanceled, errors.ConnectionTimeout) as error:
+            raise TimeoutError(str(error)) from error
+
+    def ask_first(self, query: str, wanted: int | None = -1) -> Steps[Any, Rows]:
+        """Ask; raise _Again if the connection was lost while nobody used it, as when a server restarts."""
+        try:
+            return (yield from self.ask(query, wanted))
+        except psycopg.OperationalError:
+            if self._is_new or not self._connection.closed:
+                raise
+            raise _Again from None
+
+    def commit(self, query: str, wanted: int | None) -> Steps[Any, Rows]:
+        """Ask and commit, and return the rows of one of the statements."""
+        self._connection.ends_at += _GRACE
+        try:
+            return (yield from self.ask(f"{query}; COMMIT", wanted))
+        except (psycopg.Error, TimeoutError) as error:
+            if self._is(_LOST):
+                raise _InDoubt(error) from error
+            raise
+
+    def _roll_back(self) -> Steps[Any, None]:
+        if self._is(_IN_TRANSACTION):
+            self._connection.ends_at = time.monotonic() + _GRACE
+            with suppress(psycopg.Error):
+                yield partial(self._connection.ask, "ROLLBACK", None)
+
+    def _is(self, status: tuple[pq.TransactionStatus, ...]) -> bool:
+        return self._connection is not None and self._connection.pgconn.transaction_status in status
+
+    def close(self) -> None:
+        """Close it; it is connected anew when it is needed."""
+        connection, self._connection, self.is_prepared = self._connection, None, False
+        if connection is not None:
             connection.pgconn.finish()
 
 
-class _AsyncPool(_Pool):
-    """The connections of an event loop."""
+def _lines(kind: type[_Connection] | type[_AsyncConnection], url: str, most: int) -> list[_Line]:
+    hosts = str(conninfo.conninfo_to_dict(url).get("host", "")).count(",") + 1
 
-    def __init__(self, url: str, most: int) -> None:
-        super().__init__(url, most)
-        self.slots = asyncio.Semaphore(most)
+    def connect(left: float) -> Any:
+        _to_connect.set(left / hosts)
+        return kind.connect(url, autocommit=True, client_encoding="utf8")
 
-    async def take_slot(self, timeout: float) -> bool:  # type: ignore[override]
-        try:
-            return await asyncio.wait_for(self.slots.acquire(), timeout)
-        except TimeoutError:
-            return False
-
-    async def connect(self, timeout: float) -> Any:
-        seconds = max(2, int(timeout))
-        return await _AsyncConnection.connect(
-            self._url, autocommit=True, connect_timeout=seconds, client_encoding="utf8"
-        )
+    return [_Line(connect) for _ in range(most)]
 
 
-class _Connection(psycopg.Connection[Any]):
-    """A connection that waits for no answer longer than until its deadline, whatever the server does."""
+_to_connect = ContextVar("_to_connect", default=math.inf)
+"""For how many seconds a host may take a connection; psycopg has whole ones, from 2 on."""
+
+
+class _UntilDeadline:
+    """A connection that waits for no answer longer than until then, whatever the server does."""
 
     ends_at = math.inf
-    is_prepared = False
+
+    @classmethod
+    def _connect_gen(cls, *args: Any, **kwargs: Any) -> Any:
+        connecting = super()._connect_gen(*args, **kwargs)  # type: ignore[misc]
+        return _bounded(connecting, time.monotonic() + _to_connect.get())
+
+    @cached_property
+    def _cursor(self) -> Any:
+        return self.cursor()  # type: ignore[attr-defined]
+
+    def __del__(self, *_: Any) -> None:
+        """Close it without a warning, in the process that has opened it: libpq's own object does."""
+
+
+class _Connection(_UntilDeadline, psycopg.Connection[Any]):
+    """One for threads."""
 
     def wait(self, gen: PQGen[RV], *_: Any, **__: Any) -> RV:
         return super().wait(_bounded(gen, self.ends_at), interval=_interval(self.ends_at))
@@ -467,19 +490,9 @@ class _Connection(psycopg.Connection[Any]):
         cursor.execute(query, prepare=False)
         return [] if wanted is None else cursor.set_result(wanted).fetchall()
 
-    @cached_property
-    def _cursor(self) -> psycopg.Cursor[Any]:
-        return self.cursor()
 
-    def __del__(self, *_: Any) -> None:
-        """Close it without a warning, in the process that has opened it: libpq's own object does."""
-
-
-class _AsyncConnection(psycopg.AsyncConnection[Any]):
-    """The same on an event loop."""
-
-    ends_at = math.inf
-    is_prepared = False
+class _AsyncConnection(_UntilDeadline, psycopg.AsyncConnection[Any]):
+    """One for an event loop."""
 
     async def wait(self, gen: PQGen[RV], *_: Any, **__: Any) -> RV:
         return await super().wait(_bounded(gen, self.ends_at), interval=_interval(self.ends_at))
@@ -488,13 +501,6 @@ class _AsyncConnection(psycopg.AsyncConnection[Any]):
         cursor = self._cursor
         await cursor.execute(query, prepare=False)
         return [] if wanted is None else await (await cursor.set_result(wanted)).fetchall()
-
-    @cached_property
-    def _cursor(self) -> psycopg.AsyncCursor[Any]:
-        return self.cursor()
-
-    def __del__(self, *_: Any) -> None:
-        """Close it without a warning, as the other."""
 
 
 def _bounded(gen: PQGen[RV], ends_at: float) -> PQGen[RV]:
@@ -506,7 +512,7 @@ def _bounded(gen: PQGen[RV], ends_at: float) -> PQGen[RV]:
     except StopIteration as end:
         result: RV = end.value
         return result
-    raise TimeoutError("the server did not answer in time")
+    raise errors.ConnectionTimeout("the server did not answer in time")
 
 
 def _interval(ends_at: float) -> float:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import sqlite3
+import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, TypeAlias
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 from overlimit._core import Step
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._options import timeout_us_given, timeout_us_of
+from overlimit._steps import run_calls
 from overlimit.errors import StoreConfigError
 from overlimit.stores.redis_url import known_options
-from overlimit.stores.turns import Turns
+from overlimit.stores.turns import Turns, until
 from overlimit.stores.values import ValueStore, Write
 
 _SCHEMA = (
@@ -34,11 +40,19 @@ _PAGE = (
 _NEXT = "SELECT max(key) FROM (SELECT key FROM overlimit_counts WHERE key > ? ORDER BY key LIMIT ?)"
 _SWEEP = "DELETE FROM overlimit_counts WHERE key > ? AND key <= ? AND expires_at < ?"
 
+_DELETE = "DELETE FROM overlimit_counts WHERE key = ?"
+
 _WRITES_A_SWEEP = 32
-_Execute: TypeAlias = Callable[..., sqlite3.Cursor]
+_LOOK = 1.0
+"""After how many seconds it is seen that the file is another one now."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_POLL_MS = 8
-"""For how long SQLite itself waits for a lock each time, in milliseconds: it looks at 1, 3 and 8."""
+_POLL = 0.008
+"""For how many seconds SQLite itself waits for a lock each time: it looks at 1, 3 and 8 milliseconds."""
+
+R = TypeVar("R")
+_Execute: TypeAlias = Callable[..., sqlite3.Cursor]
+
+_log = logging.getLogger("overlimit")
 
 
 class SQLiteStore(ValueStore):
@@ -70,8 +84,8 @@ class SQLiteStore(ValueStore):
         self.timeout = timeout_us_given(timeout) / 1e6
         self._path = None if path is None else _checked(path)
         self.is_shared = self._path is not None
-        self._writer = _Line(self._open)
-        self._reader = self._writer if self._path is None else _Line(self._open)
+        self._writer = Turns([_Connection(self._path)])
+        self._reader = self._writer if self._path is None else Turns([_Connection(self._path)])
         self._writes = 0
         self._swept = ""
         self._state_key: Hashable = ("sqlite", self._path or id(self))
@@ -79,22 +93,20 @@ class SQLiteStore(ValueStore):
 
     def transact(self, keys: Sequence[str], step: Step) -> None:
         """Read and write values in one transaction; see ``ValueStore``."""
-        line = self._reader if step.reads_only else self._writer
-        turns = line.turns
-        if not (turns.take_now() or turns.take(step.time_left())):
-            raise TimeoutError("other threads of this process kept SQLite busy")
+        turns = self._reader if step.reads_only else self._writer
+        turns.using(step.time_left, partial(self._decide, keys, step))
+
+    def _decide(self, keys: Sequence[str], step: Step, connection: _Connection) -> None:
         try:
-            cursor = line.cursor or line.open()
-            writes = step(_begun(cursor, keys, step))
+            begin = "BEGIN" if step.reads_only else "BEGIN IMMEDIATE"
+            writes = step(connection.tried(partial(_read, begin, keys), step.time_left))
             if writes is not None:
-                self._write(cursor.execute, keys, writes)
-            cursor.execute("COMMIT")
+                self._write(connection.cursor.execute, keys, writes)
+            connection.cursor.execute("COMMIT")
         except BaseException as error:
-            if line.roll_back() and isinstance(error, sqlite3.Error):
+            if connection.roll_back() and isinstance(error, sqlite3.Error):
                 raise self.NotWritten(str(error)) from error
             raise
-        finally:
-            turns.give()
 
     def _write(self, execute: _Execute, keys: Sequence[str], writes: Sequence[Write | None]) -> None:
         now = time.time()
@@ -115,26 +127,24 @@ class SQLiteStore(ValueStore):
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Yield the keys that begin so, with their values."""
-        last, end = prefix, prefix + "\x7f"
-        while page := self._page(last, end):
+        last = prefix
+        while page := self._use(self._reader, partial(_page, last, prefix + "\x7f")):
             yield from page
             last = page[-1][0]
 
-    def _page(self, last: str, end: str) -> list[tuple[str, bytes]]:
-        if not self._reader.turns.take(self.timeout):
-            raise TimeoutError("other threads of this process kept SQLite busy")
-        try:
-            return (self._reader.cursor or self._reader.open()).execute(_PAGE, (last, end)).fetchall()
-        finally:
-            self._reader.turns.give()
+    def delete(self, keys: Sequence[str]) -> None:
+        """Remove these keys."""
+        self._use(self._writer, lambda execute: [execute(_DELETE, (key,)) for key in keys])
+
+    def _use(self, turns: Turns[_Connection], ask: Callable[[_Execute], Any]) -> Any:
+        left = until(self.timeout)
+        return turns.using(left, lambda connection: connection.tried(ask, left))
 
     def close(self) -> None:
         """Close the file; a later call opens it again. In memory, nothing is forgotten."""
-        if self._path is not None:
-            for line in (self._writer, self._reader):
-                if line.turns.take(self.timeout):
-                    line.close()
-                    line.turns.give()
+        for turns in (self._writer, self._reader):
+            with suppress(TimeoutError):
+                turns.using(until(self.timeout), _Connection.close)
 
     def create_table(self) -> None:
         """Make the file and its table where there is none."""
@@ -143,32 +153,6 @@ class SQLiteStore(ValueStore):
     @property
     def _missing(self) -> str | None:
         return None if self._path is None or os.path.exists(self._path) else self._path
-
-    def _before_fork(self) -> None:
-        """Close the file: SQLite's locks belong to a process, and a child believes that it has them."""
-        for line in {self._writer, self._reader}:
-            line.is_held = line.turns.take(self.timeout)
-            if self._path is not None and line.is_held:
-                line.close()
-
-    def _after_fork(self, *, in_child: bool) -> None:
-        for line in {self._writer, self._reader}:
-            if not in_child and line.is_held:
-                line.turns.give()
-            if in_child:
-                line.turns = Turns()
-                if not line.is_held:
-                    line.abandon()
-
-    def _open(self) -> sqlite3.Connection:
-        try:
-            return _opened(self._path or ":memory:", self.timeout)
-        except sqlite3.Error as error:
-            raise StoreConfigError(f"SQLite cannot use {self._path}: {error}") from error
-
-    def is_same_as(self, other: ValueStore) -> bool:
-        """Whether another store keeps its values in the same file."""
-        return getattr(other, "_state_key", None) == self._state_key
 
     @property
     def endpoint(self) -> str:
@@ -197,18 +181,53 @@ class SQLiteStore(ValueStore):
         return cls(unquote(rest[1:]) or None, timeout=timeout)
 
 
-class _Line:
-    """A connection that is opened when it is first needed, and those who wait for it."""
+class _Connection:
+    """A connection that is opened when it is first needed, and again when what it has opened is gone."""
 
-    def __init__(self, opened: Callable[[], sqlite3.Connection]) -> None:
-        self._opened = opened
-        self.cursor: sqlite3.Cursor | None = None
-        self.turns = Turns()
-        self.is_held = False
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self.cursor: Any = None
+        self._file: tuple[int, int] | None = None
+        self._looks_at = math.inf
 
-    def open(self) -> sqlite3.Cursor:
-        self.cursor = self._opened().cursor()
-        return self.cursor
+    def tried(self, ask: Callable[[_Execute], R], time_left: Callable[[], float]) -> R:
+        """Ask, as often as others keep the file locked, and once more if it or its table has gone.
+
+        SQLite's own waiting asks ever more seldom, so that whoever has waited longest is served last.
+        """
+        while True:
+            is_new = self.cursor is None
+            try:
+                return ask(self.opened())
+            except sqlite3.Error as error:
+                self.roll_back()
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+                    if time_left() <= 0:
+                        raise TimeoutError("another process kept SQLite busy") from error
+                    if self.cursor is None:  # which SQLite itself does not always wait for
+                        time.sleep(_POLL)
+                elif is_new or self._path is None:
+                    raise StoreConfigError(f"SQLite cannot use {self._path}: {error}") from error
+                else:
+                    self.close()
+
+    def opened(self) -> _Execute:
+        """Return what executes a statement."""
+        if self.cursor is None or time.monotonic() > self._looks_at:
+            self._open()
+        execute: _Execute = self.cursor.execute
+        return execute
+
+    def _open(self) -> None:
+        if self.cursor is not None and _file(self._path) != self._file:
+            _log.warning(
+                "%s was removed or replaced: counts begin anew in the file that is there", self._path
+            )
+            self.close()
+        if self.cursor is None:
+            self.cursor = _opened(self._path or ":memory:").cursor()
+            self._file = _file(self._path)
+        self._looks_at = math.inf if self._path is None else time.monotonic() + _LOOK
 
     def roll_back(self) -> bool:
         """Undo the transaction that has failed, and return whether there was one."""
@@ -221,53 +240,53 @@ class _Line:
         return True
 
     def close(self) -> None:
-        cursor, self.cursor = self.cursor, None
-        if cursor is not None:
+        """Close the file; memory stays."""
+        if self._path is not None and self.cursor is not None:
+            cursor, self.cursor = self.cursor, None
             cursor.connection.close()
 
-    def abandon(self) -> None:
-        """Leave the connection to the process that made it, and open another."""
-        _abandoned.append(self.cursor)
+    def leave_to_parent(self) -> None:
+        """Open another: the parent forked in the middle of a transaction of this one."""
+        _of_parents.append(self.cursor)
         self.cursor = None
 
 
-_abandoned: list[sqlite3.Cursor | None] = []
-"""Connections of parents that forked in the middle of a transaction, which nobody may close."""
+_of_parents: list[Any] = []
+"""What a child must not close."""
 
 
-def _opened(path: str, patience: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+def _file(path: str | None) -> tuple[int, int] | None:
+    """Return which file is there."""
+    try:
+        found = os.stat(path or "")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_POLL, isolation_level=None, check_same_thread=False)
     try:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode not in ("wal", "memory"):
             raise sqlite3.OperationalError("its file system has no shared memory for a write-ahead log")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(_SCHEMA)
-        connection.execute(f"PRAGMA busy_timeout = {_POLL_MS}")
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _begun(cursor: sqlite3.Cursor, keys: Sequence[str], step: Step) -> list[bytes | None]:
-    """Begin a transaction and return the values of keys.
+def _read(begin: str, keys: Sequence[str], execute: _Execute) -> list[bytes | None]:
+    """Begin a transaction and return the values of keys."""
+    execute(begin)
+    rows = [execute(_READ, (key,)).fetchone() for key in keys]
+    return [row and row[0] for row in rows]
 
-    SQLite's own waiting asks ever more seldom, so that whoever has waited longest is served last.
-    """
-    execute = cursor.execute
-    while True:
-        try:
-            execute("BEGIN" if step.reads_only else "BEGIN IMMEDIATE")
-            rows = [execute(_READ, (key,)).fetchone() for key in keys]
-            return [row and row[0] for row in rows]
-        except sqlite3.OperationalError as error:
-            if cursor.connection.in_transaction:
-                cursor.connection.rollback()
-            if error.sqlite_errorcode & 0xFF not in _BUSY:
-                raise
-            if step.time_left() <= 0:
-                raise TimeoutError("another process kept SQLite busy") from error
+
+def _page(last: str, end: str, execute: _Execute) -> list[tuple[str, bytes]]:
+    return execute(_PAGE, (last, end)).fetchall()
 
 
 def _checked(path: str | os.PathLike[str]) -> str:
@@ -284,18 +303,37 @@ def _checked(path: str | os.PathLike[str]) -> str:
 
 
 _all_of_them: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
+_Held: TypeAlias = list[tuple[Turns[_Connection], list[_Connection]]]
+_forking: dict[int, _Held] = {}
+"""The connections that a thread which forks holds meanwhile, by thread."""
 
 
-def _around_fork(name: str, **how: bool) -> Callable[[], None]:
-    def hook() -> None:
-        for store in list(_all_of_them):
-            getattr(store, name)(**how)
+def _before_fork() -> None:
+    """Close files: SQLite's locks belong to a process, and a child believes that it has them."""
+    held = _forking[threading.get_ident()] = []
+    for store in list(_all_of_them):
+        for turns in {store._writer, store._reader}:
+            taken: list[_Connection] = []
+            held.append((turns, taken))
+            with suppress(TimeoutError):
+                run_calls(turns.take(taken, until(store.timeout)))
+            for connection in taken:
+                connection.close()
 
-    return hook
+
+def _in_parent() -> None:
+    for turns, taken in _forking.pop(threading.get_ident(), ()):
+        turns.free.extend(taken)
+        turns.tell()
 
 
-os.register_at_fork(
-    before=_around_fork("_before_fork"),
-    after_in_parent=_around_fork("_after_fork", in_child=False),
-    after_in_child=_around_fork("_after_fork", in_child=True),
-)
+def _in_child() -> None:
+    held = _forking.pop(threading.get_ident(), [])
+    _forking.clear()
+    for turns, taken in held:
+        for connection in {*turns.things} - {*taken}:
+            connection.leave_to_parent()
+        turns.begin_anew()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,64 +1,101 @@
-"""A lock whose waiters get it in the order in which they came."""
+"""Things that one may use at a time each, which are handed to whoever has waited longest."""
 
 from __future__ import annotations
 
-import threading
+import asyncio
+import time
 from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from overlimit._steps import Steps, run_calls
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+_LOOK = 0.1
+"""After how many seconds who waits looks again: Ctrl-C may have stopped the one who was to tell."""
 
 
-class Turns:
-    """A lock that is handed to whoever has waited longest, so that nobody waits for ever.
+class Turns(Generic[T]):
+    """Things that one thread or task may use at a time each, such as connections.
 
-    ``threading.Lock`` goes to whoever asks at the right moment, which a busy thread does again and again.
+    Ctrl-C, or the timeout of a greenlet, may come after any call. So what is taken goes from ``free`` into a
+    list of whoever takes it by one call into C, and goes back by another, in a ``finally``, as in ``using``.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._guard = threading.Lock()
-        self._waiting: deque[threading.Lock] = deque()
+    _bell: Callable[[], Any] = SimpleQueue
 
-    def take_now(self) -> bool:
-        """Take it if nobody has it and nobody waits for it, and return whether that was so."""
-        return not self._waiting and self._lock.acquire(blocking=False)
+    def __init__(self, things: Iterable[T]) -> None:
+        self.things = tuple(things)
+        self.begin_anew()
 
-    def take(self, timeout: float) -> bool:
-        """Wait for it for at most so many seconds, and return whether this thread has it now."""
-        turn = threading.Lock()
-        turn.acquire()
-        with self._guard:
-            self._waiting.append(turn)
+    def begin_anew(self) -> None:
+        """Have all of them free and nobody wait, as in a child of a fork."""
+        self.free = deque(self.things)
+        self._waiting: dict[Any, None] = {}  # those who wait, by what wakes them; who came first is first
+
+    def take_now(self, taken: list[T]) -> bool:
+        """Take one if one is free and nobody waits, and return whether that was so."""
+        return not self._waiting and self._took(taken)
+
+    def take(self, taken: list[T], time_left: Callable[[], float]) -> Steps[Any, None]:
+        """Wait for one; raise TimeoutError when the time is over."""
+        bell = self._bell()
         try:
-            self._hand_over_if_free()
-            return turn.acquire(timeout=max(0.0, timeout)) or not self._leave(turn)
-        except BaseException:  # Ctrl-C
-            if not self._leave(turn):
-                self.give()
-            raise
+            self._waiting[bell] = None
+            while not ([bell] == list(self._waiting)[:1] and self._took(taken)):
+                if (left := time_left()) <= 0:
+                    raise TimeoutError(f"others of this process used all connections: {len(self.things)}")
+                yield partial(self._wait, bell, min(left, _LOOK))
+        finally:
+            self._waiting.pop(bell, None)
+            self.tell()
 
-    def give(self) -> None:
-        """Let the next one have it."""
-        if not self._handed_over():
-            self._lock.release()
-            if self._waiting:  # who came in between
-                self._hand_over_if_free()
+    def tell(self) -> None:
+        """Have whoever has waited longest look what is free."""
+        for bell in list(self._waiting)[:1]:
+            bell.put_nowait(None)
 
-    def _hand_over_if_free(self) -> None:
-        if self._lock.acquire(blocking=False) and not self._handed_over():
-            self._lock.release()
+    def using(self, time_left: Callable[[], float], use: Callable[[T], R]) -> R:
+        """Use one in this thread, and return the result; raise TimeoutError if none is free in time."""
+        taken: list[T] = []
+        try:
+            if not self.take_now(taken):
+                run_calls(self.take(taken, time_left))
+            return use(*taken)
+        finally:
+            self.free.extend(taken)
+            if self._waiting:
+                self.tell()
 
-    def _handed_over(self) -> bool:
-        if not self._waiting:
+    def _took(self, taken: list[T]) -> bool:
+        try:
+            taken.extend(map(deque.pop, (self.free,)))
+        except IndexError:
             return False
-        with self._guard:
-            if not self._waiting:
-                return False
-            self._waiting.popleft().release()
-            return True
+        return True
 
-    def _leave(self, turn: threading.Lock) -> bool:
-        """Wait no longer, and return whether that was in time: the lock may just have been handed over."""
-        with self._guard:
-            if turn not in self._waiting:
-                return False
-            self._waiting.remove(turn)
-            return True
+    def _wait(self, bell: Any, seconds: float) -> Any:
+        with suppress(Empty):
+            bell.get(timeout=seconds)
+
+
+class TurnsOfLoop(Turns[T]):
+    """Those of the tasks of an event loop of asyncio."""
+
+    _bell = asyncio.Queue
+
+    async def _wait(self, bell: Any, seconds: float) -> Any:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await bell.get()
+
+
+def until(seconds: float) -> Callable[[], float]:
+    """Return what tells how many of these seconds are left."""
+    ends_at = time.monotonic() + seconds
+    return lambda: ends_at - time.monotonic()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakSet
@@ -12,7 +14,10 @@ from weakref import WeakSet
 from overlimit import _core
 from overlimit._core import Step
 from overlimit.errors import _STORE_ERRORS, StoreConfigError, StoreError, StoreTimeout, StoreUnavailable
-from overlimit.stores.kinds import StoreKind
+from overlimit.stores.kinds import StoreKind, state_key
+
+_KEY = re.compile(r"[!-~]{1,250}")
+_MOST_SCANNED = 10_000_000
 
 
 class Write(NamedTuple):
@@ -121,7 +126,7 @@ class ValueStore(_core.ValueStore, StoreKind):
 
     def is_same_as(self, other: ValueStore) -> bool:
         """Whether another store keeps its values in the same place, so that one call may concern both."""
-        return self is other
+        return state_key(self) == state_key(other)
 
     def after_fork(self) -> None:
         """Begin anew in a forked child, which must not use the connections of its parent."""
@@ -183,9 +188,27 @@ def told_of_store_error(error: BaseException) -> tuple[str, str, bool, int] | No
     return kind, str(error), bool(error.maybe_charged), round(min(max(error.retry_after, 0.0), 9e9) * 1e6)
 
 
-def scanned_keys(store: ValueStore, prefix: str) -> tuple[str, ...]:
-    """Return the keys of a scan that begin with the prefix; the core calls this."""
+def scanned(store: ValueStore, prefix: str) -> Iterator[tuple[str, bytes]]:
+    """Yield what a scan finds whose key may be a limiter's and begins so, each once.
+
+    Raises StoreTimeout where nothing new comes for the time of a call, and StoreConfigError for too many.
+    """
+    seen: set[str] = set()
     try:
-        return tuple(sorted({key for key, _ in store.scan(prefix) if key.startswith(prefix)}))
+        ends_at = time.monotonic() + float(store.timeout)
+        for key, value in store.scan(prefix):
+            if key.startswith(prefix) and _KEY.fullmatch(key) and key not in seen:
+                seen.add(key)
+                yield key, value
+                ends_at = time.monotonic() + float(store.timeout)
+            elif time.monotonic() > ends_at:
+                raise TimeoutError("it goes on, and finds no more keys")
+            if len(seen) > _MOST_SCANNED:
+                raise StoreConfigError(f"a scan found more than {_MOST_SCANNED:,} keys")
     except Exception as error:
         raise store_failure(store, error, has_written=False, method="scan") from error
+
+
+def scanned_keys(store: ValueStore, prefix: str) -> tuple[str, ...]:
+    """Return the keys of a scan; the core calls this."""
+    return tuple(sorted(key for key, _ in scanned(store, prefix)))

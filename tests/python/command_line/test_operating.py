@@ -779,6 +779,7 @@ class TestStoresInDatabases:
             assert "has its table" in printed("stores", "init", url)
             assert told(0, "top", url)["looked_at"] == 0
             assert told(0, "doctor", url)["status"] == "healthy"
+            assert told(0, "top", url)["looked_at"] == 0
         assert "there is nothing to make" in refused(2, "stores", "init", "redis://localhost")
 
     def test_no_command_but_init_makes_a_file(self, tmp_path):
@@ -787,6 +788,13 @@ class TestStoresInDatabases:
             done = run(*command)
             assert (done.returncode, "`overlimit stores init` makes it" in done.stderr) == (2, True)
         assert list(tmp_path.iterdir()) == []
+
+    def test_what_the_server_says_is_shown_without_a_traceback(self, postgresql_url):
+        url = postgresql_url.replace("/postgres?", "/nowhere?")
+        for command in (["top", url], ["show", url, "--policy", "login", "a"], ["doctor", url]):
+            done = run(*command)
+            assert (done.returncode, 'database "nowhere" does not exist' in done.stderr) == (2, True)
+            assert "Traceback" not in done.stderr
 
     def test_values_that_are_damaged_are_not_taken_for_counts(self, tmp_path):
         import sqlite3

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from overlimit import (
 )
 from overlimit.aio import AsyncLimiter
 from overlimit.stores import Step, ValueStore, Write
+from overlimit.stores.values import scanned
 from own_stores import DictStore
 
 LIMITS = [TokenBucket(5, per=10, burst=9), FixedWindow(20, per=60), SlidingLog(12, per=30)]
@@ -303,6 +305,25 @@ def test_what_a_scan_invents_is_left_alone():
     assert [hit("a").allowed for hit in limiters] == [True, True]
     Limiter("1/minute", name="p", store=store).reset_all()
     assert [hit("a").allowed for hit in limiters] == [True, False]
+
+
+def test_a_scan_without_end_ends_with_the_time_of_a_call():
+    class Endless(DictStore):
+        timeout = 0.2
+
+        def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+            yield from ((prefix + each, b"") for each in ("x" * 5000, "\ud800", "a b"))
+            while True:
+                yield prefix + "a", b""
+
+    store = Endless()
+    began = time.monotonic()
+    with pytest.raises(StoreTimeout, match=r"Endless\.scan failed: .* no more keys"):
+        Limiter("1/minute", name="p", store=store).reset_all()
+    assert 0.2 <= time.monotonic() - began < 5
+    with pytest.raises(StoreTimeout):
+        [*scanned(store, "p:")]
+    assert [key for key, _ in islice(scanned(store, "p:"), 1)] == ["p:a"]
 
 
 def test_one_that_asks_its_own_limiter_ends_as_any_recursion():

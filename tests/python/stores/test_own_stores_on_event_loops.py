@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Sequence
@@ -122,6 +123,20 @@ def test_wrong_values_are_raised_where_the_call_is_awaited():
     asyncio.run(main())
 
 
+def test_one_that_is_no_coroutine_is_named():
+    class Plain(DictStore):
+        def transact_async(self, keys: Sequence[str], step: Step) -> Any:
+            return 5
+
+    async def main() -> None:
+        with pytest.raises(
+            TypeError, match=r"Plain\.transact_async must return a coroutine.*async def, not 5"
+        ):
+            await limiter_on(Plain()).hit("a")
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("make", [SlowStore, AwaitedStore])
 def test_the_time_of_a_call_ends_it(make: type[SlowStore | AwaitedStore]):
     async def main() -> None:
@@ -152,6 +167,33 @@ def test_a_cancelled_hit_ends_its_coroutine_and_charges_nothing():
         assert not store.values
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("make", [SlowStore, AwaitedStore])
+def test_what_a_store_raises_after_a_cancellation_is_not_logged(make: type[DictStore], caplog):
+    class Late(make):  # type: ignore[valid-type,misc]
+        def transact(self, keys: Sequence[str], step: Step) -> None:
+            time.sleep(0.05)
+            raise OSError("nobody hears")
+
+    class LateTask(AwaitedStore):
+        async def transact_async(self, keys: Sequence[str], step: Step) -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                raise OSError("nobody hears")
+
+    async def main() -> None:
+        hitting = asyncio.create_task(limiter_on(Late() if make is SlowStore else LateTask()).hit("a"))
+        await asyncio.sleep(0.02)
+        hitting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await hitting
+        await asyncio.sleep(0.1)
+        gc.collect()
+
+    asyncio.run(main())
+    assert not caplog.records
 
 
 def test_a_loop_that_ends_in_the_middle_leaves_nothing_behind():

@@ -16,6 +16,7 @@ from overlimit.command_line.operating.endings import asks_store, done
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.values import Value, decoded
 from overlimit.stores import Step, ValueStore
+from overlimit.stores.values import scanned, store_failure
 
 _FORMAT_VERSION = 1
 _LONGEST = 250
@@ -59,7 +60,10 @@ class ByHashes(ValueStore):
 def value_and_time(store: ValueStore, key: str = _NOBODY) -> tuple[bytes | None, int]:
     """Return what is kept under a key, and the time in microseconds."""
     look: Any = _Look(store.timeout)
-    store.transact([key], look)
+    try:
+        store.transact([key], look)
+    except Exception as error:
+        raise store_failure(store, error, has_written=False) from error
     return look.values[0], look.now
 
 
@@ -81,7 +85,7 @@ def read_value(stored: bytes) -> Value | None:
 def kept_values(store: ValueStore, policy: str | None) -> Iterator[tuple[str, str, Value | None]]:
     """Yield the policy, the identifier or ``#`` and its hash, and what is kept, of a policy or of all."""
     for prefix in ("",) if policy is None else (f"{policy}:", f"{policy}#"):
-        for key, stored in store.scan(prefix):
+        for key, stored in scanned(store, prefix):
             name = _KEY.fullmatch(key)
             value = None if name is None else read_value(bytes(stored))
             if name is None:

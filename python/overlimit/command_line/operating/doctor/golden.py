@@ -7,18 +7,20 @@ import json
 import math
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.resources import files
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 from overlimit import _core, limits
 from overlimit._core import Decision
 from overlimit.clocks import ManualClock
 from overlimit.command_line.operating.doctor.findings import Finding
-from overlimit.errors import StoreError
+from overlimit.command_line.operating.value_stores import key_of
+from overlimit.errors import StoreConfigError, StoreError
 from overlimit.limiter import Limiter
 from overlimit.limits.penalty import Penalty
-from overlimit.stores import Store
+from overlimit.stores import Store, ValueStore
 
 _EXPECTED = ("status", "remaining", "retry_after_us", "reset_after_us")
 
@@ -107,6 +109,10 @@ def _forget(vector: dict[str, Any], limiters: dict[str, Limiter], store: Store) 
         assert limiter.name is not None
         try:
             _core._reset(store, limiter.name, (identifier,))
+            values = cast("ValueStore", store)
+            if values._keeps_values:  # also the mark of a reset
+                with suppress(StoreConfigError):
+                    values.delete([key_of(limiter.name, identifier.encode())])
         except StoreError as error:
             failed = error
     if failed is not None:

@@ -1,0 +1,119 @@
+"""Connections that threads take in turn: none is lost, whatever comes in between, and nobody starves."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from overlimit import Limiter
+from overlimit.stores import PostgreSQLStore, SQLiteStore
+from overlimit.stores.turns import Turns
+
+
+def interrupted_everywhere(work: Callable[[], object]) -> Iterator[int]:
+    """Do it again and again, each time with Ctrl-C at the next place where Python looks for it.
+
+    These are the calls of functions in Python, and the ends of those in C.
+    """
+    number = 0
+    while True:
+        number += 1
+        left = number
+
+        def interrupt(frame: Any, event: str, argument: object) -> None:
+            nonlocal left
+            if event in ("call", "c_return"):
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+
+        try:
+            sys.setprofile(interrupt)
+            work()
+        except KeyboardInterrupt:
+            sys.setprofile(None)
+            yield number
+        else:
+            sys.setprofile(None)
+            return
+
+
+def test_ctrl_c_while_somebody_waits_loses_none():
+    def work() -> None:
+        turns.using(time_left, used.append)
+
+    def time_left() -> float:
+        if taken:  # whoever has it gives it back meanwhile, and cannot tell
+            turns.free.extend(map(list.pop, [taken]))
+        return 9.0
+
+    turns, used = Turns(["it"]), list[str]()
+    taken: list[str] = []
+    assert turns.take_now(taken)
+    for number in interrupted_everywhere(work):  # noqa: B007
+        turns.free.extend(taken)
+        assert [*turns.free] == ["it"]
+        assert not turns._waiting
+        turns.using(lambda: 1.0, lambda _: None)
+        taken = [turns.free.pop()]
+    assert number > 10
+    assert used[-1] == "it"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_ctrl_c_in_a_hit_leaves_the_store_to_later_ones(kind, tmp_path, postgresql_url):
+    if kind == "sqlite":
+        store: Any = SQLiteStore(tmp_path / "limits.db", timeout=9)
+    else:
+        store = PostgreSQLStore(postgresql_url, max_connections=1)
+    limiter, later = (Limiter("100000/day", name=name, store=store) for name in ("now", "later"))
+    later.hit("a")
+    hits = 0
+    for _ in interrupted_everywhere(lambda: limiter.hit("a")):
+        began = time.monotonic()
+        assert later.hit("a").allowed
+        assert time.monotonic() - began < 5
+        hits += 1
+    assert hits > 15
+    assert later.peek("a", cost=0).remaining == 100_000 - 1 - hits
+    assert 1 <= 100_000 - limiter.peek("a", cost=0).remaining <= hits + 1
+
+
+def test_whoever_has_waited_longest_is_next():
+    turns, order = Turns(["it"]), list[int]()
+    taken: list[str] = []
+    assert turns.take_now(taken)
+    threads = [
+        threading.Thread(
+            target=turns.using, args=(lambda: 60.0, lambda _, number=number: order.append(number))
+        )
+        for number in range(5)
+    ]
+    for number, thread in enumerate(threads):
+        thread.start()
+        while len(turns._waiting) <= number:
+            time.sleep(0.001)
+    turns.free.extend(taken)
+    turns.tell()
+    turns.using(lambda: 60.0, lambda _: order.append(5))
+    for thread in threads:
+        thread.join()
+    assert order == [0, 1, 2, 3, 4, 5]
+
+
+def test_nobody_waits_beyond_the_time():
+    turns = Turns(["it"])
+    began = time.monotonic()
+
+    def use(_: str) -> None:
+        turns.using(lambda: began + 0.2 - time.monotonic(), lambda _: None)
+
+    with pytest.raises(TimeoutError, match="all connections: 1"):
+        turns.using(lambda: 1.0, use)
+    assert 0.2 <= time.monotonic() - began < 5
+    assert turns.using(lambda: 0.0, str.upper) == "IT"
