@@ -89,6 +89,7 @@ class ThrottledMiddleware:
             can_repeat=not request.body or isinstance(request.body, BytesPayload),
             send=partial(handler, request),
             close=_close,
+            keep=_keep,
             record=_record,
             waiting=event_loops.ON_ASYNCIO,
             error=RateLimitExceeded,
@@ -123,6 +124,13 @@ async def _close(response: aiohttp.ClientResponse) -> None:
     response.close()
 
 
+async def _keep(response: aiohttp.ClientResponse) -> None:
+    try:
+        await response.read()
+    except aiohttp.ClientError:
+        response.close()
+
+
 class _RecordedContent:
     """The content of a response, of which all that is read is noted."""
 
@@ -133,6 +141,14 @@ class _RecordedContent:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._content, name)
+
+    def read_nowait(self, n: int = -1) -> bytes:
+        """Return what is there."""
+        found = self._content.read_nowait(n)
+        self._parts.append(found)
+        if self._content.at_eof():
+            self.end_later()
+        return found
 
     async def end(self) -> None:
         """Tell the end of it once."""
@@ -156,10 +172,15 @@ def _noting(name: str) -> Callable[..., Awaitable[Any]]:
     """Return a method of a content that notes what one of its reader returns."""
 
     async def read(self: _RecordedContent, *args: Any, **kwargs: Any) -> Any:
-        found = await getattr(self._content, name)(*args, **kwargs)
-        self._parts.append(found[0] if isinstance(found, tuple) else found)
-        if self._content.at_eof():
-            await self.end()
+        try:
+            found = await getattr(self._content, name)(*args, **kwargs)
+            self._parts.append(found[0] if isinstance(found, tuple) else found)
+        except asyncio.IncompleteReadError as error:
+            self._parts.append(error.partial)
+            raise
+        finally:
+            if self._content.at_eof():
+                await self.end()
         return found
 
     return read

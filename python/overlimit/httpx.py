@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -96,6 +97,7 @@ class ThrottledTransport(_Throttled, httpx.BaseTransport):
             can_repeat=isinstance(request.stream, httpx.ByteStream),
             send=partial(self._transport.handle_request, request),
             close=httpx.Response.close,
+            keep=_keep,
             record=_record,
             waiting=IN_THREADS,
             error=RateLimitExceeded,
@@ -141,6 +143,7 @@ class AsyncThrottledTransport(_Throttled, httpx.AsyncBaseTransport):
             can_repeat=isinstance(request.stream, httpx.ByteStream),
             send=partial(self._transport.handle_async_request, request),
             close=httpx.Response.aclose,
+            keep=_keep_async,
             record=_record_async,
             waiting=event_loops.waiting(),
             error=RateLimitExceeded,
@@ -157,6 +160,17 @@ class AsyncThrottledTransport(_Throttled, httpx.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close the transport that sends the requests."""
         await self._transport.aclose()
+
+
+def _keep(response: Any) -> None:
+    with contextlib.closing(response.stream), contextlib.suppress(httpx.TransportError):
+        response.stream = httpx.ByteStream(b"".join(response.stream))
+
+
+async def _keep_async(response: Any) -> None:
+    async with contextlib.aclosing(response.stream):
+        with contextlib.suppress(httpx.TransportError):
+            response.stream = httpx.ByteStream(b"".join([part async for part in response.stream]))
 
 
 Ended = Callable[[bytes], Steps[Call, None]]

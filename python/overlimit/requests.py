@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ with needed(
 ):
     import requests
     from requests.adapters import HTTPAdapter
+    from urllib3 import HTTPResponse
+    from urllib3.exceptions import HTTPError
 
 from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
@@ -89,6 +92,7 @@ class ThrottledAdapter(HTTPAdapter):
             can_repeat=request.body is None or isinstance(request.body, str | bytes),
             send=partial(super().send, request, *args, **kwargs),
             close=requests.Response.close,
+            keep=_keep,
             record=_record,
             waiting=IN_THREADS,
             error=RateLimitExceeded,
@@ -100,30 +104,88 @@ class ThrottledAdapter(HTTPAdapter):
         return self._turns.stats()
 
 
+def _keep(response: Response) -> None:
+    with contextlib.ExitStack() as stack:
+        stack.callback(response.close)
+        stack.enter_context(contextlib.suppress(requests.RequestException))
+        response.content  # noqa: B018  # which reads it
+
+
 def _record(response: Response, ended: Callable[[bytes], Steps[Call, None]]) -> Response:
     """Have the end of a response, or its being closed, told once with what was read of it."""
-    parts: list[bytes] = []
-    pending = True
-    iter_content, close = response.iter_content, response.close
-
-    def end() -> None:
-        nonlocal pending
-        if pending:
-            pending = False
-            content = b"".join(parts)
-            parts.clear()
-            run_calls(ended(content))
-
-    def reading(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        for part in iter_content(*args, **kwargs):
-            parts.append(part.encode() if isinstance(part, str) else part)
-            yield part
-        end()
+    recorded = _Recorded(response, ended)
+    raw, close = response.raw, response.close
 
     def closing() -> None:
         with contextlib.ExitStack() as stack:
-            stack.callback(end)
+            stack.callback(recorded.end)
             close()
 
-    response.iter_content, response.close = reading, closing  # type: ignore[method-assign]
+    response.close = closing  # type: ignore[method-assign]
+    for name in ("read", "read1"):  # by which all others but the next two read
+        if hasattr(raw, name):
+            setattr(raw, name, recorded.noting(getattr(raw, name)))
+    raw.stream, raw.read_chunked = recorded.to_the_end(raw.stream), recorded.noting_chunks(raw.read_chunked)
     return response
+
+
+class _Recorded:
+    """What was read of a response, by whatever method of its ``raw``."""
+
+    def __init__(self, response: Response, ended: Callable[[bytes], Steps[Call, None]]) -> None:
+        self._response, self._ended = response, ended
+        self._parts: list[bytes] = []
+        self._has_ended = self._is_decoded = False
+
+    def end(self) -> None:
+        """Tell the end of it once."""
+        if not self._has_ended:
+            self._has_ended = True
+            content = b"".join(self._parts)
+            self._parts.clear()
+            run_calls(self._ended(content if self._is_decoded else self._decoded(content)))
+
+    def _decoded(self, content: bytes) -> bytes:
+        body, headers = io.BytesIO(content), self._response.raw.headers
+        try:
+            return bytes(HTTPResponse(body, headers, preload_content=False).read(decode_content=True))
+        except HTTPError:  # it was closed before its end
+            return content
+
+    def _note(self, part: bytes, decodes: bool | None) -> None:
+        self._is_decoded = self._response.raw.decode_content if decodes is None else decodes
+        self._parts.append(part)
+
+    def noting(self, read: Callable[..., bytes]) -> Callable[..., bytes]:
+        """Return a method that notes what this one returns, and whether there is more."""
+
+        def reading(
+            amt: int | None = None, decode_content: bool | None = None, *args: Any, **kwargs: Any
+        ) -> bytes:
+            part = read(amt, decode_content, *args, **kwargs)
+            self._note(part, decode_content)
+            if amt is None or amt < 0 or not part and amt or (self._response.raw.closed and not self._is_decoded):
+                self.end()
+            return part
+
+        return reading
+
+    def noting_chunks(self, read_chunked: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
+        """Return a method that notes the chunks of this one."""
+
+        def reading(amt: int | None = None, decode_content: bool | None = None) -> Iterator[bytes]:
+            for part in read_chunked(amt, decode_content):
+                self._note(part, decode_content)
+                yield part
+            self.end()
+
+        return reading
+
+    def to_the_end(self, stream: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
+        """Return a method that tells when this one has nothing more; the parts are noted by what it calls."""
+
+        def streaming(*args: Any, **kwargs: Any) -> Iterator[bytes]:
+            yield from stream(*args, **kwargs)
+            self.end()
+
+        return streaming

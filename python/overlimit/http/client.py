@@ -117,6 +117,8 @@ class Exchange(Generic[R]):
     """Sends the request, and returns the response."""
     close: Callable[[R], Any]
     """Lets go of a response that nobody reads."""
+    keep: Callable[[R], Any]
+    """Reads a response, so that its connection is free and it can still be returned."""
     record: Callable[[R, Callable[[bytes], Steps[Call, None]]], Any]
     """Has something done with the body of a response when it has ended or is closed; returns the response."""
     waiting: Waiting
@@ -219,12 +221,17 @@ class Turns:
         host = host_of(exchange.request)
         spent = tuple(each.spent_by(exchange.request) for each in self._budgets)
         retries = self._retries if exchange.can_repeat and exchange.request.method in self._methods else 0
+        refused: R | None = None
         while True:
             try:
                 turn = yield from self._turn(host, spent, exchange)
                 response: R = yield exchange.send
                 is_refusal = yield from self._judging(exchange, response)
                 asks_again = yield from self._heard(host, turn, exchange, response, is_refusal)
+            except RateLimitExceeded:
+                if refused is None:
+                    raise
+                return refused
             finally:
                 self._holds.end(host, exchange)
             if is_refusal:
@@ -232,7 +239,8 @@ class Turns:
             if not asks_again or retries == 0:
                 break
             retries -= 1
-            yield partial(exchange.close, response)
+            refused = response
+            yield partial(exchange.keep, response)
         if is_refusal or not any(each.settle for each in spent):
             return response
         recorded: R = yield partial(exchange.record, response, partial(self._ended, turn, exchange, response))
@@ -318,7 +326,8 @@ class Turns:
         if self._learning is not None:
             self._learning.follow(host, said.limits)
             if is_refusal:
-                yield from self._telling(self._learning, host, turn, exchange, wait)
+                is_new = self._learning.refused(host, turn.seen, said.limits)
+                yield from self._telling(self._learning, host, turn, exchange, wait, is_new)
             else:
                 self._learning.passed(host)
         return is_refusal and wait is not None
@@ -338,11 +347,16 @@ class Turns:
         return None
 
     def _telling(
-        self, learning: Learning, host: str, turn: Turn, exchange: Exchange[R], wait: float | None
+        self,
+        learning: Learning,
+        host: str,
+        turn: Turn,
+        exchange: Exchange[R],
+        wait: float | None,
+        is_new: bool,
     ) -> Steps[Call, None]:
-        """Learn of a refusal, and have the processes that share the store learn of it, and wait as well."""
+        """Have the processes that share the store learn of a refusal if it is new, and wait as well."""
         ask, refusals = exchange.waiting.ask, learning.refusals
-        is_new = learning.refused(host, turn.seen)
         try:
             if is_new:
                 known: Decision = yield partial(ask, Limiter.peek, refusals, host, cost=0)

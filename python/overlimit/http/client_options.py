@@ -175,7 +175,8 @@ class TurnKeywords(TypedDict, total=False):
         Option(
             Kind(lambda name, value, _: timeout_us(value)),
             "The longest wait for a turn in seconds. If it comes later, RateLimitExceeded is raised at once, "
-            "and nothing is charged. None: as long as it takes.",
+            "and nothing is charged; if it is that of another try, the refusal before it is returned. None: "
+            "as long as it takes.",
         ),
     ]
     cost: Annotated[

@@ -46,6 +46,7 @@ def exchange(limiter):
         can_repeat=True,
         send=unexpected,
         close=unexpected,
+        keep=unexpected,
         record=unexpected,
         waiting=IN_THREADS,
         error=RateLimitExceeded,
