@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,10 @@ with needed(
 
 from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
-from overlimit._steps import Steps, run_calls
-from overlimit.http.client import IN_THREADS, Call, ClientStats, Exchange, Turns, checked_limiter
-from overlimit.http.client_options import CLIENT_OPTIONS, Identifiers, TurnKeywords, host_of
-from overlimit.http.options.kinds import documents
+from overlimit._steps import run_calls
+from overlimit.http.client import IN_THREADS, ClientStats, Exchange, Turns, checked_limiter
+from overlimit.http.client_options import Identifiers, TurnKeywords, describes_client, host_of
+from overlimit.http.received import Ended, Recording
 from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
@@ -38,16 +39,15 @@ class RateLimitExceeded(errors.RateLimitExceeded, requests.RequestException):
     """The turn of a request comes too late or never; nothing was sent. ``decision`` says why."""
 
 
-@documents(CLIENT_OPTIONS)
+@describes_client()
 class ThrottledAdapter(HTTPAdapter):
     """Has each request of a session wait for its turn, and tries again when the server asks to wait.
 
     ``session.mount("https://", ThrottledAdapter(limiter))`` throttles what a session asks of all hosts,
     ``session.mount("https://api.example.com", ...)`` of one. Each try waits for its turn, and spends it; the
-    session's timeouts begin after that. A refusal that names a time is followed by another try after it. One
-    that names none or too long a time, and the last, is returned. All requests to the host are held back
-    until the time that a refusal names, and so they are by a successful response that says that nothing is
-    left.
+    session's timeouts begin after that.
+
+    {turns}
 
     Parameters
     ----------
@@ -61,10 +61,7 @@ class ThrottledAdapter(HTTPAdapter):
     ------
     RateLimitExceeded
         From a request: its turn comes after ``timeout``, or never. It is a ``requests.RequestException``.
-    StoreError
-        From a request: the limiter's store fails, and its ``on_error`` is ``"raise"``.
-    ValueError, TypeError
-        A wrong option.
+    {errors}
     """
 
     __attrs__ = [*HTTPAdapter.__attrs__, "_turns"]  # noqa: RUF012  # what is pickled
@@ -111,81 +108,75 @@ def _keep(response: Response) -> None:
         response.content  # noqa: B018  # which reads it
 
 
-def _record(response: Response, ended: Callable[[bytes], Steps[Call, None]]) -> Response:
+def _record(response: Response, ended: Ended) -> Response:
     """Have the end of a response, or its being closed, told once with what was read of it."""
-    recorded = _Recorded(response, ended)
+    recorded = _Recorded(raw=response.raw, ended=ended)
     raw, close = response.raw, response.close
 
     def closing() -> None:
         with contextlib.ExitStack() as stack:
-            stack.callback(recorded.end)
+            stack.callback(lambda: run_calls(recorded.end()))
             close()
 
     response.close = closing  # type: ignore[method-assign]
-    for name in ("read", "read1"):  # by which all others but the next two read
-        if hasattr(raw, name):
-            setattr(raw, name, recorded.noting(getattr(raw, name)))
-    raw.stream, raw.read_chunked = recorded.to_the_end(raw.stream), recorded.noting_chunks(raw.read_chunked)
+    raw.read, raw.read_chunked = recorded.reading(raw.read), recorded.reading_chunks(raw.read_chunked)
+    if hasattr(raw, "read1"):
+        raw.read1 = recorded.reading(raw.read1, reads_all=False)
+    raw.stream = recorded.streaming(raw.stream)
     return response
 
 
-class _Recorded:
+@dataclass(kw_only=True, eq=False)
+class _Recorded(Recording):
     """What was read of a response, by whatever method of its ``raw``."""
 
-    def __init__(self, response: Response, ended: Callable[[bytes], Steps[Call, None]]) -> None:
-        self._response, self._ended = response, ended
-        self._parts: list[bytes] = []
-        self._has_ended = self._is_decoded = False
+    raw: Any
+    is_decoded: bool = False
 
-    def end(self) -> None:
-        """Tell the end of it once."""
-        if not self._has_ended:
-            self._has_ended = True
-            content = b"".join(self._parts)
-            self._parts.clear()
-            run_calls(self._ended(content if self._is_decoded else self._decoded(content)))
-
-    def _decoded(self, content: bytes) -> bytes:
-        body, headers = io.BytesIO(content), self._response.raw.headers
-        try:
-            return bytes(HTTPResponse(body, headers, preload_content=False).read(decode_content=True))
-        except HTTPError:  # it was closed before its end
+    def decoded(self, content: bytes) -> bytes:
+        if self.is_decoded:
             return content
+        body = HTTPResponse(io.BytesIO(content), self.raw.headers, preload_content=False)
+        with contextlib.suppress(HTTPError):  # it was closed before its end
+            return body.read(decode_content=True)
+        return content
 
     def _note(self, part: bytes, decodes: bool | None) -> None:
-        self._is_decoded = self._response.raw.decode_content if decodes is None else decodes
-        self._parts.append(part)
+        self.is_decoded = self.raw.decode_content if decodes is None else decodes
+        self.parts.append(part)
 
-    def noting(self, read: Callable[..., bytes]) -> Callable[..., bytes]:
-        """Return a method that notes what this one returns, and whether there is more."""
+    def reading(self, read: Callable[..., bytes], *, reads_all: bool = True) -> Callable[..., bytes]:
+        """Return a method that notes what this one returns; ``reads_all``: it does without a size."""
 
-        def reading(
+        def noting(
             amt: int | None = None, decode_content: bool | None = None, *args: Any, **kwargs: Any
         ) -> bytes:
             part = read(amt, decode_content, *args, **kwargs)
             self._note(part, decode_content)
-            if amt is None or amt < 0 or not part and amt or (self._response.raw.closed and not self._is_decoded):
-                self.end()
+            has_size = amt is not None and amt >= 0
+            is_over = not self.is_decoded and self.raw.closed  # else there may be more decoded
+            if is_over or (amt != 0 and not part) or (reads_all and not has_size):
+                run_calls(self.end())
             return part
 
-        return reading
+        return noting
 
-    def noting_chunks(self, read_chunked: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
+    def reading_chunks(self, read_chunked: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
         """Return a method that notes the chunks of this one."""
 
-        def reading(amt: int | None = None, decode_content: bool | None = None) -> Iterator[bytes]:
+        def noting(amt: int | None = None, decode_content: bool | None = None) -> Iterator[bytes]:
             for part in read_chunked(amt, decode_content):
                 self._note(part, decode_content)
                 yield part
-            self.end()
+            run_calls(self.end())
 
-        return reading
+        return noting
 
-    def to_the_end(self, stream: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
-        """Return a method that tells when this one has nothing more; the parts are noted by what it calls."""
+    def streaming(self, stream: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
+        """Return a method that tells when this one has nothing more; it reads by those that note it."""
 
-        def streaming(*args: Any, **kwargs: Any) -> Iterator[bytes]:
+        def ending(*args: Any, **kwargs: Any) -> Iterator[bytes]:
             yield from stream(*args, **kwargs)
-            self.end()
+            run_calls(self.end())
 
-        return streaming
+        return ending

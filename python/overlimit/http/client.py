@@ -37,7 +37,7 @@ from overlimit.http.client_options import (
 from overlimit.http.fields import ServerLimits, parse, waiting_time
 from overlimit.http.held_back import HeldBack
 from overlimit.http.learning import Learning, LearntStats
-from overlimit.http.received import Received
+from overlimit.http.received import Ended, Received
 from overlimit.limiter import Limiter
 from overlimit.stores.kinds import state_key
 from overlimit.waiting.acquiring import acquire_all
@@ -119,7 +119,7 @@ class Exchange(Generic[R]):
     """Lets go of a response that nobody reads."""
     keep: Callable[[R], Any]
     """Reads a response, so that its connection is free and it can still be returned."""
-    record: Callable[[R, Callable[[bytes], Steps[Call, None]]], Any]
+    record: Callable[[R, Ended], Any]
     """Has something done with the body of a response when it has ended or is closed; returns the response."""
     waiting: Waiting
     error: Callable[[Decision], RateLimitExceeded]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import zip_longest
@@ -99,14 +99,14 @@ class ServerLimits(NamedTuple):
 def parse(headers: HeadersLike, *, now: float | None = None) -> ServerLimits:
     """Read what a server says of its limits; nothing that it says raises, or makes a number negative or NaN.
 
-    A negative rest is 0. The limits are those of the first kind of fields that there is: ``RateLimit`` and ``RateLimit-Policy`` of
+    The limits are those of the first kind of fields that there is: ``RateLimit`` and ``RateLimit-Policy`` of
     the IETF draft "RateLimit header fields for HTTP", or in the forms of its earlier versions, ``RateLimit:
     limit=9, remaining=4, reset=30`` and ``RateLimit-Limit``, ``-Remaining`` and ``-Reset``; else
     ``X-RateLimit-*`` or ``X-Rate-Limit-*``. Besides, there are those with names, whatever else there is:
     ``x-ratelimit-remaining-tokens`` as OpenAI has them, ``X-RateLimit-Remaining-Minute`` of Kong, and
-    ``anthropic-ratelimit-tokens-remaining``. Of several fields of one name each value counts. What is
-    malformed is as if it were not there. A response with an ``Age`` comes from a cache and says nothing of
-    now: it shows no limits, and what its ``Retry-After`` says is less its age.
+    ``anthropic-ratelimit-tokens-remaining``. Of several fields of one name each value counts. Less than
+    nothing left is 0. What is malformed is as if it were not there. A response with an ``Age`` comes from a
+    cache and says nothing of now: it shows no limits, and what its ``Retry-After`` says is less its age.
 
     Parameters
     ----------

@@ -5,13 +5,17 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
 
 from overlimit._options import whole_number
+from overlimit._steps import Steps
 
-__all__ = ["Received", "total_tokens"]
+__all__ = ["Ended", "Received", "Recording", "total_tokens"]
+
+Ended: TypeAlias = Callable[[bytes], Steps[Any, None]]
+"""Is told of all that was read of a body when that has ended or was closed."""
 
 
 class HasContent(Protocol):
@@ -39,6 +43,27 @@ class Received:
     def json(self) -> Any:
         """Return what the body says; raises ValueError if it is no JSON."""
         return json.loads(self.content)
+
+
+@dataclass(kw_only=True, eq=False)
+class Recording:
+    """What is read of a body, and who is told when it has ended."""
+
+    ended: Ended
+    parts: list[bytes] = field(default_factory=list)
+    has_ended: bool = False
+
+    def decoded(self, content: bytes) -> bytes:
+        """Return what was read without the encodings of its header."""
+        return content
+
+    def end(self) -> Steps[Any, None]:
+        """Tell the end of it, once."""
+        if not self.has_ended:
+            self.has_ended = True
+            content = b"".join(self.parts)
+            self.parts.clear()
+            yield from self.ended(self.decoded(content))
 
 
 _SUMS = (("total_tokens",), ("input_tokens", "output_tokens"), ("prompt_tokens", "completion_tokens"))

@@ -144,6 +144,7 @@ def test_a_delay_is_not_taken_where_another_entry_comes_sooner(call, at, build, 
     assert (caller.result(PATIENCE).choice, caller.result().time) == (1, START + 10)
     assert used(paced, "x") == 1
 
+
 def test_a_failing_store_fails_the_call_and_nobody_waits(slow):
     away = Limiter("5/minute", name="away", store="unix:///nowhere/redis.sock", clock=slow.clock)
     slow.hit("x")

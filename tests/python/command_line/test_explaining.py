@@ -30,7 +30,9 @@ def explain(*words):
 
 @given(
     quota=st.integers(1, 10**9) | st.integers(10**9, 2**53 - 1),
-    per=st.integers(1, 10**8) | st.integers(1, 999).map(lambda millis: millis / 1000) | st.floats(1e-6, 10**8),
+    per=st.integers(1, 10**8)
+    | st.integers(1, 999).map(lambda millis: millis / 1000)
+    | st.floats(1e-6, 10**8),
     name=st.text(max_size=80),
     cost=st.floats(0, 1),
 )

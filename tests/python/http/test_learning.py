@@ -128,7 +128,9 @@ def test_processes_that_share_a_store_decrease_together_and_once(shared_memory):
         ),
         (
             "60/minute; 600/hour",
-            said({"X-RateLimit-Limit-Minute": "50", "X-RateLimit-Limit-Hour": "500", "RateLimit-Limit": "50"}),
+            said(
+                {"X-RateLimit-Limit-Minute": "50", "X-RateLimit-Limit-Hour": "500", "RateLimit-Limit": "50"}
+            ),
             [50, 500],
         ),
     ],
@@ -169,15 +171,16 @@ def test_a_refusal_counts_for_a_limit_of_which_the_server_says_nothing():
 
 
 def test_what_a_server_has_said_is_the_most_until_it_is_old(monkeypatch):
-    learnt, late = learning(SlidingWindow(20, per=20)), 0.0
-    clock = time.monotonic
-    monkeypatch.setattr("overlimit.http.learning.time.monotonic", lambda: clock() + late)
+    learnt, began, late = learning(SlidingWindow(20, per=20)), time.monotonic(), [0.0]
+    monkeypatch.setattr("overlimit.http.learning.time.monotonic", lambda: began + late[0])
     learnt.follow("a", [told(10)])
     numbers = []
-    for late in (11, 19.9, 31, 42, 53):
+    for late[0] in (11, 19.9, 31, 42, 53):
         learnt.limiter_of("a").reset("a")
         learnt.limiter_of("a").hit("a", cost=number(learnt))
-        learnt.begin("a", acquire_all([(learnt.limiter_of("a"), "a", 0), (learnt.refusals, "a", 0)], timeout=0))
+        learnt.begin(
+            "a", acquire_all([(learnt.limiter_of("a"), "a", 0), (learnt.refusals, "a", 0)], timeout=0)
+        )
         learnt.passed("a")
         numbers.append(number(learnt))
     assert numbers == [10, 10, 11, 12, 13]
