@@ -89,8 +89,11 @@ def _wait(
     charges: Charges, hit: Callable[[float], Any], note_refusal: Callable[[Decision], object] = bool
 ) -> tuple[list[Subject], Caller]:
     """Return whom a task waits for that names these charges, and how it asks."""
+
+    def peek(left: float) -> Any:
+        return _core._later(_core._peek_all_within, charges, left)
+
     subjects = subjects_in(charges)
-    peek = partial(_core._later, _core._peek_all_within, charges)
     return subjects, task_caller(subjects, hit, peek, note_refusal)
 
 

@@ -268,8 +268,8 @@ def _draft_limits(items: list[_Item], policies: list[_Item], now: float) -> list
     """Read ``RateLimit``: a list of named limits, or the dictionary that it once was."""
     pairs = dict(_pair(item.text) for item in items if not item.is_quoted and "=" in item.text)
     if pairs:
-        shown = _plain_limit(pairs, now)
-        return [shown._replace(window=_windows(policies).get(shown.quota))]
+        only = _plain_limit(pairs, now)
+        return [only._replace(window=_windows(policies).get(only.quota))]
     by_name = {policy.text: policy for policy in reversed(policies)}
     shown = [item for item in items if {"r", "t", "a", "w"} & item.parameters.keys()]
     limits = [_named_limit(item.text, item, by_name.get(item.text)) for item in shown]
