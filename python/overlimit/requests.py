@@ -119,10 +119,10 @@ def _record(response: Response, ended: Ended) -> Response:
             close()
 
     response.close = closing  # type: ignore[method-assign]
-    raw.read, raw.read_chunked = recorded.reading(raw.read), recorded.reading_chunks(raw.read_chunked)
+    raw.read, raw.read_chunked = recorded.reading(raw.read), recorded.iterating(raw.read_chunked, notes=True)
+    raw.stream = recorded.iterating(raw.stream, notes=False)
     if hasattr(raw, "read1"):
         raw.read1 = recorded.reading(raw.read1, reads_all=False)
-    raw.stream = recorded.streaming(raw.stream)
     return response
 
 
@@ -161,22 +161,16 @@ class _Recorded(Recording):
 
         return noting
 
-    def reading_chunks(self, read_chunked: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
-        """Return a method that notes the chunks of this one."""
-
-        def noting(amt: int | None = None, decode_content: bool | None = None) -> Iterator[bytes]:
-            for part in read_chunked(amt, decode_content):
-                self._note(part, decode_content)
-                yield part
-            run_calls(self.end())
-
-        return noting
-
-    def streaming(self, stream: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
-        """Return a method that tells when this one has nothing more; it reads by those that note it."""
+    def iterating(
+        self, parts: Callable[..., Iterator[bytes]], *, notes: bool
+    ) -> Callable[..., Iterator[bytes]]:
+        """Return a method that tells when this one has no more; ``notes``: what it calls does not note it."""
 
         def ending(*args: Any, **kwargs: Any) -> Iterator[bytes]:
-            yield from stream(*args, **kwargs)
+            for part in parts(*args, **kwargs):
+                if notes:
+                    self._note(part, kwargs.get("decode_content", *args[1:2]))
+                yield part
             run_calls(self.end())
 
         return ending

@@ -219,14 +219,15 @@ class Learning:
     def _quotas(self, said: Iterable[ServerLimit]) -> dict[int, int]:
         """Return the quotas that a server tells, by the places of the limits that they are about."""
         found: dict[int, int] = {}
-        limits = self._limiter.limits
+        limits, unit = self._limiter.limits, "tokens" if self._of_tokens else "requests"
         for told in said:
-            unit = "tokens" if self._of_tokens else "requests"
             if not told.quota or (told.unit or "requests") != unit:
                 continue
             for place, limit in enumerate(limits):
                 if _are_alike(told, limit.per, is_only=len(limits) == 1):
-                    found[place] = min(told.quota, found.get(place, told.quota))
+                    # Of a bucket it is a share of the rate, and as much of what there may be at once.
+                    quota = max(1, told.quota * limit.quota // getattr(limit, "rate", limit.quota))
+                    found[place] = min(quota, found.get(place, quota))
         return found
 
     def _decrease(self, host: str, known: _Host, why: str) -> None:

@@ -370,17 +370,14 @@ class _Acquisition:
         return (yield from self._trying(soonest, math.inf))
 
     def _trying(self, turn: _Turn, patience: float) -> Steps[Decision | None]:
+        """Ask by a turn, and return the admission; give it up if it is refused for good."""
         decision = yield from turn.trying(patience)
-        if decision is not None and not decision:
-            self._give_up(turn, decision)
-            return None
-        return decision
-
-    def _give_up(self, turn: _Turn, refusal: Decision) -> None:
-        """Note that a turn is refused for good."""
-        self._refusals.append((turn, refusal))
+        if decision is None or decision:
+            return decision
+        self._refusals.append((turn, decision))
         self._turns.remove(turn)
         wait_queues().leave(turn.waiter)
+        return None
 
     def _earliest_refusal(self) -> Decision:
         turn, refusal = min(self._refusals, key=lambda each: each[1].retry_after)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from overlimit import Limiter, SlidingWindow, acquire_all
+from overlimit import LeakyBucket, Limiter, SlidingWindow, TokenBucket, acquire_all
 from overlimit.http.fields import ServerLimit, parse
 from overlimit.http.learning import Learning
 
@@ -111,6 +111,9 @@ def test_processes_that_share_a_store_decrease_together_and_once(shared_memory):
         ("10/second; 60/minute", [told(50, 60.4)], [10, 50]),
         ("10/second; 60/minute", [told(5)], [10, 60]),
         ("60/minute", [told(50, reset_after=3000.0)], [60]),
+        (TokenBucket(10, per=60, burst=50), [told(8, 60.0)], [40]),
+        (TokenBucket(10, per=60, burst=50), [told(50, 60.0)], [50]),
+        (LeakyBucket(10, per=60, capacity=20), [told(5, 60.0)], [15]),
         ("60/minute", [told(50, reset_after=60.0)], [50]),
         ("60/minute", [told(50, 60.0, "content-bytes"), told(40, 60.0, "concurrent-requests")], [60]),
         ("60/minute", said({"x-ratelimit-limit-requests-per-day": "50"}), [60]),
@@ -134,7 +137,7 @@ def test_processes_that_share_a_store_decrease_together_and_once(shared_memory):
             [50, 500],
         ),
     ],
-    ids=range(17),
+    ids=range(20),
 )
 def test_what_a_server_says_of_the_same_period_is_the_number(limits, said, quotas):
     learnt = learning(limits)
