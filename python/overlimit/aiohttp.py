@@ -84,7 +84,6 @@ class ThrottledMiddleware:
             can_repeat=not request.body or isinstance(request.body, BytesPayload),
             send=partial(handler, request),
             close=_close,
-            keep=_keep,
             record=_record,
             waiting=event_loops.ON_ASYNCIO,
             error=RateLimitExceeded,
@@ -117,13 +116,7 @@ def throttled(
 
 async def _close(response: aiohttp.ClientResponse) -> None:
     response.close()
-
-
-async def _keep(response: aiohttp.ClientResponse) -> None:
-    try:
-        await response.read()
-    except aiohttp.ClientError:
-        response.close()
+    response._body, response._released = b"", False  # so that it can be read, if it is returned
 
 
 @dataclass(kw_only=True, eq=False)

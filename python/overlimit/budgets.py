@@ -18,6 +18,7 @@ from overlimit.clocks import END_US
 from overlimit.waiting.acquiring import (
     Caller,
     Charge,
+    Charges,
     Subject,
     acquiring_first,
     takes_one_list,
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 Entry: TypeAlias = "Charge | list[Charge]"
 """What `hit_first` takes: a charge as `hit_all` takes it, or a list of those that must admit together."""
-
-Charges: TypeAlias = "tuple[tuple[QueuedLimiter, str | bytes, int], ...]"
-"""The charges of one entry, checked."""
 
 MOST_ENTRIES = 16
 WAITS = END_US / 1e6

@@ -73,10 +73,10 @@ def urn_of(decision: Decision, name: str) -> str | None:
     if limit is None or decision:  # an app may raise a refusal with any decision
         return None
     policy = next((row.policy for row in decision.details if row.limit == limit and not row.allowed), None)
-    window, wait = (micros_of(seconds) for seconds in (limit.window, decision.retry_after))
+    window = 0 if limit._are_slots else micros_of(limit.window)
+    wait = micros_of(decision.retry_after)
     mark, unit = next((mark, unit) for mark, unit in _UNITS.items() if window % unit == 0)
-    span = 0 if limit._are_slots else window // unit
-    numbers = (limit.quota, span, max(0, int(decision.time)), decision.remaining)
+    numbers = (limit.quota, window // unit, max(0, int(decision.time)), decision.remaining)
     quota, width, at, left = map(_base36, numbers)
     retry = _NEVER if decision.retry_after == math.inf else _base36(max(1, -(-wait // unit)))
     code = f"{_STATUSES.index(decision.status)}{_SOURCES.index(decision.source)}"

@@ -92,8 +92,7 @@ class ThrottledTransport(_Throttled, httpx.BaseTransport):
             request,
             can_repeat=isinstance(request.stream, httpx.ByteStream),
             send=partial(self._transport.handle_request, request),
-            close=httpx.Response.close,
-            keep=_keep,
+            close=_close,
             record=_record,
             waiting=IN_THREADS,
             error=RateLimitExceeded,
@@ -138,8 +137,7 @@ class AsyncThrottledTransport(_Throttled, httpx.AsyncBaseTransport):
             request,
             can_repeat=isinstance(request.stream, httpx.ByteStream),
             send=partial(self._transport.handle_async_request, request),
-            close=httpx.Response.aclose,
-            keep=_keep_async,
+            close=_close_async,
             record=_record_async,
             waiting=event_loops.waiting(),
             error=RateLimitExceeded,
@@ -158,15 +156,14 @@ class AsyncThrottledTransport(_Throttled, httpx.AsyncBaseTransport):
         await self._transport.aclose()
 
 
-def _keep(response: Any) -> None:
-    with contextlib.closing(response.stream), contextlib.suppress(httpx.TransportError):
-        response.stream = httpx.ByteStream(b"".join(response.stream))
+def _close(response: httpx.Response) -> None:
+    with contextlib.closing(response.stream):  # type: ignore[type-var]
+        response.stream = httpx.ByteStream(b"")
 
 
-async def _keep_async(response: Any) -> None:
-    async with contextlib.aclosing(response.stream):
-        with contextlib.suppress(httpx.TransportError):
-            response.stream = httpx.ByteStream(b"".join([part async for part in response.stream]))
+async def _close_async(response: httpx.Response) -> None:
+    async with contextlib.aclosing(response.stream):  # type: ignore[type-var]
+        response.stream = httpx.ByteStream(b"")
 
 
 @dataclass(kw_only=True, eq=False)

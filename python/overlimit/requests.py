@@ -89,7 +89,6 @@ class ThrottledAdapter(HTTPAdapter):
             can_repeat=request.body is None or isinstance(request.body, str | bytes),
             send=partial(super().send, request, *args, **kwargs),
             close=requests.Response.close,
-            keep=_keep,
             record=_record,
             waiting=IN_THREADS,
             error=RateLimitExceeded,
@@ -99,13 +98,6 @@ class ThrottledAdapter(HTTPAdapter):
     def stats(self) -> ClientStats:
         """Return what is learnt of each host, with ``learn=True``."""
         return self._turns.stats()
-
-
-def _keep(response: Response) -> None:
-    with contextlib.ExitStack() as stack:
-        stack.callback(response.close)
-        stack.enter_context(contextlib.suppress(requests.RequestException))
-        response.content  # noqa: B018  # which reads it
 
 
 def _record(response: Response, ended: Ended) -> Response:

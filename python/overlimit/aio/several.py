@@ -12,8 +12,8 @@ from overlimit._messages.arguments import expected_async_limiter
 from overlimit.aio import loops
 from overlimit.aio.acquiring import task_caller
 from overlimit.aio.limiter import AsyncLimiter
-from overlimit.budgets import MOST_ENTRIES, Charges, choosing, entries_in, entries_on_one_clock, note_refusal
-from overlimit.waiting.acquiring import Caller, Subject, acquiring_first, subjects_in, urgency_of
+from overlimit.budgets import MOST_ENTRIES, choosing, entries_in, entries_on_one_clock, note_refusal
+from overlimit.waiting.acquiring import Caller, Charges, Subject, acquiring_first, subjects_in, urgency_of
 
 if TYPE_CHECKING:
     from overlimit._core import Decision

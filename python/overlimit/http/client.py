@@ -116,9 +116,7 @@ class Exchange(Generic[R]):
     send: Call
     """Sends the request, and returns the response."""
     close: Callable[[R], Any]
-    """Lets go of a response that nobody reads."""
-    keep: Callable[[R], Any]
-    """Reads a response, so that its connection is free and it can still be returned."""
+    """Lets go of a response that nobody reads; if it is returned after all, its body is empty."""
     record: Callable[[R, Ended], Any]
     """Has something done with the body of a response when it has ended or is closed; returns the response."""
     waiting: Waiting
@@ -249,10 +247,10 @@ class _Sending(Generic[R]):
                 self._holds.end(self._host, exchange)
             if is_refusal:
                 yield from self._giving_back(turn)
-            if not asks_again or retries == 0:
+            if not asks_again or retries == 0 or (yield from self._is_too_late()):
                 break
             retries, refused = retries - 1, response
-            yield partial(exchange.keep, response)
+            yield partial(exchange.close, response)
         if is_refusal or not any(each.settle for each in self._spent):
             return response
         recorded: R = yield partial(exchange.record, response, partial(self._ended, turn, response))
@@ -283,6 +281,15 @@ class _Sending(Generic[R]):
                 yield self._asking(Limiter.refund, own[0].limiter, decision)
             else:
                 yield from self._learning_meanwhile(own, decision, until)
+
+    def _is_too_late(self) -> Steps[Call, bool]:
+        """Whether it is known that the turn of another try comes too late."""
+        timeout = self._turns._timeout
+        if timeout is None:
+            return False
+        own, held = self._now()[0][0], self._holds.seconds_left(self._host)
+        peeked: Decision = yield self._asking(Limiter.peek, own.limiter, *own.identifiers, cost=own.cost)
+        return bool(0 < held >= timeout or peeked._ready_after > timeout)
 
     def _learning_meanwhile(
         self, own: tuple[Spent, ...], refusal: Decision, until: float

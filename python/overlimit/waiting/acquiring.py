@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 Charge: TypeAlias = "tuple[QueuedLimiter, str | bytes] | tuple[QueuedLimiter, str | bytes, int]"
 """What ``acquire_all`` takes: a limiter, an identifier, and what it is to spend."""
 
+Charges: TypeAlias = "tuple[tuple[QueuedLimiter, str | bytes, int], ...]"
+"""The same of a whole call, checked."""
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _log = logging.getLogger("overlimit")
@@ -167,15 +170,13 @@ def subjects_of(limiter: QueuedLimiter, identifiers: Iterable[object], cost: int
     return [Subject(limiter, key_of(identifier), cost) for identifier in identifiers]
 
 
-def subjects_in(charges: Iterable[tuple[QueuedLimiter, str | bytes, int]]) -> list[Subject]:
+def subjects_in(charges: Charges) -> list[Subject]:
     """Return whom a caller waits for who names these charges."""
     return [Subject(limiter, key_of(identifier), cost) for limiter, identifier, cost in charges]
 
 
 def thread_wait(
-    charges: tuple[tuple[QueuedLimiter, str | bytes, int], ...],
-    hit: Callable[[float], Any],
-    note_refusal: Callable[[Decision], object] = bool,
+    charges: Charges, hit: Callable[[float], Any], note_refusal: Callable[[Decision], object] = bool
 ) -> tuple[list[Subject], Caller]:
     """Return whom a thread waits for that names these charges, and how it asks."""
     peek = partial(_core._peek_all_within, charges)

@@ -46,7 +46,6 @@ def exchange(limiter):
         can_repeat=True,
         send=unexpected,
         close=unexpected,
-        keep=unexpected,
         record=unexpected,
         waiting=IN_THREADS,
         error=RateLimitExceeded,
