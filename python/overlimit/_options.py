@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from overlimit._messages.texts import short_repr
+
+if TYPE_CHECKING:
+    import re
 
 TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -101,3 +104,12 @@ def size_of(value: object, argument: str) -> int:
         example = "1_000_000" if argument == "max_keys" else "256 << 20 for 256 MiB"
         raise TypeError(f"{argument} must be a whole number, such as {example}, not {short_repr(value)}")
     return size
+
+
+def text_of(name: str, value: object, pattern: re.Pattern[str], example: str, wanted: str) -> str:
+    """Return an option that is text of a form; raises TypeError, or ValueError for what is not as wanted."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str such as {example}, not {short_repr(value)}")
+    if pattern.fullmatch(value) is None:
+        raise ValueError(f"{name} must be {wanted}, not {short_repr(value)}")
+    return value

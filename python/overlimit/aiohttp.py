@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -23,19 +24,17 @@ from aiohttp import BytesPayload, StreamReader
 from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
-from overlimit._steps import Steps, await_calls
+from overlimit._steps import await_calls
 from overlimit.aio import AsyncLimiter
 from overlimit.http import event_loops
-from overlimit.http.client import Call, ClientStats, Exchange, Turns
-from overlimit.http.client_options import CLIENT_OPTIONS, ClientKeywords, host_of
-from overlimit.http.options.kinds import documents
+from overlimit.http.client import ClientStats, Exchange, Turns
+from overlimit.http.client_options import ClientKeywords, describes_client, host_of
+from overlimit.http.received import Ended, Recording
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["RateLimitExceeded", "StoreUnavailable", "ThrottledMiddleware", "host_of", "throttled"]
-
-_Ended = Callable[[bytes], Steps[Call, None]]
 
 _tasks: set[asyncio.Task[None]] = set()
 """What goes on though nobody awaits it: an event loop keeps none alive."""
@@ -49,15 +48,14 @@ class StoreUnavailable(errors.StoreUnavailable, aiohttp.ClientError):
     """The limiter's store cannot be reached; aiohttp would hide it in a ClientOSError, as any OSError."""
 
 
-@documents(CLIENT_OPTIONS)
+@describes_client()
 class ThrottledMiddleware:
     """Has each request of a session wait for its turn, and tries again when the server asks to wait.
 
     ``aiohttp.ClientSession(middlewares=[ThrottledMiddleware(limiter)])``. Each try waits for its turn, and
-    spends it; the ``total`` of the session's timeout includes that, its other times begin after it. A refusal
-    that names a time is followed by another try after it. One that names none or too long a time, and the
-    last, is returned. All requests to the host are held back until the time that a refusal names, and so they
-    are by a successful response that says that nothing is left.
+    spends it; the ``total`` of the session's timeout includes that, its other times begin after it.
+
+    {turns}
 
     Parameters
     ----------
@@ -69,10 +67,7 @@ class ThrottledMiddleware:
     ------
     RateLimitExceeded
         From a request: its turn comes after ``timeout``, or never. It is an ``aiohttp.ClientError``, too.
-    StoreError
-        From a request: the limiter's store fails, and its ``on_error`` is ``"raise"``.
-    ValueError, TypeError
-        A wrong option.
+    {errors}
     """
 
     @checks_arguments(hint="write options by name, as retries=3")
@@ -121,33 +116,32 @@ def throttled(
 
 async def _close(response: aiohttp.ClientResponse) -> None:
     response.close()
+    response._body, response._released = b"", False  # so that it can be read, if it is returned
 
 
-class _RecordedContent:
+@dataclass(kw_only=True, eq=False)
+class _RecordedContent(Recording):
     """The content of a response, of which all that is read is noted."""
 
-    def __init__(self, content: StreamReader, ended: _Ended) -> None:
-        self._content, self._ended = content, ended
-        self._parts: list[bytes] = []
-        self._has_ended = False
+    content: StreamReader
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._content, name)
+        return getattr(self.content, name)
 
-    async def end(self) -> None:
-        """Tell the end of it once."""
-        if not self._has_ended:
-            self._has_ended = True
-            content = b"".join(self._parts)
-            self._parts.clear()
-            await await_calls(self._ended(content))
+    def read_nowait(self, n: int = -1) -> bytes:
+        """Return what is there."""
+        found = self.content.read_nowait(n)
+        self.parts.append(found)
+        if self.content.at_eof():
+            self.end_later()
+        return found
 
     def end_later(self) -> None:
         """Tell the end of it where nobody awaits that."""
-        if self._has_ended:
+        if self.has_ended:
             return
         with contextlib.suppress(RuntimeError):  # no event loop runs any more
-            task = asyncio.get_running_loop().create_task(self.end())
+            task = asyncio.get_running_loop().create_task(await_calls(self.end()))
             _tasks.add(task)
             task.add_done_callback(_tasks.discard)
 
@@ -156,10 +150,15 @@ def _noting(name: str) -> Callable[..., Awaitable[Any]]:
     """Return a method of a content that notes what one of its reader returns."""
 
     async def read(self: _RecordedContent, *args: Any, **kwargs: Any) -> Any:
-        found = await getattr(self._content, name)(*args, **kwargs)
-        self._parts.append(found[0] if isinstance(found, tuple) else found)
-        if self._content.at_eof():
-            await self.end()
+        try:
+            found = await getattr(self.content, name)(*args, **kwargs)
+            self.parts.append(found[0] if isinstance(found, tuple) else found)
+        except asyncio.IncompleteReadError as error:
+            self.parts.append(error.partial)
+            raise
+        finally:
+            if self.content.at_eof():
+                await await_calls(self.end())
         return found
 
     return read
@@ -171,9 +170,9 @@ for _name in ("__aiter__", "iter_any", "iter_chunked", "iter_chunks"):  # which 
     setattr(_RecordedContent, _name, getattr(StreamReader, _name))
 
 
-async def _record(response: aiohttp.ClientResponse, ended: _Ended) -> aiohttp.ClientResponse:
+async def _record(response: aiohttp.ClientResponse, ended: Ended) -> aiohttp.ClientResponse:
     """Have the end of a response, or its being closed, told once with what was read of it."""
-    content: Any = _RecordedContent(response.content, ended)
+    content: Any = _RecordedContent(content=response.content, ended=ended)
     close, release, wait_for_close = response.close, response.release, response.wait_for_close
 
     def closing() -> None:
@@ -186,7 +185,7 @@ async def _record(response: aiohttp.ClientResponse, ended: _Ended) -> aiohttp.Cl
 
     async def waiting_for_close() -> None:
         await wait_for_close()
-        await content.end()
+        await await_calls(content.end())
 
     response.content = content
     changed = {"close": closing, "release": releasing, "wait_for_close": waiting_for_close}

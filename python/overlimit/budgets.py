@@ -13,22 +13,25 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from overlimit import _core, _steps
-from overlimit._messages.arguments import checks_arguments
-from overlimit._messages.migration_hints import OF_ACQUIRE
 from overlimit._messages.texts import short_repr
 from overlimit.clocks import END_US
-from overlimit.waiting.acquiring import Caller, Charge, acquiring_first, subjects_in, urgency_of
+from overlimit.waiting.acquiring import (
+    Caller,
+    Charge,
+    Charges,
+    Subject,
+    acquiring_first,
+    takes_one_list,
+    thread_wait,
+    urgency_of,
+)
 from overlimit.waiting.queues import QueuedLimiter
-from overlimit.waiting.sleeping import WakeUp
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
 
 Entry: TypeAlias = "Charge | list[Charge]"
 """What `hit_first` takes: a charge as `hit_all` takes it, or a list of those that must admit together."""
-
-Charges: TypeAlias = "tuple[tuple[QueuedLimiter, str | bytes, int], ...]"
-"""The charges of one entry, checked."""
 
 MOST_ENTRIES = 16
 WAITS = END_US / 1e6
@@ -65,9 +68,7 @@ def hit_first(entries: Iterable[Entry], /) -> Decision:
     return _steps.run_calls(choosing(entries_in(entries, "hit_first"), _core._try_all))
 
 
-@checks_arguments(
-    synonyms=dict.fromkeys(OF_ACQUIRE, "timeout"), hint="write the entries as one list, and options by name"
-)
+@takes_one_list("entries")
 def acquire_first(
     entries: Iterable[Entry],
     timeout: float | None = 5.0,
@@ -78,7 +79,8 @@ def acquire_first(
     """Wait until the first of several entries admits the call, and charge it and no other.
 
     It is to `hit_first` what ``Limiter.acquire`` is to ``hit``. The caller waits in the queues of all entries
-    at once; where several would admit it at the same time, it is charged to the first of them.
+    at once; where several would admit it at the same time, it is charged to the first of them. An entry that
+    admits with a delay does so when the delay is over: it is charged if no other is known to come sooner.
 
     Parameters
     ----------
@@ -100,19 +102,13 @@ def acquire_first(
         As `hit_first`, each of whose attempts follows ``on_error``; also for a timeout that is no number or
         negative.
     """
-    checked, urgency = entries_on_one_clock(entries), urgency_of(priority, patience)
-    waits = [(subjects_in(charges), _caller(place, charges)) for place, charges in enumerate(checked)]
-    return _steps.run_calls(acquiring_first(waits, timeout, urgency))
+    waits = [_wait(place, charges) for place, charges in enumerate(entries_on_one_clock(entries))]
+    return _steps.run_calls(acquiring_first(waits, timeout, urgency_of(priority, patience)))
 
 
-def _caller(place: int, charges: Charges) -> Caller:
-    return Caller(
-        lambda patience: _core._try_all(charges, patience, place),
-        partial(_core._peek_all_within, charges),
-        charges[0][0].refund,
-        WakeUp,
-        partial(note_refusal, charges),
-    )
+def _wait(place: int, charges: Charges) -> tuple[list[Subject], Caller]:
+    note = partial(note_refusal, charges)
+    return thread_wait(charges, lambda patience: _core._try_all(charges, patience, place), note)
 
 
 def choosing(

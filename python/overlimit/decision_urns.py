@@ -1,6 +1,9 @@
-"""A refusal in less than 60 bytes, for a person to pass on: ``urn:overlimit:1:...``, which names nobody.
+"""A refusal in mostly less than 60 bytes, for a person to pass on: ``urn:overlimit:1:...``, naming nobody.
 
-Numbers are to the base 36, so that a URN that somebody types from a screenshot may be in capitals.
+Numbers are to the base 36, so that a URN that somebody types from a screenshot may be in capitals. The mark
+between the quota and the window says in what the window and the wait are: seconds, or if the window is none
+of whole ones, milliseconds or microseconds. No number is cut, so that the URN of a limit of more digits than
+usual is longer.
 """
 
 from __future__ import annotations
@@ -13,15 +16,18 @@ from typing import NamedTuple
 
 from overlimit._core import Decision
 from overlimit._messages.texts import short_repr
+from overlimit.waiting.sleeping import micros_of
 
 _LONGEST = 59
 _NEVER = "-"
 _STATUSES = ("over", "locked", "never")
 _SOURCES = ("store", "local", "error", "lease", "refusal")
 _FORM = re.compile(
-    r"urn:overlimit:1:([0-9a-z]{5}):([0-9a-z]{1,7})-([0-9a-z]{1,6}):([0-9a-z]{1,6}):([0-9a-z]{1,7})"
-    r":(-|[0-9a-z]{1,5})([0-2])([0-4])(?::([a-z0-9_.:-]+))?"
+    r"urn:overlimit:1:([0-9a-z]{5}):([0-9a-z]{1,11})([-_.])([0-9a-z]{1,11}):([0-9a-z]{1,7})"
+    r":([0-9a-z]{1,11}):(-|[0-9a-z]{1,11})([0-2])([0-4])(?::([a-z0-9_.:-]+))?"
 )
+_UNITS = {"-": 1_000_000, "_": 1_000, ".": 1}
+"""Microseconds in what a window is told in, by the mark before it."""
 
 
 class Refusal(NamedTuple):
@@ -30,8 +36,8 @@ class Refusal(NamedTuple):
     policy: str
     """The number of the policy: `number_of` its name."""
     quota: int
-    window: int
-    """In whole seconds; 0: the quota is of what there may be at once."""
+    window: float
+    """In seconds; 0: the quota is of what there may be at once."""
     time: int
     """In seconds since the Unix epoch."""
     remaining: int
@@ -58,21 +64,23 @@ class Refusal(NamedTuple):
 def number_of(policy: str | None) -> str:
     """Return by which five characters a URN knows a policy."""
     digest = hashlib.sha256((policy or "").encode()).digest()
-    return _base36(int.from_bytes(digest[:8]) % 36**5, 5).rjust(5, "0")
+    return _base36(int.from_bytes(digest[:8]) % 36**5).rjust(5, "0")
 
 
 def urn_of(decision: Decision, name: str) -> str | None:
     """Return the URN of a refusal, whose limit is called so in header fields; None if no limit refused."""
-    limit, wait = decision.limit, decision.retry_after
+    limit = decision.limit
     if limit is None or decision:  # an app may raise a refusal with any decision
         return None
     policy = next((row.policy for row in decision.details if row.limit == limit and not row.allowed), None)
-    numbers = (limit.quota, 7), (0 if limit._are_slots else math.ceil(limit.window), 6)
-    quota, window = (_base36(*number) for number in numbers)
-    at, left = _base36(max(0, int(decision.time)), 6), _base36(decision.remaining, 7)
-    retry = _NEVER if wait == math.inf else _base36(max(1, math.ceil(wait)), 5)
+    window = 0 if limit._are_slots else micros_of(limit.window)
+    wait = micros_of(decision.retry_after)
+    mark, unit = next((mark, unit) for mark, unit in _UNITS.items() if window % unit == 0)
+    numbers = (limit.quota, window // unit, max(0, int(decision.time)), decision.remaining)
+    quota, width, at, left = map(_base36, numbers)
+    retry = _NEVER if decision.retry_after == math.inf else _base36(max(1, -(-wait // unit)))
     code = f"{_STATUSES.index(decision.status)}{_SOURCES.index(decision.source)}"
-    urn = f"urn:overlimit:1:{number_of(policy)}:{quota}-{window}:{at}:{left}:{retry}{code}"
+    urn = f"urn:overlimit:1:{number_of(policy)}:{quota}{mark}{width}:{at}:{left}:{retry}{code}"
     readable = re.sub(r"[^a-z0-9_.:-]+", "-", name.lower())[: max(0, _LONGEST - len(urn) - 1)]
     return f"{urn}:{readable}" if readable else urn
 
@@ -85,16 +93,22 @@ def read_urn(text: str) -> Refusal:
             "this is no URN of a refusal, which looks like urn:overlimit:1:k3f9a:5-1q:thfk3w:0:1p00:login, "
             f"without anything left out: {short_repr(text)}"
         )
-    policy, *numbers, retry, status, source, name = found.groups()
-    quota, window, at, left = (int(number, 36) for number in numbers)
-    wait = math.inf if retry == _NEVER else int(retry, 36)
+    policy, quota, mark, window, at, left, retry, status, source, name = found.groups()
+    span, wait = (_seconds(each, _UNITS[mark]) for each in (window, retry))
     of = _STATUSES[int(status)], _SOURCES[int(source)]
-    return Refusal(policy, quota, window, at, left, wait, *of, name or "")
+    return Refusal(policy, int(quota, 36), span, int(at, 36), int(left, 36), wait, *of, name or "")
 
 
-def _base36(number: int, digits: int) -> str:
-    """Return a number to the base 36, the largest that has so many digits if it is too large."""
-    rest, text = min(number, 36**digits - 1), ""
+def _seconds(text: str, unit: int) -> float:
+    if text == _NEVER:
+        return math.inf
+    micros = int(text, 36) * unit
+    return micros / 1e6 if micros % 1_000_000 else micros // 1_000_000
+
+
+def _base36(number: int) -> str:
+    """Return a number to the base 36."""
+    rest, text = number, ""
     while rest or not text:
         rest, digit = divmod(rest, 36)
         text = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + text

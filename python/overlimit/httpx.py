@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,12 @@ with needed(
 from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
-from overlimit._steps import Steps, await_calls, run_calls
+from overlimit._steps import await_calls, run_calls
 from overlimit.aio import AsyncLimiter
 from overlimit.http import event_loops
-from overlimit.http.client import IN_THREADS, Call, ClientStats, Exchange, Turns, checked_limiter
-from overlimit.http.client_options import CLIENT_OPTIONS, ClientKeywords, host_of
-from overlimit.http.options.kinds import documents
+from overlimit.http.client import IN_THREADS, ClientStats, Exchange, Turns, checked_limiter
+from overlimit.http.client_options import ClientKeywords, describes_client, host_of
+from overlimit.http.received import Ended, Recording
 from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
@@ -48,15 +49,14 @@ class _Throttled:
         return self._turns.stats()
 
 
-@documents(CLIENT_OPTIONS)
+@describes_client()
 class ThrottledTransport(_Throttled, httpx.BaseTransport):
     """Has each request of a client wait for its turn, and tries again when the server asks to wait.
 
     ``httpx.Client(transport=ThrottledTransport(limiter))``. Each try waits for its turn, and spends it; the
-    client's ``timeout=`` begins after that, and never bounds the turn. A refusal that names a time is
-    followed by another try after it. One that names none or too long a time, and the last, is returned. All
-    requests to the host are held back until the time that a refusal names, and so they are by a successful
-    response that says that nothing is left.
+    client's ``timeout=`` begins after that, and never bounds the turn.
+
+    {turns}
 
     Parameters
     ----------
@@ -71,10 +71,7 @@ class ThrottledTransport(_Throttled, httpx.BaseTransport):
     ------
     RateLimitExceeded
         From a request: its turn comes after ``timeout``, or never. It is an ``httpx.TransportError``, too.
-    StoreError
-        From a request: the limiter's store fails, and its ``on_error`` is ``"raise"``.
-    ValueError, TypeError
-        A wrong option.
+    {errors}
     """
 
     @checks_arguments(hint="write options by name, as retries=3")
@@ -95,7 +92,7 @@ class ThrottledTransport(_Throttled, httpx.BaseTransport):
             request,
             can_repeat=isinstance(request.stream, httpx.ByteStream),
             send=partial(self._transport.handle_request, request),
-            close=httpx.Response.close,
+            close=_close,
             record=_record,
             waiting=IN_THREADS,
             error=RateLimitExceeded,
@@ -140,7 +137,7 @@ class AsyncThrottledTransport(_Throttled, httpx.AsyncBaseTransport):
             request,
             can_repeat=isinstance(request.stream, httpx.ByteStream),
             send=partial(self._transport.handle_async_request, request),
-            close=httpx.Response.aclose,
+            close=_close_async,
             record=_record_async,
             waiting=event_loops.waiting(),
             error=RateLimitExceeded,
@@ -159,26 +156,28 @@ class AsyncThrottledTransport(_Throttled, httpx.AsyncBaseTransport):
         await self._transport.aclose()
 
 
-Ended = Callable[[bytes], Steps[Call, None]]
+def _close(response: httpx.Response) -> None:
+    with contextlib.closing(response.stream):  # type: ignore[type-var]
+        response.stream = httpx.ByteStream(b"")
 
 
-@dataclass
-class _Recorded:
+async def _close_async(response: httpx.Response) -> None:
+    async with contextlib.aclosing(response.stream):  # type: ignore[type-var]
+        response.stream = httpx.ByteStream(b"")
+
+
+@dataclass(kw_only=True, eq=False)
+class _Recorded(Recording):
     """The stream of a response, and what was read of it."""
 
     response: httpx.Response
     stream: Any
-    ended: Ended
-    parts: list[bytes] = field(default_factory=list)
-    has_ended: bool = False
 
-    def end(self) -> Steps[Call, None]:
-        """Tell the end of it once."""
-        if not self.has_ended:
-            self.has_ended = True
-            content = b"".join(self.parts)
-            self.parts.clear()
-            yield from self.ended(_decoded(self.response, content))
+    def decoded(self, content: bytes) -> bytes:
+        status, headers = self.response.status_code, self.response.headers
+        with contextlib.suppress(httpx.DecodingError):  # it was closed before its end
+            return httpx.Response(status, headers=headers, content=content).content
+        return content
 
 
 class _RecordedStream(_Recorded, httpx.SyncByteStream):
@@ -211,7 +210,7 @@ def _record(response: httpx.Response, ended: Ended) -> httpx.Response:
     if response.is_closed:  # as those that are made with their content
         run_calls(ended(response.content))
     else:
-        response.stream = _RecordedStream(response, response.stream, ended)
+        response.stream = _RecordedStream(response=response, stream=response.stream, ended=ended)
     return response
 
 
@@ -219,15 +218,8 @@ async def _record_async(response: httpx.Response, ended: Ended) -> httpx.Respons
     if response.is_closed:
         await await_calls(ended(response.content))
     else:
-        response.stream = _RecordedAsyncStream(response, response.stream, ended)
+        response.stream = _RecordedAsyncStream(response=response, stream=response.stream, ended=ended)
     return response
-
-
-def _decoded(response: httpx.Response, content: bytes) -> bytes:
-    try:
-        return httpx.Response(response.status_code, headers=response.headers, content=content).content
-    except httpx.DecodingError:  # it was closed before its end
-        return content
 
 
 def _as_limiter(given: Any) -> Limiter:

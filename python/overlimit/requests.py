@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +17,15 @@ with needed(
 ):
     import requests
     from requests.adapters import HTTPAdapter
+    from urllib3 import HTTPResponse
+    from urllib3.exceptions import HTTPError
 
 from overlimit import errors
 from overlimit._messages.arguments import checks_arguments
-from overlimit._steps import Steps, run_calls
-from overlimit.http.client import IN_THREADS, Call, ClientStats, Exchange, Turns, checked_limiter
-from overlimit.http.client_options import CLIENT_OPTIONS, Identifiers, TurnKeywords, host_of
-from overlimit.http.options.kinds import documents
+from overlimit._steps import run_calls
+from overlimit.http.client import IN_THREADS, ClientStats, Exchange, Turns, checked_limiter
+from overlimit.http.client_options import Identifiers, TurnKeywords, describes_client, host_of
+from overlimit.http.received import Ended, Recording
 from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
@@ -35,16 +39,15 @@ class RateLimitExceeded(errors.RateLimitExceeded, requests.RequestException):
     """The turn of a request comes too late or never; nothing was sent. ``decision`` says why."""
 
 
-@documents(CLIENT_OPTIONS)
+@describes_client()
 class ThrottledAdapter(HTTPAdapter):
     """Has each request of a session wait for its turn, and tries again when the server asks to wait.
 
     ``session.mount("https://", ThrottledAdapter(limiter))`` throttles what a session asks of all hosts,
     ``session.mount("https://api.example.com", ...)`` of one. Each try waits for its turn, and spends it; the
-    session's timeouts begin after that. A refusal that names a time is followed by another try after it. One
-    that names none or too long a time, and the last, is returned. All requests to the host are held back
-    until the time that a refusal names, and so they are by a successful response that says that nothing is
-    left.
+    session's timeouts begin after that.
+
+    {turns}
 
     Parameters
     ----------
@@ -58,10 +61,7 @@ class ThrottledAdapter(HTTPAdapter):
     ------
     RateLimitExceeded
         From a request: its turn comes after ``timeout``, or never. It is a ``requests.RequestException``.
-    StoreError
-        From a request: the limiter's store fails, and its ``on_error`` is ``"raise"``.
-    ValueError, TypeError
-        A wrong option.
+    {errors}
     """
 
     __attrs__ = [*HTTPAdapter.__attrs__, "_turns"]  # noqa: RUF012  # what is pickled
@@ -100,30 +100,69 @@ class ThrottledAdapter(HTTPAdapter):
         return self._turns.stats()
 
 
-def _record(response: Response, ended: Callable[[bytes], Steps[Call, None]]) -> Response:
+def _record(response: Response, ended: Ended) -> Response:
     """Have the end of a response, or its being closed, told once with what was read of it."""
-    parts: list[bytes] = []
-    pending = True
-    iter_content, close = response.iter_content, response.close
-
-    def end() -> None:
-        nonlocal pending
-        if pending:
-            pending = False
-            content = b"".join(parts)
-            parts.clear()
-            run_calls(ended(content))
-
-    def reading(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        for part in iter_content(*args, **kwargs):
-            parts.append(part.encode() if isinstance(part, str) else part)
-            yield part
-        end()
+    recorded = _Recorded(raw=response.raw, ended=ended)
+    raw, close = response.raw, response.close
 
     def closing() -> None:
         with contextlib.ExitStack() as stack:
-            stack.callback(end)
+            stack.callback(lambda: run_calls(recorded.end()))
             close()
 
-    response.iter_content, response.close = reading, closing  # type: ignore[method-assign]
+    response.close = closing  # type: ignore[method-assign]
+    raw.read, raw.read_chunked = recorded.reading(raw.read), recorded.iterating(raw.read_chunked, notes=True)
+    raw.stream = recorded.iterating(raw.stream, notes=False)
+    if hasattr(raw, "read1"):
+        raw.read1 = recorded.reading(raw.read1, reads_all=False)
     return response
+
+
+@dataclass(kw_only=True, eq=False)
+class _Recorded(Recording):
+    """What was read of a response, by whatever method of its ``raw``."""
+
+    raw: Any
+    is_decoded: bool = False
+
+    def decoded(self, content: bytes) -> bytes:
+        if self.is_decoded:
+            return content
+        body = HTTPResponse(io.BytesIO(content), self.raw.headers, preload_content=False)
+        with contextlib.suppress(HTTPError):  # it was closed before its end
+            return body.read(decode_content=True)
+        return content
+
+    def _note(self, part: bytes, decodes: bool | None) -> None:
+        self.is_decoded = self.raw.decode_content if decodes is None else decodes
+        self.parts.append(part)
+
+    def reading(self, read: Callable[..., bytes], *, reads_all: bool = True) -> Callable[..., bytes]:
+        """Return a method that notes what this one returns; ``reads_all``: it does without a size."""
+
+        def noting(
+            amt: int | None = None, decode_content: bool | None = None, *args: Any, **kwargs: Any
+        ) -> bytes:
+            part = read(amt, decode_content, *args, **kwargs)
+            self._note(part, decode_content)
+            has_size = amt is not None and amt >= 0
+            is_over = not self.is_decoded and self.raw.closed  # else there may be more decoded
+            if is_over or (amt != 0 and not part) or (reads_all and not has_size):
+                run_calls(self.end())
+            return part
+
+        return noting
+
+    def iterating(
+        self, parts: Callable[..., Iterator[bytes]], *, notes: bool
+    ) -> Callable[..., Iterator[bytes]]:
+        """Return a method that tells when this one has no more; ``notes``: what it calls does not note it."""
+
+        def ending(*args: Any, **kwargs: Any) -> Iterator[bytes]:
+            for part in parts(*args, **kwargs):
+                if notes:
+                    self._note(part, kwargs.get("decode_content", *args[1:2]))
+                yield part
+            run_calls(self.end())
+
+        return ending

@@ -72,7 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(answer.body) + len(answer.rest)))
+        if "Transfer-Encoding" not in answer.headers:  # in which the body then is already
+            self.send_header("Content-Length", str(len(answer.body) + len(answer.rest)))
         self.end_headers()
         self.wfile.write(answer.body)
         if answer.rest_when is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from overlimit import _core, _steps
 from overlimit._messages.arguments import expected_async_limiter
 from overlimit.aio import loops
-from overlimit.aio.acquiring import acquired, task_caller
+from overlimit.aio.acquiring import task_caller
 from overlimit.aio.limiter import AsyncLimiter
-from overlimit.budgets import MOST_ENTRIES, Charges, choosing, entries_in, entries_on_one_clock, note_refusal
-from overlimit.waiting.acquiring import Caller, Subject, acquiring_first, subjects_in, urgency_of
+from overlimit.budgets import MOST_ENTRIES, choosing, entries_in, entries_on_one_clock, note_refusal
+from overlimit.waiting.acquiring import Caller, Charges, Subject, acquiring_first, subjects_in, urgency_of
 
 if TYPE_CHECKING:
     from overlimit._core import Decision
@@ -57,14 +57,9 @@ async def acquire_all(
 
     It is to `hit_all` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_all`.
     """
-    own, urgency = _core._checked_charges(_charges(charges, "acquire_all")), urgency_of(priority, patience)
-    return await acquired(
-        subjects_in(own),
-        timeout,
-        lambda left: _core._later(_core._hit_all_within, own, left),
-        lambda left: _core._later(_core._peek_all_within, own, left),
-        urgency=urgency,
-    )
+    own = _core._checked_charges(_charges(charges, "acquire_all"))
+    wait = _wait(own, lambda left: _core._later(_core._hit_all_within, own, left))
+    return await _steps.await_calls(acquiring_first([wait], timeout, urgency_of(priority, patience)))
 
 
 async def acquire_first(
@@ -79,19 +74,27 @@ async def acquire_first(
     It is to `hit_first` what `AsyncLimiter.acquire` is to ``hit``; see `overlimit.acquire_first`.
     """
     own = entries_on_one_clock(_entries(entries, "acquire_first"))
-    waits = [_wait(place, charges) for place, charges in enumerate(own)]
+    waits = [
+        _wait(charges, partial(_trying, charges, place), partial(note_refusal, charges))
+        for place, charges in enumerate(own)
+    ]
     return await _steps.await_calls(acquiring_first(waits, timeout, urgency_of(priority, patience)))
 
 
-def _wait(place: int, charges: Charges) -> tuple[list[Subject], Caller]:
-    """Return whom a task waits for by one entry, and how it asks."""
+def _trying(charges: Charges, place: int, left: float) -> Any:
+    return _core._later(_core._try_all, charges, left, place)
+
+
+def _wait(
+    charges: Charges, hit: Callable[[float], Any], note_refusal: Callable[[Decision], object] = bool
+) -> tuple[list[Subject], Caller]:
+    """Return whom a task waits for that names these charges, and how it asks."""
+
+    def peek(left: float) -> Any:
+        return _core._later(_core._peek_all_within, charges, left)
+
     subjects = subjects_in(charges)
-    return subjects, task_caller(
-        subjects,
-        lambda left: _core._later(_core._try_all, charges, left, place),
-        lambda left: _core._later(_core._peek_all_within, charges, left),
-        partial(note_refusal, charges),
-    )
+    return subjects, task_caller(subjects, hit, peek, note_refusal)
 
 
 async def _try(charges: Charges, patience: float | None, place: int) -> Decision:

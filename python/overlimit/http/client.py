@@ -37,7 +37,7 @@ from overlimit.http.client_options import (
 from overlimit.http.fields import ServerLimits, parse, waiting_time
 from overlimit.http.held_back import HeldBack
 from overlimit.http.learning import Learning, LearntStats
-from overlimit.http.received import Received
+from overlimit.http.received import Ended, Received
 from overlimit.limiter import Limiter
 from overlimit.stores.kinds import state_key
 from overlimit.waiting.acquiring import acquire_all
@@ -116,8 +116,8 @@ class Exchange(Generic[R]):
     send: Call
     """Sends the request, and returns the response."""
     close: Callable[[R], Any]
-    """Lets go of a response that nobody reads."""
-    record: Callable[[R, Callable[[bytes], Steps[Call, None]]], Any]
+    """Lets go of a response that nobody reads; if it is returned after all, its body is empty."""
+    record: Callable[[R, Ended], Any]
     """Has something done with the body of a response when it has ended or is closed; returns the response."""
     waiting: Waiting
     error: Callable[[Decision], RateLimitExceeded]
@@ -216,165 +216,183 @@ class Turns:
 
     def sending(self, exchange: Exchange[R]) -> Steps[Call, R]:
         """Make as many tries as it takes, and return the last response."""
-        host = host_of(exchange.request)
-        spent = tuple(each.spent_by(exchange.request) for each in self._budgets)
-        retries = self._retries if exchange.can_repeat and exchange.request.method in self._methods else 0
+        return _Sending(self, exchange).tries()
+
+
+class _Sending(Generic[R]):
+    """The tries of one request."""
+
+    def __init__(self, turns: Turns, exchange: Exchange[R]) -> None:
+        self._turns, self._exchange, self._waiting = turns, exchange, exchange.waiting
+        self._holds, self._learning = turns._holds, turns._learning
+        self._host = host_of(exchange.request)
+        self._spent = tuple(each.spent_by(exchange.request) for each in turns._budgets)
+
+    def tries(self) -> Steps[Call, R]:
+        """Make as many as it takes, and return the last response."""
+        exchange, refused = self._exchange, None
+        may_repeat = exchange.can_repeat and exchange.request.method in self._turns._methods
+        retries = self._turns._retries if may_repeat else 0
         while True:
             try:
-                turn = yield from self._turn(host, spent, exchange)
+                turn = yield from self._turn()
                 response: R = yield exchange.send
-                is_refusal = yield from self._judging(exchange, response)
-                asks_again = yield from self._heard(host, turn, exchange, response, is_refusal)
+                is_refusal = yield from self._judging(response)
+                asks_again = yield from self._heard(turn, response, is_refusal)
+            except RateLimitExceeded:
+                if refused is None:
+                    raise
+                return refused
             finally:
-                self._holds.end(host, exchange)
+                self._holds.end(self._host, exchange)
             if is_refusal:
-                yield from self._giving_back(turn, exchange)
-            if not asks_again or retries == 0:
+                yield from self._giving_back(turn)
+            if not asks_again or retries == 0 or (yield from self._is_too_late()):
                 break
-            retries -= 1
+            retries, refused = retries - 1, response
             yield partial(exchange.close, response)
-        if is_refusal or not any(each.settle for each in spent):
+        if is_refusal or not any(each.settle for each in self._spent):
             return response
-        recorded: R = yield partial(exchange.record, response, partial(self._ended, turn, exchange, response))
+        recorded: R = yield partial(exchange.record, response, partial(self._ended, turn, response))
         return recorded
 
-    def _turn(self, host: str, spent: tuple[Spent, ...], exchange: Exchange[R]) -> Steps[Call, Turn]:
+    def _asking(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Call:
+        return partial(self._waiting.ask, method, *arguments, **named)
+
+    def _turn(self) -> Steps[Call, Turn]:
         """Wait until the host takes requests and it is the client's turn, both at once."""
-        until = math.inf if self._timeout is None else time.monotonic() + self._timeout
+        timeout = self._turns._timeout
+        until = math.inf if timeout is None else time.monotonic() + timeout
         while True:
-            yield from self._waiting_for_host(host, spent[0], exchange, until)
-            own, others = self._now(host, spent)
+            yield from self._waiting_for_host(until)
+            own, others = self._now()
             charges = [charge for each in own for charge in each.charges()] + others
             longest = self._learning.period if self._learning else math.inf
-            timeout = max(0.0, min(until - time.monotonic(), longest))
-            wait = partial(exchange.waiting.acquire, charges, None if timeout == math.inf else timeout)
-            decision: Decision = yield wait
-            if not decision:
-                self._holds.end(host, exchange)
-                yield from self._learning_meanwhile(host, spent, own, decision, exchange, until)
-                continue
-            if self._holds.seconds_left(host) == 0:
-                seen = self._learning.begin(host, decision) if self._learning else 0
-                return Turn(decision, own, seen)
-            self._holds.end(host, exchange)
-            yield partial(exchange.waiting.ask, Limiter.refund, own[0].limiter, decision)
+            left = max(0.0, min(until - time.monotonic(), longest))
+            decision: Decision = yield partial(
+                self._waiting.acquire, charges, None if left == math.inf else left
+            )
+            if decision and self._holds.seconds_left(self._host) == 0:
+                return Turn(
+                    decision, own, self._learning.begin(self._host, decision) if self._learning else 0
+                )
+            self._holds.end(self._host, self._exchange)
+            if decision:
+                yield self._asking(Limiter.refund, own[0].limiter, decision)
+            else:
+                yield from self._learning_meanwhile(own, decision, until)
+
+    def _is_too_late(self) -> Steps[Call, bool]:
+        """Whether it is known that the turn of another try comes too late."""
+        timeout = self._turns._timeout
+        if timeout is None:
+            return False
+        own, held = self._now()[0][0], self._holds.seconds_left(self._host)
+        peeked: Decision = yield self._asking(Limiter.peek, own.limiter, *own.identifiers, cost=own.cost)
+        return bool(0 < held >= timeout or peeked._ready_after > timeout)
 
     def _learning_meanwhile(
-        self,
-        host: str,
-        spent: tuple[Spent, ...],
-        own: tuple[Spent, ...],
-        refusal: Decision,
-        exchange: Exchange[R],
-        until: float,
+        self, own: tuple[Spent, ...], refusal: Decision, until: float
     ) -> Steps[Call, None]:
         """Go on waiting, as others do without whose refusals this one may wait for less; or raise."""
         left = until - time.monotonic()
         is_never = refusal.status == "never"
-        is_capped = is_never and self._now(host, spent)[0] != own
+        is_capped = is_never and self._now()[0] != own
         if self._learning is None or ((is_never or refusal.retry_after > left) and not is_capped):
-            raise exchange.error(refusal)
-        self._learning.begin(host, refusal)
-        self._learning.passed(host)
+            raise self._exchange.error(refusal)
+        self._learning.begin(self._host, refusal)
+        self._learning.passed(self._host)
         if not is_capped:
-            yield partial(exchange.waiting.sleep, min(refusal.retry_after, self._learning.period, left))
+            yield partial(self._waiting.sleep, min(refusal.retry_after, self._learning.period, left))
 
-    def _now(self, host: str, spent: tuple[Spent, ...]) -> tuple[tuple[Spent, ...], list[Charge]]:
+    def _now(self) -> tuple[tuple[Spent, ...], list[Charge]]:
         """Return what is to be spent by what is learnt now, and what only reads the refusals of all."""
         if self._learning is None:
-            return spent, []
-        own = spent[0].at_most(self._learning.limiter_of(host))
-        return (own, *spent[1:]), [(self._learning.refusals, host, 0)]
+            return self._spent, []
+        own = self._spent[0].at_most(self._learning.limiter_of(self._host))
+        return (own, *self._spent[1:]), [(self._learning.refusals, self._host, 0)]
 
-    def _waiting_for_host(
-        self, host: str, own: Spent, exchange: Exchange[R], until: float
-    ) -> Steps[Call, None]:
-        waiting = exchange.waiting
-        while (wait := self._holds.begin(host, exchange)) > 0:
-            left, held = until - time.monotonic(), self._holds.seconds_left(host)
-            if left <= max(0.0, held):
-                peeked: Decision = yield partial(waiting.ask, Limiter.peek, own.limiter, *own.identifiers)
-                raise exchange.error(peeked._postponed(math.ceil(max(held, wait) * 1e6), 0))
-            yield partial(waiting.sleep, min(wait, left))
+    def _waiting_for_host(self, until: float) -> Steps[Call, None]:
+        while (wait := self._holds.begin(self._host, self._exchange)) > 0:
+            left, held = until - time.monotonic(), self._holds.seconds_left(self._host)
+            if left <= held:
+                own = self._spent[0]
+                peeked: Decision = yield self._asking(Limiter.peek, own.limiter, *own.identifiers)
+                raise self._exchange.error(peeked._postponed(math.ceil(max(held, wait) * 1e6), 0))
+            yield partial(self._waiting.sleep, min(wait, left))
 
-    def _judging(self, exchange: Exchange[R], response: R) -> Steps[Call, bool]:
+    def _judging(self, response: R) -> Steps[Call, bool]:
         """Return whether a response is a refusal; let go of it if a function of the app fails to say so."""
-        if not callable(self._statuses):
-            return exchange.status_of(response) in self._statuses
+        statuses = self._turns._statuses
+        if not callable(statuses):
+            return self._exchange.status_of(response) in statuses
         try:
-            return bool(self._statuses(response))
+            return bool(statuses(response))
         except BaseException:
-            yield partial(exchange.close, response)
+            yield partial(self._exchange.close, response)
             raise
 
-    def _heard(
-        self, host: str, turn: Turn, exchange: Exchange[R], response: R, is_refusal: bool
-    ) -> Steps[Call, bool]:
+    def _heard(self, turn: Turn, response: R, is_refusal: bool) -> Steps[Call, bool]:
         """Note what the server says, and return whether it asks for another try."""
-        if not is_refusal and exchange.status_of(response) // 100 != 2:
+        if not is_refusal and self._exchange.status_of(response) // 100 != 2:
             return False
         said = parse(response.headers)
-        wait = self._hold(host, said, is_refusal)
+        wait = self._hold(said, is_refusal)
         if self._learning is not None:
-            self._learning.follow(host, said.limits)
+            self._learning.follow(self._host, said.limits)
             if is_refusal:
-                yield from self._telling(self._learning, host, turn, exchange, wait)
+                is_new = self._learning.refused(self._host, turn.seen, said.limits)
+                yield from self._telling(self._learning, turn, wait, is_new)
             else:
-                self._learning.passed(host)
+                self._learning.passed(self._host)
         return is_refusal and wait is not None
 
-    def _hold(self, host: str, said: ServerLimits, is_refusal: bool) -> float | None:
+    def _hold(self, said: ServerLimits, is_refusal: bool) -> float | None:
         """Hold a host back for as long as it asks, and return that; None: it asks for no time or too much."""
-        guess = (
-            self._holds.guess(host) if is_refusal and any(each.has_no_end for each in said.limits) else 0.0
-        )
+        has_no_end = is_refusal and any(each.has_no_end for each in said.limits)
+        guess = self._holds.guess(self._host) if has_no_end else 0.0
         wait = waiting_time(said, is_refusal=is_refusal, unsaid=guess or 1.0)
-        if wait is not None and wait <= self._max_wait:
-            self._holds.hold(host, wait, guess if wait == guess else 0.0)
+        if wait is not None and wait <= self._turns._max_wait:
+            self._holds.hold(self._host, wait, guess if wait == guess else 0.0)
             return wait
         left = [limit.remaining for limit in said.limits if limit.remaining]
         if left and not is_refusal:
-            self._holds.allow(host, min(left))
+            self._holds.allow(self._host, min(left))
         return None
 
-    def _telling(
-        self, learning: Learning, host: str, turn: Turn, exchange: Exchange[R], wait: float | None
-    ) -> Steps[Call, None]:
-        """Learn of a refusal, and have the processes that share the store learn of it, and wait as well."""
-        ask, refusals = exchange.waiting.ask, learning.refusals
-        is_new = learning.refused(host, turn.seen)
+    def _telling(self, learning: Learning, turn: Turn, wait: float | None, is_new: bool) -> Steps[Call, None]:
+        """Have the processes that share the store learn of a refusal if it is new, and wait as well."""
+        host, refusals = self._host, learning.refusals
         try:
             if is_new:
-                known: Decision = yield partial(ask, Limiter.peek, refusals, host, cost=0)
+                known: Decision = yield self._asking(Limiter.peek, refusals, host, cost=0)
                 if not known.details or learning.count_in(known) <= turn.seen:
-                    yield partial(ask, Limiter.charge, refusals, host)
+                    yield self._asking(Limiter.charge, refusals, host)
             if wait and refusals.store.is_shared:
-                yield partial(ask, Limiter.lock, refusals, host, min(wait, _LONGEST_LOCK))
+                yield self._asking(Limiter.lock, refusals, host, min(wait, _LONGEST_LOCK))
         except Exception:
             _log.warning("other processes may not know that %s has refused a request", host, exc_info=True)
 
-    def _giving_back(self, turn: Turn, exchange: Exchange[R]) -> Steps[Call, None]:
+    def _giving_back(self, turn: Turn) -> Steps[Call, None]:
         """Have a refused try cost its turn only."""
         for each in turn.spent:
             if each.cost > 1:
-                yield from self._settling(turn, each, exchange, lambda: 1)
+                yield from self._settling(turn, each, lambda: 1)
 
-    def _ended(self, turn: Turn, exchange: Exchange[R], response: R, content: bytes) -> Steps[Call, None]:
+    def _ended(self, turn: Turn, response: R, content: bytes) -> Steps[Call, None]:
         """Settle what a request came to, now that its response has ended."""
-        received = Received(exchange.status_of(response), response.headers, content)
+        received = Received(self._exchange.status_of(response), response.headers, content)
         for each in turn.spent:
             if each.settle is not None:
-                yield from self._settling(turn, each, exchange, partial(each.settle, received))
+                yield from self._settling(turn, each, partial(each.settle, received))
 
-    def _settling(
-        self, turn: Turn, spent: Spent, exchange: Exchange[R], cost_of: Callable[[], int | None]
-    ) -> Steps[Call, None]:
+    def _settling(self, turn: Turn, spent: Spent, cost_of: Callable[[], int | None]) -> Steps[Call, None]:
         try:
             cost = cost_of()
             if cost is not None:
                 if whole_number(cost) is None:
                     raise TypeError(f"settle must return a whole number or None, not {short_repr(cost)}")
-                yield partial(exchange.waiting.ask, Limiter.settle, spent.limiter, turn.decision, cost)
+                yield self._asking(Limiter.settle, spent.limiter, turn.decision, cost)
         except Exception:
             _log.warning("a request could not be settled: what was charged stays", exc_info=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Annotated, Any, TypeAlias, TypedDict
 from urllib.parse import urlsplit
 
@@ -12,7 +13,7 @@ from overlimit._options import whole_number
 from overlimit._patterns import methods_of
 from overlimit.http.fields import ASKS_TO_WAIT
 from overlimit.http.options import kinds
-from overlimit.http.options.kinds import Kind, Option, described
+from overlimit.http.options.kinds import Kind, Option, described, documents
 from overlimit.http.received import Received
 from overlimit.waiting.acquiring import timeout_us
 from overlimit.waiting.throttled_calls import check_cost, check_identifier, check_is_plain
@@ -175,7 +176,8 @@ class TurnKeywords(TypedDict, total=False):
         Option(
             Kind(lambda name, value, _: timeout_us(value)),
             "The longest wait for a turn in seconds. If it comes later, RateLimitExceeded is raised at once, "
-            "and nothing is charged. None: as long as it takes.",
+            "and nothing is charged; if it is that of another try, the refusal before it is returned. None: "
+            "as long as it takes.",
         ),
     ]
     cost: Annotated[
@@ -209,7 +211,7 @@ class TurnKeywords(TypedDict, total=False):
         Option(
             kinds.SWITCH,
             "Whether the limiter's numbers, which are the most that there is, follow what each host says of "
-            "its quota, or where it says nothing, how much it refuses.",
+            "its quotas, and how much it refuses without saying why.",
             default=False,
         ),
     ]
@@ -221,6 +223,21 @@ class ClientKeywords(WhoKeyword, TurnKeywords, total=False):
 
 CLIENT_OPTIONS = described(ClientKeywords)
 """The options of a client, by their names."""
+
+describes_client = partial(
+    documents,
+    CLIENT_OPTIONS,
+    turns="""\
+A refusal that names a time is followed by another try after it. One that names none or too long a time, and
+the last, is returned. All requests to the host are held back until the time that a refusal names, and so they
+are by a successful response that says that nothing is left.""",
+    errors="""\
+StoreError
+    From a request: the limiter's store fails, and its ``on_error`` is ``"raise"``.
+ValueError, TypeError
+    A wrong option.""",
+)
+"""Write into the docstring of a client what is the same of all: ``{turns}``, ``{options}``, ``{errors}``."""
 
 HINTS = {"max_retries": "did you mean 'retries'?"}
 """What to write in the place of options that others have."""

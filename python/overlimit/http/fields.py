@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import zip_longest
@@ -41,6 +41,8 @@ _PERIODS = {
     "month": 31 * 86400.0,
     "year": 366 * 86400.0,
 }
+_WHATS = ("limit", "remaining", "reset")
+_UNITS = frozenset({"requests", "tokens"})
 _LONGEST_DATE = 100
 _LONGEST_FIELD = 4096
 """Characters: a longer one is no honest server's, and takes long to read."""
@@ -60,6 +62,8 @@ class ServerLimit(NamedTuple):
     """After how many seconds there is more."""
     cost: int | None = None
     """How much this request has taken."""
+    unit: str | None = None
+    """What is counted, by its parameter ``qu`` or its name, such as ``requests`` or ``tokens``."""
 
     @property
     def has_no_end(self) -> bool:
@@ -100,9 +104,9 @@ def parse(headers: HeadersLike, *, now: float | None = None) -> ServerLimits:
     limit=9, remaining=4, reset=30`` and ``RateLimit-Limit``, ``-Remaining`` and ``-Reset``; else
     ``X-RateLimit-*`` or ``X-Rate-Limit-*``. Besides, there are those with names, whatever else there is:
     ``x-ratelimit-remaining-tokens`` as OpenAI has them, ``X-RateLimit-Remaining-Minute`` of Kong, and
-    ``anthropic-ratelimit-tokens-remaining``. Of several fields of one name each value counts. What is
-    malformed is as if it were not there. A response with an ``Age`` comes from a cache and says nothing of
-    now: it shows no limits, and what its ``Retry-After`` says is less its age.
+    ``anthropic-ratelimit-tokens-remaining``. Of several fields of one name each value counts. Less than
+    nothing left is 0. What is malformed is as if it were not there. A response with an ``Age`` comes from a
+    cache and says nothing of now: it shows no limits, and what its ``Retry-After`` says is less its age.
 
     Parameters
     ----------
@@ -157,10 +161,13 @@ class _Item(NamedTuple):
     is_quoted: bool
     parameters: dict[str, str]
 
+    def said(self, *keys: str) -> str:
+        """Return the text of the first of these parameters that there is."""
+        return next((self.parameters[key] for key in keys if key in self.parameters), "")
+
     def number(self, *keys: str) -> float | None:
         """Return the number of the first of these parameters that there is."""
-        given = [self.parameters[key] for key in keys if key in self.parameters]
-        return _number(given[0]) if given else None
+        return _number(self.said(*keys))
 
 
 def _values_of(headers: Any) -> dict[str, list[str]]:
@@ -213,9 +220,24 @@ def _limits(values: dict[str, list[str]], now: float) -> list[ServerLimit]:
         or _separate_limits(values, "x-rate-limit-", policies, now)
         or [_named_limit(policy.text, None, policy) for policy in policies if "q" in policy.parameters]
     )
-    return [
-        limit for limit in (*limits, *_named_limits(values, now)) if any(v is not None for v in limit[1:])
-    ]
+    found = _with_periods(limits, _named_limits(values, now))
+    return [limit for limit in found if any(value is not None for value in limit[1:6])]
+
+
+def _with_periods(limits: list[ServerLimit], named: list[ServerLimit]) -> Iterator[ServerLimit]:
+    """Yield all limits; one without a name shows once more, and with its reset, one that a period names.
+
+    That is how Kong has them: ``X-RateLimit-Remaining-Minute`` says no reset, and ``RateLimit-Reset`` no
+    period.
+    """
+    resets = {each.remaining: each.reset_after for each in limits if each.name is None}
+    windows = {each.quota: each.window for each in named if each.name in _PERIODS}
+    for each in limits:
+        is_one = each.name is None and each.window is None and each.quota is not None
+        yield each._replace(window=windows.get(each.quota)) if is_one else each
+    for each in named:
+        is_one = each.name in _PERIODS and each.reset_after is None and each.remaining is not None
+        yield each._replace(reset_after=resets.get(each.remaining)) if is_one else each
 
 
 def _named_limits(values: dict[str, list[str]], now: float) -> list[ServerLimit]:
@@ -226,25 +248,28 @@ def _named_limits(values: dict[str, list[str]], now: float) -> list[ServerLimit]
         if match is not None and texts:
             name, what = match["name"] or match["its_name"], match["what"] or match["its_what"]
             found.setdefault(name, {})[what] = texts[-1]
-    return [
-        ServerLimit(
-            name,
-            _whole(_number(said.get("limit"))),
-            _PERIODS.get(name.rpartition("-")[2]),
-            _whole(_number(said.get("remaining"))),
-            _reset_after(said.get("reset"), now),
-        )
-        for name, said in found.items()
-    ]
+    return [_plain_limit(said, now, name) for name, said in found.items()]
+
+
+def _plain_limit(said: Mapping[str, str | None], now: float, name: str | None = None) -> ServerLimit:
+    """Read a limit whose ``limit``, ``remaining`` and ``reset`` are said each by itself."""
+    words, quota = (name or "").split("-"), said.get("limit")
+    return ServerLimit(
+        name,
+        _whole(_number(quota)),
+        next((_PERIODS[word] for word in reversed(words) if word in _PERIODS), None),
+        _left(said.get("remaining"), quota),
+        _reset_after(said.get("reset"), now),
+        unit=_unit_of(name),
+    )
 
 
 def _draft_limits(items: list[_Item], policies: list[_Item], now: float) -> list[ServerLimit]:
     """Read ``RateLimit``: a list of named limits, or the dictionary that it once was."""
     pairs = dict(_pair(item.text) for item in items if not item.is_quoted and "=" in item.text)
     if pairs:
-        quota = _whole(_number(pairs.get("limit")))
-        remaining, reset = _whole(_number(pairs.get("remaining"))), _reset_after(pairs.get("reset"), now)
-        return [ServerLimit(None, quota, _windows(policies).get(quota), remaining, reset)]
+        only = _plain_limit(pairs, now)
+        return [only._replace(window=_windows(policies).get(only.quota))]
     by_name = {policy.text: policy for policy in reversed(policies)}
     shown = [item for item in items if {"r", "t", "a", "w"} & item.parameters.keys()]
     limits = [_named_limit(item.text, item, by_name.get(item.text)) for item in shown]
@@ -254,11 +279,16 @@ def _draft_limits(items: list[_Item], policies: list[_Item], now: float) -> list
 
 def _named_limit(name: str, item: _Item | None, policy: _Item | None) -> ServerLimit:
     """Read an item: what is left and for how long are ``r`` and ``t``, in later drafts ``a`` and ``w``."""
-    quota, window = (policy.number("q"), policy.number("w")) if policy else (None, None)
-    if item is None:
-        return ServerLimit(name, _whole(quota), window, None, None)
-    remaining, reset = item.number("r", "a"), item.number("t", "w")
-    return ServerLimit(name, _whole(quota), window, _whole(remaining), reset, _whole(item.number("c")))
+    policy, item = policy or _Item(name, True, {}), item or _Item(name, True, {})
+    return ServerLimit(
+        name,
+        _whole(policy.number("q")),
+        policy.number("w"),
+        _left(item.said("r", "a")),
+        item.number("t", "w"),
+        _whole(item.number("c")),
+        policy.said("qu").strip('"').lower() or _unit_of(name),
+    )
 
 
 def _separate_limits(
@@ -274,10 +304,10 @@ def _separate_limits(
     remaining, resets = _items(values, f"{prefix}remaining"), _items(values, f"{prefix}reset")
     windows = _windows([*given, *policies])
     limits = []
-    for quota, left, reset in zip_longest(quotas, remaining, resets):
-        number, rest = _whole_of(quota), _whole_of(left)
-        reset_after = _reset_after(reset and reset.text, now)
-        limits.append(ServerLimit(None, number, windows.get(number), rest, reset_after))
+    for row in zip_longest(quotas, remaining, resets):
+        said = {what: item and item.text for what, item in zip(_WHATS, row, strict=True)}
+        shown = _plain_limit(said, now)
+        limits.append(shown._replace(window=windows.get(shown.quota)))
     return limits
 
 
@@ -333,6 +363,19 @@ def _number(text: str | None) -> float | None:
     """Return a number that is not negative; None for all else."""
     match = _NUMBER.fullmatch((text or "").strip())
     return None if match is None else float(match[0])
+
+
+def _left(text: str | None, quota: str | None = None) -> int | None:
+    """Return how much is left: 0 where it is less, but of a negative quota, which says that there is none."""
+    text = (text or "").strip()
+    if text.startswith("-") and not (quota or "").strip().startswith("-"):
+        return None if _number(text[1:]) is None else 0
+    return _whole(_number(text))
+
+
+def _unit_of(name: str | None) -> str | None:
+    """Return what a limit counts, if its name says it."""
+    return next((word for word in re.split("[^a-z]+", (name or "").lower()) if word in _UNITS), None)
 
 
 def _whole_of(item: _Item | None) -> int | None:

@@ -1,8 +1,9 @@
 """What a client learns of the limits of servers: never above its own limits, by what they say or refuse.
 
-If a server says its quota, that is the number. Else it is found by additive increase and multiplicative
-decrease, as TCP finds how much a network carries. Source: Dah-Ming Chiu and Raj Jain, "Analysis of the
-increase and decrease algorithms for congestion avoidance in computer networks" (1989).
+What a server says of the quota of a limit is the most of it, for as long as its period. Up to that, and where
+it says nothing, the number is found by additive increase and multiplicative decrease, as TCP finds how much a
+network carries. Source: Dah-Ming Chiu and Raj Jain, "Analysis of the increase and decrease algorithms for
+congestion avoidance in computer networks" (1989).
 """
 
 from __future__ import annotations
@@ -50,10 +51,46 @@ class LearntStats(TypedDict):
 
 
 @dataclass
+class _Number:
+    """What is learnt of one limit."""
+
+    ceiling: int
+    """What was written."""
+    used: float
+    """What is in use of it."""
+    said: float
+    """The most that the server has said, or else the ceiling."""
+    old_at: float = 0.0
+    """When that is too old to count, by the monotonic clock."""
+
+    def follow(self, quota: int, old_at: float) -> None:
+        """Take what a server says: at once, unless refusals have led below what it said before."""
+        said = min(quota, self.ceiling)
+        self.used = said if self.used >= self.said else min(self.used, said)
+        self.said, self.old_at = said, old_at
+
+    def decrease(self) -> None:
+        """Take away a part of what is in use, but not below the floor."""
+        floor = max(1.0, self.ceiling / STEPS)
+        self.used = min(self.used, max(floor, round(self.used * DECREASE, 6)))
+
+    def increase(self, now: float) -> None:
+        """Add a step, up to what the server says, or to the ceiling if that is old."""
+        most = self.said if now < self.old_at else self.ceiling
+        self.used = min(self.used + self.ceiling / STEPS, max(most, self.used))
+
+    def of(self, limit: Limit) -> Limit:
+        """Return the limit with the number in use."""
+        whole = max(1, math.floor(self.used))
+        return limit if whole >= limit.quota else limit.scaled(Fraction(whole, limit.quota))
+
+
+@dataclass
 class _Host:
     limiter: Limiter
     """The one of these limits whose numbers follow what is learnt; it counts where the others do."""
-    number: float
+    numbers: tuple[_Number, ...]
+    """Of each limit in its place."""
     since: float
     """When the current period began, by the monotonic clock."""
     seen: int
@@ -63,8 +100,6 @@ class _Host:
     why: str = "as written"
     used: float = 0.0
     """The largest part of the limit that was in use in this period."""
-    is_told: bool = False
-    """Whether the server says its quota."""
 
 
 class Learning:
@@ -77,6 +112,7 @@ class Learning:
     def __init__(self, limiter: Limiter, *, of_tokens: bool) -> None:
         self._limiter, self._of_tokens = limiter, of_tokens
         self._fastest = min(limiter.limits, key=lambda limit: limit.per)
+        self._place = limiter.limits.index(self._fastest)
         self.period = min(self._fastest.per, _LONGEST_PERIOD)
         """Seconds after which there is an increase if nothing was refused."""
         self.refusals = Limiter(
@@ -102,7 +138,7 @@ class Learning:
         """Return what is learnt, by the host."""
         ceiling = self._fastest.quota
         return {
-            host: {"number": int(known.number), "ceiling": ceiling, "why": known.why}
+            host: {"number": int(known.numbers[self._place].used), "ceiling": ceiling, "why": known.why}
             for host, known in self._hosts.copy().items()
         }
 
@@ -131,92 +167,94 @@ class Learning:
         """Return how many refusals there were, by a decision whose last details are those of ``refusals``."""
         return _MANY - decision.details[-1].remaining
 
-    def refused(self, host: str, seen: int) -> bool:
+    def refused(self, host: str, seen: int, said: Iterable[ServerLimit] = ()) -> bool:
         """Note a refusal of a request that began after so many; return whether others are to count it, too.
 
-        It is not if it was under way when the last refusal was noted, of which it is a part.
+        It is not if it was under way when the last refusal was noted, of which it is a part, or if it says
+        itself that a quota is used up which the server has told.
         """
         with self._lock():
             known = self._known(host)
             known.since, known.used = time.monotonic(), 0.0
-            if seen < known.seen:
+            is_told = any(known.since < number.old_at for number in known.numbers)
+            if seen < known.seen or (is_told and any(map(_is_used_up, said))):
                 return False
             known.seen, known.refused = seen + 1, known.since
             self._decrease(host, known, "a request was refused")
             return True
 
     def follow(self, host: str, said: Iterable[ServerLimit]) -> None:
-        """Take the quotas that a server tells, if it does."""
+        """Take the quotas that a server tells, if it does: of requests or of tokens, as the limiter's are."""
         quotas = self._quotas(said)
-        if not quotas:
-            return
-        written = self._limiter.limits
-        limits = tuple(
-            _of(limit, Fraction(quotas[place], limit.quota)) if place in quotas else limit
-            for place, limit in enumerate(written)
-        )
-        with self._lock():
-            known = self._known(host)
-            known.is_told = True
-            if limits != known.limiter.limits:
-                number = limits[written.index(self._fastest)].quota
-                self._set(host, known, number, "the server says so", limits)
+        if quotas:
+            with self._lock():
+                known, now = self._known(host), time.monotonic()
+                for place, quota in quotas.items():
+                    lasts = max(self._limiter.limits[place].per, _LONGEST_PERIOD)
+                    known.numbers[place].follow(quota, now + lasts)
+                self._use(host, known, "the server says so")
 
     def passed(self, host: str) -> None:
         """Note that a request was not refused."""
         with self._lock():
-            known = self._known(host)
-            if not known.is_told and time.monotonic() - known.since >= self.period:
-                if known.used > 0.5 and known.number < self._fastest.quota:
-                    number = min(known.number + self._fastest.quota / STEPS, self._fastest.quota)
-                    self._change(host, known, number, "no request was refused in a period")
-                known.since, known.used = time.monotonic(), 0.0
+            known, now = self._known(host), time.monotonic()
+            if now - known.since >= self.period:
+                if known.used > 0.5:
+                    for number in known.numbers:
+                        number.increase(now)
+                    self._use(host, known, "no request was refused in a period")
+                known.since, known.used = now, 0.0
 
     def _known(self, host: str) -> _Host:
         known = self._hosts.get(host)
         if known is None:
             while len(self._hosts) >= _MOST_HOSTS:
                 del self._hosts[next(iter(self._hosts))]
-            own = _derive(weakref.ref(self._limiter), self._limiter.limits)
-            known = self._hosts[host] = _Host(own, self._fastest.quota, time.monotonic(), -1)
+            limits = self._limiter.limits
+            own = _derive(weakref.ref(self._limiter), limits)
+            numbers = tuple(_Number(each.quota, each.quota, each.quota) for each in limits)
+            known = self._hosts[host] = _Host(own, numbers, time.monotonic(), -1)
         return known
 
     def _quotas(self, said: Iterable[ServerLimit]) -> dict[int, int]:
         """Return the quotas that a server tells, by the places of the limits that they are about."""
         found: dict[int, int] = {}
-        limits = self._limiter.limits
+        limits, unit = self._limiter.limits, "tokens" if self._of_tokens else "requests"
         for told in said:
-            is_of_tokens = (told.name or "").endswith("tokens")
-            if not told.quota or is_of_tokens != self._of_tokens:
+            if not told.quota or (told.unit or "requests") != unit:
                 continue
             for place, limit in enumerate(limits):
-                if _are_alike(told.window, limit.per) or (told.window is None and len(limits) == 1):
-                    found[place] = min(told.quota, found.get(place, limit.quota))
+                if _are_alike(told, limit.per, is_only=len(limits) == 1):
+                    # Of a bucket it is a share of the rate, and as much of what there may be at once.
+                    quota = max(1, told.quota * limit.quota // getattr(limit, "rate", limit.quota))
+                    found[place] = min(quota, found.get(place, quota))
         return found
 
     def _decrease(self, host: str, known: _Host, why: str) -> None:
         known.since, known.used = time.monotonic(), 0.0
-        floor = max(1.0, self._fastest.quota / STEPS)
-        if not known.is_told and known.number > floor:
-            self._change(host, known, max(floor, known.number * DECREASE), why)
+        for number in known.numbers:
+            number.decrease()
+        self._use(host, known, why)
 
-    def _change(self, host: str, known: _Host, number: float, why: str) -> None:
-        share = Fraction(max(1, math.floor(number)), self._fastest.quota)
-        limits = tuple(_of(limit, share) for limit in self._limiter.limits)
-        self._set(host, known, number, why, limits)
-
-    def _set(self, host: str, known: _Host, number: float, why: str, limits: tuple[Limit, ...]) -> None:
-        known.number, known.why = number, why
-        known.limiter._change_limits(limits)
-        _log.info("%s: %d of %s at most, as %s", host, number, self._fastest.label, why)
-
-
-def _of(limit: Limit, share: Fraction) -> Limit:
-    return limit if share >= 1 else limit.scaled(share)
+    def _use(self, host: str, known: _Host, why: str) -> None:
+        """Have a host's limiter go by its numbers, and say so if that changes any."""
+        written, number = self._limiter.limits, known.numbers[self._place].used
+        limits = tuple(each.of(limit) for each, limit in zip(known.numbers, written, strict=True))
+        if limits != known.limiter.limits:
+            known.why = why
+            known.limiter._change_limits(limits)
+            _log.info("%s: %d of %s at most, as %s", host, number, self._fastest.label, why)
 
 
-def _are_alike(window: float | None, per: float) -> bool:
-    return window is not None and abs(window - per) <= _ALIKE * per
+def _is_used_up(told: ServerLimit) -> bool:
+    return told.remaining == 0 or (told.remaining is None and told.quota is not None)
+
+
+def _are_alike(told: ServerLimit, per: float, *, is_only: bool) -> bool:
+    """Whether what a server says is of a limit of this period; without a window it may be of the only one."""
+    if told.window is None:
+        return is_only and (told.reset_after or 0.0) <= per * (1 + _ALIKE)
+    return abs(told.window - per) <= _ALIKE * per
 
 
 def _made(limiter: Limiter, of_tokens: bool) -> Learning:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
 
 from overlimit._options import whole_number
+from overlimit._steps import Steps
 
-__all__ = ["Received", "total_tokens"]
+__all__ = ["Ended", "Received", "Recording", "total_tokens"]
+
+Ended: TypeAlias = Callable[[bytes], Steps[Any, None]]
+"""Is told of all that was read of a body when that has ended or was closed."""
 
 
 class HasContent(Protocol):
@@ -39,29 +45,50 @@ class Received:
         return json.loads(self.content)
 
 
+@dataclass(kw_only=True, eq=False)
+class Recording:
+    """What is read of a body, and who is told when it has ended."""
+
+    ended: Ended
+    parts: list[bytes] = field(default_factory=list)
+    has_ended: bool = False
+
+    def decoded(self, content: bytes) -> bytes:
+        """Return what was read without the encodings of its header."""
+        return content
+
+    def end(self) -> Steps[Any, None]:
+        """Tell the end of it, once."""
+        if not self.has_ended:
+            self.has_ended = True
+            content = b"".join(self.parts)
+            self.parts.clear()
+            yield from self.ended(self.decoded(content))
+
+
+_SUMS = (("total_tokens",), ("input_tokens", "output_tokens"), ("prompt_tokens", "completion_tokens"))
+
+
 def total_tokens(response: HasContent) -> int | None:
     """Return the tokens that a language model says to have counted, of a body in JSON or of a stream of it.
 
     That is ``usage.total_tokens``, as OpenAI and many others have it, or the sum of ``input_tokens`` and
-    ``output_tokens``, as Anthropic has it. None where it does not say: of OpenAI's streams without
-    ``stream_options={"include_usage": True}``, and of a stream that was closed before its end.
+    ``output_tokens``, as Anthropic has it. None where no whole numbers say it, so that the estimate stays: of
+    OpenAI's streams without ``stream_options={"include_usage": True}``, of a stream that was closed before
+    its end, and of a body that cannot be read. It raises nothing, whatever the body is.
     """
     usage: dict[str, Any] = {}
     has_final = False
-    for said in _objects_in(response.content):
-        has_final |= isinstance(said.get("usage"), dict) or _is_in(said, "response")
-        for holder in (said, said.get("message"), said.get("response")):
+    for said in _objects_in(response.content.removeprefix(codecs.BOM_UTF8)):
+        for key, holder in (("", said), *((each, said.get(each)) for each in ("message", "response"))):
             if isinstance(holder, dict) and isinstance(holder.get("usage"), dict):
                 usage.update(holder["usage"])
-    return _total(usage) if has_final else None
+                has_final |= key != "message"
+    sums = (_sum(usage, names) for names in _SUMS)
+    return next((total for total in sums if total is not None), None) if has_final else None
 
 
-def _is_in(said: dict[str, Any], name: str) -> bool:
-    return isinstance(said.get(name), dict) and isinstance(said[name].get("usage"), dict)
-
-
-def _total(usage: dict[str, Any]) -> int | None:
-    names = ("total_tokens",) if "total_tokens" in usage else ("input_tokens", "output_tokens")
+def _sum(usage: dict[str, Any], names: tuple[str, ...]) -> int | None:
     counts = [whole_number(usage.get(name)) for name in names]
     known = [count for count in counts if count is not None and count >= 0]
     return sum(known) if len(known) == len(names) else None
@@ -71,9 +98,7 @@ def _objects_in(content: bytes) -> Iterator[dict[str, Any]]:
     """Yield the object that a body is, or those in the data of its server-sent events."""
     lines = [line[5:] for line in content.splitlines() if line.startswith(b"data:")]
     for text in (content,) if content.lstrip()[:1] == b"{" else lines:
-        try:
+        with contextlib.suppress(ValueError, RecursionError):  # such as [DONE]
             said = json.loads(text)
-        except ValueError:  # such as [DONE]
-            continue
-        if isinstance(said, dict):
-            yield said
+            if isinstance(said, dict):
+                yield said

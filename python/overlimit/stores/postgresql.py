@@ -20,7 +20,7 @@ from overlimit._forks import PerProcess
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.optional import needed
 from overlimit._messages.texts import short_repr
-from overlimit._options import size_of, timeout_us_given, timeout_us_of, truth_of
+from overlimit._options import size_of, text_of, timeout_us_given, timeout_us_of, truth_of
 from overlimit._steps import Steps, await_calls, run_calls
 from overlimit.errors import StoreConfigError, StoreError
 from overlimit.stores.redis_url import query_options
@@ -40,6 +40,7 @@ _DEFAULTS: dict[str, Any] = {
     "max_connections": 10,
 }
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
+_TABLE_IS = "a name of small letters, digits and _, perhaps with its schema, such as 'limits.counts'"
 _WRITES_A_SWEEP = 32
 _REFUSED = (errors.InsufficientPrivilege, errors.InvalidSchemaName, errors.UndefinedColumn)
 _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
@@ -145,7 +146,7 @@ class PostgreSQLStore(ValueStore):
         super().__init__()
         self.timeout = given["timeout"]
         self._given = given
-        self._table = _checked_table(given["table"])
+        self._table = text_of("table", given["table"], _TABLE, "'overlimit_counts'", _TABLE_IS)
         self._unlogged = truth_of("unlogged", given["unlogged"])
         self._creates = truth_of("create", given["create"])
         self._most = size_of(given["max_connections"], "max_connections")
@@ -562,14 +563,3 @@ def _split(url: str) -> tuple[str, dict[str, Any]]:
     except psycopg.ProgrammingError as error:
         raise ValueError(f"libpq cannot read the store's URL: {str(error).strip()}") from None
     return rest, own
-
-
-def _checked_table(table: object) -> str:
-    if not isinstance(table, str):
-        raise TypeError(f"table must be a str such as 'overlimit_counts', not {short_repr(table)}")
-    if _TABLE.fullmatch(table) is None:
-        raise ValueError(
-            "table must be a name of small letters, digits and _, perhaps with its schema, such as "
-            f"'limits.counts', not {short_repr(table)}"
-        )
-    return table

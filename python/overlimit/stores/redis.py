@@ -13,7 +13,7 @@ from overlimit._core import KEY_NAME_RULE, is_key_name
 from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.initialised import Initialised
 from overlimit._messages.texts import short_repr
-from overlimit._options import check_is_seconds, hash_tag_of, seconds_us_of, timeout_us_of, truth_of
+from overlimit._options import check_is_seconds, hash_tag_of, seconds_us_of, text_of, timeout_us_of, truth_of
 from overlimit.stores.kinds import StoreKind
 from overlimit.stores.redis_url import RedisUrl
 from overlimit.stores.sentinels import SENTINEL_DEFAULTS, sentinel_login
@@ -159,10 +159,13 @@ sentinel_ssl_check_hostname, sentinel_ssl_certfile, sentinel_ssl_keyfile, sentin
             load_openssl()
         else:
             refuse_tls_options(options)
+        named, example = options["client_name"], "'checkout', or None"
+        wanted = "printable ASCII without spaces, as Redis demands, such as 'checkout'"
+        client = "" if named is None else text_of("client_name", named, _CLIENT_NAME, example, wanted)
         login = sentinel_login(where, options)
         self._where = where
         tls = tls_options(options) if where.has_tls else None
-        self._location = where.location(tls, login, _client_name(options["client_name"]))
+        self._location = where.location(tls, login, client)
         self._arguments = (url, keywords)
         timeout_us = timeout_us_of(options["timeout"])
         remember_us = seconds_us_of("remember", options["remember"], 3600)
@@ -216,19 +219,6 @@ def _close_at_end(store: RedisStore) -> None:
     from overlimit.stores.process_ends import close_at_end
 
     close_at_end(store)
-
-
-def _client_name(name: object) -> str:
-    if name is None:
-        return ""
-    if not isinstance(name, str):
-        raise TypeError(f"client_name must be a str such as 'checkout', or None, not {short_repr(name)}")
-    if _CLIENT_NAME.fullmatch(name) is None:
-        raise ValueError(
-            "client_name must be printable ASCII without spaces, as Redis demands, such as 'checkout', not "
-            f"{short_repr(name)}"
-        )
-    return name
 
 
 def _lease_file(url: object, lease_us: int) -> tuple[str, int] | None:

@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from overlimit import _core, _steps
 from overlimit._messages.arguments import checks_arguments
@@ -46,10 +46,18 @@ if TYPE_CHECKING:
 Charge: TypeAlias = "tuple[QueuedLimiter, str | bytes] | tuple[QueuedLimiter, str | bytes, int]"
 """What ``acquire_all`` takes: a limiter, an identifier, and what it is to spend."""
 
+Charges: TypeAlias = "tuple[tuple[QueuedLimiter, str | bytes, int], ...]"
+"""The same of a whole call, checked."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 _log = logging.getLogger("overlimit")
 
 _FIRST_LOOK, _LAST_LOOK = 5_000, 250_000
 """Microseconds from one question about what another process may have given back to the next: first, last."""
+
+_NO_DELAY = 1
+"""Microseconds: a delay that is refused for being longer is told from a limit that refuses for now."""
 
 _LAST_MOMENT = 1.0
 """Seconds of real time that a caller leaves to those before it when a ManualClock passes its deadline."""
@@ -78,9 +86,13 @@ def acquire(
     return _steps.run_calls(acquiring(subjects, timeout, caller, attempt, urgency))
 
 
-@checks_arguments(
-    synonyms=dict.fromkeys(OF_ACQUIRE, "timeout"), hint="write the charges as one list of tuples"
-)
+def takes_one_list(what: str) -> Callable[[_F], _F]:
+    """Have the TypeErrors of a function that waits for several limiters say what to write."""
+    hint = f"write the {what} as one list of tuples, and options by name"
+    return checks_arguments(synonyms=dict.fromkeys(OF_ACQUIRE, "timeout"), hint=hint)
+
+
+@takes_one_list("charges")
 def acquire_all(
     charges: Iterable[Charge],
     timeout: float | None = 5.0,
@@ -116,10 +128,9 @@ def acquire_all(
         As `hit_all`, each of whose attempts follows ``on_error``; also for a timeout that is no number or
         negative.
     """
-    checked, urgency = _core._checked_charges(charges), urgency_of(priority, patience)
-    hit, peek = partial(_core._hit_all_within, checked), partial(_core._peek_all_within, checked)
-    caller = Caller(hit, peek, checked[0][0].refund, WakeUp)
-    return _steps.run_calls(acquiring(subjects_in(checked), timeout, caller, urgency=urgency))
+    checked = _core._checked_charges(charges)
+    wait = thread_wait(checked, partial(_core._hit_all_within, checked))
+    return _steps.run_calls(acquiring_first([wait], timeout, urgency_of(priority, patience)))
 
 
 class Caller(NamedTuple):
@@ -159,9 +170,17 @@ def subjects_of(limiter: QueuedLimiter, identifiers: Iterable[object], cost: int
     return [Subject(limiter, key_of(identifier), cost) for identifier in identifiers]
 
 
-def subjects_in(charges: Iterable[tuple[QueuedLimiter, str | bytes, int]]) -> list[Subject]:
+def subjects_in(charges: Charges) -> list[Subject]:
     """Return whom a caller waits for who names these charges."""
     return [Subject(limiter, key_of(identifier), cost) for limiter, identifier, cost in charges]
+
+
+def thread_wait(
+    charges: Charges, hit: Callable[[float], Any], note_refusal: Callable[[Decision], object] = bool
+) -> tuple[list[Subject], Caller]:
+    """Return whom a thread waits for that names these charges, and how it asks."""
+    peek = partial(_core._peek_all_within, charges)
+    return subjects_in(charges), Caller(hit, peek, charges[0][0].refund, WakeUp, note_refusal)
 
 
 class Attempt(NamedTuple):
@@ -320,12 +339,10 @@ class _Acquisition:
         """Return the admission, or the refusal as soon as it is certain that the deadline cannot be met."""
         while True:
             self._wake_up.is_notified = False
-            for turn in tuple(self._turns):
-                decision = yield from turn.trying()
-                if decision:
-                    return decision
+            for asks in (self._asking_at_once, self._asking_the_soonest):
+                decision = yield from asks()
                 if decision is not None:
-                    self._give_up(turn, decision)
+                    return decision
             if not self._turns:
                 return self._earliest_refusal()
             until = min(each.until for each in self._turns)
@@ -337,11 +354,31 @@ class _Acquisition:
                         self._refusals.append((turn, (yield from turn.refusing())))
                     return self._earliest_refusal()
 
-    def _give_up(self, turn: _Turn, refusal: Decision) -> None:
-        """Note that a turn is refused for good."""
-        self._refusals.append((turn, refusal))
+    def _asking_at_once(self) -> Steps[Decision | None]:
+        """Ask by all turns; where there are several, a delay is for the next question to compare."""
+        patience = math.inf if len(self._turns) == 1 else _NO_DELAY
+        for turn in tuple(self._turns):
+            decision = yield from self._trying(turn, patience)
+            if decision is not None:
+                return decision
+        return None
+
+    def _asking_the_soonest(self) -> Steps[Decision | None]:
+        """Take the delay of a turn if no other can go on before it is over; the first one of several."""
+        soonest = min(self._turns, key=lambda each: each.ready_at, default=None)
+        if soonest is None or not soonest.is_delayed:
+            return None
+        return (yield from self._trying(soonest, math.inf))
+
+    def _trying(self, turn: _Turn, patience: float) -> Steps[Decision | None]:
+        """Ask by a turn, and return the admission; give it up if it is refused for good."""
+        decision = yield from turn.trying(patience)
+        if decision is None or decision:
+            return decision
+        self._refusals.append((turn, decision))
         self._turns.remove(turn)
         wait_queues().leave(turn.waiter)
+        return None
 
     def _earliest_refusal(self) -> Decision:
         turn, refusal = min(self._refusals, key=lambda each: each[1].retry_after)
@@ -370,21 +407,30 @@ class _Turn:
         """When to look again, if nothing happens before."""
         self.is_behind = False
         """Whether it waits only for others, who come first."""
+        self.ready_at: float = math.inf
+        """When it could go on, as far as the store has told."""
+        self.is_delayed = False
+        """Whether the store would admit it, with a delay that was too long."""
         self.caller, self._clock, self._attempt = caller, clock, attempt
         self._wakes = 0
         """How often the queues had been woken before it asked."""
         self._has_peeked = not may_wait_in_vain
         self._next_look = _FIRST_LOOK
 
-    def trying(self) -> Steps[Decision | None]:
-        """Ask, if it is its turn, and return the admission, or the refusal if that is certain; None: wait."""
+    def trying(self, patience: float) -> Steps[Decision | None]:
+        """Ask, if it is its turn, and return the admission, or the refusal if that is certain; None: wait.
+
+        ``patience`` is the longest delay in microseconds.
+        """
         attempt, self._attempt = self._attempt, None
+        self.ready_at, self.is_delayed = math.inf, False
         self.is_behind = wait_queues().is_held_up(self.waiter, self._clock.now())
         if not self.is_behind:
-            decision = yield from self._hitting(attempt)
+            decision = yield from self._hitting(attempt, patience)
             if decision or self._is_too_late(decision):
                 return decision
             self.until = self._wait_as_told(decision)
+            self.is_delayed &= patience < math.inf
         elif wait_queues().earliest(self.waiter)[0] > self.waiter.deadline:
             return (yield from self.refusing())
         elif not self._has_peeked:
@@ -396,17 +442,17 @@ class _Turn:
             self.until = self.waiter.deadline
         return None
 
-    def _hitting(self, attempt: Attempt | None) -> Steps[Decision]:
+    def _hitting(self, attempt: Attempt | None, patience: float) -> Steps[Decision]:
         """Return what the store says, or said before this caller joined, if nothing has happened since."""
         self._wakes = wait_queues().wakes
         if attempt is not None and attempt.wakes == self._wakes:
             return attempt.decision
-        decision: Decision = yield self._asking(self.caller.hit)
+        decision: Decision = yield self._asking(self.caller.hit, patience)
         return decision
 
-    def _asking(self, question: Callable[[float], Any]) -> Callable[[], Any]:
+    def _asking(self, question: Callable[[float], Any], patience: float = math.inf) -> Callable[[], Any]:
         left = self.waiter.deadline - self._clock.now()
-        return partial(question, min(max(0, left), END_US) / 1e6)
+        return partial(question, min(max(0, left), patience, END_US) / 1e6)
 
     def _is_too_late(self, decision: Decision) -> bool:
         """Whether it is certain that the caller cannot go on before its deadline, its delay included."""
@@ -417,8 +463,9 @@ class _Turn:
 
     def _wait_as_told(self, refusal: Decision) -> float:
         """Stand where the store says, and return until when."""
-        now = self._clock.time_of(refusal)
-        told = now + micros_of(refusal.retry_after)
+        now, retry_after = self._clock.time_of(refusal), micros_of(refusal.retry_after)
+        told, ready_after = now + retry_after, micros_of(refusal._ready_after)
+        self.ready_at, self.is_delayed = now + ready_after, ready_after > retry_after
         until: float = told
         if self.caller.asks_early:
             told, until = now, min(told, self._looking_again())

@@ -114,16 +114,35 @@ def test_two_entries_of_one_limit_do_not_wait_for_each_other(call, at, build):
     assert acquire_first([(limiter, "x", 2), (limiter, "x", 1)], timeout=100).choice == 1
 
 
-def test_a_delay_is_waited_for(call, at, build, quick):
-    quick.hit("x")
+def test_a_delay_is_waited_for(call, at, build, slow):
+    slow.hit("x")
     paced = build(LeakyBucket(1, per=10, capacity=3, burst=1), name="paced")
     paced.hit("x")
-    caller = call(acquire_first, [(quick, "x"), (paced, "x")], timeout=100)
+    caller = call(acquire_first, [(slow, "x"), (paced, "x")], timeout=100)
     until(lambda: used(paced, "x") == 2)
     assert still_waits(caller)
     at(10)
     assert caller.result(PATIENCE).choice == 1
-    assert used(quick, "x") == 0
+    assert used(slow, "x") == 1
+
+
+@pytest.mark.parametrize("is_task", [False, True], ids=["thread", "task"])
+def test_a_delay_is_not_taken_where_another_entry_comes_sooner(call, at, build, quick, is_task):
+    """Of a bucket that paces, what is admitted later is not admitted now."""
+
+    def in_a_task(entries, **options):
+        own = [(AsyncLimiter._of(limiter), *rest) for limiter, *rest in entries]
+        return asyncio.run(aio.acquire_first(own, **options))
+
+    quick.hit("x")
+    paced = build(LeakyBucket(1, per=30, capacity=3), name="paced")
+    paced.hit("x")
+    entries = [(paced, "x"), (quick, "x")]
+    caller = call(in_a_task if is_task else acquire_first, entries, timeout=100)
+    until(lambda: queued(quick) == 1)
+    at(10)
+    assert (caller.result(PATIENCE).choice, caller.result().time) == (1, START + 10)
+    assert used(paced, "x") == 1
 
 
 def test_a_failing_store_fails_the_call_and_nobody_waits(slow):

@@ -163,6 +163,27 @@ def test_a_host_that_is_held_back_for_too_long_is_an_error_at_once(client, serve
     assert (len(server.asked), spent(limiter, server.host)) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("limits", "later"), [("1000/hour", "40"), ("1/hour", "0.01")], ids=["of the host", "of the limiter"]
+)
+def test_a_refusal_is_returned_where_the_turn_of_the_next_try_comes_too_late(client, server, limits, later):
+    server.answers = [Scripted(429, {"Retry-After": later}, b"slow down")]
+    limiter = Limiter(FixedWindow(int(limits.partition("/")[0]), per=3600))
+    began = time.monotonic()
+    assert client(limiter, turn_within=2).ask("GET", server.url) == (429, b"slow down")
+    assert time.monotonic() - began < 20
+    assert (len(server.asked), spent(limiter, server.host)) == (1, 1)
+
+
+def test_a_refusal_without_its_body_is_returned_where_that_is_found_out_after_it_was_closed(client, server):
+    limiter, later = Limiter(FixedWindow(2, per=3600)), Limiter(FixedWindow(1, per=3600))
+    headers = {"Retry-After": "0.01", "Content-Encoding": "gzip"}
+    server.answers = [Scripted(429, headers, gzip.compress(b"slow down"))]
+    asking = client(limiter, budgets=[(later, "all")], turn_within=2)
+    assert asking.ask("GET", server.url) == (429, b"")
+    assert (len(server.asked), spent(limiter, server.host), spent(later, "all")) == (1, 1, 1)
+
+
 def test_numbers_that_a_server_says_are_followed_up_to_those_that_are_written(client, server):
     limiter = Limiter("60/minute")
     asking = client(limiter, learn=True)

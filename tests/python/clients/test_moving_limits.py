@@ -72,12 +72,9 @@ def test_less_than_a_fiftieth_is_refused_and_most_is_used(says, processes, share
     assert max(numbers) <= 2.5 * min(numbers), "they converge"
 
 
-@pytest.mark.parametrize(
-    ("says", "processes"), [(None, 1), (says_quota, 2)], ids=["silent", "says its quota"]
-)
-def test_a_limit_that_falls_is_found(says, processes, shared_memory):
-    server = MovingLimit([Phase(3, 72), Phase(6, 24)], PERIOD, says)
-    numbers = asked(server, processes)
+def test_a_limit_that_falls_is_found():
+    server = MovingLimit([Phase(3, 72), Phase(6, 24)], PERIOD)
+    numbers = asked(server, 1)
     assert len(server.refused) < 0.15 * (len(server.admitted) + len(server.refused))
     assert 0.5 * server.free(MOST) <= len(server.admitted) <= 1.1 * server.free(MOST)
     assert all(6 <= number <= 36 for number in numbers)

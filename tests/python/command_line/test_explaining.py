@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlimit import Limiter, ManualClock, RedisStore, TokenBucket
+from overlimit import FixedWindow, Limiter, ManualClock, RedisStore, TokenBucket
 from overlimit.command_line.program import program
 from overlimit.decision_urns import read_urn, urn_of
 
@@ -29,26 +29,47 @@ def explain(*words):
 
 
 @given(
-    quota=st.integers(1, 10**9),
-    per=st.floats(0.001, 10**8),
+    quota=st.integers(1, 10**9) | st.integers(10**9, 2**53 - 1),
+    per=st.integers(1, 10**8)
+    | st.integers(1, 999).map(lambda millis: millis / 1000)
+    | st.floats(1e-6, 10**8),
     name=st.text(max_size=80),
     cost=st.floats(0, 1),
 )
-def test_a_urn_is_short_and_says_the_same_whatever_the_limit_is(quota, per, name, cost):
-    bucket = TokenBucket(quota, per=per)
-    limiter = Limiter(bucket, name="p", clock=ManualClock(START))
+def test_a_urn_says_the_same_whatever_the_limit_is_and_is_short_for_usual_ones(quota, per, name, cost):
+    limit = FixedWindow(quota, per=per)
+    limiter = Limiter(limit, name="p", clock=ManualClock(START))
     limiter.hit("ann", cost=max(1, int(quota * cost)))
     decision = limiter.hit("ann", cost=quota)
     if decision:
         return
     urn = urn_of(decision, name)
-    assert len(urn) < 60
+    is_usual = quota < 10**9 and (per < 1 or isinstance(per, int)) and round(per * 1e6) % 1000 == 0
+    assert len(urn) < (60 if is_usual else 80)
     assert urn.isascii()
     read = read_urn(urn.upper())
-    assert read.quota == min(quota, 36**7 - 1)
-    assert read.remaining == min(decision.remaining, 36**7 - 1)
-    assert abs(read.retry_after - min(decision.retry_after, 36**5)) <= 1
+    assert (read.quota, read.window, read.remaining) == (quota, limit.window, decision.remaining)
+    assert 0 <= round((read.retry_after - decision.retry_after) * 1e6) < 10**6
     assert (read.time, read.status, read.source) == (START, "over", "store")
+
+
+@pytest.mark.parametrize(
+    ("limit", "span"),
+    [
+        (FixedWindow(10, per=0.1), "10 in 0.1 s"),
+        (FixedWindow(10, per=0.000_25), "10 in 0.00025 s"),
+        (FixedWindow(2**53 - 1, per=86_400), "9,007,199,254,740,991 in 86,400 s"),
+        (TokenBucket(10**12, per=1.5), "1,000,000,000,000 in 1.5 s"),
+    ],
+    ids=range(4),
+)
+def test_periods_below_a_second_and_large_quotas_are_told_exactly(limit, span):
+    limiter = Limiter(limit, clock=ManualClock(START))
+    limiter.hit("ann", cost=limit.quota)
+    decision = limiter.hit("ann", cost=limit.quota)
+    refusal = read_urn(urn_of(decision, "burst"))
+    assert f"of {span} refused" in refusal.sentence
+    assert decision.retry_after <= refusal.retry_after <= max(limit.window, decision.retry_after + 0.001)
 
 
 def test_it_is_a_sentence():

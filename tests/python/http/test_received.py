@@ -41,8 +41,19 @@ def streamed(*events: object) -> str:
         ("{not json", None),
         ("", None),
         ("data: 5\n\ndata: {", None),
+        ('{"a":' * 100_000, None),
+        ("data: " + "[" * 100_000 + "\n\n" + streamed(OPENAI), 21),
+        ("\ufeff" + json.dumps(OPENAI), 21),
+        ("\ufeff" + streamed(OPENAI), 21),
+        (json.dumps({"usage": {**ANTHROPIC["usage"], "total_tokens": None}}), 42),
+        (json.dumps({"usage": {"prompt_tokens": 3, "completion_tokens": 4}}), 7),
+        (json.dumps({"usage": {"total_tokens": "21"}}), None),
+        (json.dumps({"usage": None}), None),
+        (json.dumps({"usage": "21", "message": "hello", "response": [1]}), None),
+        ('{"usage":{"total_tokens":1e400}}', None),
+        ('{"usage":{"total_tokens":' + "9" * 5000 + "}}", None),
     ],
-    ids=range(16),
+    ids=range(27),
 )
 def test_tokens_are_those_of_the_last_usage_and_none_where_there_is_no_whole_one(body, tokens):
     received = Received(200, {}, body.encode())

@@ -82,7 +82,7 @@ def test_of_several_retry_afters_the_longest_counts():
             },
             [
                 ServerLimit("hour", 99, 3600.0, 7, 1800.0),
-                ServerLimit("minute", 10, 60.0, 0, 3.0),
+                ServerLimit("minute", 10, 60.0, 0, 3.0, unit="a"),
                 ServerLimit("day", 5, None, None, None),
             ],
         ),
@@ -116,12 +116,16 @@ def test_of_several_retry_afters_the_longest_counts():
         ),
         ({"RateLimit-Policy": '"default";q=100;w=60'}, [ServerLimit("default", 100, 60.0, None, None)]),
         ({"RateLimit": '"default"'}, []),
-        ({"RateLimit": '"default";r=-1;t=-1'}, []),
+        ({"RateLimit": '"default";r=-1;t=-1'}, [ServerLimit("default", None, None, 0, None)]),
+        ({"RateLimit": "limit=9, remaining=-2, reset=3"}, [unnamed(9, None, 0, 3.0)]),
+        ({"X-RateLimit-Remaining": "-7", "X-RateLimit-Reset": "2"}, [unnamed(None, None, 0, 2.0)]),
+        ({"X-RateLimit-Remaining": "-many", "X-RateLimit-Reset": "2"}, [unnamed(None, None, None, 2.0)]),
+        ({"X-RateLimit-Limit": "-1", "X-RateLimit-Remaining": "-1"}, []),
         ({"RateLimit": '"unfinished;r=5'}, []),
         ({"RateLimit": ";;,=,;r=5;="}, []),
         ({"X-RateLimit-Limit": "many", "X-RateLimit-Reset": "Tue, 14 Nov 2023 22:13:40 GMT"}, []),
     ],
-    ids=range(20),
+    ids=range(24),
 )
 def test_limits_are_read_in_every_form(headers, expected):
     assert limits(headers) == tuple(expected)
@@ -151,7 +155,10 @@ MINUTE = {"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}
                 "x-ratelimit-remaining-tokens": "0",
                 "x-ratelimit-reset-tokens": "6m0.5s",
             },
-            [ServerLimit("requests", 60, None, 59, 1.0), ServerLimit("tokens", 150000, None, 0, 360.5)],
+            [
+                ServerLimit("requests", 60, None, 59, 1.0, unit="requests"),
+                ServerLimit("tokens", 150000, None, 0, 360.5, unit="tokens"),
+            ],
             360.5,
         ),
         (
@@ -161,7 +168,7 @@ MINUTE = {"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}
                 "x-ratelimit-remaining-tokens": "7",
                 "x-ratelimit-reset-tokens": "6ms",
             },
-            [ServerLimit("tokens", None, None, 7, 0.006)],
+            [ServerLimit("tokens", None, None, 7, 0.006, unit="tokens")],
             1.5,
         ),
         (
@@ -173,7 +180,10 @@ MINUTE = {"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}
                 "anthropic-ratelimit-input-tokens-reset": "2023-11-14T22:14:00.5+00:00",
                 "anthropic-ratelimit-output-tokens-reset": "2023-11-14T22:13:40",
             },
-            [ServerLimit("requests", 50, None, 0, 20.0), ServerLimit("input-tokens", None, None, 0, 40.5)],
+            [
+                ServerLimit("requests", 50, None, 0, 20.0, unit="requests"),
+                ServerLimit("input-tokens", None, None, 0, 40.5, unit="tokens"),
+            ],
             40.5,
         ),
         (
@@ -185,6 +195,36 @@ MINUTE = {"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}
             },
             [ServerLimit("second", 5, 1.0, 4, None), ServerLimit("hour", 100, 3600.0, 0, None)],
             3600.0,
+        ),
+        (
+            {
+                "X-RateLimit-Limit-Minute": "5",
+                "X-RateLimit-Remaining-Minute": "0",
+                "X-RateLimit-Limit-Hour": "100",
+                "X-RateLimit-Remaining-Hour": "40",
+                "X-RateLimit-Remaining-Tokens-Per-Minute": "0",
+                "RateLimit-Limit": "5",
+                "RateLimit-Remaining": "0",
+                "RateLimit-Reset": "7",
+            },
+            [
+                unnamed(5, 60.0, 0, 7.0),
+                ServerLimit("minute", 5, 60.0, 0, 7.0),
+                ServerLimit("hour", 100, 3600.0, 40, None),
+                ServerLimit("tokens-per-minute", None, 60.0, 0, None, unit="tokens"),
+            ],
+            60.0,
+        ),
+        (
+            {
+                "X-RateLimit-Limit-Minute": "5",
+                "X-RateLimit-Remaining-Minute": "0",
+                "RateLimit-Limit": "5",
+                "RateLimit-Remaining": "0",
+                "RateLimit-Reset": "1",
+            },
+            [unnamed(5, 60.0, 0, 1.0), ServerLimit("minute", 5, 60.0, 0, 1.0)],
+            1.0,
         ),
         (
             {
@@ -219,7 +259,7 @@ MINUTE = {"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}
             9,
         ),
     ],
-    ids=range(15),
+    ids=range(17),
 )
 def test_what_providers_say_is_read_and_how_long_to_wait(headers, expected, wait):
     for said in (parse(headers, now=NOW), parse({**MINUTE, **headers})):
@@ -347,8 +387,9 @@ def test_nothing_raises_and_no_number_is_negative_nan_or_infinite(headers):
         assert 0 <= said.wait() < math.inf
         for limit in said.limits:
             assert isinstance(limit.name, str | None)
-            assert any(each is not None for each in limit[1:])
-            assert all(each is None or 0 <= each < math.inf for each in limit[1:])
+            assert any(each is not None for each in limit[1:6])
+            assert all(each is None or 0 <= each < math.inf for each in limit[1:6])
+            assert isinstance(limit.unit, str | None)
             assert all(isinstance(each, int | None) for each in (limit.quota, limit.remaining))
 
 

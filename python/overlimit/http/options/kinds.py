@@ -277,13 +277,15 @@ def without_keys(known: Mapping[str, Option]) -> dict[str, Option]:
     return {name: option._replace(key=None, other_keys=()) for name, option in known.items()}
 
 
-def documents(known: Mapping[str, Option]) -> Callable[[C], C]:
-    """Write the options in the place of ``{options}`` in a docstring."""
+def documents(known: Mapping[str, Option], **texts: str) -> Callable[[C], C]:
+    """Write the options in the place of ``{options}`` in a docstring, and each text in that of its name."""
 
     def write(documented: C) -> C:
         if documented.__doc__ is not None:  # as it is under python -OO
             text = cleandoc(documented.__doc__)  # compiled, it is indented up to Python 3.12 only
-            documented.__doc__ = text.replace("{options}", "\n".join(_parameters(known)))
+            for name, told in {"options": "\n".join(_parameters(known)), **texts}.items():
+                text = text.replace(f"{{{name}}}", told)
+            documented.__doc__ = text
         return documented
 
     return write
