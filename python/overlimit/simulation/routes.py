@@ -207,7 +207,7 @@ class RouteReplay:
 
     def __init__(self, source: LimitsRoutes, events: Events) -> None:
         """Find out what is decided for the events; raise ValueError if they do not tell where they went."""
-        if events._endpoint is None:
+        if "endpoint" not in events._facts:
             raise ValueError(
                 "these events do not say where they went, so no limits of routes hold for them: give them "
                 "endpoint= and method=, as read_log(..., endpoint='path', method='method')"
@@ -399,8 +399,7 @@ def _alike(
 ) -> tuple[list[tuple[str, str]], list[tuple[int, tuple[int, ...]]], npt.NDArray[np.int64]]:
     """Return the methods and paths, what there is of them by columns, and which of that each event is."""
     count = len(events)
-    endpoint, method = events._endpoint, events._method
-    assert endpoint is not None
+    endpoint, method = events._facts["endpoint"], events._facts.get("method")
     methods = np.full(count, -1, np.int64) if method is None else method.codes.astype(np.int64)
     width = 2 + (0 if method is None else len(method.labels))
     masks = sum(

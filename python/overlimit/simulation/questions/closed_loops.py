@@ -205,7 +205,7 @@ class _MadeUp:
             np.array(loop.times, np.int64),
             [Column(None, clients, np.array(self.names, object))],
             np.broadcast_to(np.int64(1), len(clients)),
-            Column(None, self._kind_of[clients], labels),
+            {"label": Column(None, self._kind_of[clients], labels)},
         )
 
 
