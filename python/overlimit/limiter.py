@@ -560,6 +560,13 @@ def _identity_of(clock: object) -> int:
     return id(getattr(clock, "__self__", clock))
 
 
+class UnregisteredLimiter(Limiter):
+    """A limiter that may have other limits than others of its name, because they depend on the request."""
+
+    def _register(self, name: str | None) -> None:
+        """Do nothing."""
+
+
 def _derive(parent: weakref.ref[Limiter], limits: LimitsLike) -> Limiter:
     """Return a new limiter that is like another one but for its limits."""
     like = cast(Limiter, parent())  # it lives: somebody calls its with_limits

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakSet, WeakValueDictionary
@@ -43,6 +43,13 @@ class FilePolicy(NamedTuple):
     """What a request spends; None: what it costs elsewhere, which is 1 in an app."""
     shadow: bool = False
 
+    def __str__(self) -> str:
+        """Return what it says in one line."""
+        told = ["; ".join(map(str, self.limits))]
+        told += [] if self.penalty is None else [str(self.penalty)]
+        told += [] if self.cost is None else [f"cost {self.cost}"]
+        return ", ".join([*told, *["shadow"] * self.shadow])
+
 
 class _Wrong(Exception):
     """What is wrong at a key."""
@@ -63,11 +70,12 @@ class LimitsFile(NamedTuple):
         """Return an error that names the line of a key, the key, and what is wrong there."""
         return _located(self.path, self.text, key, message)
 
-    def named(self) -> Iterator[Key]:
-        """Yield where limits are."""
-        yield from (("policies", name) for name in self.policies)
-        yield from (("routes", pattern) for pattern in self.routes)
-        yield from ((name,) for name in ("default", "application") if getattr(self, name) is not None)
+    def named(self) -> dict[Key, FilePolicy]:
+        """Return all limits by where they are."""
+        groups = {"policies": self.policies, "routes": self.routes}
+        found = {(group, name): each for group, named in groups.items() for name, each in named.items()}
+        others = {("default",): self.default, ("application",): self.application}
+        return found | {key: each for key, each in others.items() if each is not None}
 
 
 def read_limits_file(path: FilePath) -> LimitsFile:
@@ -97,13 +105,14 @@ def parsed(data: bytes, path: str) -> LimitsFile:
 
 def _located(path: str, text: str, key: Key, message: str) -> InvalidLimit:
     while key and not _line_of(text, key):
-        key, message = key[:-1], f"{_written(key[-1:])} {message}" if key[:-1] else message
+        key, message = key[:-1], f"{written(key[-1:])} {message}" if key[:-1] else message
     return InvalidLimit(
-        f"{path}, line {_line_of(text, key) or 1}: {f'{_written(key)}: ' * bool(key)}{message}"
+        f"{path}, line {_line_of(text, key) or 1}: {f'{written(key)}: ' * bool(key)}{message}"
     )
 
 
-def _written(key: Key) -> str:
+def written(key: Key) -> str:
+    """Return a key as it is written in TOML."""
     return ".".join(part if part.replace("_", "").isalnum() else f'"{printable(part)}"' for part in key)
 
 
@@ -313,7 +322,7 @@ class FollowedFile:
     def _take(self, found: LimitsFile) -> None:
         for key in self.current.named():
             if key not in found.named():
-                message = f"{_written(key)} is gone, and would be unlimited: restart to do without it"
+                message = f"{written(key)} is gone, and would be unlimited: restart to do without it"
                 raise found.wrong((), message)
         followers = tuple(self._followers)
         for each in followers:

@@ -5,6 +5,7 @@ Web apps and files of limits say it, and simulations ask.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from overlimit.limits import Limit
@@ -18,8 +19,8 @@ ENFORCE, SHADOW, ON_REFUSAL = range(3)
 class RouteCharge(NamedTuple):
     """A policy that a request is charged under."""
 
-    counted_as: str
-    """Where it counts: policies of the same are one."""
+    counted_as: Hashable
+    """Where it counts: policies of the same share their counts, as far as their limits are alike."""
     title: str
     """What it is called in answers: a pattern, an endpoint, ``default`` and the like."""
     limits: tuple[Limit, ...]

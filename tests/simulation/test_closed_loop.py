@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from overlimit import LeakyBucket, Limiter, ManualClock, MemoryStore, Penalty, SlidingLog, TokenBucket
@@ -129,7 +129,11 @@ def tried_one_by_one(events, policy, penalty, behaviours):
 
 REQUESTS = st.lists(
     st.tuples(
-        st.integers(0, 40), st.sampled_from("abc"), st.sampled_from([1, 1, 1, 2, 9]), st.sampled_from("xy")
+        st.integers(0, 40),
+        st.sampled_from("abc"),
+        st.sampled_from(["", "", "u", "v"]),
+        st.sampled_from([1, 1, 1, 2, 9]),
+        st.sampled_from("xy"),
     ),
     min_size=1,
     max_size=25,
@@ -143,6 +147,20 @@ POLICIES = [
 BEHAVIOURS = ["retry", "hammer", "give up", {"x": "hammer"}, {"x": "give up", "y": "retry"}]
 
 
+# Two wait for the same instant: who is earlier in the log goes first, though it came to wait later.
+MEETING = list(
+    zip(
+        [0, 0, 2, 4, 10, 12, 14, 14],
+        "a" * 8,
+        ["", "u", "u", "", *"uuuu"],
+        [1, 2, 1, 2, 2, 2, 2, 1],
+        "x" * 8,
+        strict=True,
+    )
+)
+
+
+@example(MEETING, "2/5s", None, "retry")
 @settings(max_examples=150)
 @given(
     REQUESTS,
@@ -151,18 +169,17 @@ BEHAVIOURS = ["retry", "hammer", "give up", {"x": "hammer"}, {"x": "give up", "y
     st.sampled_from(BEHAVIOURS),
 )
 def test_each_request_of_a_log_is_tried_as_one_by_one(rows, policy, penalty, behaviours):
-    times, names, costs, labels = zip(*rows, strict=True)
-    events = Events([time / 2 for time in times], list(names), list(costs), labels=list(labels))
+    times, names, users, costs, labels = map(list, zip(*rows, strict=True))
+    identifiers = {"ip": names, "user": users} if any(users) else names
+    events = Events([time / 2 for time in times], identifiers, costs, labels=labels)
     if isinstance(behaviours, dict):
         behaviours = {label: behaviours.get(label, "retry") for label in labels}
     found = closed_loop(events, policy, clients=behaviours, penalty=penalty)
     delays, tries = tried_one_by_one(events, policy, penalty, behaviours)
     assert np.array_equal(found.delays, delays, equal_nan=True)
     assert (found.dropped, found.waiting) == (np.isinf(delays).sum(), np.isnan(delays).sum())
-    table = found.to_pandas()
-    rows = zip(found.events.times.tolist(), table["identifier"], table["cost"], table["allowed"], strict=True)
-    # Those of other clients at the same instant may be told in another order.
-    assert sorted(rows) == sorted((now, name, cost, passed) for now, (name,), cost, passed in tries)
+    tried = zip(found.events.times.tolist(), found.events, found.allowed.tolist(), strict=True)
+    assert [(now, each.identifiers, each.cost, passed) for now, each, passed in tried] == tries
     passed = found.events[found.allowed]
     assert found.peak_60s == passed.costs.sum()
 

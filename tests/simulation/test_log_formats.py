@@ -227,6 +227,20 @@ def test_the_columns_of_w3c_are_those_that_it_names_and_those_of_combined(log):
         read_log(log("2025-10-10 11:55:38 203.0.113.9"), "w3c")
 
 
+@pytest.mark.parametrize(
+    "begins", ["#Version: 1.0\n", "#Software: IIS\n#Version: 1.0\n#Date: 2025-10-10\n", ""]
+)
+@pytest.mark.parametrize("time", [None, "time", ("date", "time")])
+def test_w3c_is_told_by_how_it_begins_and_its_days_by_either_way(tmp_path, begins, time):
+    text = begins + CLOUDFRONT.removeprefix("#Version: 1.0\n")
+    (tmp_path / "a.log").write_text(text)
+    (tmp_path / "b.log.gz").write_bytes(gzip.compress(text.encode()))
+    for name in ("a.log", "b.log.gz"):
+        events = read_log(tmp_path / name, time=time, where="status != 404")
+        assert (events.times // 1_000_000 - SECONDS).tolist() == [0, 1, 2]
+        assert events.bad_lines.count == 1
+
+
 def test_lists_of_addresses_count_by_the_one_that_the_last_proxy_saw(log):
     lists = ["203.0.113.7", ["198.51.100.1", "203.0.113.7"], "203.0.113.7, 10.0.0.1", ["203.0.113.7"], []]
     rows = [json.dumps({"time": k, "ip": each, "hops": ["a", "192.0.2.1"]}) for k, each in enumerate(lists)]
@@ -250,7 +264,7 @@ LINE = '203.0.113.7 - - [{}] "GET / HTTP/1.1" 200 5{}'
     [
         ([LINE.format("noon", ' "-" "-"')], {}, "holds no time; the first"),
         ([LINE.format("10/Oct/2025:13:55:36 +0200", "")], {}, "the common format: format='common'"),
-        *(([form.sample], {}, f"format='{form.name}'") for form in OF_LINES[2:]),
+        *(([form.sample], {}, f"format='{form.name}'") for form in OF_LINES[2:] if form.name != "w3c"),
         (
             ["time;ip", "5;a"],
             {"format": "csv"},

@@ -9,21 +9,21 @@ from weakref import WeakSet
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
-from starlette.routing import compile_path
 
 from overlimit import errors
 from overlimit.fastapi.conversation import Conversation
 from overlimit.fastapi.errors import RefusedRequest, answer_refusal, noting_refusals
-from overlimit.fastapi.routes import LimitedRoute, find_routes
+from overlimit.fastapi.routes import LimitedRoute, find_routes, route_at
 from overlimit.http.app_state import AppStateByNumbers
 from overlimit.http.asgi.conversations import CONVERSATION, ConversationMiddleware, current
 from overlimit.http.asgi.requests import ASGIApp, Scope, Send
+from overlimit.http.asgi.routes import LimitedApp
 from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.openapi import with_refusals
 from overlimit.http.options.settings import Settings
 from overlimit.http.rules.app_rate_limits import RateLimitHandle
-from overlimit.http.rules.called_routes import CalledRoute, Found, warn_of_lost
+from overlimit.http.rules.called_routes import Found, warn_of_lost
 
 
 class AppState(AppStateByNumbers):
@@ -115,9 +115,18 @@ class AppState(AppStateByNumbers):
         plan = self.plans.of_route(self.numbers[route], method.upper(), route.handler)
         return plan if plan.stores else None
 
-    def leads_to(self, route: CalledRoute, path: str) -> bool:
-        """Return whether a path is one of a route, or below what is mounted and has no routes."""
-        return compile_path(route.full_path + "/{rest:path}" * (not route.path))[0].match(path) is not None
+    def plan_at(self, method: str, path: str) -> RoutePlan | None:
+        """Return the plan of a request, by the routes of the app and of those that are mounted in it."""
+        self.prepare()
+        owner, target, place = route_at(self.app, method, path, _has_limits)
+        state = AppState.known(owner)
+        if state is None:
+            return None
+        state.prepare()
+        if not isinstance(getattr(target, "app", None), LimitedApp):
+            return None  # such as files
+        route = target.app.reached(state.numbers, place.prefix)
+        return None if route is None else state.plan_of(route, {"method": method})
 
     def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
+from itertools import chain
 from typing import Any, cast
 
 from fastapi import FastAPI
@@ -14,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.endpoints import HTTPEndpoint
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Host, Mount, Route, Router, WebSocketRoute
+from starlette.routing import BaseRoute, Host, Match, Mount, Route, Router, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
@@ -92,21 +93,12 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
 
     def look_through(routes: Sequence[BaseRoute], place: Place) -> None:
         found.lists.append(routes)
-        for route in routes:
-            look_at(route, place)
-
-    def look_at(route: Any, place: Place) -> None:
-        if isinstance(route, (Route, WebSocketRoute)):
-            found.routes.append(_limited(route, place))
-        elif isinstance(route, (Mount, Host)):
-            look_into(route, _without_middleware(getattr(route, "_base_app", route.app)), place)
-        elif hasattr(route, "effective_route_contexts"):  # an included router, which FastAPI keeps apart
-            found.lists += _lists_of(route)
-            for context in route.effective_route_contexts():
-                if context.starlette_route is not None:
-                    look_at(context.starlette_route, place)
-                elif context.app is not None:
-                    found.routes.append(_limited(context, place))
+        found.lists += chain.from_iterable(map(_lists_of, routes))
+        for route in _in_order(routes):
+            if isinstance(route, (Mount, Host)):
+                look_into(route, _mounted(route), place)
+            else:
+                found.routes.append(_limited(route, place))
 
     def look_into(mount: Any, inner: Any, place: Place) -> None:
         if isinstance(inner, Starlette):
@@ -121,6 +113,55 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
 
     look_through(app.routes, Place(app, overridden_by=app))
     return found
+
+
+def route_at(
+    app: Starlette, method: str, path: str, has_its_own: Callable[[Starlette], bool]
+) -> tuple[Starlette, Any, Place]:
+    """Return whose limits hold for a request, the app's or those of a mounted one that has its own.
+
+    And what answers it, None if nothing does, and the place of that in the app.
+    """
+    scope = {"type": "http", "method": method, "path": path, "root_path": "", "headers": []}
+    place, inner, target = Place(app), app, None
+    while hasattr(inner, "routes"):
+        if inner is not app and isinstance(inner, Starlette) and has_its_own(inner):
+            app, place = inner, Place(inner)
+        target = _matching(inner.routes or (), scope)
+        if not isinstance(target, (Mount, Host)):
+            break
+        inner = _mounted(target)
+        if hasattr(inner, "routes"):
+            place = place.below(_path_of(target), inner)
+    return app, target, place
+
+
+def _matching(routes: Iterable[BaseRoute], scope: Scope) -> Any:
+    """Return the first route that takes a request, whose scope becomes that behind it."""
+    for route in _in_order(routes):
+        match, below = route.matches(scope)
+        if match is Match.FULL:
+            scope.update(below)
+            return route
+    return None
+
+
+def _in_order(routes: Iterable[Any]) -> Iterator[Any]:
+    """Yield the routes that can be limited, and what is mounted, in the order that requests are compared."""
+    for route in routes:
+        if hasattr(route, "effective_route_contexts"):  # an included router, which FastAPI keeps apart
+            for context in route.effective_route_contexts():
+                if context.starlette_route is not None:
+                    yield from _in_order((context.starlette_route,))
+                elif context.app is not None:
+                    yield context
+        elif isinstance(route, (Route, WebSocketRoute, Mount, Host)):
+            yield route
+
+
+def _mounted(mount: Any) -> Any:
+    """Return what is mounted, without the middleware around it."""
+    return _without_middleware(getattr(mount, "_base_app", mount.app))
 
 
 def _path_of(mount: Any) -> str:
@@ -147,12 +188,11 @@ def _without_middleware(mounted: ASGIApp) -> Any:
     return next(found, mounted)
 
 
-def _lists_of(included: Any) -> Iterator[Sequence[BaseRoute]]:
-    routes = included.original_router.routes
-    yield routes
-    for route in routes:
-        if hasattr(route, "original_router"):
-            yield from _lists_of(route)
+def _lists_of(route: Any) -> Iterator[Sequence[BaseRoute]]:
+    """Yield the lists of routes in an included router."""
+    if hasattr(route, "original_router"):
+        yield route.original_router.routes
+        yield from chain.from_iterable(map(_lists_of, route.original_router.routes))
 
 
 def _limited(target: Any, place: Place) -> LimitedRoute:

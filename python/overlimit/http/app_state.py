@@ -169,18 +169,6 @@ class AppStateByNumbers(BaseAppState):
         self.prepare()
         return (each for route in self._routes for each in self.described(route))
 
-    def leads_to(self, route: CalledRoute, path: str) -> bool:
-        """Return whether a path is one of a route."""
-        raise NotImplementedError
-
-    def plan_at(self, method: str, path: str) -> RoutePlan | None:
-        """Return the plan of a request, by the paths of all routes, those of mounted apps too."""
-        self.prepare()
-        for route in self._routes:
-            if method in route.methods and self.leads_to(route, path):
-                return self.plans.of_route(self.numbers[route], method, route.handler)
-        return None
-
     def described(self, route: CalledRoute) -> Iterator[Route]:
         """Yield a route with every method that it answers, OPTIONS and HEAD excepted."""
         methods = [method for method in route.methods if method not in ("HEAD", "OPTIONS")]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from overlimit.http.rules.counts import Role, UnregisteredLimiter
+from overlimit.http.rules.counts import Role
 from overlimit.http.rules.rule import Rule
 from overlimit.leasing import bounds
+from overlimit.limiter import UnregisteredLimiter
 from overlimit.stores import Store
 
 _OPTIONS = ("lease", "lease_in", "max_stale", "remember")

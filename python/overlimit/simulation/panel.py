@@ -225,7 +225,7 @@ def live_sample(events: Events, most: int = _MOST) -> Events:
         chosen = events._part(np.flatnonzero(_of_some(events._columns[0], most))[:most])
     # Without identifiers that no event has, which a replay would keep records for.
     columns = [column.compact() for column in chosen._columns]
-    return Events._of(chosen._times, columns, chosen._costs, chosen._labels)
+    return Events._of(chosen._times, columns, chosen._costs, chosen._facts)
 
 
 def sample_text(events: Events, sample: Events) -> str:

@@ -16,7 +16,7 @@ from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit._patterns import Pattern, as_asked, check_reached
 from overlimit.errors import InvalidLimit
-from overlimit.limiter import Limiter
+from overlimit.limiter import UnregisteredLimiter
 from overlimit.limits import Limit
 from overlimit.limits_file import FilePath, FilePolicy, LimitsFile, read_limits_file
 from overlimit.route_charges import LimitsRoutes, RouteCharge, RouteStep, RouteSteps, of_policy
@@ -83,12 +83,20 @@ class RouteLimits:
     def from_file(cls, path: FilePath) -> RouteLimits:
         """Return the limits of a file such as ``limits.toml``, as apps follow it.
 
-        Raises OSError if it cannot be read, and InvalidLimit, naming line and key, for what is wrong in it.
+        Raises OSError if it cannot be read, and InvalidLimit, naming line and key, for what is wrong in it,
+        and for a file that has policies only, which hold where code names them.
         """
-        return cls._of_file(read_limits_file(path))
+        file = read_limits_file(path)
+        made = cls._of_file(file)
+        if made is None:
+            raise file.wrong((), "there are no limits of requests: write routes, default or application")
+        return made
 
     @classmethod
-    def _of_file(cls, file: LimitsFile) -> RouteLimits:
+    def _of_file(cls, file: LimitsFile | None) -> RouteLimits | None:
+        """Return the limits of a file; None if there are none for any request, or no file."""
+        if file is None or not (file.routes or file.default or file.application):
+            return None
         made = cls.__new__(cls)
         made._set(file.routes, file.default, file.application)
         return made
@@ -139,7 +147,7 @@ class _Counted(NamedTuple):
     """A policy, its limiter, and the place of its first limit among all."""
 
     charge: RouteCharge
-    limiter: Limiter
+    limiter: UnregisteredLimiter
     place: int
 
 
@@ -207,7 +215,7 @@ class RouteReplay:
 
     def __init__(self, source: LimitsRoutes, events: Events) -> None:
         """Find out what is decided for the events; raise ValueError if they do not tell where they went."""
-        if events._endpoint is None:
+        if "endpoint" not in events._facts:
             raise ValueError(
                 "these events do not say where they went, so no limits of routes hold for them: give them "
                 "endpoint= and method=, as read_log(..., endpoint='path', method='method')"
@@ -215,7 +223,8 @@ class RouteReplay:
         self._events = events
         self._clock = ManualClock(0.0)
         self._store = MemoryStore(*_room_for(events))
-        self._counted: dict[str, _Counted] = {}
+        self._counted: dict[object, _Counted] = {}
+        self._names: dict[object, str] = {}
         self._labels = [column.labels.tolist() for column in events._columns]
         asked, present, self._kind_of = _alike(events)
         steps = [source.route_charges(*each) for each in asked]
@@ -269,33 +278,33 @@ class RouteReplay:
         return tuple(place for place in places if place in present)
 
     def _count(self, charge: RouteCharge) -> _Counted:
-        known = self._counted.get(charge.counted_as)
-        if known is None:
-            place, limits = len(self.limits), list(charge.limits)
-            limiter = Limiter(limits, store=self._store, clock=self._clock, penalty=charge.penalty)
-            known = self._counted[charge.counted_as] = _Counted(charge, limiter, place)
-        return known
+        key = charge.counted_as, charge.limits, charge.penalty
+        if key not in self._counted:
+            name = self._names.setdefault(charge.counted_as, str(len(self._names)))
+            limiter = UnregisteredLimiter(
+                list(charge.limits), name=name, store=self._store, clock=self._clock, penalty=charge.penalty
+            )
+            self._counted[key] = _Counted(charge, limiter, len(self.limits))
+        return self._counted[key]._replace(charge=charge)
 
     def _replayed_alone(self) -> list[_Alone]:
         """Return what the core replays: the policies that decide alone wherever they do."""
-        shared = {
-            each.charge.counted_as
-            for kind in self._kinds
-            if kind.only is None
-            for step in kind.steps
-            for each in step.counted
-        }
-        found: dict[str, list[int]] = {}
+        found: dict[object, list[int]] = {}
+        ways: dict[object, set[_Counted | None]] = {}
         for number, kind in enumerate(self._kinds):
-            if kind.only is not None and kind.only.charge.counted_as not in shared:
-                found.setdefault(kind.only.charge.counted_as, []).append(number)
+            for count in {each.charge.counted_as for step in kind.steps for each in step.counted}:
+                found.setdefault(count, []).append(number)
+                ways.setdefault(count, set()).add(kind.only)
         alone = []
         self._is_left = np.ones(len(self._kinds), bool)
         for count, numbers in found.items():
+            only, *others = ways[count]
+            if only is None or others:
+                continue
             self._is_left[numbers] = False
             columns = {place for number in numbers for place in self._kinds[number].whose[0][1]}
             rows = np.flatnonzero(np.isin(self._kind_of, numbers))
-            alone.append(_Alone(self._events, rows, self._counted[count], columns))
+            alone.append(_Alone(self._events, rows, only, columns))
         return alone
 
     def run(
@@ -399,8 +408,7 @@ def _alike(
 ) -> tuple[list[tuple[str, str]], list[tuple[int, tuple[int, ...]]], npt.NDArray[np.int64]]:
     """Return the methods and paths, what there is of them by columns, and which of that each event is."""
     count = len(events)
-    endpoint, method = events._endpoint, events._method
-    assert endpoint is not None
+    endpoint, method = events._facts["endpoint"], events._facts.get("method")
     methods = np.full(count, -1, np.int64) if method is None else method.codes.astype(np.int64)
     width = 2 + (0 if method is None else len(method.labels))
     masks = sum(

@@ -196,5 +196,5 @@ def _events(
         times[in_order],
         [Column(None, senders[in_order].astype(np.int32), np.array(names, object))],
         np.broadcast_to(np.int64(1), len(times)),
-        Column(None, np.zeros(len(times), np.int32), np.array([label], object)),
+        {"label": Column(None, np.zeros(len(times), np.int32), np.array([label], object))},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import subprocess
 
@@ -10,8 +11,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from overlimit import InvalidLimit
 from overlimit.command_line.program import program
 from overlimit.limits_file import read_limits_file
+from overlimit.simulation import RouteLimits
 
 LIMITS = """# The limits of the shop.
 version = 1  # of the format
@@ -24,6 +27,9 @@ limits = "{}/minute"  # since March
 [routes]
 "/search" = {{policy = "search"}}
 """
+
+ME = ("-c", "user.name=test", "-c", "user.email=test@example.com")
+COMMIT = ("git", *ME, "commit", "-q", "-m")
 
 
 def line(address: str, second: int, target: str, user: str = "-") -> str:
@@ -41,9 +47,8 @@ def repository(tmp_path, monkeypatch):
     (tmp_path / "access.log").write_text("\n".join(lines))
     (tmp_path / "limits.toml").write_text(LIMITS.format(10))
     monkeypatch.chdir(tmp_path)
-    me = ("-c", "user.name=test", "-c", "user.email=test@example.com")
-    for command in (["init", "-q"], ["add", "limits.toml"], [*me, "commit", "-q", "-m", "Limit searches"]):
-        subprocess.run(["git", *command], check=True)
+    for command in (["git", "init", "-q"], ["git", "add", "limits.toml"], [*COMMIT, "Limit searches"]):
+        subprocess.run(command, check=True)
     (tmp_path / "limits.toml").write_text(LIMITS.format(5))
     return tmp_path
 
@@ -86,6 +91,57 @@ def test_among_whom(repository):
     code, text = plan(*about, "--among", "ann", "--json")
     assert code == 1
     assert json.loads(text)["share"] == 1.0
+
+
+def test_what_was_changed_is_told_of_any_limits(repository):
+    """Those of policies that no route has, too, and a side without any limits of requests is none."""
+    before, now = repository / "before.toml", repository / "now.toml"
+    before.write_text('version = 1\npolicies.login = "5/minute"\npolicies.old = "1/second"')
+    now.write_text(
+        'version = 1\npolicies.login = "3/minute"\n[policies.new]\nlimits = "2/day"\npenalty = [60]'
+    )
+    about = ("plan", "now.toml", "--log", "access.log", "--fail-over", "0%")
+    code, text = run(*about, "--against", "before.toml")
+    assert code == 0
+    assert "0 of 10 identifiers" in text
+    assert text.splitlines()[-4:-1] == [
+        "policies.login: 5 per 1 minute -> 3 per 1 minute",
+        "policies.old: removed, which was 1 per 1 second",
+        "policies.new: added, 2 per 1 day, Penalty(60)",
+    ]
+    assert run(*about, "--against", "limits.toml")[0] == 0
+    code, text = run("plan", "limits.toml", *about[2:], "--against", "before.toml", "--json")
+    assert (code, json.loads(text)["newly_refused_identifiers"]) == (1, 2)
+    changes = {each.pop("limits"): each for each in json.loads(text)["changes"]}
+    assert changes.keys() == {
+        "policies.login",
+        "policies.old",
+        "policies.search",
+        'routes."/search"',
+        "default",
+    }
+    assert changes["default"] == {"before": None, "after": "100 per 1 minute"}
+    code, text = plan("--against", "limits.toml")
+    assert (code, text.splitlines()[-2]) == (0, "no limits were changed")
+    with pytest.raises(InvalidLimit, match=r"now\.toml, line 1: .* write routes, default or application"):
+        RouteLimits.from_file("now.toml")
+
+
+def test_a_symbolic_link_is_what_it_leads_to(repository, tmp_path_factory):
+    (repository / "deployed").mkdir()
+    link = repository / "deployed" / "limits.toml"
+    link.symlink_to("../limits.toml")
+    subprocess.run(["git", "add", "deployed"], check=True)
+    subprocess.run([*COMMIT, "Deploy"], check=True)
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "limits.toml"  # which is in no repository
+    elsewhere.symlink_to(repository / "limits.toml")
+    for file in (link, elsewhere):
+        code, text = run("plan", str(file), "--log", "access.log", "--against", "HEAD", "--json")
+        assert (code, json.loads(text)["newly_refused_identifiers"]) == (0, 1)
+    link.unlink()
+    link.write_text(LIMITS.format(5))  # which was a link then
+    _, text = run("plan", str(link), "--log", "access.log", "--against", "HEAD", "--json")
+    assert json.loads(text)["newly_refused_identifiers"] == 1
 
 
 def test_a_file_goes_before_a_revision_of_its_name(repository):
@@ -145,6 +201,45 @@ def test_what_is_suggested_is_written_and_all_else_stays(repository):
     assert "# What the index bears." in file.read_text()
     run(*SUGGEST, "--write", "fresh.toml", "--policy", "api")
     assert read_limits_file("fresh.toml").policies.keys() == {"api"}
+
+
+LISTED = """[
+  "5/minute",  # a client
+  # and
+  "100/day",  # in all
+]"""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        'policies.api.limits = "5/minute"  # why\npolicies.api.cost = 2\npolicies.b = "2/day"\n',
+        'policies.api = "5/minute"  # why\npolicies.b = "2/day"\n',
+        'policies = {api = "5/minute", b = "2/day"}  # why\n',
+        'policies = {api = {limits = "5/minute", cost = 2}, b = "2/day"}  # why\n',
+        'policies = {b = "2/day"}  # why\n',
+        'policies.b = "2/day"  # why\n[routes]\n"/x" = {policy = "b"}  # there\n',
+        f'[policies]\napi = {LISTED}  # why\nb = "2/day"\n',
+        f"[policies]\nb = '2/day'\n[policies.api]\nlimits = {LISTED}  # why\npenalty = [\n  1,  # s\n]\n",
+        '[policies.api]\nlimits = "1/day"\npenalty.levels = [5]  # s\n[policies.b]\nlimits = "2/day"\n',
+        '[policies.b]\nlimits = "2/day"  # why\n[routes]\n"/x" = "1/d"\n[policies.api]\nlimits = ["9/d"]\n',
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--limits", "900/hour", "--lock", "60", "--lock", "300")])
+def test_what_is_suggested_is_written_in_whatever_way_a_policy_is(repository, written, more):
+    file = repository / "limits.toml"
+    file.write_text(f"# The limits of the shop.\nversion = 1\n{written}")
+    before = read_limits_file(file)
+    run(*SUGGEST, "--write", "limits.toml", "--policy", "api", *more)
+    found = read_limits_file(file)
+    named = found.policies.pop("api")
+    assert 5 < named.limits[0].quota < 100
+    assert len(named.limits) == (2 if more else 1)
+    assert named.cost == (known := before.policies.pop("api", named)).cost
+    assert (named.penalty.levels if more else named.penalty) == ((60, 300) if more else known.penalty)
+    assert (found.policies, found.routes) == (before.policies, before.routes)
+    kept = {each.strip() for each in re.findall("#.*", before.text)} - ({"# in all"} if not more else set())
+    assert kept <= {each.strip() for each in re.findall("#.*", found.text)}
 
 
 def test_nothing_is_written_without_an_answer_or_into_a_wrong_file(repository):

@@ -86,7 +86,7 @@ _OPTIONS = (
     click.option(
         "--format",
         type=click.Choice(_FORMATS),
-        help="How it is written. Default: as its name says, or combined.",
+        help="How it is written. Default: as its name or its beginning says, or combined.",
     ),
     click.option(
         "--pattern", metavar="REGEX", callback=_pattern, help="Named groups of a line, instead of --format."
@@ -231,6 +231,11 @@ class Log:
         from overlimit.simulation.events.instants import span_of
 
         return span_of(events.times, self.zone)
+
+
+def takes_names(option: str, what: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Give a command an option of identifiers and labels."""
+    return click.option(option, multiple=True, metavar="NAME", help=f"{what} May be repeated.")
 
 
 def reads_log(run: Callable[Concatenate[Log, P], R]) -> Callable[P, R]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from overlimit._messages.texts import percent
 from overlimit.command_line.failures import NothingFound, WrongUsage, reported
 from overlimit.command_line.output import print_json
-from overlimit.command_line.simulating.logs import Log, reads_log_option
+from overlimit.command_line.simulating.logs import Log, reads_log_option, takes_names
 from overlimit.command_line.simulating.output import as_text, bars, print_table
-from overlimit.limits_file import LimitsFile, parsed, read_limits_file
+from overlimit.limits_file import LimitsFile, parsed, read_limits_file, written
 
 if TYPE_CHECKING:
     from overlimit.simulation import NewlyRefused
@@ -49,12 +50,7 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
     metavar="FILE|REVISION",
     help="What the limits were: a file if there is one of this name, else a revision of git.",
 )
-@click.option(
-    "--among",
-    multiple=True,
-    metavar="NAME",
-    help="An identifier or a label that is asked about; by default all. May be repeated.",
-)
+@takes_names("--among", "An identifier or a label that is asked about; by default all.")
 @click.option(
     "--fail-over",
     metavar="SHARE",
@@ -74,10 +70,11 @@ def plan(
     method: str | None,
     as_json: bool,
 ) -> int:
-    """Show who would be refused by the limits in FILE, and was not before they were changed.
+    """Show what was changed in the limits of FILE, and who would be refused by them and was not before.
 
     An identifier is newly refused if one of its requests is refused now, and none was before. A FILE that is
-    new is compared with no limits.
+    new is compared with no limits. Policies that no route has hold where code names them: whom a change of
+    these hits, no log tells.
 
     Exit code: 0 within --fail-over or without it, 1 past it, 2 if anything is wrong.
     """
@@ -90,13 +87,15 @@ def plan(
     with reported(), bars() as progress:
         from overlimit.simulation import RouteLimits, newly_refused
 
-        was = None if before is None else RouteLimits._of_file(before)
-        found = newly_refused(events, was, RouteLimits._of_file(after), among=among, progress=progress)
+        limits = map(RouteLimits._of_file, (before, after))
+        found = newly_refused(events, *limits, among=among, progress=progress)
+    changes = list(_changes(before, after))
     if as_json:
-        print_json(log.counts(events) | _described(found, fail_over))
+        print_json(log.counts(events) | _described(found, fail_over) | {"changes": changes})
     else:
         told = f"{found.identifiers:,} of {found.of:,} identifiers ({percent(found.share)}) newly refused"
-        click.echo(f"{log.summary(events, told)}\n")
+        lines = [_told(**each) for each in changes]
+        click.echo("\n".join([log.summary(events, told), "", *(lines or ["no limits were changed"]), ""]))
         if found.to_pandas().size:
             print_table(found.to_pandas().set_index("route"), {})
     return int(fail_over is not None and found.share > fail_over)
@@ -109,27 +108,52 @@ def _described(found: NewlyRefused, bound: float | None) -> dict[str, object]:
     return counts | {"fail_over": bound, "newly_refused": rows.to_dict("records")}
 
 
+def _changes(before: LimitsFile | None, after: LimitsFile) -> Iterator[dict[str, Any]]:
+    """Yield what was added, removed or changed: where, and what was and is there, None for nothing."""
+    was, now = {} if before is None else before.named(), after.named()
+    for key in dict.fromkeys((*was, *now)):
+        texts = [None if key not in each else str(each[key]) for each in (was, now)]
+        if texts[0] != texts[1]:
+            yield {"limits": written(key), "before": texts[0], "after": texts[1]}
+
+
+def _told(limits: str, before: str | None, after: str | None) -> str:
+    if before is None or after is None:
+        return f"{limits}: {f'added, {after}' if before is None else f'removed, which was {before}'}"
+    return f"{limits}: {before} -> {after}"
+
+
 def _before(path: str, against: str) -> LimitsFile | None:
     """Return what the limits were; None if there was no such file in the revision."""
     if Path(against).is_file():
         return read_limits_file(against)
-    folder, name = os.path.split(os.path.abspath(path))
     if against.startswith("-"):
         raise WrongUsage(f"--against is a file or a revision, not {against}")
-    commit = _git(folder, "rev-parse", "--verify", "--quiet", against + "^{commit}")
+    commit = None
+    for place in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
+        folder, name = os.path.split(place)
+        commit = _git(folder, "rev-parse", "--verify", "--quiet", against + "^{commit}")
+        if commit is not None and (data := _blob(folder, f"{commit.decode().strip()}:./{name}")) is not None:
+            return parsed(data, f"{against}:{name}")
     if commit is None:
         raise WrongUsage(
             f"--against: there is neither a file {against} nor such a revision of git in {folder}"
         )
-    place = f"{commit.decode().strip()}:./{name}"
-    data = _git(folder, "cat-file", "blob", place)
-    return None if data is None else parsed(data, f"{against}:{name}")
+    return None
 
 
-def _git(folder: str, *arguments: str) -> bytes | None:
+def _blob(folder: str, place: str) -> bytes | None:
+    """Return what a file was in a revision, through symbolic links in it; None if there was none."""
+    told = _git(folder, "cat-file", "--batch", "--follow-symlinks", given=f"{place}\n".encode()) or b""
+    head, _, data = told.partition(b"\n")
+    return data.removesuffix(b"\n") if head.split()[1:2] == [b"blob"] else None
+
+
+def _git(folder: str, *arguments: str, given: bytes = b"") -> bytes | None:
     """Return what git prints; None if it fails."""
+    command = ["git", "-C", folder, *arguments]
     try:
-        done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, check=False)
+        done = subprocess.run(command, input=given, capture_output=True, check=False)
     except OSError as error:
         raise WrongUsage(f"git cannot be run: {error.strerror}") from None
     return None if done.returncode else done.stdout

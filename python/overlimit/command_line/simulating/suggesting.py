@@ -9,7 +9,7 @@ import click
 from overlimit.command_line.failures import NothingFound, reported
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.output import print_json
-from overlimit.command_line.simulating.logs import Log, reads_log
+from overlimit.command_line.simulating.logs import Log, reads_log, takes_names
 from overlimit.command_line.simulating.output import (
     as_text,
     bars,
@@ -72,23 +72,17 @@ Examples:
     help="The share that may be refused.",
 )
 @click.option("--of", type=click.Choice(["identifiers", "events"]), default="identifiers", show_default=True)
-@click.option(
+@takes_names(
     "--among",
-    multiple=True,
-    metavar="NAME",
-    help="An identifier or a label whose share it is; by default all but those of --stop. May be repeated.",
+    "An identifier or a label whose share it is; by default all but those of --stop.",
 )
-@click.option(
+@takes_names(
     "--stop",
-    multiple=True,
-    metavar="NAME",
-    help="An identifier or a label of which the answer says how much is refused. May be repeated.",
+    "An identifier or a label of which the answer says how much is refused.",
 )
-@click.option(
+@takes_names(
     "--spare",
-    multiple=True,
-    metavar="NAME",
-    help="An identifier or a label of which nothing may be refused. May be repeated.",
+    "An identifier or a label of which nothing may be refused.",
 )
 @click.option(
     "--resample",

@@ -25,15 +25,18 @@ def write_policy(path: str, name: str, limits: str, locks: tuple[float, ...]) ->
     parsed(before, path)
     document: Any = tomlkit.parse(before.decode())
     policies = document.setdefault("policies", tomlkit.table(is_super_table=True))
-    if isinstance(policies.get(name), str) and not locks:
-        policies[name] = limits
+    own = policies.get(name)
+    if own is None or (locks and not isinstance(own, dict)):
+        is_inline = own is not None or isinstance(policies, tomlkit.items.InlineTable)
+        policies[name] = tomlkit.inline_table() if is_inline else tomlkit.table()
+        if isinstance(own, list):
+            policies[name]["limits"] = own
+    if isinstance(policies[name], dict):
+        _put(policies[name], "limits", limits.split("; "))
     else:
-        policies.setdefault(name, tomlkit.table())
-        if isinstance(policies[name], str):
-            policies[name] = tomlkit.table()
-        policies[name]["limits"] = limits
+        _put(policies, name, limits.split("; "))
     if locks:
-        policies[name]["penalty"] = [int(lock) if lock.is_integer() else lock for lock in locks]
+        _put_locks(policies[name], [int(lock) if lock.is_integer() else lock for lock in locks])
     after = tomlkit.dumps(document).encode()
     parsed(after, path)
     partial = whole.with_name(f"{whole.name}.{os.getpid()}.part")
@@ -44,3 +47,27 @@ def write_policy(path: str, name: str, limits: str, locks: tuple[float, ...]) ->
         partial.replace(whole)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _put_locks(policy: Any, levels: list[float]) -> None:
+    """Set a penalty of these levels and nothing else, in a table if it is one."""
+    penalty = policy.get("penalty")
+    if not isinstance(penalty, dict):
+        _put(policy, "penalty", levels)
+        return
+    for other in penalty.keys() - {"levels"}:
+        del penalty[other]
+    _put(penalty, "levels", levels)
+
+
+def _put(table: Any, key: str, values: list[Any]) -> None:
+    """Set values: in an array if there is one, so that its comments stay, or else texts as one."""
+    known = table.get(key)
+    if not isinstance(known, list):
+        table[key] = "; ".join(values) if isinstance(values[0], str) else values
+        return
+    while len(known) < len(values):  # what is before the last has no comment yet
+        known.insert(len(known) - 1, values[0])
+    del known[len(values) :]
+    for place, value in enumerate(values):
+        known[place] = value

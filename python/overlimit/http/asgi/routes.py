@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -60,7 +60,9 @@ class LimitedApp(Generic[R]):
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Have the app answer, once what is to be decided first is."""
         conversation: BaseConversation | None = scope.get(CONVERSATION)
-        route = None if conversation is None else self._reached(conversation)
+        route = (
+            None if conversation is None else self.reached(conversation.state.numbers, conversation.prefix)
+        )
         if conversation is None or route is None:
             self._check_is_free(scope)
             return self.app(scope, receive, send)
@@ -79,10 +81,9 @@ class LimitedApp(Generic[R]):
             app = partial(route.resolved_first(plan.supplied), app)
         return _read_then_answer(conversation, plan, request, app, receive, send)
 
-    def _reached(self, conversation: BaseConversation) -> R | None:
-        """Return the route of the app by its mounts; one by a way that nobody knows of is not unlimited."""
-        known = conversation.state.numbers
-        route = self._routes.get(conversation.prefix)
+    def reached(self, known: Container[object], prefix: str) -> R | None:
+        """Return the known route by its mounts; one by a way that nobody knows of is not unlimited."""
+        route = self._routes.get(prefix)
         return (
             route if route in known else next((each for each in self._routes.values() if each in known), None)
         )

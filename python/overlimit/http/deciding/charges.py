@@ -11,6 +11,7 @@ from overlimit.http.identifying.builtin import builtins_in, everybody
 from overlimit.http.identifying.identifiers import Identify
 from overlimit.http.rules.rule import ResolvedRule, Rule
 from overlimit.route_charges import RouteCharge, RouteStep, RouteSteps
+from overlimit.stores.kinds import state_key
 
 if TYPE_CHECKING:
     from overlimit.http.deciding.plans import RoutePlan, StorePlan
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 def steps_of(plan: RoutePlan | None) -> RouteSteps:
     """Return what is decided for the requests of a plan; functions that need a request are not asked."""
     stores = () if plan is None else plan.stores
-    return tuple(_step_of(store, str(number)) for number, store in enumerate(stores))
+    return tuple(map(_step_of, stores))
 
 
-def _step_of(plan: StorePlan, number: str) -> RouteStep:
+def _step_of(plan: StorePlan) -> RouteStep:
     active = tuple(each for each in plan.rules if each.enabled)
     pairs = [(rule, _resolved(rule)) for each in active for rule in plan.rules[each]]
     known = [resolved for _, resolved in pairs if resolved is not None]
@@ -30,7 +31,7 @@ def _step_of(plan: StorePlan, number: str) -> RouteStep:
         return RouteStep((), unknown=tuple(_unknown(plan)))
     call = StoreCall(active, known)
     titles = {resolved.limiter.name: _title(rule) for rule, resolved in pairs if resolved is not None}
-    charges = tuple(_charge(each, f"{number}:{each.limiter.name}", titles) for each in call.rules)
+    charges = tuple(_charge(each, titles) for each in call.rules)
     return RouteStep(charges, call.in_shadow, tuple(_unknown(plan)))
 
 
@@ -47,11 +48,11 @@ def _resolved(rule: Rule) -> ResolvedRule | None:
         return None
 
 
-def _charge(rule: ResolvedRule, count: str, titles: dict[str | None, str]) -> RouteCharge:
+def _charge(rule: ResolvedRule, titles: dict[str | None, str]) -> RouteCharge:
     cost = rule.cost if isinstance(rule.cost, int) else None
     limiter = rule.limiter
     return RouteCharge(
-        count,
+        (state_key(limiter.store), limiter.name),
         titles[limiter.name],
         limiter.limits,
         limiter.penalty,

@@ -35,9 +35,9 @@ from overlimit.http.identifying.identifiers import (
 )
 from overlimit.http.options.limit_options import Cost
 from overlimit.http.rules.count_names import CountName
-from overlimit.http.rules.counts import Role, UnregisteredLimiter
+from overlimit.http.rules.counts import Role
 from overlimit.http.rules.rule import ResolvedRule
-from overlimit.limiter import Limiter
+from overlimit.limiter import Limiter, UnregisteredLimiter
 from overlimit.limits import Limit
 from overlimit.waiting import wake_after_refund
 

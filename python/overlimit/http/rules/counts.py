@@ -17,13 +17,6 @@ from overlimit.stores import Store
 _MOST_NAMES = 1024
 
 
-class UnregisteredLimiter(Limiter):
-    """A limiter that may have other limits than others of its name, because they depend on the request."""
-
-    def _register(self, name: str | None) -> None:
-        """Do nothing."""
-
-
 class Counts:
     """Where a RateLimit counts; safe for threads. Names are bounded in number: requests may make them up."""
 

@@ -16,8 +16,8 @@ from overlimit.http.identifying.identifiers import Identify, as_text, with_addre
 from overlimit.http.options.limit_options import Cost, Dynamic, LimitOptions, hashable, is_dynamic
 from overlimit.http.rules.app_rate_limits import AppRateLimit
 from overlimit.http.rules.count_names import CountName, usable_field_name
-from overlimit.http.rules.counts import Arguments, Counts, Role, UnregisteredLimiter
-from overlimit.limiter import Limiter
+from overlimit.http.rules.counts import Arguments, Counts, Role
+from overlimit.limiter import Limiter, UnregisteredLimiter
 from overlimit.limits import Limit, LimitsLike
 from overlimit.limits.penalty import Penalty
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, overload
 
 import numpy as np
@@ -112,9 +114,7 @@ class Events:
         "_bad_lines",
         "_columns",
         "_costs",
-        "_endpoint",
-        "_labels",
-        "_method",
+        "_facts",
         "_order",
         "_skipped",
         "_times",
@@ -123,9 +123,8 @@ class Events:
     _times: Micros
     _columns: tuple[Column, ...]
     _costs: Costs
-    _labels: Column | None
-    _endpoint: Column | None
-    _method: Column | None
+    _facts: Mapping[str, Column]
+    """What else is known: ``label``, ``endpoint`` and ``method``, those that there are, in this order."""
     _order: npt.NDArray[np.int64] | None
     """Which of those given each event in time is; None: they were given in this order."""
     _skipped: int
@@ -151,12 +150,13 @@ class Events:
         columns = identifier_columns(identifiers, len(micros))
         costs = costs_of(cost, len(micros))
         kept = rows_to_keep(columns, missing)
-        given = {"labels": labels, "endpoint": endpoint, "method": method}
-        facts = [
-            None if each is None else label_column(each, len(micros), name) for name, each in given.items()
-        ]
-        self._set(micros, columns, costs, facts[0])
-        self._set_requests(*facts[1:])
+        given = {"label": labels, "endpoint": endpoint, "method": method}
+        facts = {
+            name: label_column(each, len(micros), "labels" if name == "label" else name)
+            for name, each in given.items()
+            if each is not None
+        }
+        self._set(micros, columns, costs, facts)
         if kept is not None:
             self._set_part(self, kept)
             self._skipped = len(micros) - len(kept)
@@ -168,37 +168,28 @@ class Events:
         times: Micros,
         columns: Sequence[Column],
         costs: Costs,
-        labels: Column | None = None,
+        facts: Mapping[str, Column] = MappingProxyType({}),
         *,
-        order: npt.NDArray[np.int64] | None = None,
         skipped: int = 0,
         bad_lines: BadLines | None = None,
-        requests: tuple[Column | None, Column | None] = (None, None),
     ) -> Events:
         """Build events of columns that are valid, each event with an identifier.
 
-        They are sorted by time, and stay so unless there is an ``order``. ``requests`` are where they went,
-        and by which methods.
+        They are sorted by time, and that is the order given.
         """
         events = cls.__new__(cls)
-        events._set(times, columns, costs, labels)
-        events._set_requests(*requests)
+        events._set(times, columns, costs, facts)
         events._sort()
-        events._order, events._skipped, events._bad_lines = order, skipped, bad_lines or BadLines()
+        events._order, events._skipped, events._bad_lines = None, skipped, bad_lines or BadLines()
         return events
 
-    def _set(self, times: Micros, columns: Sequence[Column], costs: Costs, labels: Column | None) -> None:
-        self._times, self._columns, self._costs, self._labels = times, tuple(columns), costs, labels
+    def _set(
+        self, times: Micros, columns: Sequence[Column], costs: Costs, facts: Mapping[str, Column]
+    ) -> None:
+        self._times, self._columns, self._costs = times, tuple(columns), costs
+        paths = {"endpoint": of_paths(facts["endpoint"])} if "endpoint" in facts else {}
+        self._facts = {**facts, **paths}
         self._order, self._skipped, self._bad_lines = None, 0, BadLines()
-        self._endpoint = self._method = None
-
-    def _set_requests(self, endpoint: Column | None, method: Column | None) -> None:
-        self._endpoint = None if endpoint is None else of_paths(endpoint)
-        self._method = method
-
-    @property
-    def _requests(self) -> tuple[Column | None, Column | None]:
-        return self._endpoint, self._method
 
     def _set_part(self, whole: Events, which: slice | npt.NDArray[Any]) -> None:
         """Become some of the events of another, which may be this one: ``which`` of those in time."""
@@ -208,9 +199,7 @@ class Events:
         self._columns = tuple(column.take(which) for column in whole._columns)
         one_cost = whole._costs[:1].sum()
         self._costs = np.broadcast_to(one_cost, len(self._times)) if constant else whole._costs[which]
-        self._labels, self._endpoint, self._method = (
-            None if column is None else column.take(which) for column in (whole._labels, *whole._requests)
-        )
+        self._facts = {name: column.take(which) for name, column in whole._facts.items()}
         self._order, self._skipped, self._bad_lines = order, whole._skipped, whole._bad_lines
 
     def _sort(self) -> None:
@@ -245,17 +234,24 @@ class Events:
     @property
     def labels(self) -> npt.NDArray[np.object_] | None:
         """What each event was labelled; None without labels."""
-        return None if self._labels is None else self._as_given(self._labels.values())
+        return self._fact("label")
+
+    @property
+    def _labels(self) -> Column | None:
+        return self._facts.get("label")
+
+    def _fact(self, name: str) -> npt.NDArray[np.object_] | None:
+        return self._as_given(self._facts[name].values()) if name in self._facts else None
 
     @property
     def endpoint(self) -> npt.NDArray[np.object_] | None:
         """The path of each request, None where it has none; None if that is not known."""
-        return None if self._endpoint is None else self._as_given(self._endpoint.values())
+        return self._fact("endpoint")
 
     @property
     def method(self) -> npt.NDArray[np.object_] | None:
         """The HTTP method of each request; None if that is not known."""
-        return None if self._method is None else self._as_given(self._method.values())
+        return self._fact("method")
 
     @property
     def order(self) -> npt.NDArray[np.int64]:
@@ -305,10 +301,10 @@ class Events:
 
     def _compared(self) -> dict[object, npt.NDArray[Any]]:
         columns: dict[object, npt.NDArray[Any]] = {each.name: each.values() for each in self._columns}
-        labels = None if self._labels is None else without_empty(self._labels)
-        facts = {"label": labels, "endpoint": self._endpoint, "method": self._method}
-        told = {name: each.values() for name, each in facts.items() if each is not None}
-        return columns | told | {"time": self._times, "cost": self._costs}
+        facts: dict[object, npt.NDArray[Any]] = {name: each.values() for name, each in self._facts.items()}
+        if self._labels is not None:
+            facts["label"] = without_empty(self._labels).values()
+        return columns | facts | {"time": self._times, "cost": self._costs}
 
     def __iter__(self) -> Iterator[Event]:
         return map(self._event, self._as_given(np.arange(len(self))).tolist())
@@ -493,14 +489,9 @@ class Events:
         UserWarning
             Some identifiers of a dict have no events. It names the first five.
         """
-        column = labelled(self._columns, labels, other, self._in_time)
-        return Events._of(
-            *(self._times, self._columns, self._costs, column),
-            order=self._order,
-            skipped=self._skipped,
-            bad_lines=self._bad_lines,
-            requests=self._requests,
-        )
+        column, events = labelled(self._columns, labels, other, self._in_time), copy(self)
+        events._facts = {"label": column} | {**self._facts, "label": column}
+        return events
 
     def _column(self, name: str | None) -> Column:
         """Return a column by its name; None: the first."""
@@ -541,6 +532,11 @@ class Events:
         names = [tuple(column.name for column in part._columns) for part in parts]
         if len(set(names)) > 1:
             raise ValueError(f"these events have other columns of identifiers than the first: {names}")
+        facts = {
+            name: concatenated_labels([part._facts.get(name) for part in parts], list(map(len, parts)))
+            for name in ("label", "endpoint", "method")
+            if any(name in part._facts for part in parts)
+        }
         skipped, bad_lines = sum(part._skipped for part in parts), BadLines()
         for part in parts:
             bad_lines += part._bad_lines
@@ -548,13 +544,9 @@ class Events:
             np.concatenate([part._times for part in parts]),
             [concatenated(columns) for columns in zip(*(part._columns for part in parts), strict=True)],
             np.concatenate([part._costs for part in parts]),
-            _concatenated([part._labels for part in parts], parts),
+            facts,
             skipped=skipped,
             bad_lines=bad_lines,
-            requests=(
-                _concatenated([part._endpoint for part in parts], parts),
-                _concatenated([part._method for part in parts], parts),
-            ),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -602,16 +594,12 @@ class Events:
         """
         pandas = required("pandas", "Events.to_pandas")
         columns = {"time": pandas.DatetimeIndex(self.times.view("datetime64[us]")).tz_localize("UTC")}
-        for column in self._columns:
-            columns[column.title] = pandas.Categorical.from_codes(
-                self._as_given(column.codes), label_index(column.labels)
-            )
-        columns["cost"] = self.costs
-        facts = {"label": self._labels, "endpoint": self._endpoint, "method": self._method}
-        for name, fact in facts.items():
-            if fact is not None:
-                labels = label_index(fact.labels)
-                columns[name] = pandas.Categorical.from_codes(self._as_given(fact.codes), labels)
+
+        def texts(column: Column) -> Any:
+            return pandas.Categorical.from_codes(self._as_given(column.codes), label_index(column.labels))
+
+        columns |= {column.title: texts(column) for column in self._columns}
+        columns |= {"cost": self.costs} | {name: texts(column) for name, column in self._facts.items()}
         frame: pd.DataFrame = pandas.DataFrame(columns)
         return frame
 
@@ -654,10 +642,6 @@ class Events:
         skipped, bad = self._skipped, self._bad_lines.count
         told = [f"{skipped:,} skipped"] if skipped else []
         return told + ([f"{bad:,} bad line{'s' * (bad != 1)}"] if bad else [])
-
-
-def _concatenated(columns: list[Column | None], parts: Sequence[Events]) -> Column | None:
-    return concatenated_labels(columns, list(map(len, parts)))
 
 
 def _places(rows: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64] | None:

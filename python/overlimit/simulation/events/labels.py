@@ -51,10 +51,8 @@ def without_empty(labels: Column) -> Column:
     return labels._replace(codes=np.where(is_empty[labels.codes], np.int32(_UNLABELLED), labels.codes))
 
 
-def concatenated_labels(labels: Sequence[Column | None], counts: Sequence[int]) -> Column | None:
-    """Return the labels of parts of so many events as one column; None if no part has any."""
-    if all(column is None for column in labels):
-        return None
+def concatenated_labels(labels: Sequence[Column | None], counts: Sequence[int]) -> Column:
+    """Return the labels of parts of so many events as one column; a part may have none."""
     none = np.empty(0, object)
     return concatenated(
         [

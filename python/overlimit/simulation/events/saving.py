@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -35,9 +35,7 @@ class _Events(Protocol):
 
     _times: npt.NDArray[np.int64]
     _costs: npt.NDArray[np.int64]
-    _labels: Column | None
-    _endpoint: Column | None
-    _method: Column | None
+    _facts: Mapping[str, Column]
     _columns: tuple[Column, ...]
 
     @property
@@ -93,7 +91,7 @@ def table_of(events: _Events) -> Any:
 def _schema_and_batches(events: _Events, purpose: str) -> tuple[Any, Iterator[Any]]:
     arrow = required("pyarrow", purpose)
     columns = {column.title: column.compact() for column in events._columns}
-    labels = {name: column.compact() for name, column in _facts(events).items()}
+    labels = {name: column.compact() for name, column in events._facts.items()}
     fields = {"time": arrow.timestamp("us", "UTC")} | _fields(arrow, columns)
     fields |= {"cost": arrow.int64()} | _fields(arrow, labels)
     schema = arrow.schema(fields)
@@ -116,16 +114,16 @@ def load(path: str | os.PathLike[str], make: Callable[..., T]) -> T:
     costs = table["cost"].to_numpy()
     if count and (costs == costs[0]).all():
         costs = np.broadcast_to(costs[0], count)
-    label, endpoint, method = (
-        None if name is None else label_column(table[name], count)
+    facts = {
+        name: label_column(table[name], count)
         for name in (names.label, names.endpoint, names.method)
-    )
+        if name is not None
+    }
     lines = [BadLine(*each) for each in told["bad_lines"]]
     counts = told.get("bad_line_counts") or [["", *each] for each in told["bad_line_reasons"].items()]
     bad_lines = BadLines(lines, {(log, reason): number for log, reason, number in counts})
     times = table["time"].cast("int64").to_numpy()
-    parts = times, columns, costs, label
-    return make(*parts, skipped=told["skipped"], bad_lines=bad_lines, requests=(endpoint, method))
+    return make(times, columns, costs, facts, skipped=told["skipped"], bad_lines=bad_lines)
 
 
 def saved_columns(path: Path) -> SavedColumns | None:
@@ -148,19 +146,13 @@ def _columns(told: dict[str, Any]) -> SavedColumns:
     return SavedColumns({name: name or "identifier" for name in names}, "cost", *facts)
 
 
-def _facts(events: _Events) -> dict[str, Column]:
-    """Return what is known of events besides times, identifiers and costs."""
-    facts = {"label": events._labels, "endpoint": events._endpoint, "method": events._method}
-    return {name: column for name, column in facts.items() if column is not None}
-
-
 def _told(events: _Events) -> bytes:
     return json.dumps(
         {
             "version": _VERSION,
             "identifiers": [column.name for column in events._columns],
             **dict.fromkeys(("label", "endpoint", "method")),
-            **{name: name for name in _facts(events)},
+            **{name: name for name in events._facts},
             "skipped": events.skipped,
             "bad_lines": list(events.bad_lines),
             "bad_line_reasons": dict(events.bad_lines.reasons),

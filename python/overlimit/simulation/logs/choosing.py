@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from overlimit._messages.texts import short_repr
 from overlimit.simulation.events.saving import SavedColumns, is_parquet, saved_columns
 from overlimit.simulation.logs.access_log import AccessLog
-from overlimit.simulation.logs.chunks import COMPRESSIONS
+from overlimit.simulation.logs.chunks import COMPRESSIONS, beginning_of
 from overlimit.simulation.logs.csv_tables import CsvTables
 from overlimit.simulation.logs.formats import Format, PatternFormat
 from overlimit.simulation.logs.json_lines import JsonLines
@@ -34,6 +34,7 @@ FormatName: TypeAlias = Literal[
 FormatLike: TypeAlias = FormatName | re.Pattern[str]
 
 _PREFIX = 64
+_OF_W3C = tuple(map(str.encode, BY_NAME["w3c"].begins))
 _BY_ENDING: dict[str, FormatLike] = {
     ".csv": "csv",
     ".jsonl": "json",
@@ -87,7 +88,9 @@ def _form_of(file: Path) -> FormatLike:
         endings.pop()
     if endings and endings[-1] in _BY_ENDING:
         return _BY_ENDING[endings[-1]]
-    return "parquet" if is_parquet(file) else "combined"
+    if is_parquet(file):
+        return "parquet"
+    return "w3c" if beginning_of(file).startswith(_OF_W3C) else "combined"
 
 
 def _parser(format: FormatLike, columns: Sequence[str] | None, delimiter: str) -> Format:

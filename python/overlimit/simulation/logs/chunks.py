@@ -66,6 +66,16 @@ def bytes_of(path: Path, advance: Callable[[int], object]) -> Iterator[bytes]:
             yield from _pieces(file, lambda: _size_of_lines(file), advance)
 
 
+def beginning_of(path: Path) -> bytes:
+    """Return what a file begins with, decompressed; nothing if it is none, or cannot be decompressed."""
+    if not path.is_file():  # of others what was read is gone
+        return b""
+    try:
+        return next(bytes_of(path, lambda count: None), b"").removeprefix(_BYTE_ORDER_MARK)
+    except CutFile:
+        return b""
+
+
 def _pieces(
     file: BinaryIO, next_size: Callable[[], int], advance: Callable[[int], object]
 ) -> Iterator[bytes]:

@@ -64,6 +64,8 @@ class Format(ABC):
     name: str = "pattern"
     has_numeric_times: ClassVar[bool] = True
     """Whether times may be numbers, which count in a unit."""
+    joins_date: ClassVar[bool] = False
+    """Whether the column ``time`` has the day of the column ``date`` already."""
     free_without_cost: ClassVar[bool] = False
     """Whether a row whose cost is missing costs nothing; else it is a bad line."""
 

@@ -189,20 +189,16 @@ class Gatherer:
             Column(name, codes, distinct.labels())
             for (name, distinct), codes in zip(self._distinct.items(), rows.codes, strict=False)
         ]
-        labels = None if self._labels is None else Column(None, rows.codes[-1], self._labels.labels())
         cost = self._options.cost
         costs = rows.costs if isinstance(cost, str) else costs_of(cost, len(rows.times))
         bad_lines = BadLines(self._first_bad, self._counts)
-        requests: dict[str, Column] = {
+        facts = {
             name: Column(None, np.maximum(codes, MISSING), distinct.labels())
             for (name, distinct), codes in zip(self._requests.items(), rows.codes[before:], strict=False)
         }
-        return Events._of(
-            *(rows.times, columns, costs, labels),
-            skipped=self._skipped,
-            bad_lines=bad_lines,
-            requests=(requests.get("endpoint"), requests.get("method")),
-        )
+        if self._labels is not None:
+            facts = {"label": Column(None, rows.codes[-1], self._labels.labels())} | facts
+        return Events._of(rows.times, columns, costs, facts, skipped=self._skipped, bad_lines=bad_lines)
 
     def _found(self, table: Table) -> _Found:
         """Return what the rows of a table are."""

@@ -108,7 +108,7 @@ LOG_FORMATS = (
         "CloudFront, IIS",
         "#Fields: date time c-ip cs-method cs-uri-stem sc-status\n"
         "2025-10-10\t11:55:36\t203.0.113.7\tGET\t/a\t200",
-        begins=("#Fields:", "#Version:", "#Software:"),
+        begins=("#Fields:", "#Version:", "#Software:", "#Date:"),
     ),
     LogFormat(
         "json",

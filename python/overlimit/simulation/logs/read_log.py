@@ -64,8 +64,8 @@ def read_log(
         ``"nginx_error"``, ``"apache_error"``, ``"w3c"`` (CloudFront, IIS), ``"json"`` (an object a line),
         ``"csv"``, ``"parquet"``, or a compiled regular expression that is searched in each line and whose
         named groups are the columns. By default, names that end in ``.jsonl`` or ``.ndjson``, ``.csv``
-        and ``.parquet`` say so, which an ending such as ``.gz`` may follow, and others are ``"combined"``. A
-        file of `Events.save` is told by its contents.
+        and ``.parquet`` say so, which an ending such as ``.gz`` may follow. A file of `Events.save`, and one
+        that begins as those of ``"w3c"`` do, is told by its contents, and others are ``"combined"``.
     identifiers
         The columns that hold whose requests they are; or a dict from the names that identifiers get to the
         columns, as ``{"ip": "request.remote_ip"}``. In place of a column, a function that gets a DataFrame
@@ -158,7 +158,7 @@ def read_log(
     functions: dict[str, tuple[str, Values]] = {}
     options = Options(
         _without_functions(_sources(identifiers, saved), functions),
-        (time,) if isinstance(time, str) else tuple(time or ("time",)),
+        _times(time, parsers),
         _cost_column(cost, functions) if cost is not None else 1 if saved is None else saved.cost,
         where,
         labels if labels is not None or saved is None else saved.label,
@@ -232,6 +232,13 @@ def _warn_of_unit(events: Events, unit: str | None) -> None:
             f"with unit={unit!r} this log is from {first:%Y-%m-%d} to {last:%Y-%m-%d}: "
             f"did you mean unit={meant!r}?"
         )
+
+
+def _times(time: str | Sequence[str] | None, parsers: Sequence[Format]) -> tuple[str, ...]:
+    """Return the columns of times; one, if a format joins two of them by itself."""
+    names = (time,) if isinstance(time, str) else tuple(time or ("time",))
+    joined = names == ("date", "time") and all(parser.joins_date for parser in parsers)
+    return ("time",) if joined else names
 
 
 def _without_functions(sources: Mapping[str | None, Any], functions: dict[str, Any]) -> dict[str | None, str]:

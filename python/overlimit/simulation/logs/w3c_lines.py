@@ -34,6 +34,7 @@ class W3cLines(Format):
 
     name = "w3c"
     has_numeric_times = False
+    joins_date = True
     free_without_cost = True
 
     def batches(

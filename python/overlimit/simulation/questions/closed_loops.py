@@ -93,8 +93,8 @@ class Clients:
 class _Loop:
     """A limiter whose clock is moved to each try, and the tries so far: when, and which.
 
-    Those of a group who come at the same instant are asked one after the other until one of them is refused:
-    then the others are as well, and come back with it.
+    Of those who come at the same instant, the one with the smallest number goes first. Those of a group
+    are asked one after the other until one is refused: then the rest are as well, and come back with it.
     """
 
     def __init__(self, limiter: Limiter, kind: _MadeUp | _Logged, count: int) -> None:
@@ -113,9 +113,13 @@ class _Loop:
         shown_until = self._coming[0][0] if self._coming else 0
         while self._coming and self._coming[0][0] < end_us:
             now, which, group = heapq.heappop(self._coming)
+            if not group:  # which was tried when the first of them came
+                continue
             self._waiting.pop((now, self._kind.group(which)), None)
             self._clock.set(now / 1e6)
-            self._try(sorted(group), now)
+            together = sorted(group)
+            group.clear()
+            self._try(together, now)
             if seconds := (now - shown_until) // 1_000_000:
                 advance(seconds)
                 shown_until += seconds * 1_000_000
@@ -155,12 +159,12 @@ class _Loop:
             )
 
     def _come_again(self, group: list[int], when: int) -> None:
-        key = when, self._kind.group(group[0])
-        if key in self._waiting:
-            self._waiting[key] += group
-        else:
-            self._waiting[key] = again = list(group)
-            heapq.heappush(self._coming, (when, group[0], again))
+        again = self._waiting.setdefault((when, self._kind.group(group[0])), [])
+        if again and again[0] < group[0]:
+            again += group
+            return
+        again[:0] = group  # the smallest number stays the first
+        heapq.heappush(self._coming, (when, again[0], again))
 
 
 class _MadeUp:
@@ -205,7 +209,7 @@ class _MadeUp:
             np.array(loop.times, np.int64),
             [Column(None, clients, np.array(self.names, object))],
             np.broadcast_to(np.int64(1), len(clients)),
-            Column(None, self._kind_of[clients], labels),
+            {"label": Column(None, self._kind_of[clients], labels)},
         )
 
 
@@ -361,7 +365,8 @@ def closed_loop(
     clients
         Of a log: what refused requests do, each by itself. They ``"retry"`` when ``retry_after`` is over, the
         default, ``"hammer"`` at the pace of their client (the median gap between its requests, at least 0.1
-        s), or ``"give up"``. Or a dict of these by label; other labels retry.
+        s), or ``"give up"``. Or a dict of these by label; other labels retry. Of those that come at the same
+        microsecond, the one that is earlier in the log goes first.
     penalty
         A Penalty in place of the policy's own.
     start

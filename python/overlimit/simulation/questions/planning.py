@@ -11,7 +11,7 @@ from overlimit.route_charges import LimitsRoutes
 from overlimit.simulation.events.labels import Label
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike
-from overlimit.simulation.questions.effects import Bools
+from overlimit.simulation.questions.effects import Trial
 from overlimit.simulation.questions.naming import checked_names, events_of
 from overlimit.simulation.replaying import check_question, replay
 from overlimit.simulation.tables import labels_of_events
@@ -70,7 +70,7 @@ class NewlyRefused:
 def newly_refused(
     events: Events,
     before: PolicyLike | LimitsRoutes | None,
-    after: PolicyLike | LimitsRoutes,
+    after: PolicyLike | LimitsRoutes | None,
     *,
     among: object = (),
     progress: bool | None = None,
@@ -82,7 +82,7 @@ def newly_refused(
     events
         What happened.
     before, after
-        Limits as for `replay`. None: there were no limits.
+        Limits as for `replay`. None: there are no limits.
     among
         Identifiers or labels that are asked about; by default all.
     progress
@@ -96,15 +96,17 @@ def newly_refused(
     check_question(events)
     names = checked_names(among, "among")
     asked = events_of(events, names, "among") if names else np.ones(len(events), bool)
+    trial = Trial(events, among=asked)
+    there = int(np.count_nonzero(trial.sent))
+    if after is None:
+        return NewlyRefused(0, there, [])
     now = replay(events, after, columns=("allowed", "limit"), progress=progress)
-    refused = events._in_time(~now.allowed) & asked
-    was = _refused(events, before, progress) & asked
-    codes, known = events._codes_of()
-    size = len(known)
-    is_new = (np.bincount(codes[refused], minlength=size) > 0) & ~(
-        np.bincount(codes[was], minlength=size) > 0
-    )
-    fresh = np.flatnonzero(refused & ~was)
+    passes, passed = events._in_time(now.allowed), np.ones(len(events), bool)
+    if before is not None:
+        passed = events._in_time(replay(events, before, columns=("allowed",), progress=progress).allowed)
+    is_new = (trial.refused(passes) > 0) & (trial.refused(passed) == 0)
+    codes, _ = events._codes_of()
+    fresh = np.flatnonzero(passed & ~passes & asked)
     titles = [title.rpartition(": ")[0] or title for title in now.titles]
     routes = events._in_time(now.limit)[fresh]
     labels = labels_of_events(events)
@@ -116,12 +118,4 @@ def newly_refused(
         counts[label, titles[route]] = number + 1, whose
     rows = [_Row(*key, len(whose), number) for key, (number, whose) in counts.items()]
     rows.sort(key=lambda row: (-row.identifiers, -row.events))
-    there = int(np.count_nonzero(np.bincount(codes[asked], minlength=size)))
     return NewlyRefused(int(np.count_nonzero(is_new)), there, rows)
-
-
-def _refused(events: Events, before: PolicyLike | LimitsRoutes | None, progress: bool | None) -> Bools:
-    """Return which events were refused, in the order of times."""
-    if before is None:
-        return np.zeros(len(events), bool)
-    return events._in_time(~replay(events, before, columns=("allowed",), progress=progress).allowed)
