@@ -15,8 +15,8 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import short_repr
 from overlimit._options import timeout_us_given, timeout_us_of
 from overlimit.errors import StoreConfigError
+from overlimit.stores.fair_lock import FairLock
 from overlimit.stores.redis_url import known_options
-from overlimit.stores.turns import Turns
 from overlimit.stores.values import ValueStore, Write
 
 _SCHEMA = (
@@ -80,8 +80,8 @@ class SQLiteStore(ValueStore):
     def transact(self, keys: Sequence[str], step: Step) -> None:
         """Read and write values in one transaction; see ``ValueStore``."""
         line = self._reader if step.reads_only else self._writer
-        turns = line.turns
-        if not (turns.take_now() or turns.take(step.time_left())):
+        lock = line.lock
+        if not (lock.take_now() or lock.take(step.time_left())):
             raise TimeoutError("other threads of this process kept SQLite busy")
         try:
             cursor = line.cursor or line.open()
@@ -94,7 +94,7 @@ class SQLiteStore(ValueStore):
                 raise self.NotWritten(str(error)) from error
             raise
         finally:
-            turns.give()
+            lock.give()
 
     def _write(self, execute: _Execute, keys: Sequence[str], writes: Sequence[Write | None]) -> None:
         now = time.time()
@@ -121,20 +121,20 @@ class SQLiteStore(ValueStore):
             last = page[-1][0]
 
     def _page(self, last: str, end: str) -> list[tuple[str, bytes]]:
-        if not self._reader.turns.take(self.timeout):
+        if not self._reader.lock.take(self.timeout):
             raise TimeoutError("other threads of this process kept SQLite busy")
         try:
             return (self._reader.cursor or self._reader.open()).execute(_PAGE, (last, end)).fetchall()
         finally:
-            self._reader.turns.give()
+            self._reader.lock.give()
 
     def close(self) -> None:
         """Close the file; a later call opens it again. In memory, nothing is forgotten."""
         if self._path is not None:
             for line in (self._writer, self._reader):
-                if line.turns.take(self.timeout):
+                if line.lock.take(self.timeout):
                     line.close()
-                    line.turns.give()
+                    line.lock.give()
 
     def create_table(self) -> None:
         """Make the file and its table where there is none."""
@@ -147,16 +147,16 @@ class SQLiteStore(ValueStore):
     def _before_fork(self) -> None:
         """Close the file: SQLite's locks belong to a process, and a child believes that it has them."""
         for line in {self._writer, self._reader}:
-            line.is_held = line.turns.take(self.timeout)
+            line.is_held = line.lock.take(self.timeout)
             if self._path is not None and line.is_held:
                 line.close()
 
     def _after_fork(self, *, in_child: bool) -> None:
         for line in {self._writer, self._reader}:
             if not in_child and line.is_held:
-                line.turns.give()
+                line.lock.give()
             if in_child:
-                line.turns = Turns()
+                line.lock = FairLock()
                 if not line.is_held:
                     line.abandon()
 
@@ -203,7 +203,7 @@ class _Line:
     def __init__(self, opened: Callable[[], sqlite3.Connection]) -> None:
         self._opened = opened
         self.cursor: sqlite3.Cursor | None = None
-        self.turns = Turns()
+        self.lock = FairLock()
         self.is_held = False
 
     def open(self) -> sqlite3.Cursor:

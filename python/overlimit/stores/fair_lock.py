@@ -6,7 +6,7 @@ import threading
 from collections import deque
 
 
-class Turns:
+class FairLock:
     """A lock that is handed to whoever has waited longest, so that nobody waits for ever.
 
     ``threading.Lock`` goes to whoever asks at the right moment, which a busy thread does again and again.
