@@ -1,7 +1,6 @@
 #include "decision.hpp"
 
 #include <atomic>
-#include <new>
 #include <vector>
 
 #include "charges.hpp"

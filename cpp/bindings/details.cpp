@@ -110,14 +110,19 @@ PyObject* item(PyObject* self, Py_ssize_t place) {
   return guarded(static_cast<PyObject*>(nullptr), [&] { return Py_NewRef(make_detail(decision, place)); });
 }
 
+// What is no int, or out of all bounds, takes Python's own way.
 PyObject* numbered(PyObject* self, PyObject* index) {
-  const Py_ssize_t place = PyNumber_AsSsize_t(index, PyExc_IndexError);
-  if (place == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  Py_ssize_t place = PyLong_CheckExact(index) ? PyLong_AsSsize_t(index) : -1;
+  if (place == -1) {
+    PyErr_Clear();
+    place = PyNumber_AsSsize_t(index, PyExc_IndexError);
+    if (place == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  }
   return item(self, place < 0 ? place + length(self) : place);
 }
 
 // So many of them from one on, as a slice numbers them.
-Object sliced(PyObject* self, PyObject* slice) {
+[[gnu::noinline]] Object sliced(PyObject* self, PyObject* slice) {
   DecisionObject& decision = decision_of(self);
   Py_ssize_t start = 0;
   Py_ssize_t stop = 0;
@@ -130,7 +135,7 @@ Object sliced(PyObject* self, PyObject* slice) {
 }
 
 PyObject* subscript(PyObject* self, PyObject* index) {
-  if (PyIndex_Check(index) != 0) return numbered(self, index);
+  if (PyLong_CheckExact(index) || PyIndex_Check(index) != 0) return numbered(self, index);
   if (PySlice_Check(index)) return called<sliced>(self, {&index, 1});
   return PyErr_Format(PyExc_TypeError,
                       "details are chosen by a number or a slice, such as details[0], not %.100s",

@@ -4,9 +4,7 @@
 #include <Python.h>
 
 #include <memory>
-#include <optional>
 #include <span>
-#include <utility>
 
 #include "overlimit/errors.hpp"
 #include "overlimit/non_copyable.hpp"

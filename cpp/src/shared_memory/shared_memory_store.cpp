@@ -255,9 +255,7 @@ std::optional<KeptKey> SharedMemoryStore::copy_key(const PolicyIdentity& policy,
                                                    const Interrupted& interrupted) {
   Attachment* const attachment = impl_->attached_if_any();
   if (attachment == nullptr) return std::nullopt;
-  table::MutexWait wait(timeout(), interrupted);
-  table::Table& table = table_of(*attachment);
-  return table::copy_key(table, table.state().hash(policy.digest(), identifier), wait);
+  return copy_key(table_of(*attachment).state().hash(policy.digest(), identifier), interrupted);
 }
 
 std::optional<KeptKey> SharedMemoryStore::copy_key(const KeptKey::Hash& hash,

@@ -5,7 +5,7 @@
 
 #include "overlimit/stopwatch.hpp"
 #include "value_store/key_names.hpp"
-#include "value_store/transaction.hpp"
+#include "value_store/steps.hpp"
 
 namespace overlimit {
 namespace {
@@ -42,7 +42,7 @@ std::size_t count_together(std::span<const Call> calls, std::size_t max_keys) {
 
 void ValueStore::decide_one(const Call& call, const Rows& rows, Instant& time, Basis& /*basis*/,
                             const Interrupted& /*interrupted*/) {
-  const auto deciding = std::make_shared<values::Deciding>(std::span(&call, 1), keys_of({&call, 1}));
+  const auto deciding = std::make_shared<values::DecideStep>(std::span(&call, 1), keys_of({&call, 1}));
   TransactionTime within{call.timeout};
   transact(deciding, within);
   deciding->tell(rows, {&time, 1});
@@ -56,7 +56,7 @@ void ValueStore::decide(std::span<const Call> calls, const Rows& rows, std::span
   std::size_t row = 0;
   while (!calls.empty()) {
     const std::span<const Call> together = calls.first(count_together(calls, most));
-    const auto deciding = std::make_shared<values::Deciding>(together, keys_of(together));
+    const auto deciding = std::make_shared<values::DecideStep>(together, keys_of(together));
     std::size_t pairs = 0;
     for (const Call& call : together) pairs += pairs_of(call.charges);
     transact(deciding, within);
@@ -69,7 +69,7 @@ void ValueStore::decide(std::span<const Call> calls, const Rows& rows, std::span
 
 void ValueStore::refund_showing(const Call& call, std::span<const Receipt> receipts, Present* present,
                                 const Interrupted& /*interrupted*/) {
-  const auto refunding = std::make_shared<values::Refunding>(call, receipts, present, keys_of({&call, 1}));
+  const auto refunding = std::make_shared<values::RefundStep>(call, receipts, present, keys_of({&call, 1}));
   TransactionTime within{call.timeout};
   transact(refunding, within);
   if (present != nullptr) refunding->tell(*present);
@@ -77,7 +77,7 @@ void ValueStore::refund_showing(const Call& call, std::span<const Receipt> recei
 
 void ValueStore::lock(const Call& call, Duration duration, const Interrupted& /*interrupted*/) {
   TransactionTime within{call.timeout};
-  transact(std::make_shared<values::Locking>(call, duration, keys_of({&call, 1})), within);
+  transact(std::make_shared<values::LockStep>(call, duration, keys_of({&call, 1})), within);
 }
 
 void ValueStore::unlock(const Call& call, const Interrupted& interrupted) {
@@ -101,14 +101,14 @@ void ValueStore::reset_keys(std::vector<std::string> keys) {
   for (std::size_t first = 0; first < keys.size(); first += most) {
     const auto own = std::span(keys).subspan(first, std::min(most, keys.size() - first));
     TransactionTime within;
-    transact(std::make_shared<values::Resetting>(std::vector<std::string>(own.begin(), own.end())), within);
+    transact(std::make_shared<values::ResetStep>(std::vector<std::string>(own.begin(), own.end())), within);
   }
 }
 
 Duration ValueStore::ping(std::optional<Duration> timeout, const Interrupted& /*interrupted*/) {
   const Stopwatch stopwatch;
   TransactionTime within{timeout};
-  transact(std::make_shared<values::Reading>(std::vector<std::string>{"overlimit:ping"}), within);
+  transact(std::make_shared<values::ReadStep>(std::vector<std::string>{"overlimit:ping"}), within);
   return stopwatch.elapsed();
 }
 

@@ -23,8 +23,8 @@ from overlimit._messages.texts import short_repr
 from overlimit._options import size_of, text_of, timeout_us_given, timeout_us_of, truth_of
 from overlimit._steps import Steps, await_calls, run_calls
 from overlimit.errors import StoreConfigError, StoreError
+from overlimit.stores.fair_pool import FairPool, FairPoolOfLoop, until
 from overlimit.stores.redis_url import query_options
-from overlimit.stores.turns import Turns, TurnsOfLoop, until
 from overlimit.stores.values import ValueStore, Write, store_failure
 
 with needed("overlimit.stores.PostgreSQLStore needs psycopg 3: pip install 'overlimit[postgres]'", "psycopg"):
@@ -152,8 +152,10 @@ class PostgreSQLStore(ValueStore):
         self._most = size_of(given["max_connections"], "max_connections")
         if self._most < 1:
             raise ValueError(f"max_connections must be at least 1, not {self._most}")
-        self._of_threads = PerProcess(lambda: Turns(_lines(_Connection, self._conninfo, self._most)))
-        self._of_loops = PerProcess[weakref.WeakKeyDictionary[Any, Turns[_Line]]](weakref.WeakKeyDictionary)
+        self._of_threads = PerProcess(lambda: FairPool(_lines(_Connection, self._conninfo, self._most)))
+        self._of_loops = PerProcess[weakref.WeakKeyDictionary[Any, FairPool[_Line]]](
+            weakref.WeakKeyDictionary
+        )
         self._sql_table = ".".join(f'"{each}"' for each in self._table.split("."))
         self._statements = {
             name: each.format(table=self._sql_table) for name, each in (_OF_MANY | _OF_ONE).items()
@@ -173,10 +175,10 @@ class PostgreSQLStore(ValueStore):
         """Do the same on an event loop of asyncio."""
         lines, loop = self._of_loops(), asyncio.get_running_loop()
         if loop not in lines:
-            lines[loop] = TurnsOfLoop(_lines(_AsyncConnection, self._conninfo, self._most))
+            lines[loop] = FairPoolOfLoop(_lines(_AsyncConnection, self._conninfo, self._most))
         await await_calls(self._transaction(lines[loop], keys, step))
 
-    def _transaction(self, lines: Turns[_Line], keys: Sequence[str], step: Step) -> Steps[Any, None]:
+    def _transaction(self, lines: FairPool[_Line], keys: Sequence[str], step: Step) -> Steps[Any, None]:
         try:
             yield from _repeated(lines, step.time_left, partial(self._attempt, keys, step))
         except _InDoubt as error:
@@ -344,7 +346,7 @@ class _InDoubt(Exception):
 
 
 def _repeated(
-    lines: Turns[_Line], time_left: Callable[[], float], ask: Callable[[_Line], Steps[Any, RV]]
+    lines: FairPool[_Line], time_left: Callable[[], float], ask: Callable[[_Line], Steps[Any, RV]]
 ) -> Steps[Any, RV]:
     """Ask on a line of these, until something is answered or the time is over."""
     while True:

@@ -21,8 +21,8 @@ from overlimit._messages.texts import short_repr
 from overlimit._options import timeout_us_given, timeout_us_of
 from overlimit._steps import run_calls
 from overlimit.errors import StoreConfigError
+from overlimit.stores.fair_pool import FairPool, until
 from overlimit.stores.redis_url import known_options
-from overlimit.stores.turns import Turns, until
 from overlimit.stores.values import ValueStore, Write
 
 _SCHEMA = (
@@ -84,8 +84,8 @@ class SQLiteStore(ValueStore):
         self.timeout = timeout_us_given(timeout) / 1e6
         self._path = None if path is None else _checked(path)
         self.is_shared = self._path is not None
-        self._writer = Turns([_Connection(self._path)])
-        self._reader = self._writer if self._path is None else Turns([_Connection(self._path)])
+        self._writer = FairPool([_Connection(self._path)])
+        self._reader = self._writer if self._path is None else FairPool([_Connection(self._path)])
         self._writes = 0
         self._swept = ""
         self._state_key: Hashable = ("sqlite", self._path or id(self))
@@ -93,8 +93,8 @@ class SQLiteStore(ValueStore):
 
     def transact(self, keys: Sequence[str], step: Step) -> None:
         """Read and write values in one transaction; see ``ValueStore``."""
-        turns = self._reader if step.reads_only else self._writer
-        turns.using(step.time_left, partial(self._decide, keys, step))
+        pool = self._reader if step.reads_only else self._writer
+        pool.using(step.time_left, partial(self._decide, keys, step))
 
     def _decide(self, keys: Sequence[str], step: Step, connection: _Connection) -> None:
         try:
@@ -136,15 +136,15 @@ class SQLiteStore(ValueStore):
         """Remove these keys."""
         self._use(self._writer, lambda execute: [execute(_DELETE, (key,)) for key in keys])
 
-    def _use(self, turns: Turns[_Connection], ask: Callable[[_Execute], Any]) -> Any:
+    def _use(self, pool: FairPool[_Connection], ask: Callable[[_Execute], Any]) -> Any:
         left = until(self.timeout)
-        return turns.using(left, lambda connection: connection.tried(ask, left))
+        return pool.using(left, lambda connection: connection.tried(ask, left))
 
     def close(self) -> None:
         """Close the file; a later call opens it again. In memory, nothing is forgotten."""
-        for turns in (self._writer, self._reader):
+        for pool in (self._writer, self._reader):
             with suppress(TimeoutError):
-                turns.using(until(self.timeout), _Connection.close)
+                pool.using(until(self.timeout), _Connection.close)
 
     def create_table(self) -> None:
         """Make the file and its table where there is none."""
@@ -303,7 +303,7 @@ def _checked(path: str | os.PathLike[str]) -> str:
 
 
 _all_of_them: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
-_Held: TypeAlias = list[tuple[Turns[_Connection], list[_Connection]]]
+_Held: TypeAlias = list[tuple[FairPool[_Connection], list[_Connection]]]
 _forking: dict[int, _Held] = {}
 """The connections that a thread which forks holds meanwhile, by thread."""
 
@@ -312,28 +312,28 @@ def _before_fork() -> None:
     """Close files: SQLite's locks belong to a process, and a child believes that it has them."""
     held = _forking[threading.get_ident()] = []
     for store in list(_all_of_them):
-        for turns in {store._writer, store._reader}:
+        for pool in {store._writer, store._reader}:
             taken: list[_Connection] = []
-            held.append((turns, taken))
+            held.append((pool, taken))
             with suppress(TimeoutError):
-                run_calls(turns.take(taken, until(store.timeout)))
+                run_calls(pool.take(taken, until(store.timeout)))
             for connection in taken:
                 connection.close()
 
 
 def _in_parent() -> None:
-    for turns, taken in _forking.pop(threading.get_ident(), ()):
-        turns.free.extend(taken)
-        turns.tell()
+    for pool, taken in _forking.pop(threading.get_ident(), ()):
+        pool.free.extend(taken)
+        pool.tell()
 
 
 def _in_child() -> None:
     held = _forking.pop(threading.get_ident(), [])
     _forking.clear()
-    for turns, taken in held:
-        for connection in {*turns.things} - {*taken}:
+    for pool, taken in held:
+        for connection in {*pool.things} - {*taken}:
             connection.leave_to_parent()
-        turns.begin_anew()
+        pool.begin_anew()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)

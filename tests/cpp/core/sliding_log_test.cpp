@@ -62,6 +62,9 @@ TEST(SlidingLog, GivesBackPartOfAnEntryOfSeveralCharges) {
   EXPECT_TRUE(pair.refund(7, receipt, 3));
   EXPECT_EQ(pair.cells(), (std::vector<Cell>{{5, 2}}));
   EXPECT_EQ(pair.peek(7).remaining, 6);
+  EXPECT_TRUE(pair.refund(7, receipt, 3)) << "as two processes do that have forked in between";
+  EXPECT_TRUE(pair.cells().empty());
+  EXPECT_EQ(pair.peek(7).remaining, 8) << "no more than the entry has left";
 }
 
 TEST(SlidingLog, KeepsNoMoreEntriesThanItsLimit) {

@@ -171,6 +171,18 @@ TEST_F(OneKeyOfItsOwn, IsLockedByHandOnceTheOthersHaveExpired) {
   EXPECT_EQ(hit(store, policy, {"second"}, 10 * kMinute).status(), Status::locked);
 }
 
+TEST_F(OneKeyOfItsOwn, LeavesTheOthersAHistoryThatACallOfSeveralIsChargedToOnce) {
+  const CompiledPolicy policy{"p", {sliding_log(20, kMinute)}};
+  hit(store, policy, {"first"}, 0);
+  hit(store, policy, {"z"}, 10, 5);
+  const Answer both = hit(store, policy, {"x", "y"}, 20, 2);
+  hit(store, policy, {"z"}, 30);
+  EXPECT_EQ(left(store, policy, "z", 30), 10);
+  EXPECT_EQ(left(store, policy, "z", 10 + kMinute), 15) << "what came first leaves once";
+  refund(store, policy, {"x", "y"}, both, 1, 30);
+  EXPECT_EQ(left(store, policy, "z", 30), 12) << "one for each of them";
+}
+
 TEST_F(OneKeyOfItsOwn, LeavesTheOthersACellThatIsGivenBackNoMoreThanIsLeft) {
   const CompiledPolicy policy{"p", {token_bucket(20, 1)}};
   hit(store, policy, {"first"}, 0, 19);

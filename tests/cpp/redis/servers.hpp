@@ -153,9 +153,10 @@ class Proxy {
  public:
   enum class Replies : std::uint8_t {
     pass,
-    hold,  ///< nothing comes back, as from a black hole; passed on once the mode changes
-    drip,  ///< one byte at a time
-    cut,   ///< the connection is closed as soon as there is a reply
+    hold,      ///< nothing comes back, as from a black hole; passed on once the mode changes
+    drip,      ///< one byte at a time
+    cut,       ///< the connection is closed as soon as there is a reply
+    cut_once,  ///< that of the first reply; all others pass
   };
 
   explicit Proxy(std::uint16_t upstream)
@@ -220,7 +221,8 @@ class Proxy {
   bool send_back(Link& link) {
     const Replies mode = mode_.load();
     if (mode == Replies::hold || link.replies.empty()) return true;
-    if (mode == Replies::cut) return false;
+    if (mode == Replies::cut_once) mode_.store(Replies::pass);
+    if (mode == Replies::cut || mode == Replies::cut_once) return false;
     const std::size_t count = mode == Replies::drip ? 1 : link.replies.size();
     link.replies.erase(0, link.client.send(std::string_view(link.replies).substr(0, count)).count);
     return true;

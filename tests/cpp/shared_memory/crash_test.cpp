@@ -2,8 +2,10 @@
 // shared memory, and what it would have left is used by another process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -53,6 +55,11 @@ void check_structure(Attachment& attachment) {
   for (const auto& shard : attachment.view<SharedTable>().table().shards()) {
     EXPECT_FALSE(shard->needs_recovery());
     shard->rebuild();
+    std::vector<KeptKey> keys;
+    for (std::size_t below = SIZE_MAX; below > 0;) below = shard->copy_keys(below, SIZE_MAX, keys);
+    const auto shared = std::uint64_t(std::ranges::count_if(keys, &KeptKey::is_overflow));
+    EXPECT_EQ(shard->state().overflow_entries, shared);
+    EXPECT_EQ(shard->state().tracked, keys.size() - shared);
     tracked += shard->state().tracked;
   }
   EXPECT_EQ(attachment.view<SharedTable>().table().state().totals.tracked, tracked);

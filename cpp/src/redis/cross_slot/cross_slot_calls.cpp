@@ -99,7 +99,7 @@ Instant CrossSlotCalls::decide_across(const Call& call, std::span<const protocol
 void CrossSlotCalls::ask(SplitCall& split, std::size_t first, std::size_t charged, std::span<Instant> times,
                          Basis& basis, const Wait& wait) {
   const std::vector<Call> calls = split.calls(first, charged);
-  std::deque<Deciding> deciding;
+  std::deque<DecideExchange> deciding;
   std::vector<Exchange*> exchanges;
   for (std::size_t i = first; i < split.parts().size(); ++i)
     exchanges.push_back(
@@ -147,7 +147,7 @@ void CrossSlotCalls::refund_across(const Call& call, std::span<const protocol::S
   if (present != nullptr) shown.emplace(peek, slots, in_order);
   std::vector<Call> calls = given.calls(0, given.parts().size());
   std::vector<Present> presents(calls.size());
-  std::deque<Refunding> refunding;
+  std::deque<RefundExchange> refunding;
   std::vector<Exchange*> exchanges;
   Basis basis;
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -158,7 +158,7 @@ void CrossSlotCalls::refund_across(const Call& call, std::span<const protocol::S
   const std::vector<std::string> keys = keys_of(store_.naming(), call);
   const StoreClient::Changes changes = store_.announce({.keys = keys});
   FirstError failure = store_.run(exchanges, wait);
-  if (std::ranges::any_of(refunding, &Refunding::is_over)) failure.set_maybe_charged();
+  if (std::ranges::any_of(refunding, &RefundExchange::is_over)) failure.set_maybe_charged();
   failure.raise_if_any();
   for (const Present& each : presents)
     if (shown) present->time = max(present->time, each.time);

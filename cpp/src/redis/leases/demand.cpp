@@ -1,5 +1,7 @@
 #include "redis/leases/demand.hpp"
 
+#include <algorithm>
+
 namespace overlimit::redis {
 namespace {
 

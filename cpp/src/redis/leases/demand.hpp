@@ -1,7 +1,6 @@
 // How often a key is asked for, and so how much of it a process, or those of a host, want to lease.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 

@@ -1,9 +1,7 @@
 // What is left of leases that have ended is released in front of the next command, once.
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <vector>
 
 #include "redis/leases/leases.hpp"
 #include "redis/plain/store_client.hpp"

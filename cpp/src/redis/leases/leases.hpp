@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "overlimit/forks.hpp"
-#include "overlimit/redis_leases.hpp"
 #include "redis/leases/lease_keys.hpp"
 #include "redis/plain/layer.hpp"
 

@@ -46,21 +46,21 @@ bool Exchange::accepts(protocol::Reply reply) {
   return is_over_ = true;
 }
 
-Deciding::Deciding(StoreClient& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
-                   bool is_part)
+DecideExchange::DecideExchange(StoreClient& store, const Call& call, const Rows& rows, Instant& time,
+                               Basis& basis, bool is_part)
     : Exchange(store, keys_of(store.naming(), call), basis),
       call_(call, call.now ? *call.now : system_now()),
       rows_(rows),
       time_(time),
       is_part_(is_part) {}
 
-ScriptCall Deciding::encoded(const Extras& extras) {
+ScriptCall DecideExchange::encoded(const Extras& extras) {
   if (extras.lease > 0 && may_charge(*call_))
     return lease_call(*call_, take_keys(), extras.lease, extras.term, store_.scripts(), extras.reports);
   return script_call(*call_, take_keys(), store_.scripts(), extras.reports);
 }
 
-std::optional<ScriptCall> Deciding::undoing() {
+std::optional<ScriptCall> DecideExchange::undoing() {
   if (is_lost_) return std::nullopt;
   const Answer answer = read_answer(call_, *reply_, rows_);
   const std::span receipts = rows_.receipts().first(pairs_of((*call_).charges));
@@ -73,26 +73,26 @@ std::optional<ScriptCall> Deciding::undoing() {
   return refund_call(charged, keys(), receipts, false, store_.scripts(), Of::keys_as_charged);
 }
 
-void Deciding::read() {
+void DecideExchange::read() {
   const Answer answer = read_answer(call_, *reply_, rows_);
   time_ = answer.now;
   for (const auto& each : observations_) each->decided(*call_, *reply_, answer, rows_);
 }
 
-Refunding::Refunding(StoreClient& store, const Call& call, std::span<const Receipt> receipts,
-                     Present* present, Basis& basis)
+RefundExchange::RefundExchange(StoreClient& store, const Call& call, std::span<const Receipt> receipts,
+                               Present* present, Basis& basis)
     : Exchange(store, keys_of(store.naming(), call), basis),
       call_(call),
       receipts_(receipts),
       present_(present) {}
 
-ScriptCall Refunding::encoded(const Extras& extras) {
+ScriptCall RefundExchange::encoded(const Extras& extras) {
   const bool shows_present = present_ != nullptr || extras.reports == Reports::value;
   return refund_call(call_, take_keys(), receipts_, shows_present, store_.scripts());
 }
 
 // It has refunded something if any of its charges was made on a key as it is now: that was after the loss.
-bool Refunding::counts_if_suspect() const {
+bool RefundExchange::counts_if_suspect() const {
   std::size_t row = 0;
   const std::vector<ScriptReply::Key> there = reply_->keys();
   for (std::size_t k = 0; k < there.size(); ++k) {
@@ -102,16 +102,16 @@ bool Refunding::counts_if_suspect() const {
   return false;
 }
 
-void Refunding::read() {
+void RefundExchange::read() {
   if (present_ == nullptr) return;
   DatedCall peek({.charges = present_->charges, .mode = Mode::peek});
   present_->time = max(present_->time, read_answer(peek, *reply_, present_->rows).now);
 }
 
-Locking::Locking(StoreClient& store, const Call& call, Duration duration, Basis& basis)
+LockExchange::LockExchange(StoreClient& store, const Call& call, Duration duration, Basis& basis)
     : Exchange(store, keys_of(store.naming(), call), basis), call_(call), duration_(duration) {}
 
-ScriptCall Locking::encoded(const Extras& extras) {
+ScriptCall LockExchange::encoded(const Extras& extras) {
   return lock_call(call_, take_keys(), duration_, store_.scripts(), extras.reports);
 }
 

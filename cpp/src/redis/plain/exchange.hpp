@@ -11,7 +11,7 @@
 
 namespace overlimit::redis {
 
-class Deciding;
+class DecideExchange;
 
 /// For keys that are in one slot. It is prepared and sent as often as it takes.
 class Exchange : NonCopyable {
@@ -26,7 +26,7 @@ class Exchange : NonCopyable {
   /// Whether it goes by the server's clock.
   [[nodiscard]] virtual bool goes_by_server() const { return true; }
   /// This, if it decides a call.
-  [[nodiscard]] virtual const Deciding* deciding() const { return nullptr; }
+  [[nodiscard]] virtual const DecideExchange* deciding() const { return nullptr; }
   /// Whether its script takes which keys are meant.
   [[nodiscard]] virtual bool takes_incarnations() const { return true; }
   /// Whether its reply is taken for what it is, as it has been sent again too often.
@@ -83,16 +83,16 @@ class Exchange : NonCopyable {
 };
 
 /// Decides a call.
-class Deciding : public Exchange {
+class DecideExchange : public Exchange {
  public:
   /// Fills the rows and the time. `is_part` of a call whose other parts are decided elsewhere.
-  Deciding(StoreClient& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
-           bool is_part = false);
+  DecideExchange(StoreClient& store, const Call& call, const Rows& rows, Instant& time, Basis& basis,
+                 bool is_part = false);
 
   [[nodiscard]] const Call& call() const { return *call_; }
   [[nodiscard]] std::span<const Charge> charges() const override { return call().charges; }
   [[nodiscard]] bool goes_by_server() const override { return redis::goes_by_server(call()); }
-  [[nodiscard]] const Deciding* deciding() const override { return this; }
+  [[nodiscard]] const DecideExchange* deciding() const override { return this; }
   [[nodiscard]] bool takes_incarnations() const override { return may_charge(*call_); }
   [[nodiscard]] bool is_part() const { return is_part_; }
   [[nodiscard]] std::optional<ScriptCall> undoing() override;
@@ -109,11 +109,11 @@ class Deciding : public Exchange {
 };
 
 /// Refunds what a call has charged.
-class Refunding : public Exchange {
+class RefundExchange : public Exchange {
  public:
   /// Borrows the receipts and `present`, which is filled unless it is nullptr.
-  Refunding(StoreClient& store, const Call& call, std::span<const Receipt> receipts, Present* present,
-            Basis& basis);
+  RefundExchange(StoreClient& store, const Call& call, std::span<const Receipt> receipts, Present* present,
+                 Basis& basis);
 
   [[nodiscard]] std::span<const Charge> charges() const override { return call_.charges; }
   [[nodiscard]] bool goes_by_server() const override { return redis::goes_by_server(call_); }
@@ -129,9 +129,9 @@ class Refunding : public Exchange {
 };
 
 /// Locks the identifiers of a call, or with a duration of 0 unlocks them.
-class Locking : public Exchange {
+class LockExchange : public Exchange {
  public:
-  Locking(StoreClient& store, const Call& call, Duration duration, Basis& basis);
+  LockExchange(StoreClient& store, const Call& call, Duration duration, Basis& basis);
 
   [[nodiscard]] std::span<const Charge> charges() const override { return call_.charges; }
   [[nodiscard]] bool goes_by_server() const override { return redis::goes_by_server(call_); }

@@ -28,7 +28,7 @@ void decide_together(StoreClient& store, std::span<const Call> calls, const Rows
                      std::span<Instant> times, std::span<Basis> bases, const Wait& wait) {
   std::size_t row = 0;
   for (std::size_t first = 0; first < calls.size(); first += kInFlight) {
-    std::deque<Deciding> deciding;
+    std::deque<DecideExchange> deciding;
     std::vector<Exchange*> exchanges;
     for (std::size_t i = first; i < std::min(calls.size(), first + kInFlight); ++i) {
       const Rows own = rows_of(rows, row, pairs_of(calls[i].charges));
@@ -43,7 +43,7 @@ void decide_together(StoreClient& store, std::span<const Call> calls, const Rows
 
 Instant PlainCalls::decide(const Call& call, const Rows& rows, Basis& basis, const Wait& wait) {
   Instant time{};
-  Deciding deciding(store_, call, rows, time, basis);
+  DecideExchange deciding(store_, call, rows, time, basis);
   store_.run(deciding, wait);
   return time;
 }
@@ -51,7 +51,7 @@ Instant PlainCalls::decide(const Call& call, const Rows& rows, Basis& basis, con
 void PlainCalls::refund(const Call& call, std::span<const Receipt> receipts, Present* present,
                         const Wait& wait) {
   Basis basis;
-  Refunding refunding(store_, call, receipts, present, basis);
+  RefundExchange refunding(store_, call, receipts, present, basis);
   const StoreClient::Changes changes = store_.announce({.keys = refunding.keys()});
   store_.run(refunding, wait);
 }
@@ -72,7 +72,7 @@ void PlainCalls::lock(const Call& asked, Duration duration, const Interrupted& i
   for (const Charge& each : asked.charges) identifiers.push_back(each.identifier);
   naming_timeout(store_.servers().timeout(), [&] {
     Basis basis;
-    Locking locking(store_, with_reading(asked), duration, basis);
+    LockExchange locking(store_, with_reading(asked), duration, basis);
     const StoreClient::Changes changes = store_.announce({.keys = locking.keys(),
                                                           .kind = Change::Kind::lock,
                                                           .policy = asked.charges.front().policy->name(),

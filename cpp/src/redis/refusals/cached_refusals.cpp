@@ -106,7 +106,7 @@ CachedRefusals::CachedRefusals(StoreClient& store, Calls& below, Duration max_st
 }
 
 std::unique_ptr<Observation> CachedRefusals::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
-  const Deciding* const deciding = exchange.deciding();
+  const DecideExchange* const deciding = exchange.deciding();
   return deciding == nullptr ? nullptr : std::make_unique<Reporting>(values(), *deciding, max_stale_);
 }
 

@@ -12,7 +12,7 @@ bool CachedValue::take(std::atomic<std::int64_t>& next_of_all, Duration now, Dur
 
 // For stores that trust nothing of it.
 std::unique_ptr<Observation> CachedValues::observe_attempt(const Exchange& exchange, Extras& /*extras*/) {
-  const Deciding* const deciding = exchange.deciding();
+  const DecideExchange* const deciding = exchange.deciding();
   return deciding == nullptr ? nullptr : std::make_unique<Reporting>(*this, *deciding, Duration{});
 }
 
@@ -75,7 +75,7 @@ void CachedValues::change_all() {
   values_.clear();
 }
 
-Reporting::Reporting(CachedValues& values, const Deciding& deciding, Duration max_stale)
+Reporting::Reporting(CachedValues& values, const DecideExchange& deciding, Duration max_stale)
     : values_(values), deciding_(deciding), max_stale_(max_stale), asked_at_(boot_time()) {
   for (const std::string& key : deciding_.keys()) changes_.push_back(values_.changes(key));
 }

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,7 +95,7 @@ class CachedValues : public Observer, NonCopyable {
 class Reporting : public Observation {
  public:
   /// Borrows both.
-  Reporting(CachedValues& values, const Deciding& deciding, Duration max_stale);
+  Reporting(CachedValues& values, const DecideExchange& deciding, Duration max_stale);
   void comes_after(const std::vector<std::string>& keys) override;
   void decided(const Call& call, const ScriptReply& reply, const Answer& answer, const Rows& rows) override;
 
@@ -106,7 +105,7 @@ class Reporting : public Observation {
   void keep(std::size_t k, Value value, Instant shown, Duration answered_at, std::uint32_t changes);
 
   CachedValues& values_;
-  const Deciding& deciding_;
+  const DecideExchange& deciding_;
   const Duration max_stale_;
   const Duration asked_at_;
   std::vector<std::uint32_t> changes_;  // per key, before it was asked for

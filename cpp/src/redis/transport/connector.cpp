@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include <mutex>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>

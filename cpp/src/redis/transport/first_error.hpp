@@ -2,7 +2,6 @@
 #pragma once
 
 #include <exception>
-#include <utility>
 
 #include "overlimit/errors.hpp"
 #include "overlimit/forks.hpp"

@@ -94,22 +94,23 @@ void append_charges(std::string& bytes, const Call& call) {
   for (const auto& [policy, offset] : offsets) bytes += policy->packed();
 }
 
-ScriptCall decision_of_one(const Call& call, KeysOfCall keys, const Scripts& scripts, Reports reports) {
-  const CompiledPolicy& policy = *call.charges[0].policy;
-  ScriptCall encoded = begun(scripts.decide_one, std::move(keys), call.now);
+// What every script that decides begins with.
+ScriptCall begun_decision(const Script& script, KeysOfCall keys, const Call& call, Reports reports) {
+  ScriptCall encoded = begun(script, std::move(keys), call.now);
   append_int64(encoded.arguments, slack_ms(call, reports));
   append_int64(encoded.arguments, call.patience.micros());
-  append_int64(encoded.arguments, cost_of(call.charges[0]));
-  append_byte(encoded.arguments, policy.size());
-  encoded.arguments += policy.packed();
   return encoded;
 }
 
-ScriptCall decision_of_several(const Call& call, KeysOfCall keys, const Scripts& scripts, Reports reports) {
-  ScriptCall encoded = begun(scripts.decide_several, std::move(keys), call.now);
-  append_int64(encoded.arguments, slack_ms(call, reports));
-  append_int64(encoded.arguments, call.patience.micros());
-  append_charges(encoded.arguments, call);
+// Of a call of one charge; `wanted` is what of a lease is.
+ScriptCall decision_of_one(const Script& script, KeysOfCall keys, const Call& call, Reports reports,
+                           std::initializer_list<std::int64_t> wanted = {}) {
+  const CompiledPolicy& policy = *call.charges[0].policy;
+  ScriptCall encoded = begun_decision(script, std::move(keys), call, reports);
+  append_int64(encoded.arguments, cost_of(call.charges[0]));
+  for (const std::int64_t number : wanted) append_int64(encoded.arguments, number);
+  append_byte(encoded.arguments, policy.size());
+  encoded.arguments += policy.packed();
   return encoded;
 }
 
@@ -121,23 +122,16 @@ std::string ScriptCall::eval() const { return encoded("EVAL", script->text(), *t
 
 ScriptCall script_call(const Call& call, KeysOfCall keys, const Scripts& scripts, Reports reports) {
   if (!may_charge(call)) return begun(scripts.read, std::move(keys), call.now);
-  const bool is_one = call.charges.size() == 1 && call.charges[0].role == Role::enforce;
-  return is_one ? decision_of_one(call, std::move(keys), scripts, reports)
-                : decision_of_several(call, std::move(keys), scripts, reports);
+  if (call.charges.size() == 1 && call.charges[0].role == Role::enforce)
+    return decision_of_one(scripts.decide_one, std::move(keys), call, reports);
+  ScriptCall encoded = begun_decision(scripts.decide_several, std::move(keys), call, reports);
+  append_charges(encoded.arguments, call);
+  return encoded;
 }
 
 ScriptCall lease_call(const Call& call, KeysOfCall keys, Cost extra, Duration term, const Scripts& scripts,
                       Reports reports) {
-  const CompiledPolicy& policy = *call.charges[0].policy;
-  ScriptCall encoded = begun(scripts.lease, std::move(keys), call.now);
-  append_int64(encoded.arguments, slack_ms(call, reports));
-  append_int64(encoded.arguments, call.patience.micros());
-  append_int64(encoded.arguments, cost_of(call.charges[0]));
-  append_int64(encoded.arguments, extra);
-  append_int64(encoded.arguments, term.micros());
-  append_byte(encoded.arguments, policy.size());
-  encoded.arguments += policy.packed();
-  return encoded;
+  return decision_of_one(scripts.lease, std::move(keys), call, reports, {extra, term.micros()});
 }
 
 ScriptCall refund_call(const Call& call, KeysOfCall keys, std::span<const Receipt> receipts,

@@ -56,6 +56,20 @@ TEST_F(SplitCalls, HaveAPartForEachSlotWhoseRowsGoBackToTheirCharges) {
   EXPECT_EQ(both.refusing().front()->identifier, "b");
 }
 
+TEST_F(SplitCalls, AreNotRefusedByALimitThatChargesWhateverHappens) {
+  charges[1].role = Role::always;
+  call.charges = charges;
+  SplitCall both = split();
+  for (const CallPart& part : both.parts()) number(part.rows, 0);
+  both.parts()[1].rows.status[0] = Status::over;
+  EXPECT_TRUE(both.admits());
+  EXPECT_TRUE(both.refusing().empty());
+  both.parts()[0].rows.status[3] = Status::over;
+  EXPECT_FALSE(both.admits());
+  ASSERT_EQ(both.refusing().size(), 1U);
+  EXPECT_EQ(both.refusing().front()->identifier, "c");
+}
+
 TEST_F(SplitCalls, ChargeFirstWhatMayRefuseAndReadTheOthers) {
   SplitCall ordered = split([](const Charge& charge) { return charge.identifier == "b"; });
   EXPECT_EQ(ordered.leading(), 1U);

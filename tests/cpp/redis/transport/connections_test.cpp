@@ -177,6 +177,18 @@ TEST_F(ConnectionsTest, SendsNothingAfterTheDeadline) {
   EXPECT_EQ(integer(admin_, {"EXISTS", "past:deadline"}), 0);
 }
 
+TEST_F(ConnectionsTest, SendsACallThatMayHaveArrivedNoSecondTime) {
+  Proxy proxy(server_->tcp().port);
+  Connections connections(proxy.endpoint());
+  (void)call(connections, {"PING"});
+  proxy.set(Proxy::Replies::cut_once);
+  const auto error = error_of<StoreUnavailable>([&] { (void)call(connections, {"INCR", "sent:once"}); });
+  ASSERT_TRUE(error.has_value());
+  EXPECT_TRUE(error->maybe_charged());
+  EXPECT_EQ(text(admin_, {"GET", "sent:once"}), "1");
+  EXPECT_EQ(integer(connections, {"INCR", "sent:once"}), 2) << "a connection can be had again";
+}
+
 TEST_F(ConnectionsTest, GivesUpASilentConnectionAfterOneSecondAndNotBefore) {
   Proxy proxy(server_->tcp().port);
   Connections connections(proxy.endpoint());

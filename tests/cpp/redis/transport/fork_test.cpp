@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "../../forks.hpp"
 #include "connections_fixture.hpp"
 #include "overlimit/errors.hpp"
+#include "redis/transport/per_process.hpp"
 #include "signals.hpp"
 
 namespace overlimit::redis::transport {
@@ -22,6 +24,22 @@ using overlimit::testing::in_child;
 std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                        std::filesystem::directory_iterator());
+}
+
+TEST(OwnDescriptor, IsClosedInAChildWhichThenLeavesItsNumberAlone) {
+  std::optional own(OwnDescriptor::opened([] { return ::dup(STDERR_FILENO); }));
+  const int number = own->fd();
+  const auto is_open = [number] { return ::fcntl(number, F_GETFD) >= 0; };
+  ASSERT_TRUE(is_open());
+  EXPECT_TRUE(in_child([&] {
+    const bool was_open = is_open();
+    ::dup2(STDERR_FILENO, number);
+    own.reset();
+    return !was_open && is_open();
+  }));
+  EXPECT_TRUE(is_open());
+  own.reset();
+  EXPECT_FALSE(is_open());
 }
 
 TEST_F(ConnectionsTest, AChildLeavesAloneWhatTookTheNumberOfAnInheritedDescriptor) {

@@ -10,6 +10,7 @@
 #include "../../examples.hpp"
 #include "../../limits.hpp"
 #include "../live_server.hpp"
+#include "../packing.hpp"
 #include "overlimit/pair.hpp"
 #include "redis/wire/answer.hpp"
 #include "redis/wire/keys.hpp"
@@ -23,6 +24,8 @@ using protocol::Reply;
 using testing::bucket_of;
 using testing::Columns;
 using testing::examples;
+using testing::kMinute;
+using testing::packed;
 
 /// A record that owns its cells.
 struct Kept {
@@ -228,6 +231,31 @@ TEST_F(LeaseScript, AreWrittenAsTheFunctionsSay) {
 }
 
 TEST_F(LeaseScript, AreWrittenAsTheFunctionsSayWhateverWasThere) { live_for(examples(4'000), true); }
+
+// As do all scripts that are told which key their caller remembers.
+TEST_F(LeaseScript, DoNothingOnAKeyThatIsNotTheOneRemembered) {
+  hit(policies[0], 1);
+  const std::int64_t created_at = Value(bytes()).created_at().micros();
+  const Charge charge{&policies[0], "a", 1};
+  const Call call{std::span(&charge, 1), Mode::consume, At(now)};
+  const KeysOfCall names = keys_of(keys, call);
+  const Receipt receipt{Instant(created_at), kept(policies[0])->header};
+  for (ScriptCall asked :
+       {script_call(call, names, scripts), lease_call(call, names, 5, For(kMinute), scripts),
+        refund_call(call, names, std::span(&receipt, 1), false, scripts),
+        lock_call(call, names, For(kMinute), scripts)}) {
+    const std::string before = bytes();
+    asked.incarnations = packed({created_at + 1});
+    const ScriptReply of_another(run(asked), 1);
+    EXPECT_TRUE(of_another.has(ReplyFlags::kOtherKeys));
+    EXPECT_EQ(of_another.creations(), std::vector{created_at});
+    EXPECT_EQ(bytes(), before);
+    asked.incarnations = packed({created_at});
+    const ScriptReply of_the_same(run(asked), 1);
+    EXPECT_FALSE(of_the_same.has(ReplyFlags::kOtherKeys));
+    EXPECT_NE(bytes(), before);
+  }
+}
 
 }  // namespace
 }  // namespace overlimit::redis

@@ -20,7 +20,7 @@ _LOOK = 0.1
 """After how many seconds who waits looks again: Ctrl-C may have stopped the one who was to tell."""
 
 
-class Turns(Generic[T]):
+class FairPool(Generic[T]):
     """Things that one thread or task may use at a time each, such as connections.
 
     Ctrl-C, or the timeout of a greenlet, may come after any call. So what is taken goes from ``free`` into a
@@ -84,7 +84,7 @@ class Turns(Generic[T]):
             bell.get(timeout=seconds)
 
 
-class TurnsOfLoop(Turns[T]):
+class FairPoolOfLoop(FairPool[T]):
     """Those of the tasks of an event loop of asyncio."""
 
     _bell = asyncio.Queue

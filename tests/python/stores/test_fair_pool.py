@@ -12,7 +12,7 @@ import pytest
 
 from overlimit import Limiter
 from overlimit.stores import PostgreSQLStore, SQLiteStore
-from overlimit.stores.turns import Turns
+from overlimit.stores.fair_pool import FairPool
 
 
 def interrupted_everywhere(work: Callable[[], object]) -> Iterator[int]:
@@ -45,22 +45,22 @@ def interrupted_everywhere(work: Callable[[], object]) -> Iterator[int]:
 
 def test_ctrl_c_while_somebody_waits_loses_none():
     def work() -> None:
-        turns.using(time_left, used.append)
+        pool.using(time_left, used.append)
 
     def time_left() -> float:
         if taken:  # whoever has it gives it back meanwhile, and cannot tell
-            turns.free.extend(map(list.pop, [taken]))
+            pool.free.extend(map(list.pop, [taken]))
         return 9.0
 
-    turns, used = Turns(["it"]), list[str]()
+    pool, used = FairPool(["it"]), list[str]()
     taken: list[str] = []
-    assert turns.take_now(taken)
+    assert pool.take_now(taken)
     for number in interrupted_everywhere(work):  # noqa: B007
-        turns.free.extend(taken)
-        assert [*turns.free] == ["it"]
-        assert not turns._waiting
-        turns.using(lambda: 1.0, lambda _: None)
-        taken = [turns.free.pop()]
+        pool.free.extend(taken)
+        assert [*pool.free] == ["it"]
+        assert not pool._waiting
+        pool.using(lambda: 1.0, lambda _: None)
+        taken = [pool.free.pop()]
     assert number > 10
     assert used[-1] == "it"
 
@@ -85,35 +85,35 @@ def test_ctrl_c_in_a_hit_leaves_the_store_to_later_ones(kind, tmp_path, postgres
 
 
 def test_whoever_has_waited_longest_is_next():
-    turns, order = Turns(["it"]), list[int]()
+    pool, order = FairPool(["it"]), list[int]()
     taken: list[str] = []
-    assert turns.take_now(taken)
+    assert pool.take_now(taken)
     threads = [
         threading.Thread(
-            target=turns.using, args=(lambda: 60.0, lambda _, number=number: order.append(number))
+            target=pool.using, args=(lambda: 60.0, lambda _, number=number: order.append(number))
         )
         for number in range(5)
     ]
     for number, thread in enumerate(threads):
         thread.start()
-        while len(turns._waiting) <= number:
+        while len(pool._waiting) <= number:
             time.sleep(0.001)
-    turns.free.extend(taken)
-    turns.tell()
-    turns.using(lambda: 60.0, lambda _: order.append(5))
+    pool.free.extend(taken)
+    pool.tell()
+    pool.using(lambda: 60.0, lambda _: order.append(5))
     for thread in threads:
         thread.join()
     assert order == [0, 1, 2, 3, 4, 5]
 
 
 def test_nobody_waits_beyond_the_time():
-    turns = Turns(["it"])
+    pool = FairPool(["it"])
     began = time.monotonic()
 
     def use(_: str) -> None:
-        turns.using(lambda: began + 0.2 - time.monotonic(), lambda _: None)
+        pool.using(lambda: began + 0.2 - time.monotonic(), lambda _: None)
 
     with pytest.raises(TimeoutError, match="all connections: 1"):
-        turns.using(lambda: 1.0, use)
+        pool.using(lambda: 1.0, use)
     assert 0.2 <= time.monotonic() - began < 5
-    assert turns.using(lambda: 0.0, str.upper) == "IT"
+    assert pool.using(lambda: 0.0, str.upper) == "IT"

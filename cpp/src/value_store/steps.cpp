@@ -1,4 +1,4 @@
-#include "value_store/transaction.hpp"
+#include "value_store/steps.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ bool may_write(const Call& call) {
 
 }  // namespace
 
-Transaction::Transaction(std::vector<std::string> keys, bool reads_only)
+KeyedStep::KeyedStep(std::vector<std::string> keys, bool reads_only)
     : keys_(std::move(keys)), places_(keys_.size()), reads_only_(reads_only) {
   if (keys_.size() == 1) return;
   const std::vector<std::string> of_charges = keys_;
@@ -40,7 +40,7 @@ Transaction::Transaction(std::vector<std::string> keys, bool reads_only)
   }
 }
 
-ValueStep::Writes Transaction::run(Values values, std::optional<Instant> now) {
+ValueStep::Writes KeyedStep::run(Values values, std::optional<Instant> now) {
   is_of_store_ = now.has_value();
   now_ = now ? checked_instant(*now) : system_now();
   held_.clear();
@@ -55,18 +55,18 @@ ValueStep::Writes Transaction::run(Values values, std::optional<Instant> now) {
   return writes;
 }
 
-Instant Transaction::creation(std::size_t charge, Instant now) const {
+Instant KeyedStep::creation(std::size_t charge, Instant now) const {
   const Instant created_at = value(charge).created_at();
   return created_at == Instant{} ? max(now, Instant(kMicrosecond)) : created_at;
 }
 
-void Transaction::put(std::size_t charge, Value value, Instant now, Duration slack) {
+void KeyedStep::put(std::size_t charge, Value value, Instant now, Duration slack) {
   Held& held = held_[places_[charge]];
   held.value = std::move(value);
   held.expires_in = max(Duration{}, held.value.last_expiry() - now) + slack;
 }
 
-Duration Transaction::slack_of(const Call& call) const {
+Duration KeyedStep::slack_of(const Call& call) const {
   if (call.now && !call.system_clock) return kInjectedSlack;
   return call.now || !is_of_store_ ? kSystemSlack : kStoreSlack;
 }
@@ -77,8 +77,8 @@ KeptCall::KeptCall(const Call& call) : charges_(call.charges.begin(), call.charg
   call_.clock = nullptr;
 }
 
-Deciding::Deciding(std::span<const Call> calls, std::vector<std::string> keys)
-    : Transaction(std::move(keys), std::ranges::none_of(calls, may_write)),
+DecideStep::DecideStep(std::span<const Call> calls, std::vector<std::string> keys)
+    : KeyedStep(std::move(keys), std::ranges::none_of(calls, may_write)),
       times_(calls.size()),
       pairs_(pairs_of_calls(calls)),
       block_(uninitialised_block(pairs_ * kRowBytes)) {
@@ -86,7 +86,7 @@ Deciding::Deciding(std::span<const Call> calls, std::vector<std::string> keys)
   for (const Call& call : calls) calls_.emplace_back(call);
 }
 
-void Deciding::act() {
+void DecideStep::act() {
   const Rows rows = rows_at(block_.get(), pairs_);
   std::size_t charge = 0;
   std::size_t row = 0;
@@ -101,7 +101,7 @@ void Deciding::act() {
   }
 }
 
-void Deciding::decide(const Call& call, std::size_t first_charge, const Rows& rows, Instant now) {
+void DecideStep::decide(const Call& call, std::size_t first_charge, const Rows& rows, Instant now) {
   std::array<std::byte, 1024> room;
   std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
   std::pmr::vector<FoundKey> keys(&memory);
@@ -120,21 +120,21 @@ void Deciding::decide(const Call& call, std::size_t first_charge, const Rows& ro
   }
 }
 
-void Deciding::tell(const Rows& rows, std::span<Instant> times) const {
+void DecideStep::tell(const Rows& rows, std::span<Instant> times) const {
   copy_rows(rows_at(block_.get(), pairs_), rows);
   std::ranges::copy(times_, times.begin());
 }
 
-Refunding::Refunding(const Call& call, std::span<const Receipt> receipts, const Present* present,
-                     std::vector<std::string> keys)
-    : Transaction(std::move(keys), false), call_(call), receipts_(receipts.begin(), receipts.end()) {
+RefundStep::RefundStep(const Call& call, std::span<const Receipt> receipts, const Present* present,
+                       std::vector<std::string> keys)
+    : KeyedStep(std::move(keys), false), call_(call), receipts_(receipts.begin(), receipts.end()) {
   if (present == nullptr) return;
   shown_.emplace(Call{.charges = present->charges, .mode = Mode::peek});
   pairs_ = pairs_of(present->charges);
   block_ = uninitialised_block(pairs_ * kRowBytes);
 }
 
-void Refunding::act() {
+void RefundStep::act() {
   time_ = instant_of(*call_);
   const DatedCall dated(*call_, time_);
   std::size_t row = 0;
@@ -150,22 +150,22 @@ void Refunding::act() {
   if (shown_) show(time_);
 }
 
-void Refunding::show(Instant now) {
+void RefundStep::show(Instant now) {
   const DatedCall dated(**shown_, now);
   std::vector<FoundKey> keys;
   for (std::size_t k = 0; k < (*dated).charges.size(); ++k) keys.push_back({&value(k), now});
   CallOnValues(*dated, keys).show({}, rows_at(block_.get(), pairs_));
 }
 
-void Refunding::tell(Present& present) const {
+void RefundStep::tell(Present& present) const {
   copy_rows(rows_at(block_.get(), pairs_), present.rows);
   present.time = time_;
 }
 
-Locking::Locking(const Call& call, Duration duration, std::vector<std::string> keys)
-    : Transaction(std::move(keys), false), call_(call), duration_(duration) {}
+LockStep::LockStep(const Call& call, Duration duration, std::vector<std::string> keys)
+    : KeyedStep(std::move(keys), false), call_(call), duration_(duration) {}
 
-void Locking::act() {
+void LockStep::act() {
   const Instant now = instant_of(*call_);
   for (std::size_t k = 0; k < (*call_).charges.size(); ++k) {
     const std::optional<Lock> lock = value(k).lock_at(now);
@@ -176,9 +176,9 @@ void Locking::act() {
   }
 }
 
-Resetting::Resetting(std::vector<std::string> keys) : Transaction(std::move(keys), false) {}
+ResetStep::ResetStep(std::vector<std::string> keys) : KeyedStep(std::move(keys), false) {}
 
-void Resetting::act() {
+void ResetStep::act() {
   for (std::size_t k = 0; k < keys().size(); ++k) {
     const Instant created_at = value(k).created_at();
     if (created_at == Instant{} || value(k).last_expiry() == Instant{}) continue;

@@ -10,10 +10,10 @@
 namespace overlimit::values {
 
 /// The keys of some charges, and what is done with their values. Each run begins anew.
-class Transaction : public ValueStep {
+class KeyedStep : public ValueStep {
  public:
   /// `keys` are those of its charges, in their order; one may come more than once.
-  Transaction(std::vector<std::string> keys, bool reads_only);
+  KeyedStep(std::vector<std::string> keys, bool reads_only);
   [[nodiscard]] std::span<const std::string> keys() const final { return keys_; }
   [[nodiscard]] bool reads_only() const final { return reads_only_; }
   [[nodiscard]] Writes run(Values values, std::optional<Instant> now) final;
@@ -59,9 +59,9 @@ class KeptCall {
 };
 
 /// Decides calls, in their order.
-class Deciding final : public Transaction {
+class DecideStep final : public KeyedStep {
  public:
-  Deciding(std::span<const Call> calls, std::vector<std::string> keys);
+  DecideStep(std::span<const Call> calls, std::vector<std::string> keys);
   /// What the last run has decided.
   void tell(const Rows& rows, std::span<Instant> times) const;
 
@@ -76,10 +76,10 @@ class Deciding final : public Transaction {
 };
 
 /// Takes back what a call has charged.
-class Refunding final : public Transaction {
+class RefundStep final : public KeyedStep {
  public:
-  Refunding(const Call& call, std::span<const Receipt> receipts, const Present* present,
-            std::vector<std::string> keys);
+  RefundStep(const Call& call, std::span<const Receipt> receipts, const Present* present,
+             std::vector<std::string> keys);
   /// What is left after that.
   void tell(Present& present) const;
 
@@ -96,9 +96,9 @@ class Refunding final : public Transaction {
 };
 
 /// Locks the keys of a call by hand; for no time: lifts the locks that there are.
-class Locking final : public Transaction {
+class LockStep final : public KeyedStep {
  public:
-  Locking(const Call& call, Duration duration, std::vector<std::string> keys);
+  LockStep(const Call& call, Duration duration, std::vector<std::string> keys);
 
  private:
   void act() override;
@@ -109,18 +109,18 @@ class Locking final : public Transaction {
 
 /// Leaves nothing under keys but when they were reset: what was charged before is not refunded to what comes
 /// after it, even in the same microsecond.
-class Resetting final : public Transaction {
+class ResetStep final : public KeyedStep {
  public:
-  explicit Resetting(std::vector<std::string> keys);
+  explicit ResetStep(std::vector<std::string> keys);
 
  private:
   void act() override;
 };
 
 /// Reads and does nothing.
-class Reading final : public Transaction {
+class ReadStep final : public KeyedStep {
  public:
-  explicit Reading(std::vector<std::string> keys) : Transaction(std::move(keys), true) {}
+  explicit ReadStep(std::vector<std::string> keys) : KeyedStep(std::move(keys), true) {}
 
  private:
   void act() override {}
