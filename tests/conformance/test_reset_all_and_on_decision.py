@@ -21,6 +21,13 @@ LIMITS = [FixedWindow(3, 60), SlidingWindow(3, 60), TokenBucket(3, 60)]
 IDENTIFIERS = ["a", b"\xff\x00", "{x}", "*", "[a-z]?", "a:b", "x" * 256, "x" * 257, "é" * 500, "#", "\\"]
 
 
+def test_a_reset_forgets_each_identifier_however_often_another_is_named(build):
+    limiter = build(LIMITS)
+    limiter.hit("a", "b", cost=3)
+    limiter.reset("a", "a", "b")
+    assert [limiter.peek(each, cost=0).remaining for each in "ab"] == [3, 3]
+
+
 class TestResetAll:
     def test_forgets_everybody_of_this_policy_and_nobody_of_another(self, build):
         limiter, others = (

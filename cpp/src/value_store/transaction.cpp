@@ -175,7 +175,7 @@ void Locking::act() {
 Resetting::Resetting(std::vector<std::string> keys) : Transaction(std::move(keys), false) {}
 
 void Resetting::act() {
-  for (std::size_t k = 0; k < keys().size(); ++k) {
+  for (std::size_t k = 0; k < charges(); ++k) {
     const Instant created_at = value(k).created_at();
     if (created_at == Instant{} || value(k).last_expiry() == Instant{}) continue;
     const bool is_later = created_at >= now() && created_at < kMaxTime;
