@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from overlimit import FixedWindow, LeakyBucket, Limiter, StoreError, acquire_all, acquire_first, aio
+from overlimit import FixedWindow, acquire_all, acquire_first, aio
 from overlimit.aio import AsyncLimiter
 
 from .waiters import PATIENCE, queued, still_waits, until
@@ -114,26 +114,6 @@ def test_two_entries_of_one_limit_do_not_wait_for_each_other(call, at, build):
     assert acquire_first([(limiter, "x", 2), (limiter, "x", 1)], timeout=100).choice == 1
 
 
-def test_a_delay_is_waited_for(call, at, build, quick):
-    quick.hit("x")
-    paced = build(LeakyBucket(1, per=10, capacity=3, burst=1), name="paced")
-    paced.hit("x")
-    caller = call(acquire_first, [(quick, "x"), (paced, "x")], timeout=100)
-    until(lambda: used(paced, "x") == 2)
-    assert still_waits(caller)
-    at(10)
-    assert caller.result(PATIENCE).choice == 1
-    assert used(quick, "x") == 0
-
-
-def test_a_failing_store_fails_the_call_and_nobody_waits(slow):
-    away = Limiter("5/minute", name="away", store="unix:///nowhere/redis.sock", clock=slow.clock)
-    slow.hit("x")
-    with pytest.raises(StoreError):
-        acquire_first([(slow, "x"), (away, "x")], timeout=100)
-    assert queued(slow) == 0
-
-
 def test_a_task_waits_too_and_one_that_is_cancelled_holds_nothing(clock, slow, quick):
     async def main():
         entries = [(AsyncLimiter._of(each), "x") for each in (slow, quick)]
@@ -164,22 +144,6 @@ def test_of_those_that_wait_the_higher_priority_goes_first(enqueue, at, quick):
     for place, caller in enumerate((highest, higher, also_higher, low), 1):
         at(10 * place)
         assert caller.result(PATIENCE).time == START + 10 * place
-
-
-@pytest.mark.parametrize("patience", [None, 30])
-def test_one_that_is_passed_goes_first_at_the_latest_when_its_patience_is_over(enqueue, at, quick, patience):
-    quick.hit("x")
-    low = enqueue(quick, "x", timeout=1000, patience=patience)
-    gone, after = 0, 10 if patience is None else 3
-    urgent = [enqueue(quick, "x", timeout=1000, priority=1)]
-    while still_waits(low):
-        gone += 1
-        urgent.append(enqueue(quick, "x", timeout=1000, priority=1))
-        at(10 * gone)
-        until(lambda: queued(quick) < 3)
-        assert gone <= after + 1
-    assert gone == after or gone == after + 1
-    assert low.result().time == START + 10 * gone
 
 
 @pytest.mark.parametrize(
