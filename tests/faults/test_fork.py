@@ -114,22 +114,6 @@ ended(child)
     assert (used("parent"), used("child")) == (52, 50)
 
 
-def test_a_fork_without_a_call_in_between_likewise(run, used):
-    run("""
-limiter.hit("grandparent")
-grandparents = sockets()
-
-def work():
-    hit_in_order(limiter, "grandchild", 5)
-    assert not sockets() & grandparents
-
-ended(in_child(lambda: ended(in_child(work))))
-hit_in_order(limiter, "grandparent", 5)
-assert sockets() == grandparents
-""")
-    assert (used("grandparent"), used("grandchild")) == (6, 5)
-
-
 def test_descriptors_do_not_grow_with_forks(run):
     run("""
 limiter.hit("parent")

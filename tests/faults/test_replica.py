@@ -1,4 +1,4 @@
-"""The URL names a replica."""
+"""The URL names a replica, or a master that lacks replicas."""
 
 from __future__ import annotations
 
@@ -36,3 +36,12 @@ def test_one_that_lost_its_master_charges_nothing(server, replica, limiter_at, l
     ledger.hit_until_told("MASTERDOWN", limiter_at(replica.tcp_url(), timeout=0.1), "a")
     assert ledger.acknowledged == 0
     ledger.assert_in_time(0.1)
+
+
+def test_one_without_enough_replicas_charges_nothing(server, limiter_at, ledger, counted):
+    limiter = limiter_at(server.tcp_url(), timeout=0.1)
+    server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    ledger.hit_until_told("NOREPLICAS", limiter, "a")
+    assert counted("a") == ledger.acknowledged == 0
+    server.ask("CONFIG", "SET", "min-replicas-to-write", 0)
+    eventually(lambda: answers(limiter), within=RECOVERY)

@@ -7,32 +7,11 @@ import time
 
 import pytest
 
-from overlimit import StoreTimeout, StoreUnavailable
+from overlimit import StoreUnavailable
 from servers.patience import eventually
 
 from .answering import answers
 from .bounds import RECOVERY
-
-TIMEOUT = 0.1
-
-
-@pytest.mark.parametrize("url", ["tcp_url", "unix_url"])
-def test_calls_on_a_stopped_one_end_in_time_and_it_is_used_again(server, limiter_at, ledger, counted, url):
-    limiter = limiter_at(getattr(server, url)(), timeout=TIMEOUT)
-    eventually(lambda: answers(limiter))
-    server.pause()
-    outcomes = ledger.hit_times(3, limiter, "a")
-    assert all(isinstance(outcome, StoreTimeout | StoreUnavailable) for outcome in outcomes)
-    assert isinstance(outcomes[0], StoreTimeout)
-    assert outcomes[0].maybe_charged
-    assert f"(timeout={TIMEOUT})" in str(outcomes[0])
-    assert TIMEOUT <= ledger.seconds[0]
-    ledger.assert_in_time(TIMEOUT)
-    server.resume()
-    eventually(lambda: answers(limiter), within=RECOVERY)
-    ledger.hit_times(10, limiter, "a")
-    assert ledger.acknowledged >= 1
-    ledger.assert_accounts_for(counted("a"))
 
 
 def test_a_patient_call_outlives_a_short_stop(server, limiter_at, ledger, counted):

@@ -130,27 +130,3 @@ def test_one_full_of_clients_charges_nothing_and_is_asked_seldom(server, limiter
     ledger.hit(limiter_at(server.tcp_url()), "a")
     assert ledger.acknowledged == 1
     ledger.assert_accounts_for(counted("a"))
-
-
-def test_one_without_enough_replicas_charges_nothing(server, limiter_at, ledger, counted):
-    limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
-    server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
-    ledger.hit_until_told("NOREPLICAS", limiter, "a")
-    assert ledger.acknowledged == 0
-    ledger.assert_in_time(TIMEOUT)
-    assert counted("a") == 0
-    server.ask("CONFIG", "SET", "min-replicas-to-write", 0)
-    eventually(lambda: answers(limiter), within=RECOVERY)
-    ledger.assert_accounts_for(counted("a"))
-
-
-def test_a_patient_call_waits_until_there_are_enough(server, limiter_at, ledger, counted):
-    server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
-    limiter = limiter_at(server.tcp_url())
-    caller = threading.Thread(target=ledger.hit, args=(limiter, "a"))
-    caller.start()
-    time.sleep(0.2)
-    server.ask("CONFIG", "SET", "min-replicas-to-write", 0)
-    caller.join()
-    assert (ledger.acknowledged, counted("a")) == (1, 1)
-    assert ledger.slowest < RECOVERY
