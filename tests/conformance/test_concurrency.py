@@ -54,21 +54,6 @@ def test_threads_admit_exactly_the_limit_again_and_again(store, limit):
     assert hit_together(lambda thread, turn: limiter.hit(f"id:{turn}")) == [5] * ROUNDS
 
 
-def test_threads_that_name_identifiers_in_opposite_order_neither_hang_nor_overspend(store):
-    limiter = Limiter(LIMITS, name="default", store=store)
-
-    def call(thread: int, turn: int) -> object:
-        pair = (f"a:{turn}", f"b:{turn}")
-        return limiter.hit(*(pair if thread % 2 else pair[::-1]))
-
-    assert hit_together(call) == [5] * ROUNDS
-
-
-def test_threads_with_limiters_of_their_own_share_one_policy(store):
-    limiters = [Limiter(LIMITS, name="shared", store=store) for _ in range(THREADS)]
-    assert hit_together(lambda thread, turn: limiters[thread].hit(f"id:{turn}")) == [5] * ROUNDS
-
-
 def test_calls_over_the_same_keys_in_opposite_orders_do_not_wait_for_each_other(store):
     first, second = (Limiter("1000000/day", name=name, store=store) for name in ("first", "second"))
 

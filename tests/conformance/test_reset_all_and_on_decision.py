@@ -10,7 +10,6 @@ from overlimit import (
     FixedWindow,
     Limiter,
     MemoryStore,
-    Penalty,
     RedisStore,
     SlidingWindow,
     TokenBucket,
@@ -44,17 +43,6 @@ class TestResetAll:
         for other in others:
             assert [other.hit(each).status for each in IDENTIFIERS] == ["over"] * len(IDENTIFIERS)
 
-    def test_forgets_locks_and_levels(self, build, clock):
-        limiter = build(FixedWindow(1, 60), penalty=Penalty([10, 500]))
-        limiter.hit("a")
-        limiter.hit("a")
-        limiter.lock("b", 100)
-        limiter.reset_all()
-        assert [limiter.hit("a").status, limiter.hit("b").status] == ["ok", "ok"]
-        assert limiter.hit("a").retry_after == 60.0
-        clock.advance(10)
-        assert limiter.peek("a", cost=0).status == "ok", "the first level, of 10 s, is over"
-
     def test_forgets_a_thousand(self, build):
         limiter, other = build(FixedWindow(1, 60), name="one"), build(FixedWindow(1, 60), name="other")
         for i in range(3000):
@@ -63,11 +51,6 @@ class TestResetAll:
         limiter.reset_all()
         assert all(limiter.hit(f"id:{i}") for i in range(3000))
         assert not other.hit("id:1")
-
-    def test_of_nothing_does_nothing(self, build):
-        limiter = build(LIMITS)
-        limiter.reset_all()
-        assert limiter.hit("a").remaining == 2
 
     def test_leaves_keys_that_are_not_ours_and_stores_of_another_prefix(self, redis_server, prefix, clock):
         stores = [
@@ -123,10 +106,6 @@ class TestOnDecision:
         decision = hit_all([(one, "a", 1), (two, "a", 1), (one, "b", 1), (silent, "a", 1), (two, "c", 0)])
         assert heard == {"one": [decision], "two": [decision], "silent": []}
 
-    def test_of_acquire_it_is_told_once_when_nobody_waits(self, build, told):
-        limiter = build(FixedWindow(2, 60), on_decision=told.append)
-        assert [limiter.acquire("a"), limiter.acquire("a", timeout=0), limiter.acquire("a")] == told
-
     @pytest.mark.parametrize(
         "error", [RuntimeError("oh"), ValueError("oh"), StopIteration("oh"), AssertionError("oh")]
     )
@@ -157,14 +136,6 @@ class TestOnDecision:
                 call()
         assert caplog.records == []
         assert limiter.peek("a", cost=0).remaining == 0
-
-    def test_one_that_fails_keeps_no_other_from_being_told(self, build, told, caplog):
-        def fail(decision):
-            raise RuntimeError
-
-        one = build(FixedWindow(5, 60), name="one", on_decision=fail)
-        two = build(FixedWindow(5, 60), name="two", on_decision=told.append)
-        assert hit_all([(one, "a", 1), (two, "a", 1)]) in told
 
     def test_it_may_call_the_limiter_itself(self, build, told):
         def tell(decision):
