@@ -55,23 +55,6 @@ def hits_well(limiter, *identifiers):
 
 
 class TestSlots:
-    def test_each_identifier_is_counted_where_its_slot_is(self, shared_cluster, limiter_at, on_each, ledger):
-        limiter = limiter_at(shared_cluster.url(), timeout=TIMEOUT)
-        identifiers = on_each(shared_cluster)
-        for identifier in identifiers:
-            ledger.hit_times(10, limiter, identifier)
-        assert ledger.acknowledged == 50
-        for node, identifier in zip(shared_cluster.masters, identifiers, strict=True):
-            assert counted_at(limiter_at, node.unix_url())(identifier) == 10
-
-    def test_many_rows_wait_for_nodes_that_pause(self, shared_cluster, limiter_at, on_each):
-        limiter = limiter_at(shared_cluster.url())
-        rows = on_each(shared_cluster) * 3
-        assert limiter.hit_many(rows).allowed.all()
-        for node in shared_cluster.masters:
-            node.ask("CLIENT", "PAUSE", 45)
-        assert limiter.peek_many(rows, 0).remaining.tolist() == [999_997] * len(rows)
-
     def test_a_process_has_at_most_three_connections_per_node(
         self, shared_cluster, limiter_at, on_each, ledger
     ):

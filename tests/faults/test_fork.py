@@ -138,38 +138,6 @@ descend(8)
 """)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_multiprocessing_admits_exactly_the_limit(server, prefix, tmp_path, method):
-    printed = run_program(
-        """
-import multiprocessing
-
-def work(limiter, admitted):
-    admitted.put(sum(limiter.hit("a").allowed for _ in range(30)))
-
-if __name__ == "__main__":
-    method, url, prefix = sys.argv[1:]
-    context = multiprocessing.get_context(method)
-    limiter = Limiter("80/day", name="default", store=RedisStore(url, timeout=10, prefix=prefix))
-    assert limiter.hit("a")
-    admitted = context.Queue()
-    workers = [context.Process(target=work, args=(limiter, admitted)) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    print(1 + sum(admitted.get(timeout=30) for _ in workers))
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    assert not limiter.hit("a")
-        """,
-        method,
-        server.tcp_url(),
-        prefix,
-        directory=tmp_path,
-    )
-    assert printed.split() == ["80"]
-
-
 def test_no_call_leaves_a_thread_behind(run):
     printed = run("""
 limiter.hit("parent")

@@ -128,3 +128,28 @@ def test_nor_do_a_refund_and_a_lock(server, limiter_at):
     limiter.lock("a", 60)
     assert limiter.hit("a").status == "locked"
     eventually(lambda: limiter.hit("b"), within=RECOVERY)
+
+
+def test_a_patient_call_outlives_a_short_stop(server, limiter_at, ledger, counted):
+    limiter = limiter_at(server.tcp_url(), timeout=5.0)
+    ledger.hit(limiter, "a")
+    server.pause()
+    caller = threading.Thread(target=ledger.hit, args=(limiter, "a"))
+    caller.start()
+    time.sleep(0.3)
+    server.resume()
+    caller.join()
+    assert (ledger.acknowledged, counted("a")) == (2, 2)
+    assert 0.3 <= ledger.slowest < 3.0
+
+
+def test_one_killed_again_and_again_under_threads_never_admits_more(server, limiter_at, ledger):
+    limiter, epochs = limiter_at(server.tcp_url(), limits="50/day", timeout=1.0), 4
+    with ledger.hammering(limiter, "a"):
+        for epoch in range(1, epochs + 1):
+            before = ledger.refused
+            eventually(lambda before=before: ledger.refused > before + 50, within=RECOVERY)
+            if epoch < epochs:
+                server.kill()
+                server.restart()
+    assert 50 * epochs - ledger.unknown <= ledger.acknowledged <= 50 * epochs
