@@ -10,15 +10,6 @@ from overlimit.errors import InvalidLimit
 THREE = [FixedWindow(3, 60), SlidingWindow(3, 60), TokenBucket(3, 60)]
 
 
-class TestOrder:
-    def test_a_tie_goes_to_the_longest_reset_and_then_to_the_first_given(self, build):
-        short, long = FixedWindow(3, 10), FixedWindow(3, 60)
-        assert build([short, long]).hit("a").limit == long
-        assert build([long, short]).hit("b").limit == long
-        assert build([FixedWindow(3, 60, name="n"), long]).hit("c").limit.name == "n"
-        assert build([long]).hit("y", "x").identifier == "y"
-
-
 class TestReset:
     def test_of_nobody_is_an_error(self, build):
         with pytest.raises(ValueError, match="identifier"):

@@ -28,6 +28,7 @@ from overlimit import (
 from overlimit.waiting import wait_queues
 from servers.patience import eventually
 
+from .answers import left
 from .outages import PATIENCE, frozen
 
 DAY = 86_400
@@ -53,25 +54,7 @@ def server(start_redis):
     return start_redis()
 
 
-def left(limiter, identifier="a"):
-    return limiter.peek(identifier, cost=0).remaining
-
-
 # ------------------------------------------------------------------------------------------------- charge
-
-
-@EACH
-def test_a_charge_is_made_whatever_is_left_and_says_what_a_hit_would_have_met(build, limit):
-    limiter = build(limit)
-    assert limiter.charge("a", cost=4).allowed
-    over = limiter.charge("a", cost=8)
-    assert (over.allowed, over.status, over.remaining, over.delay, over.cost) == (False, "over", 0, 0.0, 8)
-    never = limiter.charge("a", cost=11)
-    assert (never.status, never.retry_after, never.remaining) == ("never", math.inf, 0)
-    assert limiter.hit("a").status == "over"
-    limiter.refund(never)
-    limiter.refund(over)
-    assert left(limiter) == 6
 
 
 def test_wrong_arguments_charge_nothing(build):
@@ -214,12 +197,6 @@ def test_wrong_arguments_settle_nothing(build):
     with pytest.raises(ValueError, match="other policies"):
         build("9/minute", name="other").settle(decision, 1)
     assert limiter.settle(decision, 1).remaining == 8
-
-
-def test_families_settle_each_others_decisions(build):
-    limiter = build("9/minute")
-    other = limiter.with_limits("20/minute")
-    assert other.settle(limiter.hit("a", cost=4), 2).remaining == 18
 
 
 def test_of_many_threads_one_settles(build):

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from overlimit import LeakyBucket, Limiter, TokenBucket, hit_all
-from servers.patience import eventually
 
 from .all_algorithms import plain_limits
 
@@ -63,27 +62,6 @@ def test_calls_over_the_same_keys_in_opposite_orders_do_not_wait_for_each_other(
 
     assert hit_together(call) == [THREADS * HITS] * ROUNDS
     assert first.peek("a", cost=0).remaining == 1_000_000 - THREADS * HITS * ROUNDS
-
-
-def test_what_threads_give_back_can_be_taken_again_and_no_more(store):
-    limiter = Limiter(LIMITS, name="default", store=store)
-
-    def work(thread: int) -> None:
-        for _ in range(HITS):
-            decision = limiter.hit("a")
-            limiter.refund(decision)
-
-    with ThreadPoolExecutor(THREADS) as threads:
-        list(threads.map(work, range(THREADS)))
-    admitted = []
-
-    def all_are_taken() -> bool:
-        admitted.append(bool(limiter.hit("a")))
-        return sum(admitted) == 5
-
-    # What drained of a charge before its refund may stay used until it would have drained.
-    eventually(all_are_taken)
-    assert not any(limiter.hit("a") for _ in range(20))
 
 
 WORKER = """

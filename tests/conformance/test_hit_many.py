@@ -94,12 +94,6 @@ class TestADecision:
         assert told == list(decided)
         assert [each.allowed for each in told] == [True, True, True, False]
 
-    def test_is_found_by_a_number_only(self, build):
-        decided = build("2/minute").hit_many(["a", "b"])
-        for wrong, error in ((2, IndexError), (-3, IndexError), (True, TypeError), ("a", TypeError)):
-            with pytest.raises(error):
-                decided[wrong]
-
     def test_is_counted_in_stats_and_in_the_text(self, build):
         limiter = build("2/minute")
         decided = limiter.hit_many(["a"] * 5)

@@ -62,15 +62,6 @@ class TestProcesses:
         hosted.close()
         assert used(strict) == hits + 3
 
-    def test_are_told_what_is_left_in_the_record_and_here(self, hosted):
-        limiter, hits = warmed(hosted)
-        remaining, reset_after = elsewhere(
-            hosted, "d = limiter.hit('a'); print(json.dumps([d.remaining, d.reset_after]))"
-        )
-        assert remaining == 1000 - hits - 1
-        assert 3500 < reset_after <= 3600
-        assert limiter.hit("a").remaining == remaining - 1
-
     def test_lose_nothing_but_what_the_killed_has_in_hand(self, hosted, strict):
         limiter = limiter_of(hosted)
         limiter.hit("b")
@@ -104,14 +95,6 @@ class TestProcesses:
         elsewhere(hosted, f"limiter.{what}; print(1)")
         after = limiter.peek("a")
         assert (after.source, after.status) == ("store", "locked" if what.startswith("lock") else "ok")
-
-    def test_show_times_that_do_not_go_back(self, leasing_for, prefix, file):
-        limiter = limiter_of(leasing_for(1, lease_in=f"shm://{prefix}"))
-        times = []
-        for turn in range(400):
-            times.append(limiter.hit("a", cost=int(turn % 5 > 0)).time)
-            time.sleep(0.0005)
-        assert times == sorted(times)
 
     def test_send_few_commands_together(self, start_redis, prefix, file):
         server = start_redis()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 import time
 from typing import Any
 
@@ -67,19 +66,6 @@ def test_what_was_refused_is_refused_here(believing, strict, kind):
     assert here.time + here.reset_after == pytest.approx(there.time + there.reset_after, abs=2e-6)
     assert sources(limiter, 100) == {"refusal"}
     assert (limiter.stats()["refusals"], limiter.stats()["asked"]) == (101, asked)
-
-
-def test_rows_are_those_of_the_server(believing, strict):
-    limits = [SlidingWindow(3, 3600), TokenBucket(20, 3600, refill="interval"), SlidingLog(100, 60)]
-    limiter = exhausted(believing, limits, "a", "b")
-    there = Limiter(limits, name="api", store=strict).peek("a", "b")
-    here = limiter.hit("a", "b")
-    assert here.source == "refusal"
-    for one, other in zip(here.details, there.details, strict=True):
-        assert (one.identifier, one.limit, one.allowed, one.remaining) == (
-            other.identifier, other.limit, other.allowed, other.remaining,
-        )  # fmt: skip
-        assert one.retry_after == pytest.approx(other.retry_after, abs=1)
 
 
 def test_peeks_costs_and_several_policies_are_answered_too(believing):
@@ -239,27 +225,6 @@ def test_a_flood_asks_once_more_for_each_unit_that_becomes_free(redis_server, pr
     assert admitted <= 20 * took + 1
     # It is asked again and again as long as the server's clock may show that a unit is free.
     assert admitted <= asked
-
-
-def test_of_a_crowd_one_asks(redis_server, prefix):
-    store = RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix, max_stale=60)
-    limiter = exhausted(store, TokenBucket(5, per=1))
-    until, before = time.monotonic() + 2, limiter.stats()["asked"]
-    allowed: list[bool] = []
-
-    def call() -> None:
-        while time.monotonic() < until:
-            allowed.append(limiter.hit("a").allowed)
-            time.sleep(0.0005)
-
-    threads = [threading.Thread(target=call) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert 5 <= sum(allowed) <= 15
-    # About four for each unit, and some that were under way together; each for itself would be hundreds.
-    assert limiter.stats()["asked"] - before <= 8 * sum(allowed) + 16
 
 
 @pytest.mark.parametrize(

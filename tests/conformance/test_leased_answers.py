@@ -40,29 +40,16 @@ def test_who_is_alone_and_comes_back_as_told_is_admitted(leasing_for, kind, leas
         assert limiter.hit("a").allowed, decision
 
 
-def charged(limiter, strict):
-    return limiter.charge("a", cost=500)
+CHANGES = {
+    "a charge": lambda limiter, strict: limiter.charge("a", cost=500),
+    "a hit by a strict store": lambda limiter, strict: limiter_of(strict).hit("a", cost=500),
+    "a settlement": lambda limiter, strict: limiter.settle(limiter.hit("a"), 501),
+    "a hit with others": lambda limiter, strict: limiter.hit("a", "b", cost=500),
+    "a hit by several policies": lambda limiter, strict: hit_all([(limiter, "a", 500), (limiter, "b")]),
+}
 
 
-def charged_by_a_strict_store(limiter, strict):
-    return limiter_of(strict).hit("a", cost=500)
-
-
-def settled(limiter, strict):
-    return limiter.settle(limiter.hit("a"), 501)
-
-
-def hit_with_others(limiter, strict):
-    return limiter.hit("a", "b", cost=500)
-
-
-def hit_by_several_policies(limiter, strict):
-    return hit_all([(limiter, "a", 500), (limiter, "b")])
-
-
-@pytest.mark.parametrize(
-    "change", [charged, charged_by_a_strict_store, settled, hit_with_others, hit_by_several_policies]
-)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_this_process_charges_besides_is_told_at_once(leasing, strict, change):
     limiter, _ = warmed(leasing)
     time.sleep(0.3)  # by an eighth of it, the instants of leased decisions are behind

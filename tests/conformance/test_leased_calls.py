@@ -92,14 +92,6 @@ class TestWhatIsLeased:
         assert decision.details[0].reset_after == pytest.approx(3600, abs=100)
         assert decision.time == pytest.approx(time.time(), abs=100)
 
-    def test_rare_calls_are_asked_for(self, leasing_for):
-        store = leasing_for(0.001)
-        limiter = limiter_of(store)
-        for _ in range(20):
-            assert limiter.hit("a").source == "store"
-            time.sleep(0.005)
-        assert limiter.stats()["held"] == 0
-
     def test_when_four_are_left_answers_are_exact(self, leasing, strict):
         limiter = limiter_of(leasing, "5/hour")
         assert [limiter.hit("a").source for _ in range(5)] == ["store"] * 5

@@ -18,7 +18,6 @@ from overlimit import (
     hit_all,
 )
 from overlimit.aio import AsyncLimiter
-from overlimit.recipes import Counter
 from overlimit.testing import fresh_counts, manual_time
 from overlimit.waiting import sleeping, wait_queues
 from servers.patience import PATIENCE, eventually
@@ -175,13 +174,6 @@ class TestWaiting:
 
 
 class TestOthers:
-    def test_recipes(self, store):
-        counter = Counter(1, per=60, store=store, name="default")
-        with manual_time(START) as clock:
-            assert [counter.hit("a"), counter.hit("a")] == [1, -1]
-            clock.advance(60)
-            assert counter.hit("a") == 1
-
     def test_the_local_fallback(self):
         limiter = limiter_on(RedisStore(NOWHERE), FixedWindow(1, 60), on_error="local")
         with manual_time(START) as clock:

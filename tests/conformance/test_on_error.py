@@ -21,7 +21,6 @@ from overlimit import (
     StoreError,
     StoreUnavailable,
     TokenBucket,
-    _core,
     hit_all,
 )
 
@@ -142,14 +141,6 @@ class TestDecisionsOfNobody:
         limiter = nowhere(SIXTEEN_LIMITS, on_error=on_error)
         assert_gives_nothing_back(limiter.hit(*identifiers, cost=2), limiter)
         assert_gives_nothing_back(limiter.acquire(*identifiers, timeout=0), limiter)
-
-    @OF_NOBODY
-    def test_show_no_rows_in_fields(self, on_error):
-        decision = nowhere(on_error=on_error).hit("a", "b")
-        assert _core._rate_field((), decision) == ""
-        assert decision._with_shadows_enforced() == decision
-        assert not decision._refused_by_meta
-        assert decision._ready_after == decision.retry_after
 
 
 def assert_gives_nothing_back(decision, limiter):

@@ -11,7 +11,6 @@ import pytest
 from overlimit import (
     FixedWindow,
     Limiter,
-    MemoryStore,
     Penalty,
     RedisStore,
     StoreUnavailable,
@@ -48,16 +47,6 @@ class TestUnlocking:
         assert violate(limiter).retry_after == 4.0
         limiter.unlock("a")
         assert violate(limiter).retry_after == 8.0
-
-    def test_of_nobody_known_and_of_nobody_locked_changes_nothing(self, build, store):
-        limiter = build(FixedWindow(5, 3600), penalty=Penalty(5))
-        limiter.unlock("a")
-        if isinstance(store, MemoryStore):
-            assert len(store) == 0
-        limiter.hit("a", cost=2)
-        limiter.unlock("a")
-        limiter.unlock("a")
-        assert limiter.peek("a", cost=0).remaining == 3
 
     def test_lets_in_who_waits(self, build):
         limiter = build(FixedWindow(1, 3600))

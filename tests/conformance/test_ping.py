@@ -117,13 +117,6 @@ class TestASilentServer:
             silent.ping(timeout=0.2)
         assert 0.2 <= time.monotonic() - began < 2
 
-    def test_is_not_asked_while_the_breaker_is_open(self, silent):
-        eventually(lambda: failure_of(lambda: silent.ping(0.05)).retry_after > 0)
-        began = time.monotonic()
-        for _ in range(20):
-            failure_of(silent.ping)
-        assert time.monotonic() - began < PATIENCE / 2
-
 
 class TestSentinel:
     def test_asks_the_master_that_they_name(self, start_sentinels):

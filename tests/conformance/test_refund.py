@@ -11,6 +11,7 @@ import pytest
 from overlimit import FixedWindow, Limiter, ManualClock, RedisStore, StoreError, hit_all
 from servers.fault_proxy import FaultProxy
 
+from .answers import left
 from .outages import PATIENCE, frozen
 
 
@@ -40,10 +41,6 @@ def refund_part(limiter, decision):
 
 
 EACH_WAY = pytest.mark.parametrize("refund", [refund_all, refund_part])
-
-
-def left(limiter, identifier="a"):
-    return limiter.peek(identifier, cost=0).remaining
 
 
 def test_a_copy_cannot_be_refunded(build):

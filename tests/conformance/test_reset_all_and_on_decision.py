@@ -137,16 +137,6 @@ class TestOnDecision:
         assert caplog.records == []
         assert limiter.peek("a", cost=0).remaining == 0
 
-    def test_it_may_call_the_limiter_itself(self, build, told):
-        def tell(decision):
-            told.append(decision)
-            if decision.cost:
-                limiter.hit("b", cost=0)
-
-        limiter = build(FixedWindow(5, 60), on_decision=tell)
-        limiter.hit("a")
-        assert [each.cost for each in told] == [1, 0]
-
     @pytest.mark.parametrize("wrong", ["print", 5, []])
     def test_what_cannot_be_called_is_a_type_error(self, wrong):
         with pytest.raises(TypeError, match="on_decision"):

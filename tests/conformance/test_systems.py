@@ -20,7 +20,6 @@ from overlimit import (
     Limiter,
     ManualClock,
     RedisStore,
-    SlidingLog,
     SlidingWindow,
     TokenBucket,
     over_limit_multi,
@@ -172,36 +171,9 @@ class TestOverLimit:
             clock.advance(0.1)
         assert admitted == 240
 
-    @pytest.mark.parametrize(
-        ("limit", "entries", "apart"),
-        [
-            (SlidingWindow(99_999, per=4096, precision=1), 4097, 1),
-            (SlidingLog(10_000, per=4096), 8_100, 0.001),
-        ],
-        ids=lambda each: getattr(each, "algorithm", ""),
-    )
-    def test_thousands_of_stale_entries_are_no_error_and_free_everything(
-        self, build, clock, limit, entries, apart
-    ):
-        limiter, most = build(limit), limit.limit
-        for _ in range(entries):
-            assert limiter.hit(ID)
-            clock.advance(apart)
-        clock.advance(limiter.peek(ID, cost=0).reset_after - US)
-        assert limiter.peek(ID, cost=0).remaining == most - 1
-        assert passed(limiter, 3) == 3
-        assert limiter.peek(ID, cost=0).remaining == most - 4
-        clock.advance(86_400)
-        assert limiter.peek(ID, cost=0).remaining == most
-        assert limiter.hit(ID).remaining == most - 1
-
 
 class TestInRedis:
     LIMITS = (FixedWindow(3, per=0.5), TokenBucket(3, per=0.5, refill="interval"), SlidingWindow(3, per=0.5))
-
-    @pytest.fixture
-    def key(self, prefix):
-        return f"{prefix}1:default:{ID}"
 
     @pytest.fixture
     def own_server(self, start_redis):
@@ -247,15 +219,3 @@ class TestInRedis:
         assert len(seen.of_clients) == 1
         with closing(own_server.client()) as raw:
             assert raw.strlen(f"ol1:default:{ID}") == 52 + 16 * (10 if gap < 3600 else 0)
-
-    def test_a_changed_precision_is_another_limit_and_the_old_record_goes_when_it_expires(
-        self, build, raw, key, clock
-    ):
-        fine, coarse = (build(SlidingWindow(10, per=10, precision=precision)) for precision in (1, 2))
-        assert passed(fine, 30) == 10
-        assert raw.strlen(key) == 52
-        assert passed(coarse, 30) == 10
-        assert raw.strlen(key) == 52 + 44
-        clock.advance(12)
-        assert passed(coarse, 30) == 10
-        assert raw.strlen(key) == 52

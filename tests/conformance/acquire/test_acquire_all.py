@@ -16,15 +16,11 @@ from overlimit import (
 )
 from servers.ports import free_port
 
-from .waiters import PATIENCE, queued, still_waits, until
+from .waiters import PATIENCE, queued, still_waits, until, used
 
 pytestmark = pytest.mark.only_threads
 
 START = 1_700_000_000
-
-
-def used(limiter, identifier):
-    return limiter.limits[0].quota - limiter.peek(identifier, cost=0).remaining
 
 
 @pytest.mark.every_store
@@ -128,6 +124,12 @@ def test_wrong_charges_are_the_errors_of_hit_all_also_while_others_wait(
             decide(charges)
     assert queued(short) == 1
     clock.advance(10)
+
+
+def test_charges_are_one_list(short):
+    with pytest.raises(TypeError, match="one list of tuples"):
+        acquire_all((short, "x"), (short, "y"), 5)
+    assert used(short, "x") == 0
 
 
 def test_charges_may_come_from_a_generator(short, long):

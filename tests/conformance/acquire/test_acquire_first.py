@@ -9,15 +9,11 @@ import pytest
 from overlimit import FixedWindow, acquire_all, acquire_first, aio
 from overlimit.aio import AsyncLimiter
 
-from .waiters import PATIENCE, queued, still_waits, until
+from .waiters import PATIENCE, queued, still_waits, until, used
 
 pytestmark = pytest.mark.only_threads
 
 START = 1_700_000_000
-
-
-def used(limiter, identifier):
-    return limiter.limits[0].quota - limiter.peek(identifier, cost=0).remaining
 
 
 @pytest.fixture

@@ -74,27 +74,6 @@ def test_nobody_is_asked_for_what_happens_to_others(build, call):
     assert calls(limiter) <= 104 + 1 + 48
 
 
-def test_those_whose_time_is_up_in_the_middle_cost_two_calls_each_and_wake_nobody(build, clock, call):
-    limiter = build(FixedWindow(1, 10))
-    limiter.hit("a")
-    callers = []
-    for number in range(CROWD):
-        options = {"timeout": None if number % 2 == 0 else 15}
-        callers.append(call(limiter.acquire, "a", **options))
-        until(lambda waiting=number + 1: queued(limiter) == waiting)
-    patient, hasty = callers[::2], callers[1::2]
-    until(lambda: calls(limiter) == 2 + len(hasty))
-    clock.advance(10)
-    assert patient[0].result(PATIENCE)
-    assert not any(caller.result(PATIENCE) for caller in hasty)
-    until(lambda: calls(limiter) <= 4 + 2 * len(hasty))
-    for caller in patient[1:]:
-        clock.advance(10)
-        assert caller.result(PATIENCE).time == clock.now()
-    assert 1 + len(patient) + 2 * len(hasty) <= calls(limiter)
-    assert calls(limiter) <= 2 + 2 * len(patient) + 2 * len(hasty)
-
-
 @pytest.mark.parametrize("kind", LIMITS)
 def test_who_comes_behind_others_and_has_time_asks_nothing_unless_it_can_never_pass(store, call, kind):
     limiter = Limiter(LIMITS[kind], name="patient", store=store)

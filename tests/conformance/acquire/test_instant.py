@@ -59,23 +59,6 @@ def test_by_real_time_it_waits_as_long_as_it_must(store):
     assert all(later.time - earlier.time >= 0.2 for earlier, later in itertools.pairwise(decisions))
 
 
-class CallableWithData:
-    """A clock that is called, although it has something called ``now``."""
-
-    now = 0.0
-
-    def __call__(self):
-        return time.time()
-
-
-@pytest.mark.parametrize("clock", [time.time, CallableWithData()], ids=["function", "object"])
-def test_by_a_clock_that_is_called_too(store, clock):
-    limiter = Limiter(SlidingLog(1, 0.2), name="default", store=store, clock=clock)
-    begun = time.monotonic()
-    assert all(limiter.acquire("a", timeout=PATIENCE) for _ in range(3))
-    assert 0.4 <= time.monotonic() - begun < 5
-
-
 def test_others_go_on_meanwhile(store):
     limiter, counted, over = Limiter(FixedWindow(1, 0.5), name="default", store=store), [0], threading.Event()
 

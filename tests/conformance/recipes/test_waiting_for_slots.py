@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import RateLimitExceeded, RedisStore
+from overlimit import RateLimitExceeded
 from overlimit.recipes import Concurrency
 from overlimit.waiting import wait_queues
 from programs import output_of
@@ -178,9 +178,3 @@ class TestArguments:
 
             @Concurrency(1).slot("a")
             def never_made(): ...
-
-    def test_a_store_that_fails_raises_and_leaves_nobody_in_line(self):
-        at_once = Concurrency(2, store=RedisStore("unix:///nowhere/redis.sock"), name="n")
-        with pytest.raises(Exception, match="nowhere"):
-            at_once.acquire("a", timeout=None)
-        assert standing_in_line() == 0

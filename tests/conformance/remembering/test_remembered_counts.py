@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from conformance.all_algorithms import CALENDAR, of_each_algorithm
+from conformance.answers import left
 from overlimit import (
     Limiter,
     ManualClock,
@@ -23,7 +24,7 @@ from overlimit import (
 from programs import run
 from servers.patience import PATIENCE, eventually
 
-from .limiters import admitted, left, limiter_on
+from .limiters import admitted, limiter_on
 
 ALL = of_each_algorithm(5, 3600) | CALENDAR
 
