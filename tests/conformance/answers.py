@@ -42,3 +42,9 @@ def expected_of(decision: OracleDecision) -> Answer:
 
 def _in_seconds(name: str, value: Any) -> Any:
     return value / 1e6 if name in TIMES else value
+
+
+def left(limiter: Any, identifier: str | bytes = "a") -> int:
+    """What remains of a limiter's limits."""
+    remaining: int = limiter.peek(identifier, cost=0).remaining
+    return remaining

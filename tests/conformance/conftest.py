@@ -1,8 +1,9 @@
-"""Stores on the same keys of one server: with leases, and always asked for."""
+"""Stores on the same keys of one server, with leases and always asked for; and what is in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -46,3 +47,16 @@ def brief(leasing_for: Callable[..., RedisStore]) -> RedisStore:
 def strict(redis_server: RedisServer, prefix: str) -> RedisStore:
     """The same keys, always asked for."""
     return RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix)
+
+
+@pytest.fixture
+def raw(redis_server: RedisServer) -> Iterator[Any]:
+    """A client of redis-py."""
+    with closing(redis_server.client()) as client:
+        yield client
+
+
+@pytest.fixture
+def key(prefix: str) -> str:
+    """The key of identifier "a" in the policy "default"."""
+    return f"{prefix}1:default:a"

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
 
-from overlimit import FixedWindow, SlidingWindow, TokenBucket
+from overlimit import FixedWindow, SlidingWindow, TokenBucket, hit_all
 from overlimit.errors import InvalidLimit
 
 THREE = [FixedWindow(3, 60), SlidingWindow(3, 60), TokenBucket(3, 60)]
-
-
-class TestOrder:
-    def test_a_tie_goes_to_the_longest_reset_and_then_to_the_first_given(self, build):
-        short, long = FixedWindow(3, 10), FixedWindow(3, 60)
-        assert build([short, long]).hit("a").limit == long
-        assert build([long, short]).hit("b").limit == long
-        assert build([FixedWindow(3, 60, name="n"), long]).hit("c").limit.name == "n"
-        assert build([long]).hit("y", "x").identifier == "y"
-
-
-class TestPeek:
-    def test_costs_one_by_default(self, build):
-        limiter = build(THREE)
-        limiter.hit("a", cost=3)
-        assert limiter.peek("a").status == "over"
-        assert limiter.peek("a", cost=0).status == "ok"
 
 
 class TestReset:
@@ -61,6 +42,12 @@ class TestBounds:
             limiter.hit(*ids)
         assert limiter.peek(ids[0], cost=0).details[0].remaining == 1
 
+    def test_sixty_four_charges_fit_and_sixty_five_do_not(self, build):
+        limiter = build(FixedWindow(1, 60))
+        assert hit_all([(limiter, f"id:{i}", 1) for i in range(64)])
+        with pytest.raises(ValueError, match="64"):
+            hit_all([(limiter, f"id:{i}", 1) for i in range(65)])
+
     def test_no_identifier_at_all_is_an_error(self, build):
         limiter = build(THREE)
         for call in (limiter.hit, limiter.peek):
@@ -70,6 +57,14 @@ class TestBounds:
     def test_no_limit_at_all_is_an_error(self, build):
         with pytest.raises(InvalidLimit):
             build([])
+
+
+class TestSeveralPolicies:
+    def test_two_policies_of_one_name(self, build):
+        with pytest.raises(ValueError, match="name="):
+            hit_all([(build(FixedWindow(5, 60)), "a", 1), (build(FixedWindow(6, 60)), "b", 1)])
+        same, again = build(FixedWindow(5, 60)), build(FixedWindow(5, 60))
+        assert hit_all([(same, "a", 1), (again, "b", 1)])
 
 
 class TestIdentifiers:
@@ -83,18 +78,3 @@ class TestIdentifiers:
         assert limiter.hit(text).identifier == text
         decision = limiter.hit(raw)
         assert (decision.identifier, decision.remaining) == (raw, 1)
-
-    def test_a_long_identifier_is_not_the_text_of_its_own_hash(self, build):
-        limiter = build(THREE)
-        long = "x" * 300
-        digest = hashlib.sha256(long.encode()).hexdigest()
-        assert limiter.hit(long, cost=3)
-        for lookalike in (digest, f"#{digest}"):
-            assert limiter.hit(lookalike).remaining == 2
-
-
-class TestDecision:
-    def test_has_a_readable_repr(self, build):
-        text = repr(build(THREE).hit("user:42"))
-        assert "user:42" in text
-        assert "remaining=2" in text

@@ -45,12 +45,6 @@ def test_connections_of_threads_have_the_name(server, prefix, is_in_url):
     assert names_at(server) == [NAME]
 
 
-def test_without_it_they_have_none(server, prefix):
-    limiter = limiter_at(server.unix_url(), prefix)
-    assert limiter.hit("a")
-    assert names_at(server) == [""]
-
-
 def test_stores_of_two_names_have_connections_of_their_own_and_share_their_counts(server, prefix):
     first, second = (limiter_at(server.unix_url(), prefix, client_name=name) for name in ("one", "two"))
     assert first.hit("a").remaining == 8
@@ -106,8 +100,3 @@ def test_what_redis_takes_as_no_name_is_refused_before_anything_is_touched(name)
 def test_a_name_of_another_type_is_refused():
     with pytest.raises(TypeError, match="client_name must be a str"):
         RedisStore("redis://localhost", client_name=7)
-
-
-def test_the_store_shows_it():
-    store = RedisStore("redis://localhost", client_name="checkout")
-    assert repr(store) == "RedisStore('redis://localhost:6379/0', client_name='checkout')"

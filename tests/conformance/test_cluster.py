@@ -6,15 +6,17 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from threading import Timer
+from typing import Any
 
 import pytest
 from flask import Flask
 
 from overlimit import (
+    Decision,
     FixedWindow,
     Limit,
     Limiter,
@@ -25,7 +27,6 @@ from overlimit import (
     StoreError,
     StoreTimeout,
     StoreUnavailable,
-    TokenBucket,
     hit_all,
 )
 from overlimit.flask import RateLimit
@@ -71,24 +72,12 @@ def owned_by(cluster: Cluster, node: Node, store_prefix: str) -> list[str]:
 
 
 class TestSlots:
-    def test_a_lock_is_set_where_the_key_is(self, store):
-        limiter = Limiter("3/minute", name="default", store=store)
-        limiter.lock("a", 60)
-        assert limiter.peek("a").status == "locked"
-
     @pytest.mark.parametrize("hash_tag", ["policy", "true", "prefix"])
     def test_with_a_hash_tag_they_are_one_call(self, cluster, prefix, hash_tag):
         limiter = Limiter("3/minute", name="default", store=tagged(cluster, prefix, hash_tag))
         assert limiter.hit("a", "b", "x" * 300, cost=2)
         assert not limiter.hit("b", "c", cost=2)
         assert [spent(limiter, each) for each in ("a", "b", "c", "x" * 300)] == [2, 2, 0, 2]
-
-    def test_a_refund_goes_to_where_the_charge_was(self, store):
-        limiter = Limiter("3/minute", name="default", store=store)
-        decisions = [limiter.hit(identifier, cost=2) for identifier in IDENTIFIERS]
-        for decision in decisions:
-            limiter.refund(decision)
-        assert [spent(limiter, identifier) for identifier in IDENTIFIERS] == [0] * len(IDENTIFIERS)
 
     def test_reset_takes_identifiers_of_any_slots(self, store):
         limiter = Limiter("3/minute", name="default", store=store)
@@ -110,23 +99,26 @@ class TestSlots:
         assert [spent(kept, each) for each in IDENTIFIERS[:3]] == [1, 1, 1]
 
 
+def asked(verb: str, limiters: list[Limiter], identifiers: list[str], cost: int) -> Decision:
+    """Ask one policy, or two of them about the identifiers in turn."""
+    if verb == "hit_all":
+        return hit_all([(limiters[place % 2], each, cost) for place, each in enumerate(identifiers)])
+    decision: Decision = getattr(limiters[0], verb)(*identifiers, cost=cost)
+    return decision
+
+
+def shown(decision: Decision) -> list[Any]:
+    """What is the same in a cluster: resets of what was refused are not."""
+    rows = [(row.identifier, row.policy, row.allowed, row.remaining) for row in decision.details]
+    return [decision.status, decision.remaining, decision.retry_after, decision.time, rows]
+
+
 def kept_where(cluster: Cluster, key: str) -> bool:
     return cluster.owner_of(cluster.slot_of(key)).ask("EXISTS", key) == 1
 
 
 class TestCallsAcrossSlots:
     """``docs/semantics.md``: calls across slots."""
-
-    def test_all_are_charged(self, cluster, store, prefix):
-        limiter = Limiter("5/minute; 9/hour", name="default", store=store)
-        limiter.hit(IDENTIFIERS[3], cost=2)
-        decision = limiter.hit(*IDENTIFIERS[:16], cost=2)
-        assert decision
-        assert decision.remaining == 1
-        assert [row.identifier for row in decision.details[::2]] == IDENTIFIERS[:16]
-        assert [row.remaining for row in decision.details[::2]] == [3, 3, 3, 1] + [3] * 12
-        assert [spent(limiter, each) for each in IDENTIFIERS[:17]] == [2, 2, 2, 4] + [2] * 12 + [0]
-        assert min(keys_of(cluster, prefix)) > 0
 
     def test_or_none_is(self, store):
         limiter = Limiter("3/minute", name="default", store=store)
@@ -147,48 +139,22 @@ class TestCallsAcrossSlots:
         assert limiter.hit("crawler", *IDENTIFIERS[:10])
         assert [spent(limiter, each) for each in ("crawler", *IDENTIFIERS[:10])] == [1] * 11
 
-    def test_more_than_there_is_reads_only(self, cluster, store, prefix):
-        limiter = Limiter("3/minute", name="default", store=store)
-        assert limiter.hit(*IDENTIFIERS[:8], cost=4).status == "never"
-        assert limiter.peek(*IDENTIFIERS[:8], cost=3)
-        assert keys_of(cluster, prefix) == [0, 0, 0]
-
-    def test_several_policies_in_one_call(self, store):
-        first, second = (Limiter("3/minute", store=store, name=name) for name in ("one", "two"))
-        assert hit_all([(first, "a"), (second, "b")])
-        second.hit("b", cost=2)
-        assert not hit_all([(first, "a"), (second, "b")])
-        assert (spent(first, "a"), spent(second, "b")) == (1, 3)
-
-    def test_many_at_once_are_those_of_a_loop(self, store):
-        many, loop = (Limiter("3/minute", name=name, store=store) for name in ("many", "loop"))
-        rows = [
-            (IDENTIFIERS[i % 7], IDENTIFIERS[i % 5]) if i % 3 else (IDENTIFIERS[i % 4],) for i in range(40)
-        ]
-        assert many.hit_many(rows).remaining.tolist() == [loop.hit(*row).remaining for row in rows]
-        assert [spent(many, each) for each in IDENTIFIERS[:7]] == [
-            spent(loop, each) for each in IDENTIFIERS[:7]
-        ]
-
-    @pytest.mark.parametrize("kind", OF_EACH)
+    # A refused call may have opened a window that begins with the first call.
+    @pytest.mark.parametrize("kind", [kind for kind in OF_EACH if kind != "fixed_window"])
     def test_they_decide_as_memory_does(self, store, kind):
         limits = OF_EACH[kind]
         random = Random(7)
         clock = ManualClock(1_700_000_000.0)
         there, here = (
-            Limiter(limits, name="default", store=each, clock=clock) for each in (store, MemoryStore())
+            [Limiter(limits, name=name, store=each, clock=clock) for name in ("one", "two")]
+            for each in (store, MemoryStore())
         )
         for _ in range(300):
             clock.advance(random.choice([0, 0.05, 0.3]))
             identifiers = random.sample(IDENTIFIERS[:6], random.randint(1, 4))
-            verb, cost = random.choice(["hit", "hit", "peek"]), random.choice([0, 1, 1, 2, 7])
-            one, other = (getattr(each, verb)(*identifiers, cost=cost) for each in (there, here))
-            assert [one.status, one.remaining, one.retry_after, one.time] == [
-                other.status,
-                other.remaining,
-                other.retry_after,
-                other.time,
-            ]
+            verb, cost = random.choice(["hit", "hit", "peek", "hit_all"]), random.choice([0, 1, 1, 2, 7])
+            one, other = (asked(verb, each, identifiers, cost) for each in (there, here))
+            assert shown(one) == shown(other)
 
     @pytest.mark.parametrize("on_error", ["raise", "allow", "deny", "local"])
     def test_a_shadow_limit_cannot_be_settled_in_several_slots(self, cluster, store, prefix, on_error):
@@ -208,42 +174,19 @@ class TestCallsAcrossSlots:
         limiter.refund(limiter.hit(*IDENTIFIERS[:9], cost=2))
         assert [limiter.peek(each, cost=0).remaining for each in IDENTIFIERS[:9]] == [whole] * 9
 
-    def test_waiting_for_a_turn(self, store):
-        limiter = Limiter(TokenBucket(1, per=0.2), name="default", store=store)
-        for _ in range(3):
-            assert limiter.acquire(*IDENTIFIERS[:3], timeout=PATIENCE)
-
-    def test_threads_together_get_no_more_than_there_is(self, store):
+    def test_threads_together_get_no_more_than_there_is_and_leave_nothing_else(self, store):
         limiter = Limiter("40/hour", name="default", store=store)
 
         def hit_from(thread: int) -> int:
             return sum(bool(limiter.hit("shared", f"own:{thread}:{i % 3}")) for i in range(30))
 
         with ThreadPoolExecutor(6) as pool:
-            assert 30 <= sum(pool.map(hit_from, range(6))) <= 40
-        assert spent(limiter, "shared") <= 40
-
-    def test_a_bucket_in_debt_grants_nothing_also_in_what_others_refuse(self, store):
-        bucket = TokenBucket(5, per=60, debt=5)
-        limiter = Limiter(bucket, name="default", store=store, clock=ManualClock(1_700_000_000))
-        limiter.hit("owing", cost=5)
-        limiter.hit("more", cost=8)
-        assert [row.remaining for row in limiter.hit("owing", "more", cost=4).details] == [0, 0]
-
-    def test_while_a_slot_moves(self, cluster, store, prefix):
-        limiter = Limiter("100/hour", name="default", store=store)
-        first, second = cluster.masters[:2]
-        moving, *_ = owned_by(cluster, first, prefix)
-        spent_all = owned_by(cluster, second, prefix)[:5]
-        limiter.hit(moving)
-        slot = cluster.slot_of(f"{prefix}1:default:{moving}")
-        with cluster.migrating(slot, cluster.masters[2]):
-            cluster.move_key(f"{prefix}1:default:{moving}", first, cluster.masters[2])
-            for identifier in spent_all:
-                limiter.charge(identifier, cost=100)
-                assert not limiter.hit(moving, identifier)
-            assert limiter.hit(moving, owned_by(cluster, second, prefix)[6])
-        assert spent(limiter, moving) == 2
+            admitted = list(pool.map(hit_from, range(6)))
+        assert 30 <= sum(admitted) <= 40
+        # What was refused is taken back everywhere: by commands that nobody waits for.
+        eventually(lambda: spent(limiter, "shared") == sum(admitted))
+        for thread, count in enumerate(admitted):
+            assert sum(spent(limiter, f"own:{thread}:{i}") for i in range(3)) == count
 
 
 class TestCallsOfWhichASlotDoesNotAnswer:
@@ -320,17 +263,6 @@ class TestAddresses:
             limiter.hit("a")
         assert spent(limiter, "a") == len(cluster.nodes)
 
-    def test_nobody_there_is_unavailable_at_once(self, prefix):
-        limiter = Limiter(
-            "3/minute", name="default", store=RedisStore("redis+cluster://127.0.0.1:1", timeout=PATIENCE)
-        )
-        began = time.monotonic()
-        for _ in range(20):
-            with pytest.raises(StoreUnavailable) as caught:
-                limiter.hit("a")
-            assert not caught.value.maybe_charged
-        assert time.monotonic() - began < PATIENCE / 2
-
     def test_a_server_outside_of_a_cluster_is_a_configuration_error(self, redis_server):
         url = f"redis+cluster://127.0.0.1:{redis_server.port}"
         with pytest.raises(StoreConfigError, match="redis://"):
@@ -405,45 +337,12 @@ class TestMovingSlots:
         assert limiter.stats()["lapsed"] == 0
 
 
-def test_a_forked_child_counts_on_the_same_nodes_with_connections_of_its_own(store):
-    limiter = Limiter("100/minute", name="default", store=store)
-    for identifier in IDENTIFIERS[:6]:
-        limiter.hit(identifier)
-    child = os.fork()
-    if child == 0:
-        good = all(limiter.hit(each).remaining == 98 for each in IDENTIFIERS[:6])
-        os._exit(0 if good else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert [limiter.hit(each).remaining for each in IDENTIFIERS[:6]] == [97] * 6
-
-
 def test_many_calls_at_once_are_decided_on_every_node(store):
     many, loop = (Limiter("2/minute", name=name, store=store) for name in ("many", "loop"))
     rows = IDENTIFIERS * 3
     decided = many.hit_many(rows)
     assert decided.remaining.tolist() == [loop.hit(row).remaining for row in rows]
     assert decided.refused == len(IDENTIFIERS)
-
-
-def test_rows_in_one_slot_are_decided_together(cluster, prefix):
-    limiter = Limiter("2/minute", name="default", store=tagged(cluster, prefix, "policy"))
-    rows = [tuple(IDENTIFIERS[:3])] * 3 + [(IDENTIFIERS[3], IDENTIFIERS[3])]
-    assert limiter.hit_many(rows).allowed.tolist() == [True, True, False, True]
-
-
-def test_a_closed_store_opens_again(store):
-    limiter = Limiter("100/minute", name="default", store=store)
-    limiter.hit("a")
-    store.close()
-    assert limiter.hit("a").remaining == 98
-
-
-def test_threads_that_come_first_together_all_get_their_answers(cluster, prefix):
-    store = RedisStore(cluster.url(), timeout=PATIENCE, prefix=prefix)
-    limiter = Limiter("8/minute", name="default", store=store)
-    hit: Callable[[int], bool] = lambda i: bool(limiter.hit(IDENTIFIERS[i % 2]))  # noqa: E731
-    with ThreadPoolExecutor(16) as pool:
-        assert sum(pool.map(hit, range(32))) == 16
 
 
 def test_refusals_are_believed_whatever_slot_they_are_of(cluster, prefix):

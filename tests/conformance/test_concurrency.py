@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from overlimit import LeakyBucket, Limiter, TokenBucket, hit_all
-from servers.patience import eventually
 
 from .all_algorithms import plain_limits
 
@@ -54,21 +53,6 @@ def test_threads_admit_exactly_the_limit_again_and_again(store, limit):
     assert hit_together(lambda thread, turn: limiter.hit(f"id:{turn}")) == [5] * ROUNDS
 
 
-def test_threads_that_name_identifiers_in_opposite_order_neither_hang_nor_overspend(store):
-    limiter = Limiter(LIMITS, name="default", store=store)
-
-    def call(thread: int, turn: int) -> object:
-        pair = (f"a:{turn}", f"b:{turn}")
-        return limiter.hit(*(pair if thread % 2 else pair[::-1]))
-
-    assert hit_together(call) == [5] * ROUNDS
-
-
-def test_threads_with_limiters_of_their_own_share_one_policy(store):
-    limiters = [Limiter(LIMITS, name="shared", store=store) for _ in range(THREADS)]
-    assert hit_together(lambda thread, turn: limiters[thread].hit(f"id:{turn}")) == [5] * ROUNDS
-
-
 def test_calls_over_the_same_keys_in_opposite_orders_do_not_wait_for_each_other(store):
     first, second = (Limiter("1000000/day", name=name, store=store) for name in ("first", "second"))
 
@@ -78,27 +62,6 @@ def test_calls_over_the_same_keys_in_opposite_orders_do_not_wait_for_each_other(
 
     assert hit_together(call) == [THREADS * HITS] * ROUNDS
     assert first.peek("a", cost=0).remaining == 1_000_000 - THREADS * HITS * ROUNDS
-
-
-def test_what_threads_give_back_can_be_taken_again_and_no_more(store):
-    limiter = Limiter(LIMITS, name="default", store=store)
-
-    def work(thread: int) -> None:
-        for _ in range(HITS):
-            decision = limiter.hit("a")
-            limiter.refund(decision)
-
-    with ThreadPoolExecutor(THREADS) as threads:
-        list(threads.map(work, range(THREADS)))
-    admitted = []
-
-    def all_are_taken() -> bool:
-        admitted.append(bool(limiter.hit("a")))
-        return sum(admitted) == 5
-
-    # What drained of a charge before its refund may stay used until it would have drained.
-    eventually(all_are_taken)
-    assert not any(limiter.hit("a") for _ in range(20))
 
 
 WORKER = """

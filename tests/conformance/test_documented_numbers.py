@@ -40,53 +40,42 @@ def most_in(log: list[tuple[float, int]], length: float) -> int:
     return max(sum(cost for at, cost in log if start <= at < start + length) for start, _ in log)
 
 
+ALWAYS = [TICK * i for i in range(200)]
+INTERVALS = TokenBucket(3, 2, burst=4, refill="interval", start="epoch")
+REACHED: dict[str, tuple[Limit, list[tuple[float, int]], float, int]] = {
+    "a fixed window from the first call": (FixedWindow(5, 2), [(0, 1), (1.875, 4), (2, 5)], 2, 9),
+    "an aligned window": (FixedWindow(5, 2, start="epoch"), [(1.875, 5), (2, 5)], 2, 10),
+    "a token bucket": (TokenBucket(4, 2, burst=4), [(at, 1) for at in ALWAYS[:16] for _ in "abcde"], 2, 7),
+    "a bucket of intervals": (INTERVALS, [(1.875, 4), (2, 3), (4, 3)], 2, 7),
+    "a bucket of intervals in more": (INTERVALS, [(1.875, 4), (2, 3), (4, 3)], 2.25, 10),
+    "a bucket with debt": (
+        TokenBucket(1, 2, burst=4, debt=6), [(0, 4), (0, 6), (0, 1), (11.875, 1)], 2, 10,
+    ),
+    "a leaky bucket": (LeakyBucket(3, 2, capacity=4), [(0, 1), (1.875, 6), (2, 3), (2, 1)], 2, 9),
+}  # fmt: skip
+"""A limit, calls of (instant, cost), and what an interval of a length admits at most."""
+EVERY: dict[str, tuple[Limit, int, float]] = {
+    "one per window from the first call": (FixedWindow(1, 2), 1, 2.0),
+    "a sliding window, and its block": (SlidingWindow(5, 2, precision=0.5), 5, 2.5),
+    "a sliding log": (SlidingLog(5, 2), 5, 2.0),
+}
+"""A limit, a cost of all of it, and how often that is admitted."""
+
+
 class TestBounds:
-    def test_a_fixed_window_from_the_first_call_reaches_its_bound(self, build, clock):
-        log = admitted(build(FixedWindow(5, 2)), clock, [(0, 1), (1.875, 4), (2, 5)])
-        assert most_in(log, 2) == 9
+    @pytest.mark.parametrize(("limit", "calls", "length", "most"), REACHED.values(), ids=REACHED)
+    def test_are_reached(self, build, clock, limit, calls, length, most):
+        assert most_in(admitted(build(limit), clock, calls), length) == most
 
-    def test_an_aligned_window_reaches_its_bound(self, build, clock):
-        log = admitted(build(FixedWindow(5, 2, start="epoch")), clock, [(1.875, 5), (2, 5)])
-        assert most_in(log, 2) == 10
-
-    def test_of_one_per_window_from_the_first_call_no_interval_has_two(self, build, clock):
-        log = admitted(build(FixedWindow(1, 2)), clock, [(TICK * i, 1) for i in range(200)])
-        assert [at for at, _ in log] == [2.0 * i for i in range(13)]
-
-    def test_a_sliding_window_gives_its_limit_every_period_and_block(self, build, clock):
-        log = admitted(build(SlidingWindow(5, 2, precision=0.5)), clock, [(TICK * i, 5) for i in range(200)])
-        assert [at for at, _ in log] == [2.5 * i for i in range(10)]
-
-    def test_a_sliding_log_gives_its_limit_every_period(self, build, clock):
-        log = admitted(build(SlidingLog(5, 2)), clock, [(TICK * i, 5) for i in range(200)])
-        assert [at for at, _ in log] == [2.0 * i for i in range(13)]
+    @pytest.mark.parametrize(("limit", "cost", "period"), EVERY.values(), ids=EVERY)
+    def test_are_given_every_period(self, build, clock, limit, cost, period):
+        log = admitted(build(limit), clock, [(at, cost) for at in ALWAYS])
+        assert [at for at, _ in log] == [period * i for i in range(len(log))]
+        assert len(log) == -(-25 // period)
 
     def test_a_sliding_window_counter_comes_close_to_twice_its_limit(self, build, clock):
         calls = [(1.999, 1000), *((2 + 0.001 * i, 1) for i in range(1999))]
         assert 1900 < most_in(admitted(build(SlidingWindowCounter(1000, 2)), clock, calls), 2) < 2000
-
-    def test_a_token_bucket_admits_its_burst_and_the_refill(self, build, clock):
-        log = admitted(
-            build(TokenBucket(4, 2, burst=4)), clock, [(TICK * i, 1) for i in range(16) for _ in "abcde"]
-        )
-        assert most_in(log, 2) == 7
-        assert len(log) == 7
-
-    def test_a_bucket_refilled_by_the_interval_reaches_its_bound(self, build, clock):
-        limit = TokenBucket(3, 2, burst=4, refill="interval", start="epoch")
-        log = admitted(build(limit), clock, [(1.875, 4), (2, 3), (4, 3)])
-        assert most_in(log, 2) == 7
-        assert most_in(log, 2.25) == 10
-
-    def test_a_bucket_with_debt_reaches_its_bound(self, build, clock):
-        log = admitted(
-            build(TokenBucket(1, 2, burst=4, debt=6)), clock, [(0, 4), (0, 6), (0, 1), (11.875, 1)]
-        )
-        assert most_in(log, 2) == 10
-
-    def test_a_leaky_bucket_reaches_its_bound(self, build, clock):
-        calls = [(0, 1), (1.875, 6), (2, 3), (2, 1)]
-        assert most_in(admitted(build(LeakyBucket(3, 2, capacity=4)), clock, calls), 2) == 9
 
     @pytest.mark.parametrize(
         ("bucket", "most"),

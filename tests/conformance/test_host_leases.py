@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from overlimit import FixedWindow, RedisStore, bounds
+from overlimit import FixedWindow, RedisStore
 from overlimit.http.options.storage_urls import store_url
 from programs import output_of
 from servers.patience import PATIENCE, eventually
@@ -62,32 +62,6 @@ class TestProcesses:
         hosted.close()
         assert used(strict) == hits + 3
 
-    def test_are_told_what_is_left_in_the_record_and_here(self, hosted):
-        limiter, hits = warmed(hosted)
-        remaining, reset_after = elsewhere(
-            hosted, "d = limiter.hit('a'); print(json.dumps([d.remaining, d.reset_after]))"
-        )
-        assert remaining == 1000 - hits - 1
-        assert 3500 < reset_after <= 3600
-        assert limiter.hit("a").remaining == remaining - 1
-
-    def test_give_back_what_others_have_leased_with_a_receipt_that_holds(self, hosted, strict):
-        _, hits = warmed(hosted)
-        what = "d = limiter.hit('a'); limiter.unlock('a'); print(json.dumps([d.source, limiter.refund(d)]))"
-        assert elsewhere(hosted, what)[0] == "lease"
-        hosted.close()
-        assert used(strict) == hits
-
-    def test_leave_leases_to_those_who_live(self, hosted, strict):
-        what = (
-            "while limiter.stats()['held'] < 10: assert limiter.hit('a')\nprint(json.dumps(limiter.stats()))"
-        )
-        limiter = limiter_of(hosted)
-        limiter.hit("b")  # so that it lives
-        stats = elsewhere(hosted, what)
-        assert used(strict) == stats["asked"] + stats["leased"] + stats["held"]
-        assert [limiter.hit("a").source for _ in range(stats["held"])] == ["lease"] * stats["held"]
-
     def test_lose_nothing_but_what_the_killed_has_in_hand(self, hosted, strict):
         limiter = limiter_of(hosted)
         limiter.hit("b")
@@ -121,42 +95,6 @@ class TestProcesses:
         elsewhere(hosted, f"limiter.{what}; print(1)")
         after = limiter.peek("a")
         assert (after.source, after.status) == ("store", "locked" if what.startswith("lock") else "ok")
-
-    def test_give_back_what_others_have_leased_and_do_not_know_themselves(self, hosted, strict, prefix):
-        limiter = limiter_of(hosted)
-        limiter.hit("b")
-        program = PROGRAM + "while limiter.stats()['held'] < 10: assert limiter.hit('a')\nlimiter.hit('c')"
-        for _ in range(2):
-            output_of(program, hosted._arguments[0], prefix, 10)
-        admitted = used(strict)
-        hosted.close()
-        assert used(strict) <= admitted - 10
-        assert limiter_of(strict).peek("c", cost=0).remaining == 998
-
-    def test_give_back_what_is_leased_under_other_limits(self, hosted, strict):
-        limiter = limiter_of(hosted, FixedWindow(2000, per=3600))
-        limiter.hit("a")
-        what = (
-            "while limiter.stats()['held'] < 10: assert limiter.hit('a')\nprint(json.dumps(limiter.stats()))"
-        )
-        stats = elsewhere(hosted, what)
-        hosted.close()
-        assert used(strict) == 1 + stats["asked"] + stats["leased"]
-
-    def test_spend_no_lease_that_is_older_than_their_own(self, hosted, leasing_for, prefix):
-        warmed(hosted)
-        limiter = limiter_of(leasing_for(0.05, lease_in=f"shm://{prefix}"))
-        assert bounds(limiter).stale == 0.05
-        time.sleep(0.06)
-        assert limiter.hit("a").source == "store"
-
-    def test_show_times_that_do_not_go_back(self, leasing_for, prefix, file):
-        limiter = limiter_of(leasing_for(1, lease_in=f"shm://{prefix}"))
-        times = []
-        for turn in range(400):
-            times.append(limiter.hit("a", cost=int(turn % 5 > 0)).time)
-            time.sleep(0.0005)
-        assert times == sorted(times)
 
     def test_send_few_commands_together(self, start_redis, prefix, file):
         server = start_redis()
@@ -234,15 +172,6 @@ class TestTheFile:
         [record] = caplog.records
         assert "lease_in='shm://other' is ignored" in record.getMessage()
 
-    def test_removed_while_it_is_used_does_no_harm(self, hosted, strict, file):
-        limiter, hits = warmed(hosted)
-        file.unlink()
-        assert limiter.hit("a").source == "lease"
-        sources = elsewhere(hosted, "print(json.dumps([limiter.hit('a').source for _ in range(3)]))")
-        assert sources[0] == "store"
-        hosted.close()
-        assert used(strict) == hits + 4
-
 
 class TestTheOption:
     def test_may_be_in_the_url(self, prefix):
@@ -263,11 +192,6 @@ class TestTheOption:
     def test_that_cannot_be_is_refused(self, lease_in):
         with pytest.raises(ValueError, match=r"lease_in|mode|option"):
             RedisStore("redis://localhost", lease=1, lease_in=lease_in)
-
-    def test_changes_no_bounds(self, hosted):
-        limiter, _ = warmed(hosted)
-        found = bounds(limiter)
-        assert (found.over, found.lease, found.held) == (0, 10, held(limiter))
 
     @pytest.mark.parametrize("options", ["lease_in=shm://app", "lease=0&lease_in=shm://app"])
     def test_needs_a_lease(self, options):

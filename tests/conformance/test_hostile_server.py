@@ -14,7 +14,6 @@ from overlimit import (
     StoreError,
     StoreUnavailable,
     TokenBucket,
-    hit_all,
 )
 
 from .all_algorithms import CALENDAR, of_each_algorithm
@@ -128,25 +127,3 @@ class TestFull:
         assert [key.decode() for key in raw.scan_iter(f"{prefix}*")] == [f"{prefix}1:default:b"]
         limiter.reset_all()
         assert list(raw.scan_iter(f"{prefix}*")) == []
-
-    def test_several_policies_are_charged_all_or_none(self, build, raw, prefix, fill, empty):
-        one, other = build(TokenBucket(3, 60), name="one"), build(list(ALL.values()), name="other")
-        fill()
-        with pytest.raises(StoreUnavailable, match="maxmemory"):
-            hit_all([(one, "a", 1), (other, "a", 2)])
-        assert list(raw.scan_iter(f"{prefix}*")) == []
-        empty()
-        assert hit_all([(one, "a", 1), (other, "a", 2)])
-        assert (one.peek("a", cost=0).remaining, other.peek("a", cost=0).remaining) == (2, 1)
-
-    def test_scripts_flushed_while_full_are_sent_again(self, build, raw, fill, empty):
-        limiter = build(TokenBucket(3, 60))
-        limiter.hit("a")
-        raw.script_flush()
-        fill()
-        with pytest.raises(StoreUnavailable, match="maxmemory"):
-            limiter.hit("a")
-        assert limiter.peek("a").remaining == 1
-        empty()
-        raw.script_flush()
-        assert limiter.hit("a").remaining == 1

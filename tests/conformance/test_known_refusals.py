@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 import time
 from typing import Any
 
@@ -29,6 +28,7 @@ from servers.patience import PATIENCE
 from servers.redis_server import RedisServer
 
 from .all_algorithms import CALENDAR, of_each_algorithm
+from .leased import elsewhere
 
 ALL = of_each_algorithm(3, 3600) | CALENDAR
 HOUR = SlidingLog(3, 3600)
@@ -52,17 +52,6 @@ def sources(limiter: Any, calls: int = 3, *identifiers: str) -> set[str]:
     return {limiter.hit(*identifiers or "a").source for _ in range(calls)}
 
 
-def elsewhere(store: RedisStore, url: str, what: str) -> None:
-    """Do something with the limiter ``api`` in another process."""
-    output_of(
-        f"from overlimit import *; import sys\n"
-        f"store = RedisStore(sys.argv[1], prefix=sys.argv[2], timeout={PATIENCE})\n"
-        f"limiter = Limiter(SlidingLog(3, 3600), name='api', store=store)\n{what}",
-        url,
-        store._shown["prefix"],
-    )
-
-
 @pytest.mark.parametrize("kind", ALL)
 def test_what_was_refused_is_refused_here(believing, strict, kind):
     limiter = exhausted(believing, ALL[kind])
@@ -77,19 +66,6 @@ def test_what_was_refused_is_refused_here(believing, strict, kind):
     assert here.time + here.reset_after == pytest.approx(there.time + there.reset_after, abs=2e-6)
     assert sources(limiter, 100) == {"refusal"}
     assert (limiter.stats()["refusals"], limiter.stats()["asked"]) == (101, asked)
-
-
-def test_rows_are_those_of_the_server(believing, strict):
-    limits = [SlidingWindow(3, 3600), TokenBucket(20, 3600, refill="interval"), SlidingLog(100, 60)]
-    limiter = exhausted(believing, limits, "a", "b")
-    there = Limiter(limits, name="api", store=strict).peek("a", "b")
-    here = limiter.hit("a", "b")
-    assert here.source == "refusal"
-    for one, other in zip(here.details, there.details, strict=True):
-        assert (one.identifier, one.limit, one.allowed, one.remaining) == (
-            other.identifier, other.limit, other.allowed, other.remaining,
-        )  # fmt: skip
-        assert one.retry_after == pytest.approx(other.retry_after, abs=1)
 
 
 def test_peeks_costs_and_several_policies_are_answered_too(believing):
@@ -124,14 +100,6 @@ def test_after_a_charge_what_is_known_is_what_the_server_has(believing, strict):
     assert here.time + here.retry_after == pytest.approx(there.time + there.retry_after, abs=2e-6)
 
 
-def test_identifiers_that_are_not_known_are_asked_for(believing):
-    limiter = exhausted(believing)
-    assert limiter.hit("a", "new").source == "store"
-    assert limiter.hit("a", "new").source == "refusal"
-    assert limiter.hit("new").source == "store"
-    assert limiter.hit("new").allowed
-
-
 @pytest.mark.parametrize("change", ["refund", "settle", "reset", "reset_all", "unlock"])
 def test_what_this_process_changes_is_known_at_once(believing, strict, change):
     for store in (believing, strict):
@@ -159,7 +127,7 @@ def test_a_lock_of_this_process_is_known_at_once(believing):
 def test_what_others_change_is_noticed_within_max_stale(redis_server, prefix, what):
     store = RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix, max_stale=1)
     limiter = exhausted(store)
-    elsewhere(store, redis_server.unix_url(), what)
+    elsewhere(store, redis_server.unix_url(), what, "SlidingLog(3, 3600)")
     changed = time.monotonic()
     while limiter.hit("a").source == "refusal":
         time.sleep(0.01)
@@ -259,27 +227,6 @@ def test_a_flood_asks_once_more_for_each_unit_that_becomes_free(redis_server, pr
     assert admitted <= asked
 
 
-def test_of_a_crowd_one_asks(redis_server, prefix):
-    store = RedisStore(redis_server.unix_url(), timeout=PATIENCE, prefix=prefix, max_stale=60)
-    limiter = exhausted(store, TokenBucket(5, per=1))
-    until, before = time.monotonic() + 2, limiter.stats()["asked"]
-    allowed: list[bool] = []
-
-    def call() -> None:
-        while time.monotonic() < until:
-            allowed.append(limiter.hit("a").allowed)
-            time.sleep(0.0005)
-
-    threads = [threading.Thread(target=call) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert 5 <= sum(allowed) <= 15
-    # About four for each unit, and some that were under way together; each for itself would be hundreds.
-    assert limiter.stats()["asked"] - before <= 8 * sum(allowed) + 16
-
-
 @pytest.mark.parametrize(
     "limit", [TokenBucket(2, 0.2), SlidingWindow(2, 0.3), LeakyBucket(1, 0.1, capacity=2), SlidingLog(1, 0.2)]
 )
@@ -293,13 +240,6 @@ def test_who_comes_back_as_told_is_admitted(believing, limit):
         assert limiter.hit("a").allowed, decision
         while limiter.hit("a"):
             pass
-
-
-def test_acquire_waits_by_what_is_known(believing):
-    limiter = exhausted(believing, TokenBucket(1, 0.3))
-    began = time.monotonic()
-    assert [limiter.acquire("a", timeout=PATIENCE).allowed for _ in range(3)] == [True] * 3
-    assert 0.5 < time.monotonic() - began < 9
 
 
 def test_a_server_that_does_not_answer_is_believed_as_long(start_redis, prefix):
@@ -323,44 +263,7 @@ def test_a_server_that_does_not_answer_is_believed_as_long(start_redis, prefix):
         server.resume()
 
 
-def test_no_more_keys_are_known_than_there_is_room_for(believing):
-    limiter = Limiter("0/hour", name="api", store=believing)
-    names = [f"id:{i}" for i in range(5000)]
-    limiter.hit_many(names)
-    refused = limiter.hit_many(names)
-    known = sum(each.source == "refusal" for each in refused)
-    assert not refused.allowed.any()
-    assert 1500 < known <= 4096
-
-
-def test_a_flood_of_strangers_neither_drives_out_nor_keeps_out_who_comes_back(believing):
-    limiter = Limiter("0/hour", name="api", store=believing)
-    limiter.hit("before"), limiter.hit("before")
-    limiter.hit_many([f"id:{i}" for i in range(9000)])
-    assert limiter.hit("before").source == "refusal"
-    assert [limiter.hit("after").source for _ in range(3)] == ["store", "refusal", "refusal"]
-    limiter.hit_many([f"other:{i}" for i in range(9000)])
-    assert limiter.hit("after").source == "refusal"
-
-
 def test_a_large_value_is_not_kept(believing):
     limiter = Limiter(SlidingLog(400, 3600), name="api", store=believing)
     limiter.hit_many(["a"] * 401)
     assert sources(limiter) == {"store"}
-
-
-@pytest.mark.parametrize("wrong", [-1, 61, "soon", float("nan"), float("inf")])
-def test_max_stale_is_checked(wrong):
-    with pytest.raises(ValueError, match="max_stale must be from 0 to 60 seconds"):
-        RedisStore("redis://localhost", max_stale=wrong)
-    with pytest.raises(ValueError, match="max_stale must be 0 or at least a microsecond, 1e-6, not 1e-07"):
-        RedisStore("redis://localhost", max_stale=1e-7)
-    with pytest.raises(ValueError, match="max_stale"):
-        RedisStore(f"redis://localhost?max_stale={wrong}")
-
-
-def test_max_stale_is_an_option_of_urls(redis_server):
-    store = RedisStore(f"{redis_server.unix_url()}&max_stale=2.5")
-    assert "max_stale=" in repr(store)
-    with pytest.raises(TypeError, match="max_stale"):
-        RedisStore("redis://localhost", max_stale=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import cycle, islice
 
-import pytest
-
 from overlimit import Limiter, ManualClock, MemoryStore, Penalty, hit_all
 from overlimit.limits import ALGORITHMS
 from overlimit.limits.limit import Terms
@@ -51,13 +49,3 @@ def test_the_largest_call_is_answered_alike_by_memory_and_redis(redis_store):
     assert [len(rows) - 1 for rows in in_redis] == [POLICIES * LIMITS] * 6 + [16 * LIMITS]
     assert {status for status, *_ in in_redis} == {"ok", "over", "locked"}
     assert in_redis == answers(MemoryStore())
-
-
-@pytest.mark.parametrize("number", range(len(ALGORITHMS)))
-def test_a_policy_of_sixteen_limits_is_answered_alike_whatever_their_order(redis_store, number):
-    def rows_on(store):
-        clock = ManualClock(start=START)
-        limiter = Limiter(limits_of(number), name=f"alone{number}", store=store, clock=clock)
-        return [[(row.allowed, row.remaining) for row in limiter.hit("a").details] for _ in range(6)]
-
-    assert rows_on(redis_store) == rows_on(MemoryStore())

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import programs
-from overlimit import FixedWindow, Limit, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, TokenBucket
-from overlimit.stores.memory import local_fallback_of
+from overlimit import FixedWindow, Limiter, ManualClock, RedisStore, TokenBucket
 
-from .answers import answer_of, expected_of
-from .oracle import Oracle, OracleDecision
 from .outages import NOWHERE, SHORT, eventually, frozen
-from .strategies import (
-    LAST_US,
-    START_US,
-    costs,
-    durations_of,
-    examples,
-    identifiers,
-    limits,
-    moves,
-    penalties,
-    renumbered,
-)
 
 
 def cut_off(limits: Any, **options: Any) -> Limiter:
@@ -47,114 +28,6 @@ class TestItsShare:
     def test_of_several_processes_is_together_the_limit_and_no_more(self):
         processes = [cut_off(FixedWindow(100, 60), local_share=0.25) for _ in range(4)]
         assert sum(bool(each.hit("a")) for each in processes for _ in range(100)) == 100
-
-    def test_of_a_continuous_rate_is_kept_to_the_fraction(self):
-        clock = ManualClock(1_700_000_000)
-        limiter = cut_off(TokenBucket(1, per=1, burst=4), local_share=0.3, clock=clock)
-        assert [bool(limiter.hit("a")) for _ in range(2)] == [True, False]
-        admitted = 0
-        for _ in range(1000):
-            clock.advance(0.1)
-            admitted += bool(limiter.hit("a"))
-        assert 29 <= admitted <= 30
-
-    def test_is_refused_where_the_limit_is_0(self):
-        assert cut_off("0/minute", local_share=0.5).hit("a").status == "never"
-
-    def test_shows_its_own_limits_in_the_decision(self):
-        limiter = cut_off([FixedWindow(10, 60), FixedWindow(30, 3600)], name="api", local_share=0.5)
-        decision = limiter.hit("a", b"b")
-        rows = [(row.identifier, row.limit, row.policy, row.remaining) for row in decision.details]
-        assert rows == [
-            ("a", FixedWindow(5, 60), "api", 4),
-            ("a", FixedWindow(15, 3600), "api", 14),
-            (b"b", FixedWindow(5, 60), "api", 4),
-            (b"b", FixedWindow(15, 3600), "api", 14),
-        ]
-        assert (decision.limit, decision.identifier) == (FixedWindow(5, 60), "a")
-        assert limiter.limits == (FixedWindow(10, 60), FixedWindow(30, 3600))
-
-
-class Pair:
-    """A policy's scaled limits on the oracle, and a limiter that is cut off from its store."""
-
-    names = map("cut-off-{}".format, itertools.count())
-    store = RedisStore(NOWHERE)
-
-    def __init__(self, policy: tuple[Limit, ...], share: Fraction, penalty: Penalty | None) -> None:
-        self.now, self.share = START_US, share
-        self.clock = ManualClock(start=START_US / 1e6)
-        name = next(self.names)
-        self.oracle = Oracle(self.scaled(policy), name, penalty=penalty)
-        self.limiter = Limiter(
-            list(policy),
-            name=name,
-            store=self.store,
-            clock=self.clock,
-            penalty=penalty,
-            on_error="local",
-            local_share=share,
-        )
-        self.made: list[tuple[OracleDecision, Any]] = []
-
-    def scaled(self, policy: tuple[Limit, ...]) -> tuple[Limit, ...]:
-        return tuple(limit.scaled(self.share) for limit in policy)
-
-    def move(self, us: int) -> None:
-        self.now = min(max(self.now + us, self.oracle.settled_from, 0), LAST_US)
-        self.clock.set(self.now / 1e6)
-
-    def ask(self, kind: str, who: list[Any], cost: int) -> None:
-        decision = getattr(self.oracle, kind)(self.now, who, cost)
-        answer = getattr(self.limiter, kind)(*who, cost=cost)
-        assert answer_of(answer) == expected_of(decision) | {"source": "local"}
-        if kind == "hit":
-            self.made.append((decision, answer))
-
-    def refund(self) -> None:
-        if self.made:
-            decision, answer = self.made[-1]
-            self.oracle.refund(self.now, decision)
-            self.limiter.refund(answer)
-
-    def update(self, policy: tuple[Limit, ...]) -> None:
-        self.oracle.update(self.scaled(policy))
-        self.limiter.update(list(policy))
-
-
-shares = st.sampled_from([Fraction(1), Fraction(1, 2), Fraction(3, 10), Fraction(1, 3), Fraction(1, 100)])
-steps = st.lists(
-    st.tuples(
-        st.sampled_from(["hit"] * 6 + ["peek", "refund", "update"]),
-        st.lists(identifiers, min_size=1, max_size=3),
-        costs,
-    ),
-    min_size=1,
-    max_size=30,
-)
-
-
-@pytest.mark.longer_in_prove
-@examples(40)
-@given(
-    policy=st.lists(limits, min_size=1, max_size=3).map(tuple),
-    share=shares,
-    penalty=st.none() | penalties,
-    steps=steps,
-    data=st.data(),
-)
-def test_a_limiter_that_is_cut_off_answers_as_the_oracle_of_the_scaled_limits(
-    policy, share, penalty, steps, data
-):
-    pair = Pair(policy, share, penalty)
-    for kind, who, cost in steps:
-        pair.move(data.draw(moves(durations_of(policy))))
-        if kind == "refund":
-            pair.refund()
-        elif kind == "update":
-            pair.update(tuple(data.draw(renumbered(limit)) for limit in policy))
-        else:
-            pair.ask(kind, who, cost)
 
 
 class TestAnOutage:
@@ -226,6 +99,18 @@ class TestAnOutage:
         again.stop()
         assert self.ask(limiter, "local", 3) == [1, 0, None]
 
+    def test_is_of_the_calls_that_fail_alone(self, server, clock):
+        store = RedisStore(server.unix_url(), timeout=5.0)
+        limiter = Limiter(
+            TokenBucket(5, burst=10), name="default", store=store, clock=clock, on_error="local"
+        )
+        sources = []
+        for bytes_left in (0, 1, 0, 1, 0):
+            server.ask("CONFIG", "SET", "maxmemory", bytes_left)
+            sources.append(limiter.hit("a").source)
+        assert sources == ["store", "local", "store", "local", "store"]
+        assert limiter.peek("a", cost=0).remaining == 7
+
     def test_is_forgotten_by_a_reset(self, server, limiter, start_redis):
         for forget in (lambda: limiter.reset("a"), limiter.reset_all):
             server.stop()
@@ -245,15 +130,6 @@ class TestHere:
         elsewhere = cut_off(FixedWindow(3, 60), name="n", clock=clock)
         assert [each.hit("a").remaining for each in (one, same, other, elsewhere)] == [2, 1, 2, 2]
 
-    def test_state_is_bounded_as_in_any_memory_store(self):
-        store = RedisStore(NOWHERE)
-        limiter = cut_off("3/minute", store=store)
-        for number in range(100):
-            limiter.hit(f"user:{number}")
-        fallback = local_fallback_of(store)
-        assert len(fallback) == 100
-        assert repr(fallback) == repr(MemoryStore())
-
     def test_a_forked_child_goes_on_by_itself_from_what_its_parent_has_counted(self):
         script = """
             import os, sys
@@ -269,13 +145,3 @@ class TestHere:
         done = programs.run(script, NOWHERE)
         assert done.stdout.splitlines() == ["4 3", "2 1 2", "2 3"]
         assert "which a forked process does not share" not in done.stderr
-
-    def test_a_store_in_memory_needs_nobody_in_its_place(self, clock):
-        store = MemoryStore()
-        limiter = Limiter(
-            "1/minute", name="default", store=store, clock=clock, on_error="local", local_share=0.5
-        )
-        assert [limiter.hit("a").source, limiter.hit("a").source] == ["store", "store"]
-        limiter.reset("a")
-        limiter.reset_all()
-        assert len(store) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from overlimit import SlidingLog, _core
@@ -9,7 +11,7 @@ from overlimit.waiting import acquiring, queues
 from overlimit.waiting.queues import Urgency
 
 from .strategies import ROUNDS
-from .test_model_of_waiting import SECOND, World, nobody_else
+from .test_model_of_waiting import SECOND, World, breaks, nobody_else, unheard
 
 __all__ = ["nobody_else"]
 
@@ -125,74 +127,48 @@ def test_a_higher_priority_goes_first_each_in_order_and_nobody_is_passed_for_too
     assert admitted > 500
 
 
-def ordered(rules, key):
-    rules.setattr(queues.Waiter, "order", property(key))
+BROKEN: list[Callable[[pytest.MonkeyPatch], None]] = []
 
 
-def higher_last(rules):
-    ordered(rules, lambda self: (self.goes_with, self.priority, self.number))
+def higher_last(self):
+    return self.goes_with, self.priority, self.number
 
 
-def all_alike(rules):
-    ordered(rules, lambda self: (0, 0, self.number))
+def all_alike(self):
+    return 0, 0, self.number
 
 
-def last_come_first(rules):
-    ordered(rules, lambda self: (self.goes_with, -self.priority, -self.number))
+def last_come_first(self):
+    return self.goes_with, -self.priority, -self.number
 
 
-def passing_for_ever(rules):
-    rules.setattr(queues._Queue, "pass_by", lambda *_: None)
+@breaks(queues._Queue, "pass_by", BROKEN)
+def passing_for_ever(*_):
+    pass
 
 
-def passing_nobody(rules):
-    pass_by = queues._Queue.pass_by
-
-    def impatient(self, waiter, now):
-        pass_by(self, waiter, now - 10 * SECOND)
-
-    rules.setattr(queues._Queue, "pass_by", impatient)
+@breaks(queues._Queue, "pass_by", BROKEN)
+def passing_nobody(pass_by, self, waiter, now):
+    pass_by(self, waiter, now - 10 * SECOND)
 
 
-def going_first_alone(rules):
-    reorder = queues._WaitQueues._reorder
-
-    def alone(self, waiter, goes_with):
-        if waiter.number == goes_with:
-            reorder(self, waiter, goes_with)
-
-    rules.setattr(queues._WaitQueues, "_reorder", alone)
+@breaks(queues._WaitQueues, "_reorder", BROKEN)
+def going_first_alone(reorder, self, waiter, goes_with):
+    if waiter.number == goes_with:
+        reorder(self, waiter, goes_with)
 
 
-def telling_nobody_who_may_go_first(rules):
-    go_on = queues._WaitQueues._go_on_with
-
-    def silently(self, waiter):
-        others = [(each, each.wake_up.is_notified, each.wake_up.is_set) for each in self._queues_waiters()]
-        go_on(self, waiter)
-        for each, *before in others:
-            each.wake_up.is_notified, each.wake_up.is_set = before
-
-    rules.setattr(queues._WaitQueues, "_go_on_with", silently)
-    rules.setattr(
-        queues._WaitQueues,
-        "_queues_waiters",
-        lambda self: [
-            one for pairs in self._queues.values() for queue in pairs.values() for one in queue.waiters
-        ],
-        raising=False,
-    )
+@breaks(queues._WaitQueues, "_go_on_with", BROKEN)
+def telling_nobody_who_may_go_first(go_on, self, waiter):
+    of_all = [queue for pairs in self._queues.values() for queue in pairs.values()]
+    unheard([each for queue in of_all for each in queue.waiters], lambda: go_on(self, waiter))
 
 
-BROKEN = [
-    higher_last,
-    all_alike,
-    last_come_first,
-    passing_for_ever,
-    passing_nobody,
-    going_first_alone,
-    telling_nobody_who_may_go_first,
-]
+@pytest.mark.check
+@pytest.mark.parametrize("order", [higher_last, all_alike, last_come_first], ids=lambda order: order.__name__)
+def test_the_order_is_needed(monkeypatch, order):
+    monkeypatch.setattr(queues.Waiter, "order", property(order))
+    assert any(not is_right(seed) for seed in range(60))
 
 
 @pytest.mark.check

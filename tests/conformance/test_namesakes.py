@@ -5,7 +5,6 @@ docs/reference/limiter.md, names.
 
 from __future__ import annotations
 
-import gc
 import logging
 
 import pytest
@@ -14,7 +13,6 @@ from overlimit import (
     FixedWindow,
     Limiter,
     MemoryStore,
-    Penalty,
     RedisStore,
     SlidingWindow,
     TokenBucket,
@@ -31,11 +29,6 @@ def warnings(caplog):
 
 
 class TestTheSecondOfAName:
-    def test_shares_the_counts_and_decides_by_its_own_numbers(self, build):
-        small, large = build("2/minute"), build("5/minute")
-        assert [bool(small.hit("a")) for _ in range(3)] == [True, True, False]
-        assert [bool(large.hit("a")) for _ in range(4)] == [True, True, True, False]
-
     def test_with_another_number_is_warned_of_once_at_its_first_call(self, build, warnings):
         first, second = build("5/minute", name="login"), build("10/minute", name="login")
         first.hit("a")
@@ -78,69 +71,33 @@ class TestTheSecondOfAName:
         ask(first)
         assert len(warnings()) == 1
 
-    def test_that_replaces_the_first_is_not_compared(self, build, warnings):
-        limiter = build("5/minute")
-        limiter.hit("a")
-        limiter = build("10/minute")
-        gc.collect()
-        assert limiter.hit("a").remaining == 8
-        assert warnings() == []
-
-    def test_is_compared_with_the_limits_the_first_has_now(self, build, warnings):
-        first = build("5/minute")
-        first.update("10/minute")
-        second = build("10/minute")
-        second.hit("a")
-        assert warnings() == []
-        third = build("5/minute")
-        third.hit("a")
-        assert len(warnings()) == 1
-        assert first.limits == second.limits
-
     @pytest.mark.parametrize(
-        ("limits", "others"),
+        ("limits", "others", "warned"),
         [
-            ("5/minute", "5/minute"),
-            ("5/minute", "10/hour"),
-            ("5/minute", ["5/minute", "10/hour"]),
-            (["10/hour", "5/minute"], ["5/minute", "10/hour"]),
-            (SlidingWindow(5, 60), FixedWindow(10, 60)),
-            (SlidingWindow(5, 60), SlidingWindow(10, 60, precision=1)),
-            (SlidingWindow(5, 60), SlidingWindow(5, 60, precision=1.2)),
-            (SlidingWindow(5, 60, name="one"), SlidingWindow(10, 60, name="other")),
-            (FixedWindow(5, 60), FixedWindow(6, 60, start="epoch")),
-            (TokenBucket(5, per=1), TokenBucket(5, per=1, burst=5)),
+            ("5/minute", "5/minute", 0),
+            ("5/minute", "10/hour", 0),
+            ("5/minute", ["5/minute", "10/hour"], 0),
+            (["10/hour", "5/minute"], ["5/minute", "10/hour"], 0),
+            (SlidingWindow(5, 60), FixedWindow(10, 60), 0),
+            (SlidingWindow(5, 60), SlidingWindow(10, 60, precision=1), 0),
+            (SlidingWindow(5, 60), SlidingWindow(5, 60, precision=1.2), 0),
+            (SlidingWindow(5, 60, name="one"), SlidingWindow(10, 60, name="other"), 0),
+            (FixedWindow(5, 60), FixedWindow(6, 60, start="epoch"), 0),
+            (TokenBucket(5, per=1), TokenBucket(5, per=1, burst=5), 0),
+            ("5/minute", ["10/hour", "6/minute"], 1),
+            (["10/hour", "5/minute"], ["5/minute", "11/hour"], 1),
+            (SlidingWindow(5, 60), SlidingWindow(6, 60, precision=1.2), 1),
+            (FixedWindow(5, "day", start="calendar"), FixedWindow(6, "day", start="calendar"), 1),
+            (TokenBucket(5, per=1, burst=5), TokenBucket(5, per=1, burst=6), 1),
+            (TokenBucket(5, per=1, burst=5), TokenBucket(5, per=1, burst=5, debt=1), 1),
+            ([SlidingWindow(5, 60), SlidingWindow(6, 60)], [SlidingWindow(6, 60), SlidingWindow(5, 60)], 1),
         ],
     )
-    def test_that_contradicts_nothing_is_not_warned_of(self, build, warnings, limits, others):
+    def test_is_warned_of_once_if_it_contradicts_a_limit(self, build, warnings, limits, others, warned):
         first, second = build(limits), build(others)
         for limiter in (first, second):
             limiter.hit("a")
-        assert warnings() == []
-
-    @pytest.mark.parametrize(
-        ("limits", "others"),
-        [
-            ("5/minute", ["10/hour", "6/minute"]),
-            (["10/hour", "5/minute"], ["5/minute", "11/hour"]),
-            (SlidingWindow(5, 60), SlidingWindow(6, 60, precision=1.2)),
-            (FixedWindow(5, "day", start="calendar"), FixedWindow(6, "day", start="calendar")),
-            (TokenBucket(5, per=1, burst=5), TokenBucket(5, per=1, burst=6)),
-            (TokenBucket(5, per=1, burst=5), TokenBucket(5, per=1, burst=5, debt=1)),
-            ([SlidingWindow(5, 60), SlidingWindow(6, 60)], [SlidingWindow(6, 60), SlidingWindow(5, 60)]),
-        ],
-    )
-    def test_that_contradicts_one_limit_is_warned_of_once(self, build, warnings, limits, others):
-        first, second = build(limits), build(others)
-        for limiter in (first, second):
-            limiter.hit("a")
-        assert len(warnings()) == 1
-
-    def test_with_another_penalty_is_not_warned_of(self, build, warnings):
-        first, second = build("5/minute", penalty=Penalty([1])), build("5/minute", penalty=Penalty([2]))
-        for limiter in (first, second):
-            limiter.hit("a")
-        assert warnings() == []
+        assert len(warnings()) == warned
 
 
 class TestWhereNothingIsShared:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from contextlib import closing
 
 import pytest
 
-from overlimit import Limiter, ManualClock, RedisStore, StoreError, hit_all
+from overlimit import Limiter, ManualClock, RedisStore, StoreError
 from overlimit._logging import stores
 from overlimit.aio import AsyncLimiter
 from servers.patience import PATIENCE
@@ -49,22 +48,6 @@ class TestAFailure:
             with pytest.raises(StoreError):
                 call()
         assert messages() == []
-
-    def test_is_told_once_for_all_limiters_of_a_store(self, nowhere, messages):
-        limiters = [Limiter("3/minute", name=on, store=nowhere, on_error=on) for on in MODES]
-        for limiter in limiters:
-            limiter.hit("a")
-        hit_all([(limiter, "a") for limiter in limiters])
-        assert len(messages()) == 1
-
-    def test_is_told_once_by_any_number_of_threads(self, nowhere, messages):
-        limiter = Limiter("3/minute", name="default", store=nowhere, on_error="allow")
-        threads = [threading.Thread(target=lambda: [limiter.hit("a") for _ in range(50)]) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(messages()) == 1
 
     def test_is_told_once_for_all_stores_at_one_endpoint(self, messages, prefix):
         url = f"unix:///elsewhere/{prefix}.sock"
@@ -148,21 +131,3 @@ class TestAnAnswer:
             start_redis(port=server.port)
             eventually(lambda: hit("b"), lambda source: source == "store")
             assert [" answers again, after " in each for each in messages()] == [False, True]
-
-    def test_after_an_error_that_was_raised_is_nothing_to_tell(self, start_redis, messages):
-        server = start_redis()
-        limiter = Limiter("9/minute", name="default", store=RedisStore(server.tcp_url(), timeout=5.0))
-        assert limiter.hit("a")
-        server.stop()
-        with pytest.raises(StoreError):
-            limiter.hit("a")
-        start_redis(port=server.port)
-
-        def is_back() -> bool:
-            try:
-                return bool(limiter.hit("a"))
-            except StoreError:
-                return False
-
-        eventually(is_back, bool)
-        assert messages() == []

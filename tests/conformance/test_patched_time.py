@@ -12,7 +12,7 @@ import pytest
 import time_machine
 from freezegun import freeze_time
 
-from overlimit import FixedWindow, Limiter, ManualClock, MemoryStore, hit_all
+from overlimit import FixedWindow, Limiter, MemoryStore
 from overlimit.aio import AsyncLimiter
 from overlimit.testing import manual_time, python_time
 from overlimit.waiting import wait_queues
@@ -70,14 +70,6 @@ def test_a_limiter_made_meanwhile_hears_when_it_is_over(limiter_on, store, froze
     assert abs(limiter.hit("b").time - time.time()) < PATIENCE
 
 
-def test_limiters_made_before_and_meanwhile_have_one_clock(limiter_on, frozen):
-    store = MemoryStore()
-    before = limiter_on(store, "1/hour", "before")
-    with frozen(FROZEN):
-        meanwhile = limiter_on(store, "1/hour", "meanwhile")
-        assert hit_all([(before, "a"), (meanwhile, "a")]).time == FROZEN
-
-
 def test_waiting_hears_it_too(limiter_on, frozen):
     limiter = limiter_on(MemoryStore())
     with frozen(FROZEN):
@@ -92,13 +84,6 @@ def test_waiting_hears_it_too(limiter_on, frozen):
             assert time_module.time() == FROZEN
 
 
-def test_waiting_by_the_clock_of_the_store_is_not_stopped(frozen):
-    limiter = Limiter(FixedWindow(1, 0.2), store=MemoryStore())
-    with frozen(FROZEN):
-        limiter.hit("a")
-        assert limiter.acquire("a", timeout=PATIENCE)
-
-
 def test_real_time_leaves_counts_in_memory_that_were_made_at_a_patched_time():
     store = MemoryStore()
     patched = Limiter("1/hour", name="patched", store=store, clock=time.time)
@@ -108,25 +93,6 @@ def test_real_time_leaves_counts_in_memory_that_were_made_at_a_patched_time():
         for number in range(1000):
             real.hit(f"user:{number}")  # sweeps
         assert not patched.hit("a")
-
-
-def test_a_patched_time_leaves_counts_in_memory_that_were_made_at_the_real_one():
-    store = MemoryStore()
-    patched = Limiter("1/hour", name="patched", store=store, clock=time.time)
-    real = Limiter(FixedWindow(1, 3600), name="real", store=store)
-    real.hit("a")
-    with frozen_by_mock(FROZEN):
-        for number in range(1000):
-            patched.hit(f"user:{number}")  # sweeps
-    assert not real.hit("a")
-
-
-def test_what_it_returns_is_checked(limiter_on):
-    limiter = limiter_on(MemoryStore())
-    with mock.patch("time.time", return_value="noon"), pytest.raises(TypeError, match="clock returns"):
-        limiter.hit("a")
-    with mock.patch("time.time", side_effect=ZeroDivisionError), pytest.raises(ZeroDivisionError):
-        limiter.hit("a")
 
 
 def test_the_server_keeps_a_minute_longer_what_real_time_has_written(
@@ -168,10 +134,6 @@ class TestPythonTime:
                 assert limiter.hit("a").time == FROZEN
             assert limiter.hit("a").time == 100
 
-    def test_a_clock_of_its_own_is_kept(self):
-        with python_time():
-            assert Limiter("9/hour", clock=ManualClock(5)).hit("a").time == 5
-
     def test_a_task_waits_by_it(self, frozen):
         async def main():
             limiter = AsyncLimiter(FixedWindow(1, 3600))
@@ -186,16 +148,6 @@ class TestPythonTime:
         loop.time = loop.time if frozen is not frozen_by_freezegun else REAL_MONOTONIC
         with contextlib.closing(loop), python_time(), frozen(FROZEN):
             assert loop.run_until_complete(main()) == FROZEN + 3600
-
-    def test_who_still_waits_afterwards_goes_on_by_real_time(self):
-        limiter = Limiter(FixedWindow(1, 0.4))
-        with ThreadPoolExecutor(1) as pool:
-            with python_time(), frozen_by_mock(time.time()):
-                limiter.hit("a")
-                waiting = pool.submit(limiter.acquire, "a", timeout=PATIENCE)
-                eventually(lambda: wait_queues().by_family)
-                assert not waiting.done()
-            assert waiting.result(PATIENCE)
 
     def test_who_still_waits_afterwards_has_as_much_time_left_as_before(self):
         limiter = Limiter(FixedWindow(1, 0.4))
@@ -225,18 +177,3 @@ class TestPythonTime:
     def test_takes_no_function_without_parentheses(self):
         with pytest.raises(TypeError, match=r"write @python_time\(\)"):
             python_time(len)
-
-
-class WithAttribute:
-    """A clock object whose ``now`` is data: a function that it was given."""
-
-    def __init__(self, now):
-        self.now = now
-
-
-def test_a_clock_may_have_its_function_as_data(store):
-    clock = ManualClock(FROZEN)
-    limiter = Limiter(FixedWindow(1, 60), name="default", store=store, clock=WithAttribute(clock.now))
-    assert [limiter.hit("a").time, limiter.hit("a").allowed] == [FROZEN, False]
-    clock.advance(60)
-    assert limiter.acquire("a", timeout=0).time == FROZEN + 60

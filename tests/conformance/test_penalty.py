@@ -11,12 +11,9 @@ import pytest
 from overlimit import (
     FixedWindow,
     Limiter,
-    MemoryStore,
     Penalty,
     RedisStore,
-    SlidingWindow,
     StoreUnavailable,
-    hit_all,
 )
 from overlimit.stores.memory import local_fallback_of
 from servers.patience import PATIENCE, eventually
@@ -31,37 +28,7 @@ def violate(limiter, identifier="a"):
     return limiter.peek(identifier, cost=0)
 
 
-class TestLocking:
-    def test_a_wait_that_is_longer_than_the_lock_stays(self, build, at):
-        limiter = build(FixedWindow(1, 100), penalty=Penalty(30))
-        limiter.hit("a")
-        assert limiter.hit("a").retry_after == 100.0
-        at(29.999999)
-        assert (limiter.hit("a").status, limiter.hit("a").retry_after) == ("locked", 70.000001)
-        at(30)
-        assert limiter.peek("a").status == "over"
-        assert limiter.peek("a", cost=0).status == "ok"
-
-    def test_hit_all_locks_in_the_policy_that_refused(self, build):
-        strict, wide = (
-            build(ONE, name="strict", penalty=Penalty(30)),
-            build(FixedWindow(9, 60), name="wide", penalty=Penalty(30)),
-        )
-        assert hit_all([(strict, "a", 1), (wide, "a", 1)])
-        assert hit_all([(strict, "a", 1), (wide, "a", 1)]).status == "over"
-        assert strict.peek("a", cost=0).status == "locked"
-        assert wide.peek("a", cost=0).remaining == 8
-
-
 class TestByHand:
-    def test_of_one_identifier_leaves_others_free(self, build):
-        limiter = build(ONE)
-        limiter.lock(b"a", 30)
-        assert limiter.peek("a").status == "locked"
-        assert limiter.hit("b")
-        assert limiter.hit("a", "c").status == "locked"
-        assert limiter.hit("c")
-
     @pytest.mark.parametrize("seconds", [-1, -1e-6, math.nan, math.inf, 1e30])
     def test_a_time_that_cannot_be_is_a_value_error(self, build, seconds):
         limiter = build(ONE)
@@ -71,33 +38,6 @@ class TestByHand:
 
 
 class TestUnlocking:
-    @pytest.mark.parametrize("penalty", [None, Penalty([20, 40])])
-    def test_lifts_a_ban_at_once_and_keeps_what_was_counted(self, build, penalty):
-        limiter = build(FixedWindow(5, 3600), penalty=penalty)
-        limiter.hit("a", cost=2)
-        limiter.lock("a", seconds=30)
-        limiter.lock("b", 30)
-        assert limiter.hit("a").status == "locked"
-        limiter.unlock("a")
-        assert limiter.hit("a").remaining == 2
-        assert limiter.hit("b").status == "locked"
-
-    @pytest.mark.parametrize("more", [1, 4, 15])
-    def test_lifts_a_lock_that_was_set_before_limits_were_added(self, build, more):
-        limiter = build(ONE)
-        limiter.lock("a", 100)
-        limiter.update([ONE, *(SlidingWindow(9, 60 + k) for k in range(more))])
-        limiter.unlock("a")
-        assert limiter.hit("a").status == "ok"
-
-    def test_lifts_a_penalty_that_was_set_under_fewer_limits(self, build, at):
-        name = "grown"
-        violate(build(ONE, name=name, penalty=Penalty(3600)))
-        limiter = build([ONE, SlidingWindow(50, 3600)], name=name, penalty=Penalty(3600))
-        at(2)
-        limiter.unlock("a")
-        assert limiter.hit("a").status == "ok"
-
     def test_lifts_the_lock_of_a_penalty_and_keeps_its_level(self, build):
         limiter = build(ONE, penalty=Penalty([2, 4, 8]))
         violate(limiter)
@@ -107,44 +47,6 @@ class TestUnlocking:
         assert violate(limiter).retry_after == 4.0
         limiter.unlock("a")
         assert violate(limiter).retry_after == 8.0
-
-    def test_remembers_the_level_as_long_as_it_was_to_be_remembered_after_the_lock(self, build, at):
-        limiter = build(ONE, penalty=Penalty([2, 4], forget_after=10))
-        violate(limiter)
-        at(1)
-        limiter.unlock("a")
-        at(10.999999)
-        assert violate(limiter).retry_after == 4.0
-        limiter.unlock("a")
-        at(30)
-        assert violate(limiter).retry_after == 2.0
-
-    def test_the_refusal_after_it_is_as_any_other(self, build):
-        limiter = build(ONE)
-        limiter.hit("a")
-        limiter.lock("a", 7200)
-        limiter.unlock("a")
-        refused = limiter.peek("a")
-        assert (refused.status, refused.remaining) == ("over", 0)
-        assert 0 < refused.retry_after <= 1
-
-    def test_of_nobody_known_and_of_nobody_locked_changes_nothing(self, build, store):
-        limiter = build(FixedWindow(5, 3600), penalty=Penalty(5))
-        limiter.unlock("a")
-        if isinstance(store, MemoryStore):
-            assert len(store) == 0
-        limiter.hit("a", cost=2)
-        limiter.unlock("a")
-        limiter.unlock("a")
-        assert limiter.peek("a", cost=0).remaining == 3
-
-    def test_of_a_clock_that_went_back(self, build, at):
-        limiter = build(FixedWindow(5, 3600))
-        at(100)
-        limiter.lock("a", 50)
-        at(10)
-        limiter.unlock("a")
-        assert limiter.hit("a")
 
     def test_lets_in_who_waits(self, build):
         limiter = build(FixedWindow(1, 3600))

@@ -3,7 +3,6 @@ kept had been charged, each when it was; and while nothing has drained, exactly 
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +15,6 @@ from overlimit import (
     FixedWindow,
     LeakyBucket,
     Limit,
-    Limiter,
-    ManualClock,
     SlidingLog,
     SlidingWindow,
     SlidingWindowCounter,
@@ -52,8 +49,6 @@ FASTER: dict[str, Callable[[int], Limit]] = {
     "epoch_interval": lambda rate: TokenBucket(rate, per=3, burst=20, refill="interval", start="epoch"),
     "leaky_bucket": lambda rate: LeakyBucket(rate, per=1, capacity=20 - rate),
 }
-NAMES = map("minting-{}".format, itertools.count())
-
 waits = st.sampled_from([0] * 6 + [1] * 4 + [2, 3, 5, 8])
 costs = st.sampled_from([1, 1, 1, 2, 3, 5, 8])
 steps = st.lists(st.tuples(waits, st.none() | st.integers(0, 9), costs), min_size=4, max_size=24)
@@ -88,36 +83,6 @@ class OfModel:
         return self.oracle.peek(START_US + second * 1_000_000, ["a"], 0).remaining
 
 
-class OfStore:
-    """A policy on a store."""
-
-    def __init__(self, limit: Limit, store: Any) -> None:
-        self.clock = ManualClock()
-        self.limiter = Limiter(limit, name=next(NAMES), store=store, clock=self.clock)
-
-    def at(self, second: int) -> Limiter:
-        self.clock.set(START_US / 1e6 + second)
-        return self.limiter
-
-    def hit(self, second: int, cost: int) -> Any:
-        return self.at(second).hit("a", cost=cost)
-
-    def charge(self, second: int, cost: int) -> Any:
-        return self.at(second).charge("a", cost=cost)
-
-    def refund(self, second: int, decision: Any) -> None:
-        self.at(second).refund(decision)
-
-    def settle(self, second: int, decision: Any, cost: int) -> Any:
-        return self.at(second).settle(decision, cost)
-
-    def update(self, limit: Limit) -> None:
-        self.limiter.update(limit)
-
-    def left(self, second: int) -> int:
-        return self.at(second).peek("a", cost=0).remaining
-
-
 def live(policy: Any, limit: Limit, life: list[tuple[int, int | None, int]]) -> None:
     now, kept = 0, []
     for wait, chosen, cost in life:
@@ -148,16 +113,13 @@ def test_the_model_never_leaves_more_than_without_the_refunded_hits(limit, life,
     live(OfModel(LIMITS[limit](most)), LIMITS[limit](most), life)
 
 
-@pytest.mark.longer_in_prove
-@pytest.mark.parametrize("limit", LIMITS)
-@settings(relaxed, max_examples=8 * PROVE)
-@given(life=steps, most=st.integers(4, 30))
-def test_no_store_ever_leaves_more_than_without_the_refunded_hits(store, limit, life, most):
-    live(OfStore(LIMITS[limit](most), store), LIMITS[limit](most), life)
-
-
 charged_lives = st.lists(
-    st.tuples(waits, st.none() | st.integers(0, 9), costs, st.sampled_from(["refund", "settle", "charge"])),
+    st.tuples(
+        waits,
+        st.none() | st.integers(0, 9),
+        costs,
+        st.sampled_from(["refund", "settle", "charge"]),
+    ),
     min_size=4,
     max_size=24,
 )
@@ -196,14 +158,6 @@ def left_of_charges(limit: Limit, kept: list[tuple[int, int]], now: int) -> int:
 @given(life=charged_lives, most=st.integers(4, 30))
 def test_nor_does_the_model_with_charges_and_settlements(limit, life, most):
     live_with_charges(OfModel(LIMITS[limit](most)), LIMITS[limit](most), life)
-
-
-@pytest.mark.longer_in_prove
-@pytest.mark.parametrize("limit", LIMITS)
-@settings(relaxed, max_examples=8 * PROVE)
-@given(life=charged_lives, most=st.integers(4, 30))
-def test_nor_does_any_store_with_charges_and_settlements(store, limit, life, most):
-    live_with_charges(OfStore(LIMITS[limit](most), store), LIMITS[limit](most), life)
 
 
 def live_faster_and_faster(policy: Any, new_limit: Callable[[int], Limit], stages: Any) -> None:
@@ -248,14 +202,6 @@ def test_nor_does_the_model_after_updates_to_faster_rates(limit, stages):
     live_faster_and_faster(OfModel(FASTER[limit](1)), FASTER[limit], stages)
 
 
-@pytest.mark.longer_in_prove
-@pytest.mark.parametrize("limit", FASTER)
-@settings(relaxed, max_examples=10 * PROVE)
-@given(stages=stages)
-def test_nor_does_any_store_after_updates_to_faster_rates(store, limit, stages):
-    live_faster_and_faster(OfStore(FASTER[limit](1), store), FASTER[limit], stages)
-
-
 @pytest.mark.parametrize("limit", FASTER)
 def test_what_has_drained_while_the_rate_was_faster_does_not_come_back(build, at, limit):
     limiter = build(FASTER[limit](1))
@@ -271,9 +217,9 @@ def test_what_has_drained_while_the_rate_was_faster_does_not_come_back(build, at
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_far_from_empty_all_comes_back(store, limit):
+def test_far_from_empty_all_comes_back(limit):
     """Where earlier use outlasts what drains and what other refunds give back."""
-    policy, limit = OfStore(LIMITS[limit](30), store), LIMITS[limit](30)
+    policy, limit = OfModel(LIMITS[limit](30)), LIMITS[limit](30)
     first = policy.hit(0, 20)
     held = [policy.hit(0, 1) for _ in range(6)]
     while held:

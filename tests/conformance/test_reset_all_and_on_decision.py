@@ -10,7 +10,6 @@ from overlimit import (
     FixedWindow,
     Limiter,
     MemoryStore,
-    Penalty,
     RedisStore,
     SlidingWindow,
     TokenBucket,
@@ -19,6 +18,13 @@ from overlimit import (
 
 LIMITS = [FixedWindow(3, 60), SlidingWindow(3, 60), TokenBucket(3, 60)]
 IDENTIFIERS = ["a", b"\xff\x00", "{x}", "*", "[a-z]?", "a:b", "x" * 256, "x" * 257, "é" * 500, "#", "\\"]
+
+
+def test_a_reset_forgets_each_identifier_however_often_another_is_named(build):
+    limiter = build(LIMITS)
+    limiter.hit("a", "b", cost=3)
+    limiter.reset("a", "a", "b")
+    assert [limiter.peek(each, cost=0).remaining for each in "ab"] == [3, 3]
 
 
 class TestResetAll:
@@ -37,17 +43,6 @@ class TestResetAll:
         for other in others:
             assert [other.hit(each).status for each in IDENTIFIERS] == ["over"] * len(IDENTIFIERS)
 
-    def test_forgets_locks_and_levels(self, build, clock):
-        limiter = build(FixedWindow(1, 60), penalty=Penalty([10, 500]))
-        limiter.hit("a")
-        limiter.hit("a")
-        limiter.lock("b", 100)
-        limiter.reset_all()
-        assert [limiter.hit("a").status, limiter.hit("b").status] == ["ok", "ok"]
-        assert limiter.hit("a").retry_after == 60.0
-        clock.advance(10)
-        assert limiter.peek("a", cost=0).status == "ok", "the first level, of 10 s, is over"
-
     def test_forgets_a_thousand(self, build):
         limiter, other = build(FixedWindow(1, 60), name="one"), build(FixedWindow(1, 60), name="other")
         for i in range(3000):
@@ -56,11 +51,6 @@ class TestResetAll:
         limiter.reset_all()
         assert all(limiter.hit(f"id:{i}") for i in range(3000))
         assert not other.hit("id:1")
-
-    def test_of_nothing_does_nothing(self, build):
-        limiter = build(LIMITS)
-        limiter.reset_all()
-        assert limiter.hit("a").remaining == 2
 
     def test_leaves_keys_that_are_not_ours_and_stores_of_another_prefix(self, redis_server, prefix, clock):
         stores = [
@@ -116,10 +106,6 @@ class TestOnDecision:
         decision = hit_all([(one, "a", 1), (two, "a", 1), (one, "b", 1), (silent, "a", 1), (two, "c", 0)])
         assert heard == {"one": [decision], "two": [decision], "silent": []}
 
-    def test_of_acquire_it_is_told_once_when_nobody_waits(self, build, told):
-        limiter = build(FixedWindow(2, 60), on_decision=told.append)
-        assert [limiter.acquire("a"), limiter.acquire("a", timeout=0), limiter.acquire("a")] == told
-
     @pytest.mark.parametrize(
         "error", [RuntimeError("oh"), ValueError("oh"), StopIteration("oh"), AssertionError("oh")]
     )
@@ -150,24 +136,6 @@ class TestOnDecision:
                 call()
         assert caplog.records == []
         assert limiter.peek("a", cost=0).remaining == 0
-
-    def test_one_that_fails_keeps_no_other_from_being_told(self, build, told, caplog):
-        def fail(decision):
-            raise RuntimeError
-
-        one = build(FixedWindow(5, 60), name="one", on_decision=fail)
-        two = build(FixedWindow(5, 60), name="two", on_decision=told.append)
-        assert hit_all([(one, "a", 1), (two, "a", 1)]) in told
-
-    def test_it_may_call_the_limiter_itself(self, build, told):
-        def tell(decision):
-            told.append(decision)
-            if decision.cost:
-                limiter.hit("b", cost=0)
-
-        limiter = build(FixedWindow(5, 60), on_decision=tell)
-        limiter.hit("a")
-        assert [each.cost for each in told] == [1, 0]
 
     @pytest.mark.parametrize("wrong", ["print", 5, []])
     def test_what_cannot_be_called_is_a_type_error(self, wrong):

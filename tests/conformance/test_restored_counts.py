@@ -1,4 +1,4 @@
-"""What ``restore`` makes of two copies of a key: a join, and the oracle's (``docs/semantics.md``)."""
+"""Two copies of a key live, lease and merge on the server as the oracle's do (``docs/semantics.md``)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
-from random import Random
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -18,41 +16,36 @@ from hypothesis import strategies as st
 from overlimit import FixedWindow, Limiter, ManualClock, Penalty, SlidingWindow, TokenBucket
 from overlimit.command_line.operating.values import LOCK_TAG, decoded
 
-from .all_algorithms import CALENDAR, of_each_algorithm
+from .all_algorithms import of_each_algorithm
 from .answers import answer_of, expected_of
-from .leasing import Leasing
+from .leasing import Leased, Leasing
 from .oracle import Oracle, OracleDecision, Records
 from .oracle.penalty import Lock
 from .oracle.records import Record
 from .restoring import Restoring
 from .strategies import (
     LAST_US,
-    ROUNDS,
     START_US,
     durations_of,
     examples,
     limits,
     moves,
     penalties,
+    rates,
     renumbered,
+    short_period,
 )
 
 pytestmark = pytest.mark.longer_in_prove
 
-LIVES = [1_000, 1_000_000, 10_000_000]
-
-
-@pytest.fixture
-def client(redis_server):
-    with closing(redis_server.client()) as client:
-        yield client
+LIVES = [1, 3, 999, 1_000, 50_000, 1_000_000, 10_000_000]
 
 
 @dataclass(frozen=True)
 class Step:
     """Move the clock, then do something to a copy."""
 
-    kind: str  # hit | charge | lease | refund | lock | unlock | copy | restore
+    kind: str  # hit | charge | lease | refund | give_back | lock | unlock | copy | restore
     side: int
     cost: int
     extra: int
@@ -66,13 +59,18 @@ class Step:
         return self.extra > 0
 
 
+large_buckets = st.builds(TokenBucket, rates, short_period, burst=st.integers(5, 200))
+"""Which hold what is leased."""
+
+
 @st.composite
 def histories(draw: Any) -> tuple[list[tuple[Any, ...]], Any, list[Step]]:
     """Two versions of a policy, its penalty, and what happens to two copies of a key."""
-    policy = tuple(draw(st.lists(limits, min_size=1, max_size=2)))
+    policy = (draw(limits | large_buckets), *draw(st.lists(limits, max_size=1)))
     other = tuple(draw(renumbered(limit)) for limit in policy) if draw(st.booleans()) else policy
     moves_us = moves(durations_of(policy))
-    kinds = ["hit"] * 8 + ["lease"] * 5 + ["charge", "refund", "lock", "unlock", "copy"] + ["restore"] * 4
+    kinds = ["hit"] * 8 + ["lease"] * 6 + ["refund", "give_back", "restore"] * 3
+    kinds += ["charge", "lock", "unlock", "copy"]
     step = st.builds(
         Step,
         st.sampled_from(kinds),
@@ -112,9 +110,9 @@ class Copies:
     names = map("copies-{}".format, itertools.count())
 
     def __init__(
-        self, policies: list[tuple[Any, ...]], penalty: Any, store: Any, client: Any, prefix: str
+        self, policies: list[tuple[Any, ...]], penalty: Any, store: Any, raw: Any, prefix: str
     ) -> None:
-        self.name, self.client = next(self.names), client
+        self.name, self.raw = next(self.names), raw
         self.now, self.clock = START_US, ManualClock(start=START_US / 1e6)
         self.keys = [f"{prefix}1:{self.name}:{side}" for side in "ab"]
         self.limiters = [
@@ -124,9 +122,10 @@ class Copies:
         created: itertools.count[int] = itertools.count()  # of both copies, as by one server's clock
         self.records = [Records(created=created), Records(created=created)]
         self.policies, self.penalty = policies, penalty
-        self.restoring = [Restoring(client, policy) for policy in policies]
-        self.leasing = [[Leasing(client, key, policy, penalty) for policy in policies] for key in self.keys]
+        self.restoring = [Restoring(raw, policy) for policy in policies]
+        self.leasing = [[Leasing(raw, key, policy, penalty) for policy in policies] for key in self.keys]
         self.charged: list[list[tuple[int, Any, OracleDecision]]] = [[], []]
+        self.leased: list[list[tuple[int, Leased, OracleDecision]]] = [[], []]
         self.seen: Counter[str] = Counter()
 
     def oracle(self, step: Step) -> Oracle:
@@ -148,7 +147,7 @@ class Copies:
             assert self.lock_of(side) == lock
 
     def lock_of(self, side: int) -> Record | None:
-        value = decoded(self.client.get(self.keys[side]) or b"")
+        value = decoded(self.raw.get(self.keys[side]) or b"")
         for record in [] if value is None else value.records:
             if record.tag == LOCK_TAG and record.expires_at > self.now:
                 start, end, mark = record.state
@@ -174,13 +173,25 @@ class Copies:
         expected, extra = oracle.lease(self.now, "ab"[step.side], step.cost, step.extra, step.life)
         leased = self.leasing[step.side][step.version].lease(self.now, step.cost, step.extra, step.life)
         assert (leased.extra if leased else None) == (extra if expected.allowed else None)
-        self.seen["leased"] += extra
+        if leased is not None:
+            written = [pair.record for pair in oracle.pairs_of(self.now, "ab"[step.side], 0)]
+            assert sorted(leased.expiries) == sorted(record.expires_at for record in written)
+            self.leased[step.side].append((step.version, leased, expected))
+            self.seen["leased"] += extra > 0
 
     def refund(self, step: Step) -> None:
         if self.charged[step.side]:
             version, decision, expected = self.charged[step.side].pop()
             self.limiters[version].refund(decision)
             self.oracle(step).refund(self.now, expected)
+
+    def give_back(self, step: Step) -> None:
+        """Some units of what was leased, perhaps more than once: nobody keeps account here."""
+        if self.leased[step.side]:
+            version, leased, expected = self.leased[step.side][-1]
+            self.leasing[step.side][version].give_back(self.now, leased, step.cost)
+            once = replace(expected, receipts=list(expected.receipts))
+            self.oracle(step).refund(self.now, once, step.cost)
 
     def lock(self, step: Step) -> None:
         length = {"lock": step.cost * 1_000_000, "unlock": 0}[step.kind]
@@ -201,19 +212,30 @@ class Copies:
     def copy(self, step: Step) -> None:
         """Make one copy what the other is, as a replica that has caught up; receipts are those of both."""
         here, there = self.keys[step.side], self.keys[1 - step.side]
-        self.client.delete(here)
-        if (value := self.client.get(there)) is not None:
-            self.client.set(here, value, px=3_600_000)
+        self.raw.delete(here)
+        if (value := self.raw.get(there)) is not None:
+            self.raw.set(here, value, px=3_600_000)
         self.records[step.side] = renamed(self.records[1 - step.side], "ab"[step.side])
-        self.charged[step.side] = []
+        self.charged[step.side], self.leased[step.side] = [], []
 
     def restore(self, step: Step) -> None:
         """Tell one copy of the other."""
-        value = self.client.get(self.keys[1 - step.side]) or b""
+        value = self.raw.get(self.keys[1 - step.side]) or b""
         told = renamed(self.records[1 - step.side], "ab"[step.side])
+        before = [self.used(side, step.version) for side in (step.side, 1 - step.side)]
         self.oracle(step).restore(self.now, "ab"[step.side], told)
-        self.restoring[step.version].restore(self.keys[step.side], value, self.now)
+        once = self.restoring[step.version].restore(self.keys[step.side], value, self.now)
+        assert self.restoring[step.version].restore(self.keys[step.side], value, self.now) == once
+        if self.penalty is None and self.lock_of(0) is self.lock_of(1) is None:
+            for own, other, both in zip(*before, self.used(step.side, step.version), strict=True):
+                assert max(own, other) <= both <= own + other
         self.seen["restored"] += bool(value)
+
+    def used(self, side: int, version: int) -> list[int]:
+        """What is used of each limit of a copy."""
+        none = self.limiters[version].peek("nobody", cost=0).details
+        rows = self.limiters[version].peek("ab"[side], cost=0).details
+        return [most.remaining - row.remaining for most, row in zip(none, rows, strict=True)]
 
 
 def renamed(records: Records, identifier: str) -> Records:
@@ -227,7 +249,7 @@ def renamed(records: Records, identifier: str) -> Records:
 
 
 @pytest.fixture
-def live(redis_store: Any, client: Any, prefix: str) -> Callable[..., Counter[str]]:
+def live(redis_store: Any, raw: Any, prefix: str) -> Callable[..., Counter[str]]:
     """Return a function that has copies live through histories, and counts what happened."""
 
     def live(count: int, histories: Any) -> Counter[str]:
@@ -237,7 +259,7 @@ def live(redis_store: Any, client: Any, prefix: str) -> Callable[..., Counter[st
         @given(history=histories)
         def go_on(history: Any) -> None:
             policies, penalty, steps = history
-            copies = Copies(policies, penalty, redis_store, client, prefix)
+            copies = Copies(policies, penalty, redis_store, raw, prefix)
             for step in steps:
                 copies.go_on(step)
             seen.update(copies.seen)
@@ -248,14 +270,14 @@ def live(redis_store: Any, client: Any, prefix: str) -> Callable[..., Counter[st
     return live
 
 
-def test_the_script_merges_as_the_oracle_does(live):
+def test_copies_live_and_merge_as_those_of_the_oracle(live):
     seen = live(70, histories())
     assert seen["restored"] > 60, seen
     assert seen["leased"] > 30, seen
 
 
-def test_the_script_merges_locks_as_the_oracle_does(live):
-    seen = live(50, histories_of_locks())
+def test_locks_merge_as_those_of_the_oracle(live):
+    seen = live(70, histories_of_locks())
     assert seen["restored"] > 60, seen
 
 
@@ -278,77 +300,77 @@ class TestTheScript:
         return [row.remaining for row in limiter.peek("a", cost=0).details]
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_never_admits_more_by_what_is_damaged(self, client, key, limiter_for, clock, kind):
+    def test_never_admits_more_by_what_is_damaged(self, raw, key, limiter_for, clock, kind):
         limit = self.KINDS[kind]
-        limiter, restoring = limiter_for(limit), Restoring(client, (limit,))
+        limiter, restoring = limiter_for(limit), Restoring(raw, (limit,))
         for _ in range(2):
             limiter.hit("a")
             clock.advance(0.7)
-        told = client.get(key)
+        told = raw.get(key)
         limiter.hit("a", cost=2)
         now = START_US + 1_400_000
-        own, before = client.get(key), self.left(limiter)
+        own, before = raw.get(key), self.left(limiter)
         for value in damaged(told):
-            client.set(key, own, px=60_000)
+            raw.set(key, own, px=60_000)
             restoring.restore(key, value, now)
             assert self.left(limiter) <= before, value
             for cost in (1, 99):
                 assert limiter.peek("a", cost=cost).status in {"ok", "over", "never"}
-            client.set(key, value, px=60_000)
+            raw.set(key, value, px=60_000)
             restoring.restore(key, own, now)  # whatever was there, what is told counts
             assert self.left(limiter) <= before, value
 
-    def test_takes_nothing_of_another_type_or_another_encoding(self, client, key, limiter_for):
-        limiter, restoring = limiter_for(*self.POLICY), Restoring(client, self.POLICY)
+    def test_takes_nothing_of_another_type_or_another_encoding(self, raw, key, limiter_for):
+        limiter, restoring = limiter_for(*self.POLICY), Restoring(raw, self.POLICY)
         limiter.hit("a", cost=4)
-        value = client.get(key)
+        value = raw.get(key)
         for told in (b"", b"x", b"\0" * 8, value[:-1], value + b"\0", value + b"\0" * 4096, b"\xff" * 60):
             assert restoring.restore(key, told, START_US) == value
-        client.delete(key)
-        client.rpush(key, "list")
+        raw.delete(key)
+        raw.rpush(key, "list")
         assert restoring.restore(key, value, START_US)[8:] == value[8:]
         assert self.left(limiter) == [5, 5, 5]
 
-    def test_keeps_what_it_does_not_know(self, client, key, limiter_for):
+    def test_keeps_what_it_does_not_know(self, raw, key, limiter_for):
         own, other = (FixedWindow(9, 10, name="own"),), (FixedWindow(9, 10, name="other"),)
         first, second = limiter_for(*own), limiter_for(*other)
         first.hit("a", cost=2)
-        told = client.get(key)
-        client.delete(key)
+        told = raw.get(key)
+        raw.delete(key)
         second.hit("a", cost=3)
-        Restoring(client, other).restore(key, told, START_US)
+        Restoring(raw, other).restore(key, told, START_US)
         assert (self.left(first), self.left(second)) == ([7], [6])
-        client.delete(key)
+        raw.delete(key)
         first.hit("a", cost=5)
-        Restoring(client, other).restore(key, told, START_US)  # which it cannot merge
+        Restoring(raw, other).restore(key, told, START_US)  # which it cannot merge
         assert self.left(first) == [4]
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_drops_what_is_still_to_come(self, client, key, limiter_for, clock, kind):
+    def test_drops_what_is_still_to_come(self, raw, key, limiter_for, clock, kind):
         limit = self.KINDS[kind]
-        limiter, restoring = limiter_for(limit), Restoring(client, (limit,))
+        limiter, restoring = limiter_for(limit), Restoring(raw, (limit,))
         clock.advance(50_000)
         limiter.hit("a", cost=9)
-        told = client.get(key)
-        client.delete(key)
+        told = raw.get(key)
+        raw.delete(key)
         clock.set(START_US / 1e6)
         assert restoring.restore(key, told, START_US) == b""
         assert self.left(limiter) == [9]
 
-    def test_drops_what_was_told_long_ago(self, client, key, limiter_for):
-        limiter, restoring = limiter_for(*self.POLICY), Restoring(client, self.POLICY)
+    def test_drops_what_was_told_long_ago(self, raw, key, limiter_for):
+        limiter, restoring = limiter_for(*self.POLICY), Restoring(raw, self.POLICY)
         limiter.hit("a")
-        told = client.get(key)
-        client.delete(key)
+        told = raw.get(key)
+        raw.delete(key)
         assert restoring.restore(key, told, START_US, START_US - 3_600_000_001) == b""
         assert restoring.restore(key, told, START_US, START_US - 3_600_000_000)[8:] == told[8:]
 
-    def test_drops_what_was_told_before_a_reset(self, client, key, limiter_for, clock):
-        limiter, restoring = limiter_for(*self.POLICY), Restoring(client, self.POLICY)
+    def test_drops_what_was_told_before_a_reset(self, raw, key, limiter_for, clock):
+        limiter, restoring = limiter_for(*self.POLICY), Restoring(raw, self.POLICY)
         limiter.hit("a", cost=5)
-        told = client.get(key)
+        told = raw.get(key)
         restoring.reset(key, START_US + 5)
-        assert 3_600_000 < client.pttl(key) <= 3_600_000 + 3_600_000
+        assert 3_600_000 < raw.pttl(key) <= 3_600_000 + 3_600_000
         clock.set((START_US + 6) / 1e6)
         assert self.left(limiter) == [9, 9, 9]
         assert limiter.hit("a").remaining == 8
@@ -356,22 +378,22 @@ class TestTheScript:
             restoring.restore(key, told, START_US + 6, START_US + at)
             assert self.left(limiter) == [8, 8, 8]
         # What was told after that says so, whatever the clock that told it showed.
-        after = client.get(key)
-        client.delete(key)
+        after = raw.get(key)
+        raw.delete(key)
         restoring.reset(key, START_US + 5)
         restoring.restore(key, after, START_US + 6, START_US + 1)
         assert self.left(limiter) == [8, 8, 8]
         clock.advance(3_601)
         limiter.hit("a")
-        assert b"reset\0\0\0" not in client.get(key)
+        assert b"reset\0\0\0" not in raw.get(key)
 
-    def test_keeps_the_older_birth_and_marks_what_was_lost(self, client, key, limiter_for):
-        limiter, restoring = limiter_for(*self.POLICY), Restoring(client, self.POLICY)
+    def test_keeps_the_older_birth_and_marks_what_was_lost(self, raw, key, limiter_for):
+        limiter, restoring = limiter_for(*self.POLICY), Restoring(raw, self.POLICY)
         decision = limiter.hit("a")
-        told = client.get(key)
-        client.delete(key)
+        told = raw.get(key)
+        raw.delete(key)
         limiter.hit("a")
-        newer = client.get(key)
+        newer = raw.get(key)
         once = restoring.restore(key, told, START_US)
         assert born(told) == born(once) < born(newer)
         assert once[:8] != told[:8]
@@ -379,15 +401,6 @@ class TestTheScript:
         assert restoring.restore(key, newer, START_US)[:8] == once[:8]
         limiter.refund(decision)
         assert self.left(limiter) == [9, 9, 9]
-
-    def test_the_key_lives_as_long_as_what_was_told(self, client, key, limiter_for):
-        limit = (FixedWindow(9, 5000),)
-        limiter = limiter_for(*limit)
-        limiter.hit("a")
-        told = client.get(key)
-        client.delete(key)
-        Restoring(client, limit).restore(key, told, START_US + 1_000_000)
-        assert 4_900_000 <= client.pttl(key) - 3_600_000 <= 5_000_000
 
 
 def born(value: bytes) -> int:
@@ -399,92 +412,3 @@ def damaged(value: bytes) -> Iterator[bytes]:
     for place in range(8, len(value)):
         for other in sorted({value[place] ^ 1, 0x00, 0x7F, 0xFF} - {value[place]}):
             yield value[:place] + bytes([other]) + value[place + 1 :]
-
-
-class TestAJoin:
-    """Of the oracle, which the script equals: copies that lived apart after a while together."""
-
-    WHO = "a"
-    KINDS = of_each_algorithm(20, 10) | CALENDAR
-
-    @pytest.fixture(params=KINDS)
-    def kind(self, request: pytest.FixtureRequest) -> Any:
-        return self.KINDS[request.param]
-
-    def copies(self, limit: Any, seed: int) -> tuple[int, list[Oracle]]:
-        """Three copies, and a time at which none of them knows of a later one."""
-        random = Random(seed)
-        now = START_US
-        together = Oracle((limit,), "p")
-        now = self.lived(together, now, random, random.randrange(4))
-        copies = [
-            Oracle((limit,), "p", copy.deepcopy(together.records), Penalty(3) if seed % 5 == 0 else None)
-            for _ in range(3)
-        ]
-        return max(self.lived(each, now, random, random.randrange(5)) for each in copies), copies
-
-    def lived(self, oracle: Oracle, now: int, random: Random, calls: int) -> int:
-        made: list[OracleDecision] = []
-        for _ in range(calls):
-            now += random.choice((0, 1, 300_000, 1_000_000, 4_000_000, 11_000_000))
-            what = random.randrange(8)
-            if what == 0 and made:
-                oracle.refund(now, made.pop())
-            elif what == 1 and oracle.penalty is not None:
-                oracle.lock(now, self.WHO, random.choice((0, 5_000_000)), noted=random.random() < 0.5)
-            elif what == 2:
-                oracle.lease(now, self.WHO, 1, 1, 3_000_000)
-            else:
-                made.append(oracle.hit(now, [self.WHO], random.choice((1, 1, 2))))
-        return now
-
-    def joined(self, now: int, one: Oracle, other: Oracle) -> Oracle:
-        joined = Oracle(one.limits, one.name, copy.deepcopy(one.records), one.penalty)
-        joined.restore(now, self.WHO, copy.deepcopy(other.records))
-        return joined
-
-    def times(self, now: int) -> Iterator[int]:
-        yield from (now + each for each in (0, 1, 500_000, 999_999, 2_500_000, 7_000_000, 10_000_000))
-
-    def shown(self, now: int, oracle: Oracle) -> list[Any]:
-        peeks = [oracle.peek(at, [self.WHO], cost) for at in self.times(now) for cost in (0, 1, 3)]
-        answers = [(each.status, each.remaining, each.retry_after, each.reset_after) for each in peeks]
-        return [*answers, oracle.lock_of(now, self.WHO)]
-
-    def used(self, at: int, oracle: Oracle) -> int:
-        most = Oracle(oracle.limits).peek(at, [self.WHO], 0).remaining
-        return most - oracle.peek(at, [self.WHO], 0).remaining
-
-    def test_is_idempotent_commutative_and_associative(self, kind: Any) -> None:
-        for seed in range(12 * ROUNDS):
-            now, (a, b, c) = self.copies(kind, seed)
-            once = self.joined(now, a, b)
-            assert self.shown(now, self.joined(now, once, b)) == self.shown(now, once)
-            assert self.shown(now, self.joined(now, a, a)) == self.shown(now, a)
-            assert self.shown(now, self.joined(now, b, a)) == self.shown(now, once)
-            left, right = self.joined(now, once, c), self.joined(now, a, self.joined(now, b, c))
-            assert self.shown(now, left) == self.shown(now, right)
-            births = [each.records.creations.get(("p", b"a")) for each in (a, b, left)]
-            assert births[2] is None or births[2] <= min(birth for birth in births if birth is not None)
-
-    def test_refuses_what_either_refuses_and_no_more_than_both_have_counted(self, kind: Any) -> None:
-        strict = 0
-        for seed in range(25 * ROUNDS):
-            now, (a, b, _) = self.copies(kind, seed)
-            if a.penalty is not None:
-                continue
-            both = self.joined(now, a, b)
-            for at in self.times(now):
-                sides = [self.used(at, a), self.used(at, b)]
-                used = self.used(at, both)
-                if at == now or kind.algorithm != "fixed_window":  # the one that opened later is forgotten
-                    assert used >= max(sides)
-                assert used <= sum(sides) + self.of_one_interval(at - now, kind)
-                strict += used > max(sides)
-        assert strict or kind.algorithm not in {"sliding_window", "sliding_log"}
-
-    def of_one_interval(self, later: int, kind: Any) -> int:
-        """How much more counts as the later phase is taken."""
-        if later and (kind.algorithm == "leaky_bucket" or getattr(kind, "refill", "") == "interval"):
-            return int(kind._numbers[0])
-        return 0

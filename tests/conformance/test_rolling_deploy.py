@@ -5,10 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import Any
+from textwrap import dedent
 
 import pytest
 
@@ -87,136 +84,74 @@ BEGINS_ANEW: dict[str, Change] = {
     "a name changed": (SlidingWindow(3, 60, name="x"), SlidingWindow(5, 60, name="y")),
 }
 
-PROGRAM = """
-    import pickle, sys
-    from overlimit import Limiter, ManualClock, RedisStore
 
-    while True:
-        try:
-            request = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            break
-        where, limits, options, now, call, arguments, cost = request
-        options = {"name": "default", "store": RedisStore(**where), "clock": ManualClock(now), **options}
-        limiter = Limiter(limits, **options)
-        pickle.dump(getattr(limiter, call)(*arguments, cost=cost), sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-"""
+@pytest.fixture(params=["memory", "redis"])
+def store(request):
+    return MemoryStore() if request.param == "memory" else request.getfixturevalue("redis_store")
 
 
-class Code:
-    """A policy as some code has it, asked with ``hit`` and ``peek``."""
-
-    def __init__(self, ask: Callable[[str, tuple[str, ...], int], Any]) -> None:
-        self._ask = ask
-
-    def hit(self, *identifiers: str, cost: int = 1) -> Any:
-        return self._ask("hit", identifiers or ("a",), cost)
-
-    def remaining(self, row: int = 0) -> int:
-        remaining: int = self._ask("peek", ("a",), 0).details[row].remaining
-        return remaining
-
-    def admitted_of(self, hits: int) -> int:
-        return sum(bool(self.hit()) for _ in range(hits))
+def left(limiter, row=0):
+    return limiter.peek("a", cost=0).details[row].remaining
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Return two other processes, each of which answers for limiters of its own."""
-    with ExitStack() as stack:
-        children = []
-        for _ in range(2):
-            command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
-            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            children.append(stack.enter_context(child))
-            stack.callback(child.stdin.close)
-        yield children
-
-
-@pytest.fixture(params=["memory objects", "redis update", "redis processes"])
-def deploy(request, clock, prefix, redis_server):
-    """Return a function that returns a policy as old and as new code have it."""
-    kind, how = request.param.split(" ")
-    store = MemoryStore() if kind == "memory" else request.getfixturevalue("redis_store")
-    where = {"url": redis_server.unix_url(), "timeout": 10.0, "prefix": prefix}
-
-    def as_objects(limits: list[Limit], options: dict[str, Any], _: int) -> Code:
-        limiter = Limiter(limits, name="default", store=store, clock=clock, **options)
-        return Code(lambda call, who, cost: getattr(limiter, call)(*who, cost=cost))
-
-    one = Limiter("1/s", name="default", store=store, clock=clock)
-
-    def by_update(limits: list[Limit], options: dict[str, Any], _: int) -> Code:
-        def ask(call: str, who: tuple[str, ...], cost: int) -> Any:
-            one.update(limits)
-            return getattr(one, call)(*who, cost=cost)
-
-        return Code(ask)
-
-    def as_processes(limits: list[Limit], options: dict[str, Any], number: int) -> Code:
-        child = request.getfixturevalue("processes")[number]
-
-        def ask(call: str, who: tuple[str, ...], cost: int) -> Any:
-            child.stdin.write(pickle.dumps((where, limits, options, clock.now(), call, who, cost)))
-            child.stdin.flush()
-            return pickle.load(child.stdout)
-
-        return Code(ask)
-
-    make = {"objects": as_objects, "update": by_update, "processes": as_processes}[how]
-
-    def deployed(old: list[Limit], new: list[Limit], *penalties: Penalty | None) -> tuple[Code, Code]:
-        options = [{"penalty": penalty} for penalty in penalties or (None, None)]
-        return make(old, options[0], 0), make(new, options[1], 1)
-
-    return deployed
+def admitted_of(limiter, hits):
+    return sum(bool(limiter.hit("a")) for _ in range(hits))
 
 
 class TestOneLimit:
     @pytest.mark.parametrize("change", KEEPS.values(), ids=KEEPS)
     @pytest.mark.parametrize("direction", [1, -1], ids=["there", "back"])
-    def test_a_changed_number_applies_to_the_state_at_once(self, deploy, change, direction):
+    def test_a_changed_number_applies_to_the_state_at_once(self, build, change, direction):
         before, after = change[::direction]
-        old, new = deploy([before], [after])
-        assert old.hit(cost=2)
-        assert new.remaining() == after.quota - 2
-        assert new.admitted_of(10) == after.quota - 2
-        assert old.admitted_of(10) == max(0, before.quota - after.quota)
-        assert new.remaining() == old.remaining() == 0
+        old, new = build(before), build(after)
+        assert old.hit("a", cost=2)
+        assert left(new) == after.quota - 2
+        assert admitted_of(new, 10) == after.quota - 2
+        assert admitted_of(old, 10) == max(0, before.quota - after.quota)
+        assert left(new) == left(old) == 0
 
     @pytest.mark.parametrize("change", BEGINS_ANEW.values(), ids=BEGINS_ANEW)
     @pytest.mark.parametrize("direction", [1, -1], ids=["there", "back"])
-    def test_another_limit_begins_anew_and_both_keep_their_own(self, deploy, change, direction):
+    def test_another_limit_begins_anew_and_both_keep_their_own(self, build, change, direction):
         before, after = change[::direction]
-        old, new = deploy([before], [after])
-        assert old.hit(cost=2)
-        assert new.remaining() == after.quota
-        assert new.admitted_of(10) == after.quota
-        assert old.admitted_of(10) == before.quota - 2
-        assert new.admitted_of(3) == old.admitted_of(3) == 0
+        old, new = build(before), build(after)
+        assert old.hit("a", cost=2)
+        assert left(new) == after.quota
+        assert admitted_of(new, 10) == after.quota
+        assert admitted_of(old, 10) == before.quota - 2
+        assert admitted_of(new, 3) == admitted_of(old, 3) == 0
+
+
+OLD_CODE = """
+    import pickle, sys
+    from overlimit import Limiter, ManualClock, RedisStore
+
+    where, limits, now = pickle.load(sys.stdin.buffer)
+    store, clock = RedisStore(**where), ManualClock(now)
+    for number, limit in enumerate(limits):
+        assert Limiter(limit, name=f"p{number}", store=store, clock=clock).hit("a", cost=2)
+"""
+
+
+def test_other_processes_know_each_limit_by_the_same_tag(redis_server, redis_store, prefix, clock):
+    every = [*KEEPS.values(), *BEGINS_ANEW.values()]
+    where = {"url": redis_server.unix_url(), "timeout": 10.0, "prefix": prefix}
+    told = pickle.dumps((where, [before for before, _ in every], clock.now()))
+    subprocess.run([sys.executable, "-c", dedent(OLD_CODE)], input=told, check=True)
+    for number, (_, after) in enumerate(every):
+        limiter = Limiter(after, name=f"p{number}", store=redis_store, clock=clock)
+        assert left(limiter) == after.quota - (2 if number < len(KEEPS) else 0), after
 
 
 class TestSeveralLimits:
-    def test_equal_limits_are_told_apart_by_their_order(self, deploy):
-        old, new = deploy([FixedWindow(9, 60), FixedWindow(4, 60)], [FixedWindow(9, 60)])
-        assert old.hit(cost=3)
-        assert new.hit(cost=3)
-        assert [old.remaining(0), old.remaining(1)] == [3, 1]
+    def test_equal_limits_are_told_apart_by_their_order(self, build):
+        old, new = build([FixedWindow(9, 60), FixedWindow(4, 60)]), build([FixedWindow(9, 60)])
+        assert old.hit("a", cost=3)
+        assert new.hit("a", cost=3)
+        assert [left(old, 0), left(old, 1)] == [3, 1]
 
-    def test_everything_at_once_loses_nothing(self, deploy):
-        old, new = deploy(
-            [FixedWindow(3, 60), SlidingWindow(5, 60), TokenBucket(4, 60), LeakyBucket(1, 60, capacity=8)],
-            [LeakyBucket(2, 60, capacity=8), SlidingLog(2, 60), TokenBucket(9, 60), FixedWindow(6, 60)],
-        )
-        for _ in range(2):
-            assert old.hit()
-            assert new.hit()
-        assert [new.remaining(i) for i in range(4)] == [6, 0, 5, 2]
-        assert [old.remaining(i) for i in range(4)] == [0, 3, 0, 5]
-
-    def test_identifiers_of_one_call_may_come_from_old_and_new_code(self, deploy):
-        old, new = deploy([FixedWindow(3, 60)], [FixedWindow(3, 60), SlidingWindow(3, 60)])
+    def test_identifiers_of_one_call_may_come_from_old_and_new_code(self, build):
+        old, new = build([FixedWindow(3, 60)]), build([FixedWindow(3, 60), SlidingWindow(3, 60)])
         assert old.hit("a")
         assert new.hit("b")
         assert new.hit("a", "b", cost=2)
@@ -224,15 +159,11 @@ class TestSeveralLimits:
         assert not old.hit("b")
 
 
-@pytest.mark.parametrize("deploy", ["memory objects", "redis processes"], indirect=True)
-class TestPenalties:
-    LIMITS = (FixedWindow(1, 1),)
-
-    def test_a_charge_by_code_without_a_penalty_keeps_the_level(self, deploy, clock):
-        old, new = deploy([*self.LIMITS], [SlidingLog(5, 60)], Penalty([2, 4]), None)
-        old.hit()
-        assert old.hit().retry_after == 2.0
-        clock.advance(2)
-        assert new.hit()
-        old.hit()
-        assert old.hit().retry_after == 4.0
+def test_a_charge_by_code_without_a_penalty_keeps_the_level(build, clock):
+    old, new = build(FixedWindow(1, 1), penalty=Penalty([2, 4])), build(SlidingLog(5, 60))
+    old.hit("a")
+    assert old.hit("a").retry_after == 2.0
+    clock.advance(2)
+    assert new.hit("a")
+    old.hit("a")
+    assert old.hit("a").retry_after == 4.0

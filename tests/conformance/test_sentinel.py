@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -68,24 +65,10 @@ class TestFinding:
         assert [limiter.hit("a").remaining for _ in range(3)] == [MANY - 1, MANY - 2, MANY - 3]
         assert counted(watched.master, prefix) == 3
 
-    def test_the_master_counts_many_calls_at_once(self, watched, limiter_at, prefix):
-        decided = limiter_at(watched.url).hit_many(["many"] * 150)
-        assert decided.remaining.tolist() == [MANY - k for k in range(1, 151)]
-        assert counted(watched.master, prefix, "many") == 150
-
     def test_the_database_is_the_urls(self, watched, limiter_at, prefix):
         limiter_at(f"{watched.url}/3").hit("a")
         assert counted(watched.master, prefix) == 0
         assert watched.master.client(db=3).exists(f"{prefix}1:api:a") == 1
-
-    def test_nobody_there_is_unavailable_at_once(self, limiter_at):
-        limiter = limiter_at(f"redis+sentinel://127.0.0.1:1,127.0.0.1:2/{SERVICE}")
-        began = time.monotonic()
-        for _ in range(20):
-            with pytest.raises(StoreUnavailable) as caught:
-                limiter.hit("a")
-            assert not caught.value.maybe_charged
-        assert time.monotonic() - began < PATIENCE / 2
 
     def test_a_service_they_do_not_know_is_a_configuration_error(self, watched, limiter_at):
         url = f"redis+sentinel://{','.join(addresses(watched))}/other"
@@ -106,25 +89,6 @@ class TestFinding:
         sentinel.restart()
         assert eventually(lambda: is_admitted(limiter)) < RECOVERY
 
-    def test_copies_and_forked_children_find_it_themselves(self, watched, limiter_at, prefix):
-        limiter = limiter_at(watched.url)
-        limiter.hit("a")
-        assert pickle.loads(pickle.dumps(limiter)).hit("a")
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if limiter.hit("a").remaining == MANY - 3 else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        limiter.hit("a")
-        limiter.store.close()
-        limiter.hit("a")
-        assert counted(watched.master, prefix) == 5
-
-    def test_threads_that_come_first_together_find_it_together(self, watched, limiter_at, prefix):
-        limiter = limiter_at(watched.url)
-        with ThreadPoolExecutor(16) as pool:
-            assert all(pool.map(limiter.hit, ["a"] * 64))
-        assert counted(watched.master, prefix) == 64
-
     def test_it_holds_one_connection_to_each_sentinel(self, watched, limiter_at):
         def connections() -> list[int]:
             return [connections_of_clients(each) for each in watched.sentinels]
@@ -142,16 +106,6 @@ class TestFinding:
         assert connections() == [1, 1]
         limiter.store.close()
         eventually(lambda: connections() == [0, 0])
-
-
-def test_the_password_is_the_masters_and_never_shown(start_sentinels, limiter_at):
-    watched = start_sentinels(password="s3cret")
-    limiter = limiter_at(watched.url)
-    assert limiter.hit("a")
-    assert "s3cret" not in repr(limiter.store)
-    with pytest.raises(StoreConfigError, match="WRONGPASS") as caught:
-        limiter_at(watched.url.replace("s3cret", "wr0ng")).hit("a")
-    assert "wr0ng" not in str(caught.value)
 
 
 class TestFailover:

@@ -1,4 +1,4 @@
-"""Random lives of two policies: every call there is, on the oracle, in memory and on Redis, step by step.
+"""Random lives of two policies: every call there is, on the oracle and on each kind of store, step by step.
 
 ``make prove`` (PROVE=10) makes some 250,000 steps and other ones each time; ``make test`` makes 3,000.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import Any
+from fractions import Fraction
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import Phase, settings
@@ -20,11 +21,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from overlimit import Limit, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, hit_all
+from overlimit import Limit, Limiter, ManualClock, MemoryStore, Penalty, RedisStore, hit_all, peek_all
 
 from .answers import answer_of, expected_of
 from .oracle import Charge, Oracle, OracleDecision
 from .oracle import hit_all as oracle_hit_all
+from .oracle import peek_all as oracle_peek_all
+from .outages import NOWHERE
 from .strategies import (
     LAST_US,
     ROUNDS,
@@ -43,14 +46,17 @@ STEPS_PER_LIFE = 50
 
 names = st.sampled_from(["one", "two"])
 callers = st.lists(identifiers, min_size=1, max_size=3)
+kinds_of_many = st.sampled_from(["hit", "hit", "peek"])
 lists_of_limits = st.lists(limits, min_size=1, max_size=3).map(tuple)
 
 
 class Life(RuleBasedStateMachine):
-    """Whatever is asked is asked three times, and each answer compared in every field."""
+    """Whatever is asked is asked of each, and every answer compared in every field."""
 
-    redis: RedisStore
+    shared: list[Any]
     seen: Counter[str]
+    options: ClassVar[dict[str, Any]] = {}
+    said: ClassVar[dict[str, Any]] = {}
     lives = itertools.count()
 
     @initialize(
@@ -62,32 +68,41 @@ class Life(RuleBasedStateMachine):
         self.now = START_US
         self.clock = ManualClock(start=START_US / 1e6)
         self.goes_back = clock_goes_back
-        self.stores = [MemoryStore(max_keys=100, max_bytes=1 << 20), self.redis]
+        self.stores = self.new_stores()
         self.oracles: dict[str, Oracle] = {}
+        self.limits = {"one": one, "two": two}
         self.limiters: dict[str, list[Limiter]] = {}
         self.refundable: list[tuple[str, OracleDecision, list[Any]]] = []
         life = next(self.lives)
-        first = Oracle(one, f"life-{life}-one", penalty=penalty)
-        second = Oracle(two, f"life-{life}-two", first.records)
+        first = Oracle(self.kept(one), f"life-{life}-one", penalty=penalty)
+        second = Oracle(self.kept(two), f"life-{life}-two", first.records)
         for name, oracle in (("one", first), ("two", second)):
             self.oracles[name] = oracle
             self.limiters[name] = [
                 Limiter(
-                    list(oracle.limits),
+                    list(self.limits[name]),
                     name=oracle.name,
                     store=store,
                     clock=self.clock,
                     penalty=oracle.penalty,
+                    **self.options,
                 )
                 for store in self.stores
             ]
+
+    def new_stores(self) -> list[Any]:
+        return [MemoryStore(max_keys=100, max_bytes=1 << 20), *self.shared]
+
+    def kept(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        """What stores are to keep of limits."""
+        return limits
 
     def agree(self, decision: OracleDecision, answers: list[Any], kind: str) -> None:
         self.seen["steps"] += 1
         self.seen[kind] += 1
         self.seen[decision.status] += 1
         for answer in answers:
-            assert answer_of(answer) == expected_of(decision)
+            assert answer_of(answer) == expected_of(decision) | self.said
 
     def move_to(self, us: int) -> None:
         settled = self.oracles["one"].settled_from
@@ -157,13 +172,25 @@ class Life(RuleBasedStateMachine):
             keys.setdefault((name, as_bytes(who)), (name, who, cost))
         asked = [Charge(self.oracles[name], who, cost) for name, who, cost in keys.values()]
         total = sum(cost for _, _, cost in keys.values())
-        decision = oracle_hit_all(self.now, asked, cost=total)
-        answers = [
-            hit_all([(self.limiters[name][store], who, cost) for name, who, cost in keys.values()])
+        several = [
+            [(self.limiters[name][store], who, cost) for name, who, cost in keys.values()]
             for store in range(len(self.stores))
         ]
+        foretold = oracle_peek_all(self.now, asked, cost=total)
+        self.agree(foretold, [peek_all(each) for each in several], "peek_all")
+        decision = oracle_hit_all(self.now, asked, cost=total)
+        answers = [hit_all(each) for each in several]
         self.agree(decision, answers, "hit_all")
         self.refundable.append((charges[0][0], decision, answers))
+
+    @rule(name=names, rows=st.lists(st.tuples(callers, costs), min_size=1, max_size=5), kind=kinds_of_many)
+    def ask_many(self, name: str, rows: list[tuple[list[Any], int]], kind: str) -> None:
+        """Each row is a call by itself."""
+        of_each = [getattr(self.oracles[name], kind)(self.now, who, cost) for who, cost in rows]
+        who, asked = [tuple(each) for each, _ in rows], [cost for _, cost in rows]
+        decided = [getattr(limiter, f"{kind}_many")(who, asked) for limiter in self.limiters[name]]
+        for row, decision in enumerate(of_each):
+            self.agree(decision, [each[row] for each in decided], f"{kind}_many")
 
     @rule(name=names, who=callers, cost=costs)
     def come_back_in_time(self, name: str, who: list[Any], cost: int) -> None:
@@ -199,53 +226,91 @@ class Life(RuleBasedStateMachine):
         for limiter in self.limiters[name]:
             limiter.lock(who, us / 1e6)
 
+    @rule(name=names, who=identifiers)
+    def unlock(self, name: str, who: Any) -> None:
+        self.seen["unlock"] += 1
+        if self.oracles[name].lock_of(self.now, who)[1] is not None:
+            self.oracles[name].lock(self.now, who, 0)
+        for limiter in self.limiters[name]:
+            limiter.unlock(who)
+        self.look(name)
+
     @rule(name=names, data=st.data())
     def update(self, name: str, data: st.DataObject) -> None:
         """The same limits with other numbers, in another order, perhaps with a new one or without one."""
-        oracle = self.oracles[name]
-        changed = [data.draw(renumbered(limit)) for limit in data.draw(st.permutations(oracle.limits))]
+        changed = [data.draw(renumbered(limit)) for limit in data.draw(st.permutations(self.limits[name]))]
         if len(changed) < 5 and data.draw(st.booleans()):
             changed.append(data.draw(limits))
         elif len(changed) > 1 and data.draw(st.booleans()):
             changed.pop()
         self.seen["update"] += 1
-        oracle.update(tuple(changed))
+        self.limits[name] = tuple(changed)
+        self.oracles[name].update(self.kept(self.limits[name]))
         for limiter in self.limiters[name]:
             limiter.update(changed)
 
-    @rule(name=names, who=callers)
+    @rule(name=names, who=st.lists(identifiers, max_size=3))
     def reset(self, name: str, who: list[Any]) -> None:
-        self.seen["reset"] += 1
-        self.oracles[name].reset(who)
-        for limiter in self.limiters[name]:
-            limiter.reset(*who)
+        """Somebody, or everybody."""
+        self.seen["reset" if who else "reset_all"] += 1
+        for each in (self.oracles[name], *self.limiters[name]):
+            if not who:
+                each.reset_all()
+            elif isinstance(each, Oracle):
+                each.reset(who)
+            else:
+                each.reset(*who)
 
     def look(self, name: str) -> None:
         for who in ("ip:1", "user:é", "\ud800"):
             self.ask("peek", name, [who], 0)
 
 
+class LifeCutOff(Life):
+    """Of limiters whose store never answers, which grant a share of their limits by themselves."""
+
+    said: ClassVar[dict[str, Any]] = {"source": "local"}
+    lock = unlock = reset = None  # these are errors
+
+    def new_stores(self) -> list[Any]:
+        return [RedisStore(NOWHERE)]
+
+    def kept(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        return tuple(limit.scaled(self.options["local_share"]) for limit in limits)
+
+
 def as_bytes(who: str | bytes) -> bytes:
     return who if isinstance(who, bytes) else who.encode("utf-8", "surrogatepass")
 
 
-@pytest.mark.longer_in_prove
-def test_every_life_is_the_same_on_every_store(redis_store, capsys):
-    Life.redis, Life.seen = redis_store, Counter()
+def live(kind: type[Life], lives: int) -> Counter[str]:
+    kind.seen = Counter()
+    phases = (Phase.generate, Phase.shrink)
     run_state_machine_as_test(
-        Life,
-        settings=settings(
-            max_examples=LIVES,
-            stateful_step_count=STEPS_PER_LIFE,
-            phases=(Phase.generate, Phase.shrink),
-        ),
+        kind, settings=settings(max_examples=lives, stateful_step_count=STEPS_PER_LIFE, phases=phases)
     )
-    seen = Life.seen
+    return kind.seen
+
+
+@pytest.mark.longer_in_prove
+def test_every_life_is_the_same_on_every_store(shared_memory_store, redis_store, values_store, capsys):
+    Life.shared = [shared_memory_store, redis_store, values_store]
+    seen = live(Life, LIVES)
     with capsys.disabled():
         print("\n" + ", ".join(f"{count} {what}" for what, count in seen.most_common()))
     assert seen["steps"] >= 20 * LIVES
     for status in ("ok", "over", "locked", "never"):
         assert seen[status] >= seen["steps"] / 50, status
     # How often depends on the modules of the process, too: hypothesis draws constants from them.
-    assert min(seen[kind] for kind in ("hit_all", "charge", "settle", "refund", "update")) >= LIVES / 8
+    assert (
+        min(seen[kind] for kind in ("hit_all", "hit_many", "charge", "settle", "refund", "unlock", "update"))
+        >= LIVES / 8
+    )
     assert seen["came back in time"] >= LIVES / 20
+
+
+@pytest.mark.longer_in_prove
+@pytest.mark.parametrize("share", [1, Fraction(3, 10), Fraction(1, 3), Fraction(1, 100)], ids=str)
+def test_a_life_cut_off_from_its_store_is_that_of_the_scaled_limits(share):
+    LifeCutOff.options = {"on_error": "local", "local_share": share}
+    assert live(LifeCutOff, 10 * ROUNDS)["steps"] > 200 * ROUNDS

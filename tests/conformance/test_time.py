@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 
-from overlimit import FixedWindow, ManualClock, TokenBucket
+from overlimit import FixedWindow, ManualClock
 
 from .all_algorithms import in_debt, of_each_algorithm
 
@@ -28,15 +27,6 @@ class TestClockThatJumpsBack:
         assert behind.retry_after == standing.retry_after
         assert behind.reset_after == standing.reset_after
         assert 0 < behind.retry_after <= 2 * limit.window
-
-    def test_each_limit_is_clamped_to_its_own_time(self, build, at):
-        limiter = build([FixedWindow(5, 1000), TokenBucket(5, 10)])
-        limiter.hit("a")
-        at(100)
-        limiter.hit("a")
-        at(50)
-        # The window of 1000 s opened at 0; the bucket was last charged at 100.
-        assert [row.reset_after for row in limiter.peek("a", cost=0).details] == [950.0, 2.0]
 
 
 class ClockWithNow:
@@ -82,22 +72,6 @@ class TestClocks:
         limiter = build(FixedWindow(2, 1, start="epoch"), clock=now)
         overtaken = limiter.hit_many(["a"])[0] if many else limiter.hit("a")
         assert (overtaken.time, overtaken.status) == (1_001.1, "over")
-
-    def test_without_a_clock_the_time_is_now(self, build):
-        limiter = build(FixedWindow(3, 3600), clock=None)
-        before = time.time()
-        decision = limiter.hit("a")
-        assert before - 0.001 <= decision.time <= time.time() + 0.001
-        assert decision.reset_after == 3600.0
-
-    def test_without_a_clock_time_passes(self, build):
-        limiter = build(FixedWindow(1, 0.05), clock=None)
-        refused = next(decision for decision in map(limiter.hit, ["a"] * 1000) if not decision)
-        assert 0 < refused.retry_after <= 0.05
-        deadline = time.monotonic() + 5
-        while not limiter.hit("a") and time.monotonic() < deadline:
-            time.sleep(0.001)
-        assert time.monotonic() < deadline
 
 
 class TestManualClock:

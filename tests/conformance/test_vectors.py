@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,8 +35,8 @@ every_vector = parametrized(list(VECTORS))
 every_vector_in_python = parametrized([name for name, vector in VECTORS.items() if speaks_python(vector)])
 
 
-class Player(ABC):
-    """Whoever can be asked the steps of a vector."""
+class Player:
+    """Whoever can be asked the steps of a vector: the oracle, or limiters on a store."""
 
     def __init__(self, vector: Json) -> None:
         self.vector = vector
@@ -105,21 +104,6 @@ class Player(ABC):
                 "reset_after_us": self.micros(row.reset_after),
             }
             seen[owner] += 1
-
-    @abstractmethod
-    def binds(self, row: Any, decision: Any) -> bool: ...
-
-    @abstractmethod
-    def micros(self, duration: float) -> int | str: ...
-
-    @abstractmethod
-    def move_to(self, instant: int) -> None: ...
-
-    @abstractmethod
-    def ask(self, policy: str, step: Json) -> Any: ...
-
-    @abstractmethod
-    def ask_charges(self, step: Json) -> Any: ...
 
 
 def parts_of(answer: Json, expected: Json) -> Json:

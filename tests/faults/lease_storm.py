@@ -4,8 +4,8 @@ The server stops for a moment now and then, too. Each call that was admitted is 
 the clock before and after it, which are those of the server, as it runs on the same machine. What follows is
 printed as JSON: by how much more was admitted, certainly, than a limit allows, and who has decided.
 
-    python lease_storm.py '{"url": "redis://localhost", "server": 123, "prefix": "t", "seconds": 3, "seed": 1,
-                            "leased": 0.5, "lease_in": "shm://t"}'
+    PYTHONPATH=tests python -m faults.lease_storm '{"url": "redis://localhost", "server": 123, "prefix": "t",
+        "seconds": 3, "seed": 1, "leased": 0.5, "lease_in": "shm://t"}'
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import signal
 import struct
 import sys
 import time
-import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +35,8 @@ from overlimit import (
     StoreError,
     TokenBucket,
 )
+
+from .workers import Workers
 
 WORKERS = 8
 LEASE = 0.05
@@ -151,9 +152,7 @@ class Storm:
         self.inherited = self.store(LEASE if leased else 0.0)
         self.account = Account()
         self.reading, self.writing = os.pipe()
-        self.workers: set[int] = set()
-        self.stopped: dict[int, float] = {}
-        self.killed = 0
+        self.workers = Workers(WORKERS, self.worker)
 
     def store(self, lease: float) -> RedisStore:
         lease_in = self.lease_in if lease > 0 else None
@@ -167,15 +166,13 @@ class Storm:
         began = time.monotonic()
         try:
             while time.monotonic() - began < self.seconds:
-                while len(self.workers) < WORKERS:
-                    self.start()
+                self.workers.fill()
                 self.disturb()
                 self.listen()
                 time.sleep(self.random.uniform(0.0, 0.02))
         finally:
             os.kill(self.server, signal.SIGCONT)
-            ended = [self.end(pid) for pid in list(self.workers)]
-        check_ends(ended)
+            self.workers.kill(*self.workers.pids)
         self.listen()
         took = time.monotonic() - began
         account = self.account
@@ -184,60 +181,36 @@ class Storm:
             "over": {what: account.over(what) for what in names},
             "admitted": {what: account.admitted(what) for what in names},
             "counted": account.counted,
-            "killed": self.killed,
+            "killed": self.workers.killed,
             "seconds": took,
         }
 
-    def start(self) -> None:
+    def worker(self) -> Callable[[], None]:
         seed, is_leased, inherits = (
             self.random.random(), self.random.random() < self.leased, self.random.random() < 0.5,
         )  # fmt: skip
-        pid = os.fork()
-        if pid == 0:
-            try:
-                store = self.inherited if inherits and is_leased else self.store(LEASE if is_leased else 0.0)
-                Worker(self, random.Random(seed), store).work()
-            finally:
-                traceback.print_exc()
-                os._exit(1)
-        self.workers.add(pid)
+
+        def work() -> None:
+            store = self.inherited if inherits and is_leased else self.store(LEASE if is_leased else 0.0)
+            Worker(self, random.Random(seed), store).work()
+
+        return work
 
     def disturb(self) -> None:
         """Kill or stop one, stop the server for a moment, or let go on what was stopped for long enough."""
-        now = time.monotonic()
-        for pid, until in list(self.stopped.items()):
-            if now >= until:
-                del self.stopped[pid]
-                os.kill(pid, signal.SIGCONT)
-        pid = self.random.choice(sorted(self.workers))
-        choice = self.random.random()
+        self.workers.go_on()
+        pid, choice = self.workers.choose(self.random), self.random.random()
         if choice < 0.03:
-            check_ends([self.end(pid)])
-        elif choice < 0.25 and pid not in self.stopped:
-            os.kill(pid, signal.SIGSTOP)
-            self.stopped[pid] = now + self.random.choice([0.0, 0.01, 0.1, 0.3])
-        elif choice < 0.3 and self.server not in self.stopped:
-            os.kill(self.server, signal.SIGSTOP)
-            self.stopped[self.server] = now + self.random.choice([0.01, 0.03, 0.1])
-
-    def end(self, pid: int) -> int:
-        """Kill one, and return how it ended."""
-        os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        self.workers.remove(pid)
-        self.stopped.pop(pid, None)
-        self.killed += 1
-        return status
+            self.workers.kill(pid)
+        elif choice < 0.25:
+            self.workers.stop(pid, self.random.choice([0.0, 0.01, 0.1, 0.3]))
+        elif choice < 0.3:
+            self.workers.stop(self.server, self.random.choice([0.01, 0.03, 0.1]))
 
     def listen(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while reports := os.read(self.reading, REPORT.size * 1000):
                 self.account.enter(reports)
-
-
-def check_ends(ended: Sequence[int]) -> None:
-    if any(os.WIFEXITED(status) for status in ended):
-        raise RuntimeError("a worker ended by itself: see what it wrote")
 
 
 class Worker:

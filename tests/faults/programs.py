@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -73,9 +74,10 @@ def counts_of_storm(program: str, seconds: float, **options: Any) -> dict[str, A
     """Run a storm of this folder for so long and return what it counted; AssertionError if it failed."""
     done = subprocess.run(
         [
-            sys.executable, "-W", "error", Path(__file__).with_name(program),
+            sys.executable, "-W", "error", "-m", f"faults.{program}",
             json.dumps({"seconds": seconds, **options}),
         ],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True,
         text=True,
         check=False,

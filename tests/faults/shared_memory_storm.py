@@ -4,7 +4,7 @@ Each tells of every admission once it has its answer, of some with their time. W
 the end is printed as JSON, beside what was told: a call whose process was killed may be counted without
 having been told of, and nothing else.
 
-    python shared_memory_storm.py '{"name": "storm", "seconds": 5, "seed": 1}'
+    PYTHONPATH=tests python -m faults.shared_memory_storm '{"name": "storm", "seconds": 5, "seed": 1}'
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import contextlib
 import json
 import os
 import random
-import signal
 import struct
 import sys
 import time
-import traceback
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from overlimit import FixedWindow, Limiter, Penalty, SharedMemoryStore, SlidingLog, StoreTimeout, hit_all
+
+from .workers import Workers
 
 AMPLE = 1_000_000_000
 WORKERS = 8
@@ -46,59 +48,32 @@ class Storm:
         self.times: list[int] = []
         self.told: Counter[str] = Counter()
         self.reading, self.writing = os.pipe()
-        self.workers: set[int] = set()
-        self.stopped: dict[int, float] = {}
-        self.killed = 0
+        self.workers = Workers(WORKERS, self.worker)
 
     def run(self) -> dict[str, Any]:
         """Return what was told and what was counted."""
         os.set_blocking(self.reading, False)
         ends = time.monotonic() + self.seconds
         while time.monotonic() < ends:
-            while len(self.workers) < WORKERS:
-                self.start()
+            self.workers.fill()
             self.disturb()
             self.listen()
             time.sleep(self.random.uniform(0.0, 0.01))
-        for pid in list(self.workers):
-            self.end(pid, signal.SIGKILL)
+        self.workers.kill(*self.workers.pids)
         self.listen()
         return self.counts()
 
-    def start(self) -> None:
-        seed = self.random.random()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                self.work(random.Random(seed))
-            finally:
-                traceback.print_exc()
-                os._exit(1)
-        self.workers.add(pid)
+    def worker(self) -> Callable[[], None]:
+        return partial(self.work, random.Random(self.random.random()))
 
     def disturb(self) -> None:
         """Kill one, stop one, or let one go on that was stopped for long enough."""
-        now = time.monotonic()
-        for pid, until in list(self.stopped.items()):
-            if now >= until:
-                del self.stopped[pid]
-                os.kill(pid, signal.SIGCONT)
-        pid = self.random.choice(sorted(self.workers))
-        choice = self.random.random()
+        self.workers.go_on()
+        pid, choice = self.workers.choose(self.random), self.random.random()
         if choice < 0.5:
-            self.end(pid, signal.SIGKILL)
-        elif choice < 0.7 and pid not in self.stopped:
-            os.kill(pid, signal.SIGSTOP)
-            self.stopped[pid] = now + self.random.uniform(0.0, 0.15)
-
-    def end(self, pid: int, number: int) -> None:
-        os.kill(pid, number)
-        _, status = os.waitpid(pid, 0)
-        if os.WIFEXITED(status):
-            raise RuntimeError("a worker ended by itself: see what it wrote")
-        self.workers.remove(pid)
-        self.stopped.pop(pid, None)
-        self.killed += 1
+            self.workers.kill(pid)
+        elif choice < 0.7:
+            self.workers.stop(pid, self.random.uniform(0.0, 0.15))
 
     def listen(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -164,7 +139,7 @@ class Storm:
             "told_of_tight": {key: self.told[f"t{key}"] for key in KEYS},
             "counted_of_tight": tight,
             "most_in_a_window": max(Counter(time // WINDOW_US for time in self.times).values()),
-            "killed": self.killed,
+            "killed": self.workers.killed,
             "seconds_at_the_end": slowest,
             "damaged": self.store.stats()["damaged"],
             "alive": self.store.stats()["processes"]["alive"],

@@ -55,23 +55,6 @@ def hits_well(limiter, *identifiers):
 
 
 class TestSlots:
-    def test_each_identifier_is_counted_where_its_slot_is(self, shared_cluster, limiter_at, on_each, ledger):
-        limiter = limiter_at(shared_cluster.url(), timeout=TIMEOUT)
-        identifiers = on_each(shared_cluster)
-        for identifier in identifiers:
-            ledger.hit_times(10, limiter, identifier)
-        assert ledger.acknowledged == 50
-        for node, identifier in zip(shared_cluster.masters, identifiers, strict=True):
-            assert counted_at(limiter_at, node.unix_url())(identifier) == 10
-
-    def test_many_rows_wait_for_nodes_that_pause(self, shared_cluster, limiter_at, on_each):
-        limiter = limiter_at(shared_cluster.url())
-        rows = on_each(shared_cluster) * 3
-        assert limiter.hit_many(rows).allowed.all()
-        for node in shared_cluster.masters:
-            node.ask("CLIENT", "PAUSE", 45)
-        assert limiter.peek_many(rows, 0).remaining.tolist() == [999_997] * len(rows)
-
     def test_a_process_has_at_most_three_connections_per_node(
         self, shared_cluster, limiter_at, on_each, ledger
     ):
@@ -82,15 +65,6 @@ class TestSlots:
         for node in shared_cluster.masters:
             clients = node.ask("CLIENT", "LIST", "TYPE", "normal").splitlines()
             assert 1 <= sum(b"127.0.0.1" in line for line in clients) <= 3
-
-    def test_forgotten_scripts_are_sent_to_each_node(self, shared_cluster, limiter_at, on_each, ledger):
-        limiter = limiter_at(shared_cluster.url())
-        for _ in range(3):
-            for node in shared_cluster.masters:
-                node.ask("SCRIPT", "FLUSH")
-            for identifier in on_each(shared_cluster):
-                ledger.hit(limiter, identifier)
-        assert ledger.acknowledged == 15
 
 
 class TestMigration:
@@ -114,20 +88,6 @@ class TestMigration:
             ledger.hit_times(5, limiter, identifier)
         assert counted_at(limiter_at, source.unix_url())(identifier) == 25
         ledger.assert_in_time(TIMEOUT)
-
-    def test_one_that_begins_there_is_new_on_the_target(
-        self, shared_cluster, limiter_at, place, on_each, ledger
-    ):
-        limiter = limiter_at(shared_cluster.url(), timeout=TIMEOUT)
-        source, target, *_ = shared_cluster.masters
-        identifier, *_ = on_each(shared_cluster)
-        slot = place(shared_cluster, identifier)
-        with shared_cluster.migrating(slot, target):
-            ledger.hit_times(5, limiter, identifier)
-        ledger.hit_times(5, limiter, identifier)
-        assert counted_at(limiter_at, target.unix_url())(identifier) == ledger.acknowledged == 10
-        with shared_cluster.migrating(slot, source):
-            pass
 
     def test_threads_notice_nothing(self, shared_cluster, limiter_at, place, on_each, ledger):
         limiter = limiter_at(shared_cluster.url(), timeout=2.0)

@@ -30,6 +30,18 @@ def once(answer):
     return talk
 
 
+def erring(error):
+    """Return what greets, and then answers everything with this error."""
+
+    def talk(connection):
+        connection.recv(65536)
+        connection.sendall(b"*2\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n+PONG\r\n")
+        while connection.recv(65536):
+            connection.sendall(b"-" + error + b"\r\n")
+
+    return talk
+
+
 def again_and_again(answer):
     def talk(connection):
         connection.recv(65536)
@@ -54,6 +66,9 @@ FOREIGN = {
     "a list of 2 billion": once(b"*2147483647\r\n"),
     "answers to nothing, without end": again_and_again(b"+OK\r\n" * 10_000),
     "a line without an end": dribble,
+    "an error that is no UTF-8": erring(b"ERR \xff\xfe"),
+    "an error in Latin-1": erring(b"NOPERM User Ren\xe9 has no permissions"),
+    "an error cut within a character": erring(b"ERR x" + "é".encode() * 500),
 }
 
 

@@ -114,22 +114,6 @@ ended(child)
     assert (used("parent"), used("child")) == (52, 50)
 
 
-def test_a_fork_without_a_call_in_between_likewise(run, used):
-    run("""
-limiter.hit("grandparent")
-grandparents = sockets()
-
-def work():
-    hit_in_order(limiter, "grandchild", 5)
-    assert not sockets() & grandparents
-
-ended(in_child(lambda: ended(in_child(work))))
-hit_in_order(limiter, "grandparent", 5)
-assert sockets() == grandparents
-""")
-    assert (used("grandparent"), used("grandchild")) == (6, 5)
-
-
 def test_descriptors_do_not_grow_with_forks(run):
     run("""
 limiter.hit("parent")
@@ -152,38 +136,6 @@ def descend(depth):
 
 descend(8)
 """)
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_multiprocessing_admits_exactly_the_limit(server, prefix, tmp_path, method):
-    printed = run_program(
-        """
-import multiprocessing
-
-def work(limiter, admitted):
-    admitted.put(sum(limiter.hit("a").allowed for _ in range(30)))
-
-if __name__ == "__main__":
-    method, url, prefix = sys.argv[1:]
-    context = multiprocessing.get_context(method)
-    limiter = Limiter("80/day", name="default", store=RedisStore(url, timeout=10, prefix=prefix))
-    assert limiter.hit("a")
-    admitted = context.Queue()
-    workers = [context.Process(target=work, args=(limiter, admitted)) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    print(1 + sum(admitted.get(timeout=30) for _ in workers))
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    assert not limiter.hit("a")
-        """,
-        method,
-        server.tcp_url(),
-        prefix,
-        directory=tmp_path,
-    )
-    assert printed.split() == ["80"]
 
 
 def test_no_call_leaves_a_thread_behind(run):

@@ -58,29 +58,24 @@ def test_in_memory_each_child_counts_on_from_what_it_inherited(prefix):
     assert counts["admitted_by_parent"] == TIGHT
 
 
-@pytest.mark.parametrize("transport", ["tcp_url", "unix_url"])
-def test_on_redis_parent_and_children_share_one_count(start_redis, prefix, transport):
-    server = start_redis()
-    counts = storm(20, url=getattr(server, transport)(), prefix=prefix)
-    check_counts(counts, 20)
-    assert counts["admitted_by_parent"] + counts["admitted"] == TIGHT
-
-
-def test_with_tls_likewise(start_tls_redis, prefix):
+@pytest.fixture
+def servers(request, start_tls_redis, start_sentinels, start_cluster):
+    """Servers of a kind: the URL of their store, and those that decide."""
+    if request.param == "sentinels":
+        sentinels = start_sentinels()
+        return sentinels.url, [sentinels.master]
+    if request.param == "cluster":
+        cluster = start_cluster()
+        return cluster.url(), cluster.masters
     server = start_tls_redis()
-    counts = storm(20, url=f"{server.tls_url()}?ssl_ca_certs={server.ca}", prefix=prefix)
-    check_counts(counts, 20)
-    assert counts["admitted_by_parent"] + counts["admitted"] == TIGHT
+    tls = f"?ssl_ca_certs={server.ca}" if request.param == "tls_url" else ""
+    return getattr(server, request.param)() + tls, [server]
 
 
-def test_behind_sentinels_likewise(start_sentinels, prefix):
-    counts = storm(15, url=start_sentinels().url, prefix=prefix)
-    check_counts(counts, 15)
-    assert counts["admitted_by_parent"] + counts["admitted"] == TIGHT
-
-
-def test_in_a_cluster_likewise(start_cluster, prefix):
-    counts = storm(15, url=start_cluster().url(), prefix=prefix)
+@pytest.mark.parametrize("servers", ["tcp_url", "unix_url", "tls_url", "sentinels", "cluster"], indirect=True)
+def test_on_redis_parent_and_children_share_one_count(servers, prefix):
+    url, _ = servers
+    counts = storm(15, url=url, prefix=prefix)
     check_counts(counts, 15)
     assert counts["admitted_by_parent"] + counts["admitted"] == TIGHT
 
@@ -113,27 +108,11 @@ def check_bounds(counts: dict[str, int], forks: int) -> None:
     assert counts["hits"] > forks
 
 
-@pytest.mark.parametrize("url", ["tcp_url", "tls_url"])
-def test_while_the_server_stops_and_goes_on(start_tls_redis, prefix, url):
-    server = start_tls_redis()
-    where = getattr(server, url)() + (f"?ssl_ca_certs={server.ca}" if url == "tls_url" else "")
-    with tormented(server.pause, server.resume):
-        counts = storm(15, url=where, prefix=prefix, timeout=0.05, may_fail=True)
-    check_bounds(counts, 15)
-
-
-def test_while_the_master_of_sentinels_stops_and_goes_on(start_sentinels, prefix):
-    sentinels = start_sentinels()
-    with tormented(sentinels.master.pause, sentinels.master.resume, lambda: None):
-        counts = storm(10, url=sentinels.url, prefix=prefix, timeout=0.05, may_fail=True)
-    check_bounds(counts, 10)
-
-
-def test_while_the_nodes_of_a_cluster_stop_and_go_on(start_cluster, prefix):
-    cluster = start_cluster()
-    in_turn = [deed for node in cluster.masters for deed in (node.pause, node.resume)]
-    with tormented(*in_turn):
-        counts = storm(10, url=cluster.url(), prefix=prefix, timeout=0.05, may_fail=True)
+@pytest.mark.parametrize("servers", ["tcp_url", "tls_url", "sentinels", "cluster"], indirect=True)
+def test_while_servers_stop_and_go_on(servers, prefix):
+    url, deciding = servers
+    with tormented(*[deed for each in deciding for deed in (each.pause, each.resume)]):
+        counts = storm(10, url=url, prefix=prefix, timeout=0.05, may_fail=True)
     check_bounds(counts, 10)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 
 import pytest
@@ -111,22 +109,6 @@ def test_the_timeout_of_the_store_is_named_as_by_hit(proxy, many, rows):
         getattr(limiter, many)(rows)
 
 
-@pytest.mark.parametrize("timeout", [0, -1, math.nan, "soon"], ids=range(4))
-def test_a_timeout_must_be_a_number_above_zero(timeout):
-    with pytest.raises((ValueError, TypeError), match="timeout must be"):
-        limiter_on(NOWHERE, "raise").hit_many(["a"], timeout=timeout)
-
-
-def test_a_server_that_lost_its_scripts_decides_all_the_same(redis_server, prefix):
-    limiter = Limiter(
-        "3/minute", name="many", store=RedisStore(redis_server.unix_url(), timeout=20, prefix=prefix)
-    )
-    limiter.hit("warm")
-    redis_server.ask("SCRIPT", "FLUSH")
-    decided = limiter.hit_many([f"user:{k % 100}" for k in range(400)])
-    assert decided.allowed.tolist() == [True] * 300 + [False] * 100
-
-
 @pytest.mark.parametrize(
     ("known", "rows", "costs", "admitted"),
     [
@@ -146,15 +128,3 @@ def test_a_server_that_has_some_of_the_scripts_decides_in_the_order_given(
     limiter.hit(*([known] if isinstance(known, str) else known))
     limiter.reset("a", "b")
     assert limiter.hit_many(rows, costs).allowed.tolist() == admitted
-
-
-@pytest.mark.usefixtures("ctrl_c")
-def test_a_signal_ends_the_wait(proxy):
-    limiter = limiter_on(proxy.url, "raise", timeout=60)
-    limiter.hit("warm")
-    proxy.hold_replies()
-    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
-    before = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        limiter.hit_many(ROWS)
-    assert time.monotonic() - before < 2.2

@@ -17,7 +17,7 @@ SECONDS = float(os.environ.get("STORM_SECONDS", 9 * int(os.environ.get("PROVE", 
 
 def storm(server: Any, prefix: str, **options: Any) -> dict[str, Any]:
     where = {"url": server.unix_url(), "server": server.pid, "prefix": prefix}
-    counts = counts_of_storm("lease_storm.py", SECONDS, **where, **options)
+    counts = counts_of_storm("lease_storm", SECONDS, **where, **options)
     counts["commands"] = server.scripts_run()
     return counts
 

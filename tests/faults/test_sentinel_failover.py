@@ -110,17 +110,6 @@ def test_an_old_master_that_is_resumed_acknowledges_nothing(sentinels, limiter, 
     ledger.assert_in_time(TIMEOUT)
 
 
-def test_sentinels_that_are_down_are_passed_over(start_sentinels, limiter_at, ledger):
-    sentinels = start_sentinels(sentinels=3)
-    url = sentinels.url
-    for gone in sentinels.sentinels[:2]:
-        gone.kill()
-    limiter = limiter_at(url, timeout=TIMEOUT)
-    ledger.hit_times(10, limiter, "a")
-    assert ledger.acknowledged == 10
-    ledger.assert_in_time(TIMEOUT)
-
-
 def test_one_that_is_stopped_is_passed_over_within_the_deadline(start_sentinels, limiter_at, ledger):
     sentinels = start_sentinels(sentinels=2)
     sentinels.sentinels[0].pause()

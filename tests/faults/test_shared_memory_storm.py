@@ -31,7 +31,7 @@ def name():
 
 
 def storm(name: str, seed: int) -> dict[str, Any]:
-    return counts_of_storm("shared_memory_storm.py", SECONDS, name=name, seed=seed, tight=TIGHT)
+    return counts_of_storm("shared_memory_storm", SECONDS, name=name, seed=seed, tight=TIGHT)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -96,13 +96,6 @@ def test_a_server_far_away_answers_every_call(proxy, limiter, call, seconds):
 
 
 @EACH_CALL
-@pytest.mark.parametrize("seconds", DELAYS)
-def test_a_server_that_pauses_answers_every_call(server, limiter, call, seconds):
-    server.ask("CLIENT", "PAUSE", round(seconds * 1000))
-    assert call(limiter)
-
-
-@EACH_CALL
 def test_signals_keep_no_call_from_its_answer(proxy, limiter, call):
     proxy.delay(replies=0.045)
     with signals(every=0.004) as handled:

@@ -93,19 +93,36 @@ class TestFaultsThatFail:
         assert any("flawed took place 0 times" in each for each in verdict.complaints)
 
 
+ONE = Tally("server", 1, acknowledged=1)
+COMPLAINTS = {
+    "too many": (lambda of: of.enter(Tally("server", 1, acknowledged=11)), "1 admitted beyond the limit"),
+    "nobody": (lambda of: None, "nothing was ever admitted"),
+    "a late answer": (lambda of: of.enter(Tally("server", 1, acknowledged=1, slowest=1.2)), "took 1.20 s"),
+    "a slow recovery": (lambda of: (of.enter(ONE), of.note_recovery("server killed", None)), "server killed"),
+    "no fault": (lambda of: (of.enter(ONE), of.plan("server killed")), "0 times, 1 times were planned"),
+}
+
+
 class TestVerdict:
     @pytest.fixture
     def verdict(self):
         return Verdict(limit=10, timeout=0.1)
 
-    def test_what_is_admitted_beyond_the_limit_is_wrong(self, verdict):
-        verdict.enter(Tally("server", 1, acknowledged=6))
-        verdict.enter(Tally("server", 1, acknowledged=4))
-        assert verdict.over_admissions() == 0
-        verdict.enter(Tally("server", 1, acknowledged=1))
+    @pytest.mark.parametrize(("happens", "complaint"), COMPLAINTS.values(), ids=COMPLAINTS)
+    def test_says_what_is_wrong(self, verdict, happens, complaint):
+        happens(verdict)
         verdict.close({})
-        assert verdict.over_admissions() == 1
-        assert verdict.complaints == ["1 admitted beyond the limit"]
+        assert len(verdict.complaints) == 1
+        assert complaint in verdict.complaints[0]
+
+    def test_complains_of_nothing_that_is_right(self, verdict):
+        verdict.plan("server killed")
+        verdict.note_fault("server killed")
+        verdict.note_recovery("server killed", 2.9)
+        verdict.enter(Tally("server", 1, acknowledged=10))
+        verdict.close({})
+        assert verdict.complaints == []
+        assert "faults         1: 1 x server killed\nplanned        1: 1 x server killed" in verdict.report()
 
     def test_lost_keys_may_be_admitted_again_once(self, verdict):
         verdict.note_loss("server", 1, 1)
@@ -120,30 +137,6 @@ class TestVerdict:
         verdict.enter(Tally("server", 1, acknowledged=8, unknown=2, failed=5))
         verdict.compare("server", 1, counted)
         assert (not verdict.complaints) == well
-
-    def test_a_run_that_ends_before_anything_was_measured_has_a_verdict(self, verdict):
-        verdict.close({"server worker 0": Resources()})
-        assert verdict.complaints == ["nothing was ever admitted"]
-
-    def test_a_late_answer_is_wrong(self, verdict):
-        verdict.enter(Tally("server", 1, acknowledged=1, slowest=1.2))
-        verdict.close({})
-        assert "took 1.20 s" in verdict.complaints[0]
-
-    def test_a_slow_recovery_is_wrong(self, verdict):
-        verdict.note_recovery("server killed", 2.9)
-        assert not verdict.complaints
-        verdict.note_recovery("server killed", None)
-        assert "server killed" in verdict.complaints[0]
-
-    def test_a_fault_that_was_planned_and_did_not_take_place_is_wrong(self, verdict):
-        for _ in range(2):
-            verdict.plan("server killed")
-        verdict.note_fault("server killed")
-        verdict.enter(Tally("server", 1, acknowledged=1))
-        verdict.close({})
-        assert verdict.complaints == ["server killed took place 1 times, 2 times were planned"]
-        assert "faults         1: 1 x server killed\nplanned        2: 2 x server killed" in verdict.report()
 
     def test_what_grows_and_never_shrinks_is_a_leak(self):
         steady = Resources(descriptors=[10, 20, 10] * 10, memory_kb=[50_000, 60_000] * 15)

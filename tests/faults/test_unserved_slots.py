@@ -56,21 +56,6 @@ class TestASlotThatNobodyServes:
         assert ledger.slowest < RECOVERY
         assert counted_at(limiter_at, cluster.url())("a") == 1
 
-    def test_one_that_was_used_before_is_found_with_another_node(self, cluster, slot, limiter_at, ledger):
-        limiter = limiter_at(cluster.url(), timeout=PATIENCE)
-        ledger.hit(limiter, "a")
-        with ThreadPoolExecutor(1) as pool, cluster.unserved(slot) as owner:
-            other = next(node for node in cluster.nodes if node is not owner)
-            before = owner.times_asked("evalsha")
-            waiting = pool.submit(ledger.hit, limiter, "a")
-            eventually(lambda: owner.times_asked("evalsha") >= before + 2)
-            # The owner is not told, and its last epoch is the higher one: only the other node knows.
-            other.serve(slot)
-            waiting.result(PATIENCE)
-            assert counted_at(limiter_at, other.unix_url())("a") == 1
-            other.ask("CLUSTER", "DELSLOTS", slot)
-        assert (ledger.acknowledged, ledger.errors) == (2, [])
-
     @pytest.mark.parametrize("is_known", [False, True])
     def test_it_is_an_error_at_the_deadline_after_few_questions(
         self, cluster, slot, limiter_at, ledger, is_known
@@ -170,20 +155,6 @@ class TestAYoungCluster:
         assert [node.ask("DBSIZE") > 0 for node in young_cluster.nodes] == [False, True, True]
         everyone.reset_all()
         assert [node.ask("DBSIZE") for node in young_cluster.nodes] == [0, 0, 0]
-
-    def test_one_without_any_slots_is_waited_for(self, limiter_at, ledger):
-        cluster = Cluster(masters=1, introduced=False)
-        try:
-            cluster.masters[0].ask("CLUSTER", "FLUSHSLOTS")
-            limiter = limiter_at(cluster.url(), timeout=PATIENCE)
-            with ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(ledger.hit, limiter, "a")
-                eventually(lambda: asked(cluster) >= 3)
-                cluster.masters[0].ask("CLUSTER", "ADDSLOTS", *range(16384))
-                waiting.result(PATIENCE)
-            assert (ledger.acknowledged, ledger.errors) == (1, [])
-        finally:
-            cluster.stop()
 
 
 def moved_behind_the_back_of_one(cluster, slot):

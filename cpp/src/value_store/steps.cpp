@@ -179,7 +179,7 @@ void LockStep::act() {
 ResetStep::ResetStep(std::vector<std::string> keys) : KeyedStep(std::move(keys), false) {}
 
 void ResetStep::act() {
-  for (std::size_t k = 0; k < keys().size(); ++k) {
+  for (std::size_t k = 0; k < charges(); ++k) {
     const Instant created_at = value(k).created_at();
     if (created_at == Instant{} || value(k).last_expiry() == Instant{}) continue;
     const bool is_later = created_at >= now() && created_at < kMaxTime;

@@ -23,6 +23,8 @@ class KeyedStep : public ValueStep {
   /// The instant of a call: that of its clock, or else the store's or this process's.
   [[nodiscard]] Instant instant_of(const Call& call) const { return call.now.value_or(now_); }
   [[nodiscard]] Instant now() const { return now_; }
+  /// How many charges there are, of which several may have one key.
+  [[nodiscard]] std::size_t charges() const { return places_.size(); }
   /// The value of a charge, by the charge's place among all.
   [[nodiscard]] const Value& value(std::size_t charge) const { return held_[places_[charge]].value; }
   /// When the key of a charge was created, if it is written at this instant.

@@ -7,26 +7,20 @@ import math
 import pytest
 
 from overlimit import (
-    FixedWindow,
     LeakyBucket,
     Limiter,
     MemoryStore,
-    Penalty,
     StoreError,
     acquire_all,
     hit_all,
 )
 from servers.ports import free_port
 
-from .waiters import PATIENCE, queued, still_waits, until
+from .waiters import PATIENCE, queued, still_waits, until, used
 
 pytestmark = pytest.mark.only_threads
 
 START = 1_700_000_000
-
-
-def used(limiter, identifier):
-    return limiter.limits[0].quota - limiter.peek(identifier, cost=0).remaining
 
 
 @pytest.mark.every_store
@@ -64,20 +58,6 @@ def test_a_timeout_too_short_by_a_microsecond_is_refused_at_once_and_charges_not
     assert used(short, "x") == 0
 
 
-def test_it_is_5_seconds_by_default_and_none_is_as_long_as_it_takes(build, call, at, short, long):
-    short.hit("x")
-    assert not acquire_all([(short, "x"), (long, "y")])
-    soon = build(FixedWindow(1, 5), name="soon")
-    soon.hit("x")
-    by_default = call(acquire_all, [(soon, "x"), (long, "y")])
-    without_end = call(acquire_all, [(short, "x"), (long, "y")], timeout=None)
-    until(lambda: queued(soon) == queued(short) == 1)
-    at(5)
-    assert by_default.result(PATIENCE)
-    at(10)
-    assert without_end.result(PATIENCE)
-
-
 @pytest.mark.parametrize("timeout", [0, 5.0, None, math.inf])
 def test_what_one_of_them_can_never_grant_is_refused_at_once(short, long, timeout):
     assert acquire_all([(short, "x"), (long, "y", 3)], timeout=timeout).status == "never"
@@ -109,38 +89,6 @@ def test_a_refund_to_either_lets_in_at_once_and_the_charge_is_refunded_whole(cal
     assert decision.time == START
     long.refund(decision)
     assert used(short, "x") == used(long, "y") == 0
-
-
-def test_a_reset_of_the_one_that_refuses_lets_in_at_once(call, short, long):
-    short.hit("x")
-    caller = call(acquire_all, [(short, "x"), (long, "y")], timeout=None)
-    until(lambda: queued(short) == 1)
-    long.reset("y")
-    assert still_waits(caller)
-    short.reset("x")
-    assert caller.result(PATIENCE)
-
-
-def test_waiting_is_no_violation(build, call, at):
-    strict = build(FixedWindow(1, 10), name="strict", penalty=Penalty(600))
-    free = build(FixedWindow(9, 10), name="free")
-    strict.hit("x")
-    caller = call(acquire_all, [(free, "y"), (strict, "x")], timeout=None)
-    until(lambda: queued(strict) == 1)
-    at(10)
-    assert caller.result(PATIENCE)
-    assert strict.peek("x", cost=0).status == "ok"
-
-
-def test_on_decision_is_told_of_each_hit(build, call, at, told, long):
-    limiter = build(FixedWindow(1, 10), name="told", on_decision=told)
-    limiter.hit("x")
-    told.next()
-    caller = call(acquire_all, [(limiter, "x"), (long, "y")], timeout=None)
-    assert not told.next()
-    at(10)
-    assert told.next() == caller.result(PATIENCE)
-    assert told.rest() == []
 
 
 @pytest.mark.parametrize(
@@ -178,17 +126,7 @@ def test_wrong_charges_are_the_errors_of_hit_all_also_while_others_wait(
     clock.advance(10)
 
 
-@pytest.mark.parametrize(("timeout", "error"), [(-1, ValueError), (math.nan, ValueError), ("5", TypeError)])
-def test_a_wrong_timeout_is_an_error_and_charges_nothing(short, timeout, error):
-    with pytest.raises(error, match="timeout"):
-        acquire_all([(short, "x")], timeout=timeout)
-    assert used(short, "x") == 0
-
-
-def test_a_wrong_argument_is_named_with_what_to_write(short):
-    for options, said in (({"time_out": 5}, "write timeout="), ({"max_wait": 5}, "write timeout=")):
-        with pytest.raises(TypeError, match=said):
-            acquire_all([(short, "x")], **options)
+def test_charges_are_one_list(short):
     with pytest.raises(TypeError, match="one list of tuples"):
         acquire_all((short, "x"), (short, "y"), 5)
     assert used(short, "x") == 0

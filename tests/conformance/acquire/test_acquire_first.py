@@ -9,15 +9,11 @@ import pytest
 from overlimit import FixedWindow, LeakyBucket, Limiter, StoreError, acquire_all, acquire_first, aio
 from overlimit.aio import AsyncLimiter
 
-from .waiters import PATIENCE, queued, still_waits, until
+from .waiters import PATIENCE, queued, still_waits, until, used
 
 pytestmark = pytest.mark.only_threads
 
 START = 1_700_000_000
-
-
-def used(limiter, identifier):
-    return limiter.limits[0].quota - limiter.peek(identifier, cost=0).remaining
 
 
 @pytest.fixture
@@ -183,22 +179,6 @@ def test_of_those_that_wait_the_higher_priority_goes_first(enqueue, at, quick):
     for place, caller in enumerate((highest, higher, also_higher, low), 1):
         at(10 * place)
         assert caller.result(PATIENCE).time == START + 10 * place
-
-
-@pytest.mark.parametrize("patience", [None, 30])
-def test_one_that_is_passed_goes_first_at_the_latest_when_its_patience_is_over(enqueue, at, quick, patience):
-    quick.hit("x")
-    low = enqueue(quick, "x", timeout=1000, patience=patience)
-    gone, after = 0, 10 if patience is None else 3
-    urgent = [enqueue(quick, "x", timeout=1000, priority=1)]
-    while still_waits(low):
-        gone += 1
-        urgent.append(enqueue(quick, "x", timeout=1000, priority=1))
-        at(10 * gone)
-        until(lambda: queued(quick) < 3)
-        assert gone <= after + 1
-    assert gone == after or gone == after + 1
-    assert low.result().time == START + 10 * gone
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, SlidingLog
+from overlimit import FixedWindow, Limiter, SlidingLog, acquire_all
 from overlimit.limits import ALGORITHMS
 from overlimit.limits.limit import Terms
 
@@ -19,11 +18,6 @@ LIMITS = {name: kind.from_terms(Terms(3, 1)) for name, kind in ALGORITHMS.items(
 
 def calls(limiter):
     return limiter.stats()["calls"]
-
-
-def scripts_run(server):
-    with contextlib.closing(server.client()) as client:
-        return client.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"]
 
 
 def crowd_served(call, limiter):
@@ -46,14 +40,6 @@ def test_a_grant_costs_at_most_three_calls(store, call):
     assert times == sorted(times)
     assert all(later - earlier >= 0.005 - 1e-6 for earlier, later in itertools.pairwise(times))
     assert 2 * CROWD <= calls(limiter) <= 3 * CROWD + 2  # the lock and the reset
-
-
-def test_a_server_runs_at_most_three_scripts_for_a_grant(redis_server, redis_store, call):
-    limiter = Limiter(SlidingLog(1, 0.005), name="default", store=redis_store)
-    limiter.reset("a")
-    before = scripts_run(redis_server)
-    crowd_served(call, limiter)
-    assert 2 * CROWD <= scripts_run(redis_server) - before <= 3 * CROWD + 6  # and those it had to load first
 
 
 def test_a_refund_wakes_one(build, call):
@@ -88,27 +74,6 @@ def test_nobody_is_asked_for_what_happens_to_others(build, call):
     assert calls(limiter) <= 104 + 1 + 48
 
 
-def test_those_whose_time_is_up_in_the_middle_cost_two_calls_each_and_wake_nobody(build, clock, call):
-    limiter = build(FixedWindow(1, 10))
-    limiter.hit("a")
-    callers = []
-    for number in range(CROWD):
-        options = {"timeout": None if number % 2 == 0 else 15}
-        callers.append(call(limiter.acquire, "a", **options))
-        until(lambda waiting=number + 1: queued(limiter) == waiting)
-    patient, hasty = callers[::2], callers[1::2]
-    until(lambda: calls(limiter) == 2 + len(hasty))
-    clock.advance(10)
-    assert patient[0].result(PATIENCE)
-    assert not any(caller.result(PATIENCE) for caller in hasty)
-    until(lambda: calls(limiter) <= 4 + 2 * len(hasty))
-    for caller in patient[1:]:
-        clock.advance(10)
-        assert caller.result(PATIENCE).time == clock.now()
-    assert 1 + len(patient) + 2 * len(hasty) <= calls(limiter)
-    assert calls(limiter) <= 2 + 2 * len(patient) + 2 * len(hasty)
-
-
 @pytest.mark.parametrize("kind", LIMITS)
 def test_who_comes_behind_others_and_has_time_asks_nothing_unless_it_can_never_pass(store, call, kind):
     limiter = Limiter(LIMITS[kind], name="patient", store=store)
@@ -129,11 +94,16 @@ def test_who_comes_behind_others_and_has_time_asks_nothing_unless_it_can_never_p
     assert others[1].result(PATIENCE)
 
 
-def test_one_who_cannot_go_before_those_ahead_asks_once(build, clock, call):
-    limiter = build(FixedWindow(1, 3600))
-    limiter.hit("a")
-    first = call(limiter.acquire, "a", timeout=None)
-    until(lambda: calls(limiter) == 2)
-    assert not limiter.acquire("a", timeout=3599)
-    assert calls(limiter) == 3
-    assert not first.done()
+@pytest.mark.only_threads
+def test_each_caller_of_several_costs_a_few_calls_however_many_wait(build, call, clock, long):
+    limiter = build(FixedWindow(1, 10), name="few")
+    roomy = build(FixedWindow(100, 3600), name="roomy")
+    callers = []
+    for number in range(20):
+        callers.append(call(acquire_all, [(roomy, "y"), (limiter, "x")], timeout=None))
+        until(lambda waiting=number + 1: queued(limiter) + sum(each.done() for each in callers) == waiting)
+    until(lambda: sum(each.done() for each in callers) == 1)
+    for caller in callers[1:]:
+        clock.advance(10)
+        assert caller.result(PATIENCE)
+    assert 20 <= roomy.stats()["calls"] <= 3 * 20

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, SlidingWindow
+from overlimit import FixedWindow, Limiter, SlidingWindow, acquire_all, acquire_first
+from overlimit.recipes import Concurrency
 
 from .waiters import EACH, PATIENCE, queued, still_waits, until
 
@@ -82,21 +83,33 @@ def test_infinity_outlasts_a_clock_that_goes_back_by_decades(build, clock, enque
     assert caller.result(PATIENCE)
 
 
-@pytest.mark.parametrize("timeout", [-1, -1e-9, -math.inf, math.nan, -(10**400)])
-def test_a_negative_timeout_or_none_at_all_is_a_value_error(build, told, timeout):
+@pytest.mark.only_threads
+@pytest.mark.parametrize(
+    ("error", "wrong"),
+    [
+        (ValueError, [-1, -1e-9, -math.inf, math.nan, -(10**400)]),
+        (TypeError, [True, False, "5", [5]]),
+    ],
+)
+def test_what_is_no_length_of_time_is_an_error_and_charges_nothing(build, told, error, wrong):
     limiter = build(FixedWindow(1, 60), on_decision=told)
-    with pytest.raises(ValueError, match="timeout"):
-        limiter.acquire("a", timeout=timeout)
+    at_once = Concurrency(1)
+    for wait in (
+        partial(limiter.acquire, "a"),
+        partial(limiter.throttle, "a"),
+        partial(acquire_all, [(limiter, "a")]),
+        partial(acquire_first, [(limiter, "a")]),
+        partial(at_once.acquire, "a"),
+        partial(at_once.slot, "a"),
+    ):
+        for timeout in wrong:
+            with pytest.raises(error, match="timeout"):
+                wait(timeout=timeout)
+        with pytest.raises(TypeError, match="timeout="):
+            wait(max_wait=5)
     assert told.rest() == []
     assert limiter.peek("a", cost=0).remaining == 1
-
-
-@pytest.mark.parametrize("timeout", [True, False, "5", [5]])
-def test_what_is_no_number_is_a_type_error(build, timeout):
-    limiter = build(FixedWindow(1, 60))
-    with pytest.raises(TypeError, match="timeout"):
-        limiter.acquire("a", timeout=timeout)
-    assert limiter.peek("a", cost=0).remaining == 1
+    assert at_once.in_use("a") == 0
 
 
 def test_a_clock_that_goes_back_shortens_nothing(build, at, call, told):
@@ -112,23 +125,6 @@ def test_a_clock_that_goes_back_shortens_nothing(build, at, call, told):
     assert still_waits(caller)
     at(110)
     assert caller.result(PATIENCE)
-
-
-def test_several_whose_time_is_up_when_there_is_room_for_all_are_let_in(build, at, enqueue):
-    limiter = build(FixedWindow(3, 10))
-    limiter.hit("a", cost=3)
-    callers = [enqueue(limiter, "a", timeout=10) for _ in range(4)]
-    at(10)
-    assert [bool(caller.result(PATIENCE)) for caller in callers] == [True, True, True, False]
-
-
-def test_a_caller_whose_time_is_up_does_not_overtake_who_is_due_at_the_same_instant(build, at, enqueue):
-    limiter = build(FixedWindow(1, 10))
-    limiter.hit("a")
-    first, second = enqueue(limiter, "a", timeout=60), enqueue(limiter, "a", timeout=10)
-    at(10)
-    assert first.result(PATIENCE)
-    assert second.result(PATIENCE).status == "over"
 
 
 def test_a_caller_behind_one_that_never_comes_back_is_refused_when_its_time_is_up(store):
@@ -151,41 +147,3 @@ def test_a_caller_behind_one_that_never_comes_back_is_refused_when_its_time_is_u
         assert stuck.result(PATIENCE)
     assert (refusal.status, refusal.retry_after) == ("over", 0.000001)
     assert limiter.peek("a", cost=0).remaining == 4
-
-
-def test_who_comes_behind_one_that_is_held_up_waits_no_longer_than_its_own_timeout():
-    may_go_on = threading.Event()
-    is_held_up = threading.Event()
-
-    def clock():
-        now = time.time()
-        if threading.current_thread().name.startswith("held up") and now >= due:
-            is_held_up.set()
-            may_go_on.wait(PATIENCE)
-        return now
-
-    due = math.inf
-    limiter = Limiter(FixedWindow(1, 2), clock=clock)
-    due = limiter.hit("a").time + limiter.peek("a").retry_after
-    with ThreadPoolExecutor(1, thread_name_prefix="held up") as pool:
-        first = pool.submit(limiter.acquire, "a", timeout=None)
-        assert is_held_up.wait(PATIENCE)
-        began = time.monotonic()
-        assert limiter.acquire("a", timeout=0.05).status == "over"
-        took = time.monotonic() - began
-        may_go_on.set()
-        assert first.result(PATIENCE)
-    assert 0.05 <= took < 0.5
-
-
-@pytest.mark.parametrize(
-    ("reading", "is_one"), [(-4e-7, True), (-6e-7, False), (math.nan, False), (math.inf, False)]
-)
-def test_a_clock_is_read_as_it_is_for_a_hit(reading, is_one):
-    limiter = Limiter(FixedWindow(5, 60), clock=lambda: reading)
-    for call in (limiter.hit, limiter.acquire):
-        if is_one:
-            assert call("a").time == 0
-        else:
-            with pytest.raises(ValueError, match="clock"):
-                call("a")

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, SlidingLog, TokenBucket
+from overlimit import FixedWindow, Limiter, SlidingLog
 
-from .waiters import A_MOMENT, EACH, PATIENCE, queued, still_waits
+from .waiters import EACH, PATIENCE, queued, still_waits
 
 
 def test_what_is_allowed_at_once_does_not_wait(build, told):
@@ -41,20 +41,6 @@ def test_who_has_to_wait_is_admitted_at_the_instant_and_no_microsecond_earlier(
     assert queued(limiter) == 0
 
 
-def test_a_clock_that_moves_in_small_steps_wakes_nobody_too_early(build, clock, call, told):
-    limiter = build(FixedWindow(1, 10), on_decision=told)
-    limiter.hit("a")
-    caller = call(limiter.acquire, "a", timeout=100)
-    told.next()
-    assert not told.next()
-    for _ in range(99):
-        clock.advance(0.1)
-    assert still_waits(caller)
-    clock.advance(0.1)
-    assert caller.result(PATIENCE)
-    assert [bool(each) for each in told.rest()] == [True]
-
-
 def test_a_clock_that_moves_while_it_is_asked_makes_nobody_sleep_too_long(build, clock, call):
     limiter = build(FixedWindow(1, 10))
     limiter.hit("a")
@@ -64,29 +50,6 @@ def test_a_clock_that_moves_while_it_is_asked_makes_nobody_sleep_too_long(build,
         assert caller.result(PATIENCE)
 
 
-def test_a_clock_given_as_a_bound_method_wakes_too(build, clock, at, call, told):
-    limiter = build(FixedWindow(1, 10), clock=clock.now, on_decision=told)
-    limiter.hit("a")
-    caller = call(limiter.acquire, "a", timeout=100)
-    told.next()
-    told.next()
-    at(10)
-    assert caller.result(A_MOMENT * 20)
-
-
-def test_the_longest_of_several_waits_counts(build, at, call, told):
-    limiter = build([FixedWindow(1, 5), SlidingLog(1, 9), TokenBucket(1, per=7)], on_decision=told)
-    limiter.hit("a")
-    caller = call(limiter.acquire, "a", "b", timeout=100)
-    told.next()
-    assert told.next().retry_after == 9.0
-    at(8.999999)
-    assert still_waits(caller)
-    at(9)
-    assert caller.result(PATIENCE)
-    assert limiter.peek("b", cost=0).remaining == 0
-
-
 @pytest.mark.every_store
 def test_by_real_time_it_waits_as_long_as_it_must(store):
     limiter = Limiter(SlidingLog(1, 0.2), name="default", store=store)
@@ -94,23 +57,6 @@ def test_by_real_time_it_waits_as_long_as_it_must(store):
     decisions = [limiter.acquire("a", timeout=PATIENCE) for _ in range(4)]
     assert 0.6 <= time.monotonic() - begun < 5
     assert all(later.time - earlier.time >= 0.2 for earlier, later in itertools.pairwise(decisions))
-
-
-class CallableWithData:
-    """A clock that is called, although it has something called ``now``."""
-
-    now = 0.0
-
-    def __call__(self):
-        return time.time()
-
-
-@pytest.mark.parametrize("clock", [time.time, CallableWithData()], ids=["function", "object"])
-def test_by_a_clock_that_is_called_too(store, clock):
-    limiter = Limiter(SlidingLog(1, 0.2), name="default", store=store, clock=clock)
-    begun = time.monotonic()
-    assert all(limiter.acquire("a", timeout=PATIENCE) for _ in range(3))
-    assert 0.4 <= time.monotonic() - begun < 5
 
 
 def test_others_go_on_meanwhile(store):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, SlidingLog, TokenBucket
+from overlimit import FixedWindow, Limiter, SlidingLog, TokenBucket, acquire_all
 
 from .waiters import PATIENCE, queued, still_waits
 
@@ -50,39 +49,6 @@ def test_hits_overtake_and_other_limiters_of_the_name_do_not(build, at, enqueue)
     assert caller.result(PATIENCE)
 
 
-def test_who_waits_for_one_identifier_holds_up_nobody_at_another(build, at, enqueue):
-    limiter = build(FixedWindow(3, 60))
-    limiter.hit("ada", cost=3)
-    ada = enqueue(limiter, "host", "ada", timeout=None)
-    assert limiter.acquire("host", "bob", timeout=0)
-    assert limiter.acquire("host", timeout=0)
-    assert still_waits(ada)
-    at(60)
-    assert ada.result(PATIENCE)
-
-
-def test_who_waits_for_an_identifier_is_served_in_order_whatever_else_it_needs(build, at, enqueue):
-    limiter = build(FixedWindow(1, 10))
-    limiter.hit("host")
-    callers = [enqueue(limiter, *ids, timeout=None) for ids in (("host", "ada"), ("bob", b"host"), ("host",))]
-    for place, caller in enumerate(callers):
-        assert all(map(still_waits, callers[place:]))
-        at(10 * (place + 1))
-        assert caller.result(PATIENCE).time == 1_700_000_010 + 10 * place
-
-
-@pytest.mark.only_threads
-def test_who_waits_for_one_limit_holds_up_nobody_that_is_not_under_it(build, at, enqueue):
-    limiter = build([FixedWindow(9, 1), FixedWindow(1, 3600)])
-    limiter.hit("a")
-    caller = enqueue(limiter, "a", timeout=None)
-    assert limiter.with_limits(FixedWindow(9, 1)).acquire("a", timeout=0)
-    assert not limiter.with_limits(FixedWindow(1, 3600)).acquire("a", timeout=0)
-    assert still_waits(caller)
-    at(3600)
-    assert caller.result(PATIENCE)
-
-
 def test_a_refusal_names_the_pair_for_which_others_come_first(build, enqueue):
     limiter = build([FixedWindow(9, 1), FixedWindow(2, 10)])
     limiter.hit("host")
@@ -97,51 +63,6 @@ def test_a_refusal_names_the_pair_for_which_others_come_first(build, enqueue):
         (True, 0, 8),
         (False, 10.0, 1),
     ]
-
-
-def test_a_pair_that_was_waited_for_is_kept_during_a_shorter_wait_for_another(build, at, enqueue):
-    limiter = build(FixedWindow(1, 10))
-    limiter.hit("a")
-    both = enqueue(limiter, "a", "b", timeout=None)
-    at(8)
-    limiter.hit("b")
-    at(10)
-    behind = enqueue(limiter, "a", timeout=None)
-    assert still_waits(both), "until 18, for b"
-    assert still_waits(behind), "since the other has waited for a for longer"
-    at(18)
-    assert both.result(PATIENCE)
-    at(28)
-    assert behind.result(PATIENCE)
-
-
-def test_a_place_behind_another_is_no_reason_to_wait_in_vain(build, enqueue):
-    limiter = build(TokenBucket(1, per=1, burst=5))
-    limiter.hit("a", cost=5)
-    enqueue(limiter, "a", timeout=60)
-    assert limiter.acquire("a", cost=4, timeout=3.999999).status == "over"
-    assert limiter.acquire("a", cost=6, timeout=math.inf).status == "never"
-
-
-def test_who_learns_that_it_waits_in_vain_leaves_at_once(build, at, enqueue):
-    limiter = build(FixedWindow(1, 10))
-    limiter.hit("a")
-    callers = [enqueue(limiter, "a", timeout=timeout) for timeout in (60, 60, 15)]
-    at(10)
-    assert callers[0].result(PATIENCE)
-    assert callers[2].result(PATIENCE).status == "over"
-    assert still_waits(callers[1])
-
-
-def test_who_gives_up_lets_the_next_one_in(build, at, enqueue):
-    limiter = build(TokenBucket(1, per=1, burst=2))
-    limiter.hit("a", cost=2)
-    first, second = enqueue(limiter, "a", cost=2, timeout=2.5), enqueue(limiter, "a", timeout=60)
-    at(1)
-    assert limiter.hit("a")
-    at(2)
-    assert first.result(PATIENCE).status == "over"
-    assert second.result(PATIENCE).time == 1_700_000_002
 
 
 @pytest.mark.only_threads  # KeyboardInterrupt ends an event loop
@@ -178,27 +99,21 @@ def test_who_cannot_go_before_those_ahead_is_refused_at_once_and_leaves_them_the
     assert large.result(PATIENCE).time == 1_700_000_005
 
 
-def test_who_must_go_before_those_ahead_can_is_refused_as_soon_as_that_is_known(build, at, enqueue):
-    limiter = build(TokenBucket(1, per=1, burst=5))
-    limiter.hit("a", cost=5)
-    first, second = enqueue(limiter, "a", timeout=60), enqueue(limiter, "a", cost=5, timeout=60)
-    small = [enqueue(limiter, "a", timeout=timeout) for timeout in (5.999999, 6)]
-    at(1)
-    assert first.result(PATIENCE)
-    refusal = small[0].result(PATIENCE)
-    assert (refusal.status, refusal.retry_after, refusal.time) == ("over", 5.0, 1_700_000_001)
-    assert still_waits(small[1])
-    at(6)
-    assert second.result(PATIENCE)
-    assert not small[1].result(PATIENCE)
-
-
+@pytest.mark.only_threads
 @pytest.mark.every_store
-def test_a_crowd_is_served_completely_and_no_faster_than_the_limit(store):
-    limiter = Limiter(SlidingLog(5, 0.1), name="default", store=store)
+@pytest.mark.parametrize("several", [False, True], ids=["of one", "of two in opposite orders"])
+def test_a_crowd_is_served_completely_and_no_faster_than_the_limit(store, several):
+    one, other = (Limiter(SlidingLog(5, 0.1), name=name, store=store) for name in ("one", "other"))
+    orders = [[(one, "x"), (other, "y")], [(other, "y"), (one, "x")]]
+
+    def ask(number):
+        if several:
+            return acquire_all(orders[number % 2], timeout=PATIENCE)
+        return one.acquire("a", timeout=PATIENCE)
+
     with ThreadPoolExecutor(25) as pool:
-        decisions = list(pool.map(lambda _: limiter.acquire("a", timeout=PATIENCE), range(25)))
+        decisions = list(pool.map(ask, range(25)))
     times = sorted(decision.time for decision in decisions)
     assert all(decisions)
     assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in zip(times, times[5:], strict=False))
-    assert queued(limiter) == 0
+    assert queued(one) == queued(other) == 0

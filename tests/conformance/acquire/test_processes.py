@@ -33,19 +33,26 @@ def url(request, redis_server, prefix):
     )
 
 
+EITHER = pytest.mark.parametrize("how", ["acquire", "acquire_all"])
+
 INTERRUPTED = """
     import signal, sys, threading, time, traceback
-    from overlimit import LeakyBucket, Limiter, waiting
+    from overlimit import LeakyBucket, Limiter, acquire_all, waiting
 
-    url, capacity = sys.argv[1:]
+    url, how, capacity = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     limiter = Limiter(LeakyBucket(1, per=3600, capacity=int(capacity)), name="default", store=url)
+    other = Limiter("5/hour", name="other", store=url)
+    acquire = {
+        "acquire": lambda: limiter.acquire("a", timeout=10_000),
+        "acquire_all": lambda: acquire_all([(other, "b"), (limiter, "a")], timeout=10_000),
+    }[how]
     limiter.hit("a")
     main = threading.main_thread().ident
 
     def is_asleep():
         names = [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
-        return names[0] == "sleep" and "acquire" in names
+        return names[0] == "sleep" and how in names
 
     def report():
         while not is_asleep():
@@ -54,25 +61,26 @@ INTERRUPTED = """
 
     threading.Thread(target=report, daemon=True).start()
     try:
-        limiter.acquire("a", timeout=10_000)
+        acquire()
     except KeyboardInterrupt:
         print("interrupted", flush=True)
-        left = limiter.peek("a", cost=0).remaining
+        left = [each.peek(who, cost=0).remaining for each, who in ((limiter, "a"), (other, "b"))]
         waiters = len(waiting.wait_queues().by_family)
-        print(left, waiters, bool(limiter.acquire("b", timeout=0)))
+        print(left, waiters, bool(limiter.acquire("c", timeout=0)))
 """
 
 
+@EITHER
 @pytest.mark.parametrize(("capacity", "left"), [("0", 0), ("5", 5)], ids=["in the queue", "in its delay"])
-def test_ctrl_c_interrupts_gives_back_the_charge_and_leaves_the_queue(url, capacity, left):
-    with started(INTERRUPTED, url, capacity) as child:
+def test_ctrl_c_interrupts_gives_back_all_charges_and_leaves_all_queues(url, how, capacity, left):
+    with started(INTERRUPTED, url, how, capacity) as child:
         try:
             assert child.stdout.readline() == "asleep\n", child.stderr.read()
             sent = time.monotonic()
             child.send_signal(signal.SIGINT)
             assert child.stdout.readline() == "interrupted\n"
             assert time.monotonic() - sent < 1.5
-            assert child.stdout.readline() == f"{left} 0 True\n"
+            assert child.stdout.readline() == f"[{left}, 5] 0 True\n"
             assert child.wait(PATIENCE) == 0
         finally:
             child.kill()
@@ -109,18 +117,24 @@ def test_a_signal_that_wakes_nobody_is_noticed(url, clock):
 
 OFTEN_INTERRUPTED = """
     import random, signal, sys, threading, time
-    from overlimit import Limiter, SlidingLog, waiting
+    from overlimit import Limiter, SlidingLog, acquire_all, waiting
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
+    url, how = sys.argv[1:]
     signal.signal(signal.SIGALRM, interrupt)
-    limiter = Limiter(SlidingLog(1, 0.0002), store=sys.argv[1], name="often_interrupted")
+    one, two = (Limiter(SlidingLog(1, 0.0002), store=url, name=name) for name in ("one", "two"))
+    orders = [[(one, "a"), (two, "a")], [(two, "a"), (one, "a")]]
+    ask = {
+        "acquire": lambda number: one.acquire("a", timeout=None),
+        "acquire_all": lambda number: acquire_all(orders[number % 2], timeout=None),
+    }[how]
     over, served = threading.Event(), [0] * 4
 
     def acquire(number):
         while not over.is_set():
-            served[number] += limiter.acquire("a", timeout=None).allowed
+            served[number] += ask(number).allowed
 
     others = [threading.Thread(target=acquire, args=[number], daemon=True) for number in range(4)]
     for other in others:
@@ -129,7 +143,7 @@ OFTEN_INTERRUPTED = """
         try:
             signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 2e-3))
             while True:
-                limiter.acquire("a", timeout=None)
+                ask(0)
         except KeyboardInterrupt:
             pass
     while min(served) <= 50:
@@ -141,8 +155,9 @@ OFTEN_INTERRUPTED = """
 """
 
 
-def test_interrupts_at_whatever_moment_keep_nobody_waiting(url):
-    done = run(OFTEN_INTERRUPTED, url)
+@EITHER
+def test_interrupts_at_whatever_moment_keep_nobody_waiting(url, how):
+    done = run(OFTEN_INTERRUPTED, url, how)
     assert done.stdout == "[False, False, False, False] 0\n", done.stderr
 
 

@@ -1,18 +1,15 @@
-"""A throttled function or block begins when it is its turn, and not before."""
+"""A throttled function or block begins when it is its turn, and not before; what cannot be throttled."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import pickle
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import FixedWindow, LeakyBucket, Limiter, RateLimitExceeded, SlidingLog, StoreError
-from servers.ports import free_port
+from conformance.answers import left
+from overlimit import FixedWindow, RateLimitExceeded
 
 from .waiters import PATIENCE, queued, still_waits, until
 
@@ -24,10 +21,6 @@ START = 1_700_000_000
 @pytest.fixture
 def limiter(build):
     return build(FixedWindow(1, 10))
-
-
-def left(limiter, identifier="a"):
-    return limiter.peek(identifier, cost=0).remaining
 
 
 @pytest.mark.every_store
@@ -68,18 +61,6 @@ def test_a_block_waits_and_knows_the_decision(limiter, at, call):
     assert second.result(PATIENCE) == START + 10
 
 
-def test_the_delay_is_waited_for(build, clock, at, call):
-    limiter = build(LeakyBucket(1, per=10, capacity=1))
-    turn = limiter.throttle("a")(clock.now)
-    assert turn() == START
-    second = call(turn)
-    until(lambda: left(limiter) == 0)
-    at(9.999999)
-    assert still_waits(second)
-    at(10)
-    assert second.result(PATIENCE) == START + 10
-
-
 def test_without_a_timeout_it_takes_as_long_as_it_takes_and_with_one_it_raises_at_once(limiter, at, call):
     limiter.hit("a")
     patient = call(limiter.throttle("a")(lambda: "done"))
@@ -96,17 +77,6 @@ def test_without_a_timeout_it_takes_as_long_as_it_takes_and_with_one_it_raises_a
     at(10)
     assert patient.result(PATIENCE) == "done"
     assert left(limiter) == 0
-
-
-def test_what_can_never_pass_raises_at_once_without_a_timeout_too(limiter):
-    began = []
-    with pytest.raises(RateLimitExceeded, match="never") as raised:
-        limiter.throttle("a", cost=2)(began.append)(1)
-    with pytest.raises(RateLimitExceeded), limiter.throttle("a", cost=2):
-        began.append(2)
-    assert raised.value.decision.status == "never"
-    assert began == []
-    assert left(limiter) == 1
 
 
 def test_the_error_names_nobody_and_can_be_pickled(limiter):
@@ -211,43 +181,91 @@ def test_partials_callables_and_classes_are_throttled_like_functions(build):
     assert left(limiter) == 3
 
 
-def test_threads_share_one_throttle_and_none_begins_too_early():
-    limiter = Limiter(SlidingLog(5, 0.1))
-    turn, began = limiter.throttle("a"), []
-
-    @turn
-    def work():
-        began.append(time.time())
-
-    def work_in_block():
-        with turn as decision:
-            began.append(decision.time)
-
-    with ThreadPoolExecutor(6) as pool:
-        for done in [pool.submit(each) for each in [work, work_in_block] * 10]:
-            done.result(PATIENCE)
-    began.sort()
-    assert len(began) == 20
-    # A thread reads the time of its work after its turn has come, by however much it is held up.
-    assert began[-1] - began[0] >= 0.3 - 1e-6
+class Awaited:
+    async def __call__(self):
+        return 1
 
 
-def test_a_store_that_is_down_is_an_error_or_waited_for_as_on_error_says(start_redis):
-    port = free_port()
-    url = f"redis://127.0.0.1:{port}/0?timeout=0.2"
-    raising, denying = (Limiter("5/hour", name="p", store=url, on_error=way) for way in ("raise", "deny"))
+class Iterated:
+    def __call__(self):
+        yield 1
+
+    async def rows(self):
+        yield 1
+
+
+async def coroutine():
+    return 1
+
+
+def generator():
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (coroutine, "AsyncLimiter.throttle"),
+        (functools.partial(functools.partial(coroutine)), "AsyncLimiter.throttle"),
+        (Awaited(), "AsyncLimiter.throttle"),
+        (functools.partial(Awaited()), "AsyncLimiter.throttle"),
+        (Awaited().__call__, "AsyncLimiter.throttle"),
+        (generator, r"with limiter.throttle\(...\)"),
+        (Iterated(), r"with limiter.throttle\(...\)"),
+        (Iterated().rows, "async with AsyncLimiter.throttle"),
+        (staticmethod(len), "@staticmethod above @limiter.throttle"),
+        (classmethod(len), "@classmethod above @limiter.throttle"),
+        (property(len), "decorates a function"),
+        ("fetch", "decorates a function"),
+    ],
+    ids=range(12),
+)
+def test_what_cannot_be_throttled_is_a_type_error_where_it_is_decorated(limiter, function, said):
+    throttle = limiter.throttle("a")
+    with pytest.raises(TypeError, match=said):
+        throttle(function)
+    assert left(limiter) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "said"),
+    [
+        ((), {}, ValueError, "at least one identifier"),
+        (("",), {}, ValueError, "empty"),
+        ((b"",), {}, ValueError, "empty"),
+        ((5,), {}, TypeError, "str or bytes"),
+        ((["a", "b"],), {}, TypeError, "str or bytes"),
+        ((coroutine,), {}, TypeError, "plain function"),
+        (("a",), {"cost": coroutine}, TypeError, "plain function"),
+        (("a",), {"cost": -1}, ValueError, "cost"),
+        (("a",), {"cost": 1.5}, TypeError, "cost"),
+        (("a",), {"cost": True}, TypeError, "cost"),
+        (("a",), {"weight": 5}, TypeError, "write cost="),
+    ],
+    ids=range(11),
+)
+def test_a_wrong_argument_is_an_error_before_anything_is_decorated(limiter, arguments, options, error, said):
+    with pytest.raises(error, match=said):
+        limiter.throttle(*arguments, **options)
+
+
+def test_what_functions_of_a_call_return_is_checked_at_the_call_which_does_not_begin(limiter):
     began = []
-    with pytest.raises(StoreError):
-        raising.throttle("a")(began.append)(1)
-    with pytest.raises(RateLimitExceeded) as raised:
-        denying.throttle("a", timeout=0.3)(began.append)(2)
-    assert raised.value.decision.source == "error"
+    for identifier, cost, error in (
+        (lambda _: None, 1, TypeError),
+        (lambda _: "", 1, ValueError),
+        ("a", lambda _: "1", TypeError),
+        ("a", lambda _: -1, ValueError),
+    ):
+        with pytest.raises(error):
+            limiter.throttle(identifier, cost=cost)(began.append)(1)
     assert began == []
-    waiter = threading.Thread(target=denying.throttle("a")(began.append), args=[3], daemon=True)
-    waiter.start()
-    until(lambda: denying.stats()["calls"] >= 4)
-    assert began == []
-    start_redis(port=port)
-    waiter.join(PATIENCE)
-    assert began == [3]
-    assert left(denying) == 4
+    assert left(limiter) == 1
+
+
+@pytest.mark.parametrize(("identifier", "cost"), [("a", len), (len, 1)])
+def test_a_block_has_no_arguments_to_give_to_a_function(limiter, identifier, cost):
+    turn = limiter.throttle(identifier, cost=cost)
+    with pytest.raises(TypeError, match=r"with limiter\.throttle"), turn:
+        pass
+    assert left(limiter) == 1

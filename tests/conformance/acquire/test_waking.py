@@ -4,62 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, Penalty
+from overlimit import FixedWindow, Limiter
 
 from .waiters import PATIENCE, still_waits
 
 
-@pytest.fixture
-def other(build):
-    return build(FixedWindow(1, 3600), penalty=Penalty(1))
-
-
-@pytest.fixture
-def caller(build, other, enqueue, told):
-    other.hit("a")
-    caller = enqueue(build(FixedWindow(1, 3600), on_decision=told), "a", timeout=7200)
-    assert not told.next()
-    return caller
-
-
 @pytest.mark.every_store
-def test_a_refund_lets_in_at_once(build, enqueue):
-    limiter = build(FixedWindow(1, 3600))
-    charged = limiter.hit("a")
+@pytest.mark.parametrize("change", ["refund", "reset", "reset_all", "unlock", "update"])
+def test_what_lets_somebody_in_does_so_at_once_whoever_does_it(build, enqueue, change):
+    limiter, other = build(FixedWindow(1, 3600)), build(FixedWindow(1, 3600))
+    charged = limiter.hit("a", cost=0 if change == "unlock" else 1)
+    if change == "unlock":
+        other.lock("a", 3000)
     caller = enqueue(limiter, "a", timeout=7200)
-    build(FixedWindow(1, 3600)).refund(charged)
+    arguments = {"refund": [charged], "reset_all": [], "update": [FixedWindow(2, 3600)]}
+    changing = limiter if change == "update" else other
+    getattr(changing, change)(*arguments.get(change, ["a"]))
     assert caller.result(PATIENCE).time == 1_700_000_000
 
 
-def test_a_reset_lets_in_at_once(other, caller):
-    other.reset("a")
-    assert caller.result(PATIENCE).time == 1_700_000_000
-
-
-def test_a_reset_of_all_lets_in_at_once(other, caller):
-    other.reset_all()
-    assert caller.result(PATIENCE).time == 1_700_000_000
-
-
-def test_a_lock_that_is_lifted_lets_in_at_once(build, enqueue):
-    limiter = build(FixedWindow(1, 3600))
-    limiter.lock("a", 3000)
-    caller = enqueue(limiter, "a", timeout=7200)
-    assert still_waits(caller)
-    limiter.lock("a", 1e-6)
-    limiter.clock.advance(1e-6)
-    assert caller.result(PATIENCE).time == 1_700_000_000.000001
-
-
-def test_a_raised_limit_lets_in_at_once(build, enqueue):
-    limiter = build(FixedWindow(1, 3600))
+def test_what_changes_nothing_lets_nobody_in(build, clock, enqueue):
+    limiter, other = build(FixedWindow(1, 3600)), build(FixedWindow(1, 3600))
     limiter.hit("a")
     caller = enqueue(limiter, "a", timeout=7200)
-    limiter.update(FixedWindow(2, 3600))
-    assert caller.result(PATIENCE).time == 1_700_000_000
-
-
-def test_what_changes_nothing_lets_nobody_in(other, caller, clock):
     other.reset("b")
     other.lock("b", 5)
     clock.advance(3599.999999)

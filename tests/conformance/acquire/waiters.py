@@ -26,6 +26,10 @@ def queued(limiter):
     return len(waiting.wait_queues().by_family.get(limiter._family, ()))
 
 
+def used(limiter, identifier):
+    return limiter.limits[0].quota - limiter.peek(identifier, cost=0).remaining
+
+
 def until(condition):
     """Come back as soon as a condition holds; fail when it doesn't for long."""
     deadline = time.monotonic() + PATIENCE

@@ -1,12 +1,15 @@
-"""What all recipes have in common."""
+"""What all recipes have in common; and of counters and tokens their documents' own traces."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import pytest
 
-from overlimit import FixedWindow, Limiter, MemoryStore, RedisStore, StoreError, recipes
+from overlimit import FixedWindow, InvalidLimit, Limiter, MemoryStore, RedisStore, StoreError
 from overlimit.recipes import Counter, PeriodLimit, PeriodState, TokenLimiter
 
 ALLOWED, HIT_QUOTA, OVER_QUOTA = PeriodState.ALLOWED, PeriodState.HIT_QUOTA, PeriodState.OVER_QUOTA
@@ -26,6 +29,34 @@ def is_refusal(answer: object) -> bool:
     return answer is False or answer is OVER_QUOTA or answer == -1
 
 
+NO_COUNTS = [-1, 1.5, True, "5", None]
+NO_PERIODS = [0, -1, 1e-7, math.nan, math.inf, True, "day", None]
+CANNOT_BE: dict[str, tuple[Callable[[Any], object], list[Any], str]] = {
+    "limit of a counter": (lambda wrong: Counter(wrong, 60), [*NO_COUNTS, 2**53], "limit"),
+    "window of a counter": (lambda wrong: Counter(5, wrong), NO_PERIODS, "per"),
+    "period": (lambda wrong: PeriodLimit(wrong, 1), NO_PERIODS, "period"),
+    "aligned period": (lambda wrong: PeriodLimit(wrong, 1, align=True), NO_PERIODS, "period"),
+    "quota": (lambda wrong: PeriodLimit(60, wrong), NO_COUNTS, "quota"),
+    "time zone": (
+        lambda wrong: PeriodLimit(60, 1, align=True, timezone=wrong), ["Nowhere/At_All"], "timezone",
+    ),
+    "time zone of nothing": (lambda wrong: PeriodLimit(60, 1, timezone=wrong), ["Europe/Berlin"], "timezone"),
+    "alignment": (lambda wrong: PeriodLimit(60, 1, align=wrong), ["yes"], "align"),
+    "rate": (lambda wrong: TokenLimiter(wrong, 1), [-1, math.nan, "5", 0], "rate"),
+    "burst": (lambda wrong: TokenLimiter(1, wrong), [-1, 1.5], "burst"),
+    "share": (
+        lambda wrong: TokenLimiter(1, 1, local_share=wrong), [0, -1, 1.5, math.nan, "1", None], "local_share",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "wrongs", "named"), CANNOT_BE.values(), ids=CANNOT_BE)
+def test_numbers_that_cannot_be_are_refused_by_name(make, wrongs, named):
+    for wrong in wrongs:
+        with pytest.raises(InvalidLimit, match=named):
+            make(wrong)
+
+
 class TestEveryRecipe:
     @EACH
     def test_needs_nothing_but_its_numbers(self, call):
@@ -38,31 +69,10 @@ class TestEveryRecipe:
             (key,) = raw.scan_iter(f"{prefix}*")
         assert key.startswith(f"{prefix}1:mine:".encode())
 
-    @EACH
-    @pytest.mark.parametrize("name", ["", "a b", "x" * 65])
-    def test_refuses_a_name_that_cannot_be(self, call, name):
-        with pytest.raises(ValueError, match="name"):
-            call({"name": name})
-
     @pytest.mark.parametrize("call", LIMITERS[:3], ids=["counter", "period", "aligned"])
     def test_raises_when_the_store_cannot_answer_unless_it_has_a_rescue(self, call):
         with pytest.raises(StoreError):
             call({"store": RedisStore("unix:///nowhere/redis.sock"), "name": "mine"})
-
-    def test_all_share_a_store_and_a_key_without_disturbing_each_other(self, make):
-        calls = [
-            make(Counter, 1, 60).hit,
-            make(Counter, 1, 61).hit,
-            make(Counter, 2, 60).hit,
-            make(PeriodLimit, 60, 1).take,
-            make(PeriodLimit, 60, 2).take,
-            make(PeriodLimit, 60, 1, align=True).take,
-            make(PeriodLimit, 60, 1, align=True, timezone="Europe/Berlin").take,
-            make(PeriodLimit, 60, 1, align=True, timezone="Etc/GMT+5").take,
-            make(PeriodLimit, 60, 1, align=True, timezone="Etc/GMT-5").take,
-        ]
-        first = [call("a") for call in calls]
-        assert first == [1, 1, 1, *[ALLOWED] * 6]
 
     @EACH
     def test_of_the_same_numbers_share_nothing_without_a_name(self, clock, call):
@@ -80,38 +90,6 @@ class TestEveryRecipe:
         with pytest.raises(ValueError, match=r"RedisStore.* needs name=.*other processes"):
             call({"store": redis_store})
 
-    def test_a_name_keeps_the_state_when_the_numbers_change(self, make):
-        for _ in range(3):
-            make(Counter, 3, 60, name="kept").hit("a")
-        assert make(Counter, 5, 60, name="kept").hit("a") == 4
-        assert make(Counter, 3, 60, name="kept").hit("a") == -1
-
-    def test_every_key_in_redis_expires(self, redis_server, redis_store, prefix):
-        for number, call in enumerate(LIMITERS):
-            for _ in range(5):
-                call({"store": redis_store, "name": f"recipe-{number}"})
-        for per in (1e-6, 0.001, 0.5, 1.5, 1e7):
-            Counter(1, per, name=f"counter-{per}", store=redis_store).hit("a")
-            PeriodLimit(per, 1, name=f"period-{per}", store=redis_store).take("a")
-        for rate, burst in ((0.001, 1), (1, 100), (1000, 1), (3, 1), (1e6, 1)):
-            TokenLimiter(rate, burst, name=f"tokens-{rate}", store=redis_store).allow()
-        with closing(redis_server.client()) as raw:
-            keys = list(raw.scan_iter(f"{prefix}*"))
-            # What is gone by now has expired; what is there will.
-            assert len(keys) >= 8
-            assert all(raw.pttl(key) > 0 or not raw.exists(key) for key in keys)
-
-    def test_the_module_lists_them(self):
-        assert sorted(recipes.__all__) == [
-            "Concurrency",
-            "Counter",
-            "PeriodLimit",
-            "PeriodState",
-            "Slot",
-            "TokenLimiter",
-            "wait_time",
-        ]
-
 
 def test_a_limiter_of_ones_own_and_a_recipe_of_its_name_are_one_policy(store, clock):
     counter = Counter(3, 60, store=store, clock=clock, name="shared")
@@ -119,3 +97,74 @@ def test_a_limiter_of_ones_own_and_a_recipe_of_its_name_are_one_policy(store, cl
     assert limiter.hit("a")
     assert counter.hit("a") == 2
     assert limiter.hit("a").remaining == 0
+
+
+class TestCounter:
+    def test_says_how_many_have_passed_and_then_minus_one(self, make):
+        counter = make(Counter, 3, 60)
+        assert [counter.hit("a") for _ in range(5)] == [1, 2, 3, -1, -1]
+        assert counter.hit("b") == 1
+
+    def test_its_window_starts_with_the_first_call_and_ends_to_the_microsecond(self, make, at):
+        counter = make(Counter, 2, 3)
+        at(1.5)
+        assert [counter.hit("a"), counter.hit("a")] == [1, 2]
+        at(4.499999)
+        assert counter.hit("a") == -1
+        at(4.5)
+        assert counter.hit("a") == 1
+        at(7.499999)
+        assert counter.hit("a") == 2
+        at(7.5)
+        assert counter.hit("a") == 1
+
+
+class TestTokenLimiter:
+    def test_lets_its_burst_pass_and_then_its_rate(self, make, at):
+        limiter = make(TokenLimiter, 5, 10)
+        assert [limiter.allow() for _ in range(12)] == [True] * 10 + [False] * 2
+        at(0.199999)
+        assert not limiter.allow()
+        at(0.2)
+        assert [limiter.allow(), limiter.allow()] == [True, False]
+        at(100)
+        assert [limiter.allow() for _ in range(12)] == [True] * 10 + [False] * 2
+
+    def test_takes_n_at_once_or_none(self, make, at):
+        limiter = make(TokenLimiter, 1, 10)
+        assert [limiter.allow(6), limiter.allow(5), limiter.allow(4), limiter.allow()] == [
+            True,
+            False,
+            True,
+            False,
+        ]
+        at(3)
+        assert [limiter.allow(4), limiter.allow(3)] == [False, True]
+        assert not limiter.allow(11)
+
+    @pytest.mark.parametrize(
+        ("n", "error"),
+        [
+            (-1, ValueError),
+            (-(2**70), ValueError),
+            (1.5, TypeError),
+            (1.0, TypeError),
+            (True, TypeError),
+            ("1", TypeError),
+        ],
+    )
+    def test_what_is_no_number_of_tokens_is_an_error_and_mints_nothing(self, make, n, error):
+        limiter = make(TokenLimiter, 1, 2)
+        assert limiter.allow(2)
+        with pytest.raises(error, match="cost"):
+            limiter.allow(n)
+        assert not limiter.allow()
+
+    def test_is_rescued_by_a_bucket_of_this_process_when_the_store_fails(self, clock):
+        store = RedisStore("unix:///nowhere/redis.sock")
+        limiter = TokenLimiter(5, 10, name="rescued", store=store, clock=clock)
+        assert [limiter.allow() for _ in range(12)] == [True] * 10 + [False] * 2
+        clock.advance(0.2)
+        assert [limiter.allow(), limiter.allow()] == [True, False]
+        with pytest.raises(ValueError, match="cost"):
+            limiter.allow(-1)

@@ -10,8 +10,8 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -68,17 +68,6 @@ class TestSlots:
         quick.leave()
         assert at_once.in_use("a") == 0
 
-    def test_a_late_leave_frees_nobody_elses(self, make, at):
-        at_once = make(Concurrency, 5, longest=1)
-        at(0)
-        slow = [at_once.enter("a") for _ in range(5)]
-        at(1)
-        others = [at_once.enter("a") for _ in range(5)]
-        assert all(others)
-        for slot in slow:
-            slot.leave()
-        assert at_once.in_use("a") == 5
-
     def test_a_clock_set_back_frees_and_takes_none(self, make, at):
         at_once = make(Concurrency, 2, longest=60)
         at(100)
@@ -113,12 +102,6 @@ class TestWith:
                 raise AssertionError
             assert 0 < refused.value.decision.retry_after <= 60
             assert at_once.in_use("a") == 1
-        assert at_once.in_use("a") == 0
-
-    def test_it_is_left_when_the_block_raises(self, make):
-        at_once = make(Concurrency, 1)
-        with pytest.raises(KeyError), at_once.slot("a"):
-            raise KeyError
         assert at_once.in_use("a") == 0
 
     def test_it_may_be_left_before_the_end(self, make):
@@ -162,52 +145,23 @@ class TestProcesses:
         slot.leave()
         assert at_once.in_use("a") == 0
 
-    def test_a_child_has_slots_of_its_own(self, make, store):
-        at_once = make(Concurrency, 2)
-        kept = at_once.enter("a")
-        child = os.fork()
-        if child == 0:
-            with at_once.slot("a") as slot:
-                right = bool(slot) and at_once.enter("a") is None
-            os._exit(0 if right and at_once.in_use("a") == 1 else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert at_once.in_use("a") == 1
-        kept.leave()
-
-
-class Held:
-    """How many threads are in its block now, and the most there were."""
-
-    def __init__(self):
-        self.lock, self.now, self.most, self.entries = threading.Lock(), 0, 0, 0
-
-    def __enter__(self):
-        with self.lock:
-            self.now += 1
-            self.entries += 1
-            self.most = max(self.most, self.now)
-
-    def __exit__(self, *_):
-        with self.lock:
-            self.now -= 1
-
 
 @EVERY
 def test_never_more_threads_than_slots(store):
-    at_once, held = Concurrency(3, store=store, name="threads"), Held()
+    at_once, inside, counts = Concurrency(3, store=store, name="threads"), [], []
 
-    def work():
+    def work(number):
         for _ in range(20):
-            with at_once.slot("a", timeout=None), held:
+            with at_once.slot("a", timeout=None):
+                inside.append(number)
+                counts.append(len(inside))
                 time.sleep(0.001)
+                inside.remove(number)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert held.entries == 160
-    assert held.most <= 3
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert len(counts) == 160
+    assert max(counts) <= 3
     assert at_once.in_use("a") == 0
 
 
@@ -333,10 +287,6 @@ class TestArguments:
         with pytest.raises(InvalidLimit, match=names):
             Concurrency(limit, longest=longest)
 
-    @pytest.mark.parametrize("limit", [1, 10_000])
-    def test_the_least_and_the_most(self, limit):
-        assert Concurrency(limit).enter("a")
-
     @pytest.mark.parametrize(("key", "error"), [("", ValueError), (1, TypeError)])
     def test_wrong_keys_are_refused(self, key, error):
         at_once = Concurrency(1)
@@ -363,6 +313,3 @@ class TestArguments:
             with pytest.raises(AttributeError, match=hint), each:
                 raise AssertionError
             assert not hasattr(each, "__enter__")
-
-    def test_it_shows_its_numbers(self):
-        assert repr(Concurrency(3, longest=5, name="n")) == "Concurrency(3, longest=5, name='n')"

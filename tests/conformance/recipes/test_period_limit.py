@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import math
 from collections import Counter as Tally
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from overlimit import InvalidLimit
 from overlimit.recipes import PeriodLimit, PeriodState
 
-START = 1_700_000_000
 ALLOWED, HIT_QUOTA, OVER_QUOTA = PeriodState.ALLOWED, PeriodState.HIT_QUOTA, PeriodState.OVER_QUOTA
 
 
@@ -71,36 +68,8 @@ class TestPeriodLimit:
         berlin(*end)
         assert [limiter.take("a"), limiter.take("a")] == [ALLOWED, OVER_QUOTA]
 
-    def test_hours_that_are_repeated_are_two_hours(self, make, clock):
-        limiter = make(PeriodLimit, 3600, 1, align=True, timezone="Europe/Berlin")
-        first = int(datetime.datetime(2023, 10, 29, 0, 0, tzinfo=datetime.UTC).timestamp())
-        taken = []
-        for quarter in range(8):
-            clock.set(first + 900 * quarter)
-            taken.append(limiter.take("a"))
-        assert taken == ([ALLOWED] + [OVER_QUOTA] * 3) * 2
-
     @pytest.mark.parametrize("period", [2, 59, 61, 1.5, 7200, 604801, 2592000])
     def test_other_periods_have_no_calendar(self, make, period):
         assert make(PeriodLimit, period, 1).take("a") == ALLOWED
         with pytest.raises(ValueError, match="period"):
             make(PeriodLimit, period, 1, align=True)
-
-    @pytest.mark.parametrize("align", [False, True])
-    @pytest.mark.parametrize("period", [0, -1, 1e-7, math.nan, math.inf, True, "day", None])
-    def test_a_period_that_cannot_be(self, make, period, align):
-        with pytest.raises(InvalidLimit, match="period"):
-            make(PeriodLimit, period, 1, align=align)
-
-    @pytest.mark.parametrize("quota", [-1, 1.5, True, "5", None])
-    def test_a_quota_that_cannot_be(self, make, quota):
-        with pytest.raises(InvalidLimit, match="quota"):
-            make(PeriodLimit, 60, quota)
-
-    def test_time_zones_that_mean_nothing(self, make):
-        with pytest.raises(InvalidLimit, match="timezone"):
-            make(PeriodLimit, 60, 1, timezone="Europe/Berlin")
-        with pytest.raises(InvalidLimit, match="timezone"):
-            make(PeriodLimit, 60, 1, align=True, timezone="Nowhere/At_All")
-        with pytest.raises(InvalidLimit, match="align"):
-            make(PeriodLimit, 60, 1, align="yes")

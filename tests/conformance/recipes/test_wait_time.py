@@ -49,15 +49,6 @@ class TestWaitTime:
         assert limiter.peek("a").retry_after == 3.000001
         assert wait_time(limiter.hit("a"), unit) == wait
 
-    @pytest.mark.parametrize(
-        ("unit", "wait"), [(1, 3), (0.1, 30), (0.001, 3000), (Fraction(1, 3), 9), (3, 1)]
-    )
-    def test_a_whole_number_of_units_is_not_rounded(self, build, at, unit, wait):
-        limiter = build(FixedWindow(1, 10))
-        limiter.hit("a")
-        at(7)
-        assert wait_time(limiter.hit("a"), unit) == wait
-
     def test_is_minus_one_for_what_never_passes(self, build):
         limiter = build([FixedWindow(5, 60), TokenBucket(3, 1)])
         assert wait_time(limiter.hit("a", cost=4)) == -1

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from overlimit import RateLimitExceeded, RedisStore
+from overlimit import RateLimitExceeded
 from overlimit.recipes import Concurrency
 from overlimit.waiting import wait_queues
 from programs import output_of
@@ -87,33 +87,6 @@ class TestInOneProcess:
         assert 590 < refused.value.decision.retry_after <= 600
         assert kept
         assert at_once.in_use("a") == 1
-
-    def test_who_waits_for_long_takes_no_time_from_those_behind(self, store, pool):
-        at_once = Concurrency(1, longest=600, store=store, name="n")
-        slot = at_once.acquire("a")
-        patient = pool.submit(at_once.acquire, "a", timeout=LONG)
-        eventually(standing_in_line)
-        began = time.monotonic()
-        with pytest.raises(RateLimitExceeded), at_once.slot("a", timeout=0.2):
-            raise AssertionError
-        assert 0.19 <= time.monotonic() - began < 0.2 + PATIENCE
-        with pytest.raises(RateLimitExceeded), at_once.slot("a"):
-            raise AssertionError
-        behind = pool.submit(at_once.acquire, "a", timeout=PATIENCE)
-        eventually(lambda: standing_in_line() == 2)
-        slot.leave()
-        patient.result(PATIENCE).leave()
-        assert behind.result(PATIENCE)
-
-
-def test_at_the_deadline_of_a_clock_that_stands_still_one_is_refused(make, clock):
-    at_once = make(Concurrency, 1)
-    slot = at_once.acquire("a")
-    for timeout in (0, 0.0):
-        with pytest.raises(RateLimitExceeded):
-            at_once.acquire("a", timeout=timeout)
-    slot.leave()
-    assert at_once.acquire("a", timeout=0)
 
 
 HOLDING = """
@@ -196,23 +169,6 @@ def test_who_is_interrupted_anywhere_holds_no_slot():
 
 
 class TestArguments:
-    @pytest.mark.parametrize(
-        ("timeout", "error"),
-        [("1", TypeError), (True, TypeError), (-1, ValueError), (float("nan"), ValueError)],
-    )
-    def test_a_wrong_timeout_is_refused_before_anything_is_taken(self, timeout, error):
-        at_once = Concurrency(1)
-        for call in (at_once.slot, at_once.acquire):
-            with pytest.raises(error, match="timeout must be a number of seconds"):
-                call("a", timeout=timeout)
-        assert at_once.in_use("a") == standing_in_line() == 0
-
-    def test_arguments_of_others_are_named(self):
-        at_once = Concurrency(1)
-        for call in (at_once.slot, at_once.acquire):
-            with pytest.raises(TypeError, match="use timeout="):
-                call("a", max_wait=1)
-
     def test_a_slot_is_not_awaited(self):
         with pytest.raises(TypeError, match="write async with AsyncConcurrency"):
             Concurrency(1).slot("a").__aenter__()
@@ -222,9 +178,3 @@ class TestArguments:
 
             @Concurrency(1).slot("a")
             def never_made(): ...
-
-    def test_a_store_that_fails_raises_and_leaves_nobody_in_line(self):
-        at_once = Concurrency(2, store=RedisStore("unix:///nowhere/redis.sock"), name="n")
-        with pytest.raises(Exception, match="nowhere"):
-            at_once.acquire("a", timeout=None)
-        assert standing_in_line() == 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,12 +10,6 @@ import pytest
 from overlimit import RedisStore
 from servers.patience import PATIENCE
 from servers.redis_server import RedisServer
-
-
-@pytest.fixture
-def client(redis_server: RedisServer) -> Iterator[Any]:
-    with closing(redis_server.client()) as client:
-        yield client
 
 
 @pytest.fixture
@@ -42,11 +35,11 @@ def elsewhere(redis_server: RedisServer, remembering: Callable[..., RedisStore])
 
 
 @pytest.fixture
-def forget(client: Any, prefix: str) -> Callable[[], int]:
+def forget(raw: Any, prefix: str) -> Callable[[], int]:
     """Return a function that removes all keys, as FLUSHALL does."""
 
     def forget() -> int:
-        keys = list(client.scan_iter(f"{prefix}*"))
-        return client.delete(*keys) if keys else 0
+        keys = list(raw.scan_iter(f"{prefix}*"))
+        return raw.delete(*keys) if keys else 0
 
     return forget

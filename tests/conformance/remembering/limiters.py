@@ -15,8 +15,3 @@ def limiter_on(store: RedisStore, limits: Any = HOUR, **options: Any) -> Limiter
 
 def admitted(limiter: Limiter, calls: int, *identifiers: str) -> int:
     return sum(limiter.hit(*identifiers or "a").allowed for _ in range(calls))
-
-
-def left(limiter: Limiter, identifier: str = "a") -> int:
-    remaining: int = limiter.peek(identifier, cost=0).remaining
-    return remaining

@@ -15,17 +15,17 @@ class TestACallThatMeetsALoss:
     """It does nothing before the counts are back: what it did could not all be undone."""
 
     @pytest.fixture(params=["forgets", "is-reached-anew"])
-    def lose(self, request, forget, client):
+    def lose(self, request, forget, raw):
         if request.param == "forgets":
             return forget
-        return lambda: client.client_kill_filter(skipme=True, _type="normal")
+        return lambda: raw.client_kill_filter(skipme=True, _type="normal")
 
-    def test_opens_no_window_when_it_is_refused(self, store, client, prefix, lose):
+    def test_opens_no_window_when_it_is_refused(self, store, raw, prefix, lose):
         limiter = limiter_on(store, FixedWindow(5, 3600))
         assert limiter.hit("full", cost=5)
         lose()
         assert limiter.hit("full", "fresh").status == "over"
-        assert not client.exists(f"{prefix}1:api:fresh")
+        assert not raw.exists(f"{prefix}1:api:fresh")
 
     def test_locks_once_and_at_the_next_level(self, store, lose):
         limiter = limiter_on(store, FixedWindow(2, 30), penalty=Penalty([60, 600]))
@@ -46,11 +46,11 @@ class TestACallThatMeetsALoss:
         lose()
         assert limiter.hit("a").remaining == 8
 
-    def test_gives_back_to_the_others_as_well(self, store, client, prefix):
+    def test_gives_back_to_the_others_as_well(self, store, raw, prefix):
         limiter = limiter_on(store, FixedWindow(10, 3600))
         assert limiter.hit_many(["a", "b"]).allowed.all()
         decision = limiter.hit("a", "b", cost=4)
-        assert client.delete(f"{prefix}1:api:a")
+        assert raw.delete(f"{prefix}1:api:a")
         limiter.refund(decision)
         assert [limiter.peek(each, cost=0).remaining for each in "ab"] == [9, 9]
 

@@ -1,4 +1,7 @@
-"""Exactly the limit through real HTTP, whatever gunicorn does to its workers (docs/guides/operations.md)."""
+"""Exactly the limit through real HTTP, whatever gunicorn does to its workers (docs/guides/operations.md).
+
+On shared memory, and on Redis where they inherit connections.
+"""
 
 from __future__ import annotations
 
@@ -50,15 +53,17 @@ def name():
 
 
 @pytest.fixture
-def serve(tmp_path, request, name):
-    def start(more="", before="", workers=2):
+def serve(tmp_path, request, name, redis_server, prefix):
+    stores = {"shm": f"shm://{name}", "redis": f"{redis_server.tcp_url()}?timeout=10&prefix={prefix}"}
+
+    def start(more="", before="", workers=2, store="shm"):
         (tmp_path / "shop.py").write_text(APP.replace("{limit}", str(LIMIT)) + before)
         server = Gunicorn(
             "shop:app",
             tmp_path,
             health="/health",
             log=tmp_path / "log",
-            environment={"STORE": f"shm://{name}"},
+            environment={"STORE": stores[store]},
             workers=workers,
             more=more,
         )
@@ -78,6 +83,8 @@ def statuses(clients, count):
 
 SERVERS = {
     "preload-after-a-call": ({"more": "--preload", "before": IN_THE_PARENT, "workers": 4}, 1),
+    "preload-on-redis": ({"more": "--preload", "before": IN_THE_PARENT, "workers": 4, "store": "redis"}, 1),
+    "threads-on-redis": ({"more": "--preload --threads 4", "before": IN_THE_PARENT, "store": "redis"}, 1),
     "gevent": ({"more": "--worker-class gevent"}, 0),
     "recycled": ({"more": "--max-requests 20 --max-requests-jitter 10"}, 0),
 }

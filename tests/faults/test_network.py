@@ -1,14 +1,16 @@
-"""Bytes vanish without a word, and come late when it is over."""
+"""Bytes vanish without a word and come late when it is over, take their time, or end in the middle."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from overlimit import StoreTimeout
+from overlimit import StoreTimeout, StoreUnavailable
 from servers.patience import eventually
 
 from .answering import answers
-from .bounds import RECOVERY
+from .bounds import LATEST, RECOVERY
 
 TIMEOUT = 0.1
 
@@ -86,13 +88,48 @@ def test_calls_soon_fail_at_once_but_for_probes(proxy, limiter_at, ledger, count
     ledger.assert_accounts_for(counted("a"))
 
 
-def test_while_it_lasts_every_thread_is_let_through(proxy, limiter_at, ledger, swallow):
-    limiter = limiter_at(proxy.url, timeout=TIMEOUT, on_error="allow", limits="1/day")
-    eventually(lambda: answers(limiter))
-    swallow()
-    with ledger.hammering(limiter, "a"):
-        eventually(lambda: ledger.unknown > 1000)
-    assert (ledger.acknowledged, ledger.refused, ledger.errors) == (0, 0, [])
-    ledger.assert_in_time(TIMEOUT)
+def test_calls_of_threads_travel_at_the_same_time(proxy, limiter_at, ledger, counted):
+    limiter = limiter_at(proxy.url)
+    proxy.delay(requests=0.02, replies=0.02)
+    began = time.monotonic()
+    ledger.hit_from_threads([limiter] * 16, "a", times=10)
+    took = time.monotonic() - began
+    assert (ledger.acknowledged, counted("a")) == (160, 160)
+    assert 10 * 0.04 <= took < 160 * 0.04 / 2
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 20])
+def test_a_reply_that_ends_in_the_middle_is_an_unknown_outcome_at_once(
+    proxy, limiter_at, ledger, counted, length
+):
+    limiter = limiter_at(proxy.url)
+    ledger.hit(limiter, "a")
+    proxy.cut_replies_after(length)
+    error = ledger.hit(limiter, "a")
+    assert isinstance(error, StoreUnavailable)
+    assert error.maybe_charged
+    assert ledger.slowest < LATEST
     proxy.restore()
     eventually(lambda: answers(limiter), within=RECOVERY)
+    ledger.hit_times(5, limiter, "a")
+    assert ledger.acknowledged == 6
+    assert counted("a") == 7
+    ledger.assert_accounts_for(counted("a"))
+
+
+def test_threads_whose_replies_are_cut_again_and_again_never_get_each_others(
+    proxy, limiter_at, ledger, counted
+):
+    limiter = limiter_at(proxy.url)
+    with ledger.hammering(limiter, "a", threads=6):
+        for length in (5, 50, 333, 1000):
+            proxy.cut_replies_after(length)
+            cuts = len(ledger.errors)
+            eventually(lambda cuts=cuts: len(ledger.errors) > cuts)
+            proxy.restore()
+            before = ledger.acknowledged
+            eventually(lambda before=before: ledger.acknowledged > before + 20, within=RECOVERY)
+    assert ledger.acknowledged > 80
+    assert ledger.unknown >= 1
+    assert all(isinstance(error, StoreUnavailable) for error in ledger.errors)
+    ledger.assert_accounts_for(counted("a"))
