@@ -262,41 +262,8 @@ def test_an_exemption_is_asked_once(serve):
     assert statuses(client, times=8) == [200] * 5 + [429] + [200] + [429]
 
 
-async def _later():
-    return False
-
-
-@pytest.mark.parametrize("option", ["exempt_when", "deduct_when", "on_breach", "scope", "cost", "key"])
-def test_a_plain_function_that_returns_a_coroutine_is_named(serve, option):
-    def returns_it(*arguments):
-        return _later()
-
-    view = rate_limit("1/minute", **{option: returns_it})(lambda request: HttpResponse())
-    client = serve(path("", view))
-    client.raise_request_exception = True
-    with pytest.raises(TypeError, match=r"returns_it\(\) returned a coroutine"):
-        statuses(client, times=2)
-
-
 def _yields(request):
     yield False
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"exempt_when": lambda request: (each for each in ())},
-        {"deduct_when": lambda response: (each for each in ())},
-        {"scope": lambda view: object()},
-        {"group": lambda view, request: object()},
-        {"key": lambda request: object()},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-def test_what_is_true_or_new_in_each_request_leaves_no_view_unlimited(serve, options):
-    view = rate_limit("1/minute", **options)(lambda request: HttpResponse())
-    first, *more = statuses(serve(path("", view)))
-    assert (first, 200 in more) == (500, False)
 
 
 @pytest.mark.parametrize(

@@ -349,21 +349,6 @@ def test_what_is_given_before_the_request_is_not_taken_for_it(site, option, firs
     site.limiter.limit("1/minute", **{option: lambda given, request: "blue"})
 
 
-@pytest.mark.parametrize(
-    ("option", "returned", "expected"),
-    [
-        ("exempt_when", lambda _: (each for each in ()), 500),
-        ("scope", lambda _: Plain(), 500),
-        ("key_func", lambda _: [Plain()], 500),
-        ("scope", lambda _: ("blue", 1), 200),
-        ("identifiers", lambda _: (each for each in "a"), 200),
-    ],
-)
-def test_what_is_true_or_new_in_each_request_leaves_no_route_unlimited(site, option, returned, expected):
-    site.app.get("/")(site.limiter.limit("1/minute", **{option: returned})(lambda: "ok"))
-    assert site.statuses("/", 2) == [expected, 429 if expected == 200 else 500]
-
-
 def internal(internal: bool = False) -> bool:
     return bool(internal)
 
