@@ -18,12 +18,6 @@ def changing(make_site):
     return site
 
 
-def test_another_period_is_a_new_limit(changing):
-    assert changing.ask("/", 3) == [200, 200, 429]
-    changing.text = "2/hour"
-    assert changing.ask("/", 3) == [200, 200, 429]
-
-
 @pytest.mark.parametrize(
     "value",
     [FixedWindow(2, per=60), ["2/minute", "9/hour"], "2/minute; 9/hour"],
@@ -47,14 +41,6 @@ def test_a_decorators_list_may_mix_them_too(make_site):
     site.route("/", site.limiter.limit(["30/minute; 40/hour", FixedWindow(20, per=3600), lambda: "10/day"]))
     assert site.quotas("/") == [10, 20, 30, 40]
     assert site.ask("/", 10) == [200] * 9 + [429]
-
-
-def test_the_header_shows_what_held_for_this_request(changing):
-    assert changing.open("/").headers["RateLimit-Policy"].endswith(";q=2;w=60")
-    changing.text = "7/minute"
-    headers = changing.open("/").headers
-    assert headers["RateLimit-Policy"].endswith(";q=7;w=60")
-    assert headers["RateLimit"].endswith(";r=5;t=60")
 
 
 @pytest.mark.parametrize("text", ["often", "1/fortnight"])

@@ -34,25 +34,6 @@ def test_a_date_of_the_view_is_read_in_utc_whatever_the_zone_of_the_machine(
         time.tzset()
 
 
-def test_parts_of_a_key_never_collide_however_they_are_cut(make_site):
-    site = make_site()
-    keys = ["a/b", "a", "a/b/c", "a:b", "a--b", "a b"]
-    scopes = ["c", "b/c", "", "b:c", "b--c", "a"]
-
-    def identity():
-        return request.headers["X-Key"]
-
-    def scope(endpoint):
-        return request.headers["X-Scope"]
-
-    site.route("/", site.limiter.limit("1/minute", identifiers=identity, scope=scope))
-    site.route("/s", site.limiter.shared_limit("1/minute", scope=scope, identifiers=identity))
-    for path in ("/", "/s"):
-        for key in keys:
-            for part in scopes:
-                assert site.ask(path, 2, headers={"X-Key": key, "X-Scope": part}) == [200, 429]
-
-
 def test_meta_limits_heed_the_prefix(make_site):
     first, second = (
         make_site(default_limits="1/minute", meta_limits="1/hour", key_prefix=prefix) for prefix in "ab"

@@ -50,68 +50,6 @@ def test_key_func_and_identifiers_together_are_an_error():
         RateLimit(key_func=lambda: "a", identifiers=lambda: "a")
 
 
-@pytest.mark.parametrize(
-    ("strategy", "algorithm"),
-    [
-        ("fixed-window", "FixedWindow"),
-        ("moving-window", "SlidingLog"),
-        ("sliding-window-counter", "SlidingWindowCounter"),
-    ],
-)
-def test_a_strategy_is_one_of_our_algorithms(make_site, strategy, algorithm):
-    site = make_site(config={"RATELIMIT_STRATEGY": strategy, "RATELIMIT_DEFAULT": "2/minute"}, algorithm=None)
-    assert type(site.decision("/free").limit).__name__ == algorithm
-    assert site.ask("/free", 2) == [200, 429]
-
-
-@pytest.mark.parametrize("scheme", ["unix", "redis+unix", "valkey+unix", "redis", ""])
-def test_their_storage_urls_and_options_work(make_site, redis_server, prefix, scheme):
-    place = f"127.0.0.1:{redis_server.port}/0" if scheme == "redis" else redis_server.socket_path
-    config = {"RATELIMIT_STORAGE_URI": f"{scheme}://{place}?timeout=10", "RATELIMIT_KEY_PREFIX": prefix}
-    store = None
-    if not scheme:
-        config = {"RATELIMIT_STORAGE_OPTIONS": {"key_prefix": prefix, "socket_timeout": 10}}
-        store = redis_server.tcp_url()
-    site = make_site(config=config, store=store, default_limits="2/minute", on_error="raise")
-    assert site.decision("/free").source == "store"
-    assert site.ask("/free", 2) == [200, 429]
-    assert redis_server.ask("KEYS", f"*{prefix}*")
-
-
-@pytest.mark.parametrize("trusted", [True, False])
-def test_valkeys_is_a_url_with_tls(make_site, tls_server, prefix, trusted):
-    url = tls_server.tls_url().replace("rediss://", "valkeys://")
-    config = {
-        "RATELIMIT_STORAGE_URI": f"{url}?timeout=10",
-        "RATELIMIT_STORAGE_OPTIONS": {"ssl_ca_certs": tls_server.ca} if trusted else {},
-    }
-    site = make_site(config=config, store=None, default_limits="1/minute", key_prefix=prefix, on_error="deny")
-    assert site.ask("/free", 2) == ([200, 429] if trusted else [503, 503])
-
-
-def test_options_go_before_the_configuration(make_site, clock):
-    site = make_site(
-        config={
-            "RATELIMIT_DEFAULT": "9/minute",
-            "RATELIMIT_DEFAULTS_COST": 9,
-            "RATELIMIT_META": "1/minute",
-            "RATELIMIT_ENABLED": False,
-            "RATELIMIT_HEADERS_ENABLED": True,
-            "RATELIMIT_STRATEGY": "moving-window",
-        },
-        default_limits="2/second",
-        default_limits_cost=1,
-        meta_limits="5/minute",
-        enabled=True,
-        headers=None,
-    )
-    assert type(site.decision("/free").limit).__name__ == "FixedWindow"
-    assert "X-RateLimit-Limit" not in site.open("/free").headers
-    assert site.ask("/free", 2) == [429, 429]
-    clock.advance(1)
-    assert site.ask("/free", 1) == [200]
-
-
 @pytest.mark.parametrize("where", ["option", "limit", "configuration"])
 @pytest.mark.parametrize(
     ("returned", "identifier"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-METHODS = ["GET", "POST", "PUT"]
-
 
 def test_options_named_explicitly_are_still_exempt(make_site):
     site = make_site()
@@ -19,24 +17,6 @@ def test_standard_methods_and_those_that_another_route_takes_may_be_named(make_s
     site.route("/cache", limit, methods=["GET", "PURGE"])
     assert site.ask("/", 2) + site.ask("/cache", 2) == [200] * 4
     assert site.ask("/cache", 2, method="PURGE") == [200, 429]
-
-
-def test_default_limits_per_method_count_each_endpoint_and_method_apart(make_site):
-    site = make_site(default_limits="1/minute", default_limits_per_method=True)
-    site.route("/a", methods=METHODS)
-    site.route("/b", methods=METHODS)
-    for path in ("/a", "/b"):
-        for method in METHODS:
-            assert site.ask(path, 2, method=method) == [200, 429]
-
-
-def test_application_limits_per_method_count_all_endpoints_of_a_method_together(make_site):
-    site = make_site(application_limits="2/minute", application_limits_per_method=True)
-    site.route("/a", methods=METHODS)
-    site.route("/b", methods=METHODS)
-    for method in METHODS:
-        assert site.ask("/a", 1, method=method) + site.ask("/b", 2, method=method) == [200, 200, 429]
-        assert site.ask("/a", 1, method=method) == [429]
 
 
 def test_a_limit_of_one_method_beside_defaults_per_method(make_site, clock):

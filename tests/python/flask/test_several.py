@@ -218,13 +218,6 @@ def test_a_refund_of_an_earlier_store_reaches_every_identity_and_limit(limiter):
     assert left == {(who, quota): quota - 1 for who in "ab" for quota in (9, 20, 30)}
 
 
-def test_a_key_function_given_first_is_told_where_it_belongs_and_options_are_keyword_only():
-    with pytest.raises(TypeError, match="app"):
-        RateLimit(lambda: "me")
-    with pytest.raises(TypeError):
-        RateLimit(None, "5/minute")
-
-
 @pytest.mark.every_store
 def test_the_prefix_separates_shared_blueprint_and_application_limits(limiter):
     for prefix in ("a", "b"):

@@ -28,20 +28,6 @@ def test_a_callable_scope_is_given_the_endpoint_once_per_request(make_site):
     assert asked == ["books-list"] + ["books-show"] * 2 + ["people-list"] * 3
 
 
-def test_what_a_shared_limit_refuses_costs_the_route_nothing(make_site, clock):
-    site = make_site()
-    shared = site.limiter.shared_limit("1/minute", scope="reports")
-    site.route("/a", shared, site.limiter.limit("2/hour"))
-    site.route("/b", shared)
-    assert site.ask("/b", 1) + site.ask("/a", 5) == [200] + [429] * 5
-    clock.advance(60)
-    assert site.ask("/a", 2) == [200, 429]
-    clock.advance(60)
-    assert site.ask("/a", 1) == [200]
-    clock.advance(60)
-    assert site.ask("/a", 1) == [429]
-
-
 def test_a_shared_limit_spans_routes_and_blueprints(make_site):
     site = make_site()
     pages = Blueprint("pages", __name__)
