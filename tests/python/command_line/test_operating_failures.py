@@ -51,6 +51,7 @@ ABOUT = {
 }
 NOBODY = "redis://127.0.0.1:1/0"
 NOT_UTF_8 = "\udcff"
+NO_POLICIES = ("", "a b", "lo[g]in", "*", "logi?", "x" * 65, NOT_UTF_8)
 OF_LOGS = {"replay": ["--limits", "1/s"], "compare": ["--policy", "a=1/s"], "read": []}
 
 
@@ -61,16 +62,20 @@ def wrong_usage():
         yield [name], "URL|--policy|ID"
         for url in ("", "http://x", "redis://h:-1", f"redis://{NOT_UTF_8}:0", "env:", f"shm:///{NOT_UTF_8}"):
             yield [name, url, *rest], "URL"
-        for policy in ("", "a b", NOT_UTF_8) if name not in {"doctor", "bench"} else ():
+        for policy in (
+            ("", "a b", "lo[g]in", "*", "logi?", "x" * 65, NOT_UTF_8)
+            if name not in {"doctor", "bench"}
+            else ()
+        ):
             yield [name, NOBODY, *rest, "--policy", policy], "name of a policy has"
         if name != "check":  # which takes several identifiers
             yield [name, NOBODY, *rest, "extra", "extra"], "extra"
     for name, option, values in (
         *((name, "--keys", ["-1", "0", "", "x"]) for name in ("top", "locked", "watch")),
         ("top", "-n", ["-1", "", "nan"]),
-        ("watch", "--every", ["-1", "", "nan", "1e9"]),
+        ("watch", "--every", ["0", "-1", "", "nan", "-inf", "1e9"]),
         ("watch", "--count", ["0", "-1", "1.5"]),
-        ("bench", "--seconds", ["0", "-1", "inf", NOT_UTF_8]),
+        ("bench", "--seconds", ["0", "-1", "inf", "nan", NOT_UTF_8]),
         ("bench", "--threads", ["0", "65"]),
         ("bench", "--identifiers", ["0", "-1"]),
         ("check", "--cost", ["-1", "1.5", ""]),
@@ -82,10 +87,11 @@ def wrong_usage():
         for value in values:
             yield [name, NOBODY, *ABOUT[name], option, value], r"\^" if "/" in value else option.strip("-")
         yield [name, NOBODY, *ABOUT[name], option], option
-    for seconds in ("", "0", "nan", "1h", NOT_UTF_8):
-        yield ["lock", NOBODY, "--policy", "p", "x", seconds], "SECONDS"
+    for seconds in ("", "0", "-1", "inf", "nan", "1h", NOT_UTF_8):
+        yield ["lock", NOBODY, "--policy", "p", "x", "--", seconds], "SECONDS"
     for name in ("check", "show", "reset", "unlock"):
         yield [name, NOBODY, *ABOUT[name][:-1], ""], "must not be empty"
+    yield ["lock", NOBODY, "--policy", "p", "", "9"], "must not be empty"
 
 
 def wrong_usage_besides():
@@ -100,8 +106,13 @@ def wrong_usage_besides():
             yield [name, LOG, *rest, option, value], option
         yield [name, "", *rest], "must not be empty"
         yield [name, f"/{NOT_UTF_8}", *rest], "No such file"
-    for value in ("", "-1", "1x"):
+    for value in ("", "-1", "0", "nan", "inf", "1x"):
         yield ["replay", LOG, "--limits", "1/s", "--every", value], "--every"
+    for value in ("-1", "0", "nan", "inf"):
+        yield ["replay", LOG, "--limits", "1/s", "--lock", value], "--lock"
+    for value in ("-1", "2", "nan", "inf"):
+        suggest = ["suggest", LOG, "--limits", "{}/s", "--between", "1", "2"]
+        yield [*suggest, "--refuse-at-most", value], "--refuse-at-most"
     yield ["replay", LOG, "--limits", "1/s", "--png", ""], "''"
     for app in ("", "nofile", "json:nope", f"{NOT_UTF_8}:app"):
         yield ["routes", app], "module"
