@@ -197,13 +197,6 @@ def test_a_method_of_http_that_no_route_takes_is_none(site, put):
     assert site.ask("/a", 2) == [200, 200]
 
 
-@everywhere
-def test_refusals_of_each_are_handled_by_the_app_with_their_decision(site, put):
-    put(site, "/a", site.limiter.limit("1/minute"))
-    site.app.register_error_handler(429, lambda error: (str(error.decision.limit.quota), 429))
-    assert [site.open("/a").text for _ in range(2)] == ["ok", "1"]
-
-
 @pytest.mark.parametrize("put", VIEWS)
 def test_a_view_may_be_exempt(site, put):
     put(site, "/a", site.limiter.exempt)
@@ -283,25 +276,6 @@ def test_limits_of_the_class_and_of_a_method_are_one_decision(make_site):
     assert site.quotas("/item") == [2, 5]
     assert site.ask("/item", 3) == [200, 429, 429]
     assert site.ask("/item", 4, method="POST") == [200] * 3 + [429]
-
-
-def test_decorators_of_a_class_take_methods_and_per_method(make_site):
-    site = make_site(default_limits="3/minute")
-    methods = {"get": lambda self: "got", "post": lambda self: "posted"}
-    for name, options in (("some", {"methods": ["post"]}), ("each", {"per_method": True})):
-        limits = [site.limiter.limit("1/minute", **options)]
-        kind = type(name, (MethodView,), {**methods, "decorators": limits})
-        site.app.add_url_rule(f"/{name}", view_func=kind.as_view(name))
-    assert site.ask("/some", 2, method="POST") + site.ask("/some", 4) == [200, 429] + [200] * 3 + [429]
-    assert site.ask("/each", 2, method="POST") + site.ask("/each", 2) == [200, 429] * 2
-
-
-def test_a_method_inherited_by_two_classes_counts_per_endpoint(make_site):
-    site = make_site()
-    base = type("Base", (MethodView,), {"get": rate_limit("1/minute")(lambda self: "got")})
-    for name in ("one", "two"):
-        site.app.add_url_rule(f"/{name}", view_func=type(name, (base,), {}).as_view(name))
-    assert site.ask("/one", 2) + site.ask("/two", 2) == [200, 429] * 2
 
 
 # Functions that a view calls.
