@@ -10,10 +10,9 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
+from asgi_sites import Handshake
 from overlimit.asgi import RateLimitMiddleware
 from overlimit.fastapi import RateLimit
-
-from .handshakes import Handshake
 
 ASKED: list[str] = []
 """The plans that were looked up, in the order in which that was done."""
