@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from adapters import each
+from adapters import BY_RATELIMIT, each
 from adapters.site import Limited, Reply
 
 TWO = {"/": lambda asked: "ok", "/b": lambda asked: "ok"}
@@ -31,6 +31,14 @@ def test_all_decorators_of_a_view_are_one_decision_with_the_limits_of_all(decora
     assert refusal.left == {"h": 2, "m": 0, "application": 8}
     assert (refusal.json["violated-policies"], refusal.headers["Retry-After"]) == (["m"], "60")
     at(60)
+    assert site.statuses(times=2) == [200, 429]
+
+
+@each(only=BY_RATELIMIT)
+def test_pages_and_methods_that_there_are_not_are_not_limited(serve):
+    site = serve(limits="1/minute", together="1/minute")
+    answers = [site.ask(path, method=method) for path, method in [("/nowhere", "GET"), ("/", "DELETE")] * 2]
+    assert [(answer.status, answer.ours) for answer in answers] == [(404, []), (405, [])] * 2
     assert site.statuses(times=2) == [200, 429]
 
 

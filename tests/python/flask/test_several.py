@@ -94,15 +94,6 @@ def test_one_decorator_exemption_or_blueprint_serves_each_app_by_its_own_count(l
         assert ask(app, 3) == [200, 200, 429]
 
 
-def test_enabled_is_read_at_each_request_of_every_app(limiter, apps):
-    shared = limiter(default_limits="1/minute")
-    for app in apps:
-        shared.init_app(app)
-    with shared.disabled():
-        assert [ask(app, 2) for app in apps] == [[200, 200]] * 2
-    assert [ask(app, 2) for app in apps] == [[200, 429]] * 2
-
-
 @pytest.mark.every_store
 def test_every_rate_limit_of_an_app_counts_by_itself(limiter, clock):
     app = make_app("app")

@@ -6,29 +6,7 @@ import threading
 
 import pytest
 
-from overlimit.flask import RateLimit, rate_limit
-
-
-def test_disabled_holds_for_a_block_and_gives_the_limiter_back(make_site):
-    site = make_site(default_limits="1/minute")
-    site.route("/own", rate_limit("1/minute"))
-    with site.limiter.disabled():
-        assert site.ask("/free", 3) + site.ask("/own", 3) == [200] * 6
-    assert site.ask("/free", 2) + site.ask("/own", 2) == [200, 429] * 2
-
-
-def test_disabled_ends_with_an_exception_too(make_site):
-    site = make_site(default_limits="1/minute")
-    with pytest.raises(LookupError), site.limiter.disabled():
-        raise LookupError
-    assert site.ask("/free", 2) == [200, 429]
-
-
-def test_disabled_leaves_a_disabled_limiter_as_it_was(make_site):
-    site = make_site(default_limits="1/minute", enabled=False)
-    with site.limiter.disabled():
-        pass
-    assert site.ask("/free", 3) == [200] * 3
+from overlimit.flask import RateLimit
 
 
 def test_only_this_rate_limit_is_switched_off(make_site, store, clock):
@@ -63,28 +41,6 @@ def test_blocks_of_code_are_entered_while_switched_off(make_site):
     assert site.ask("/", 2) == [200, 429]
 
 
-def test_it_says_that_it_is_off_within_a_disabled_block(make_site):
-    site = make_site(default_limits="1/minute")
-    for limiter in (site.limiter, RateLimit()):
-        assert limiter.enabled is True
-        with limiter.disabled():
-            assert limiter.enabled is False
-            with limiter.disabled():
-                pass
-            assert limiter.enabled is False
-        assert limiter.enabled is True
-
-
-def test_what_is_switched_within_a_disabled_block_holds_after_it(make_site):
-    site = make_site(default_limits="1/minute", enabled=False)
-    with site.limiter.disabled():
-        site.limiter.enabled = True
-        assert site.limiter.enabled is False
-        assert site.ask("/free", 2) == [200, 200]
-    assert site.limiter.enabled is True
-    assert site.ask("/free", 2) == [200, 429]
-
-
 @pytest.mark.parametrize("way", ["later", "option", "configuration"])
 def test_limits_can_be_switched_off_and_on_at_run_time(make_site, way):
     site = make_site(
@@ -103,14 +59,3 @@ def test_limits_can_be_switched_off_and_on_at_run_time(make_site, way):
     site.limiter.enabled = True
     assert site.ask("/free", 3) == ([200, 429, 429] if way == "later" else [200, 200, 429])
     assert site.ask("/own", 2) == [200, 429]
-
-
-def test_overlapping_disabled_blocks_leave_the_limits_on(make_site):
-    """Blocks that overlap without being nested (two threads): when both have ended, limits hold again."""
-    limiter = make_site(default_limits="1/minute").limiter
-    first, second = limiter.disabled(), limiter.disabled()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    second.__exit__(None, None, None)
-    assert limiter.enabled

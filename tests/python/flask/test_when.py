@@ -59,14 +59,6 @@ def test_a_request_that_a_hook_answers_is_not_limited(make_site, store_calls):
     assert store_calls == []
 
 
-def test_unknown_pages_and_methods_are_not_limited(make_site, store_calls):
-    site = make_site(default_limits="1/minute", application_limits="1/minute")
-    assert site.ask("/nowhere", 2) == [404, 404]
-    assert site.ask("/free", 2, method="DELETE") == [405, 405]
-    assert store_calls == []
-    assert site.ask("/free", 2) == [200, 429]
-
-
 def test_made_up_methods_leave_nothing_behind(make_site):
     site = make_site(default_limits="1/minute")
     for number in range(50):
