@@ -380,6 +380,19 @@ def test_a_refused_block_is_not_entered_and_the_view_may_go_on(site, clock):
     assert [(refusal.status, refusal.retry_after) for refusal in refusals] == [("over", 86399.0)]
 
 
+def test_blocks_of_code_are_entered_while_switched_off(make_site):
+    site = make_site()
+
+    @site.app.get("/")
+    def index():
+        with site.limiter.limit("1/minute"):
+            return "ok"
+
+    with site.limiter.disabled():
+        assert site.ask("/", 3) == [200] * 3
+    assert site.ask("/", 2) == [200, 429]
+
+
 def test_one_object_may_be_entered_again_and_again(site):
     kept = site.limiter.limit("4/minute")
     block(site, "/a", kept, kept)

@@ -94,6 +94,15 @@ def test_one_decorator_exemption_or_blueprint_serves_each_app_by_its_own_count(l
         assert ask(app, 3) == [200, 200, 429]
 
 
+def test_only_this_rate_limit_is_switched_off(make_site, store, clock):
+    site = make_site(default_limits="1/minute")
+    other = RateLimit(site.app, default_limits="3/minute", store=store, clock=clock, algorithm="fixed_window")
+    with site.limiter.disabled():
+        assert site.ask("/free", 4) == [200] * 3 + [429]
+    with other.disabled():
+        assert site.ask("/free", 2) == [200, 429]
+
+
 @pytest.mark.every_store
 def test_every_rate_limit_of_an_app_counts_by_itself(limiter, clock):
     app = make_app("app")
