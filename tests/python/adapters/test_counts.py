@@ -89,11 +89,12 @@ def test_what_does_not_count_is_given_back_once_the_response_is_known(serve, clo
     site = serve(
         status_of, limits="2/minute", deduct_when=lambda response, asked: response.status_code == 401
     )
-    assert site.statuses(times=5) == [200] * 5
-    assert site.statuses("/", 3, ("X-Status", "401")) == [401, 401, 429]
-    assert site.statuses(times=2) == [429, 429]
+    ann = {"user": "ann"}
+    assert site.statuses(times=5, **ann) == [200] * 5, "to the address, and to the user"
+    assert site.statuses("/", 3, ("X-Status", "401"), **ann) == [401, 401, 429]
+    assert site.statuses(times=2) + site.statuses(peer="192.0.2.2", **ann) == [429] * 3
     clock.advance(60)
-    assert site.statuses(times=3) == [200] * 3
+    assert site.statuses(times=3, **ann) == [200] * 3
 
 
 @each()

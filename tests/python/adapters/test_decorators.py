@@ -74,8 +74,10 @@ def test_views_count_apart_and_those_of_one_scope_together(decorated):
 
 @each("decorators")
 def test_a_scope_divides_the_count_of_a_view(decorated):
-    site = decorated(Limited("1/minute", scope=lambda view, asked: asked.query["shop"][0]))
-    assert [site.ask(f"/?shop={shop}").status for shop in "abab"] == [200, 200, 429, 429]
+    by_shop = Limited("1/minute", scope=lambda view, asked: asked.query["shop"][0])
+    site = decorated(by_shop, b=[by_shop])
+    asked = [site.ask(f"{path}?shop={shop}").status for path in ("/", "/b") for shop in "abab"]
+    assert asked == [200, 200, 429, 429] * 2
 
 
 @each("decorators")

@@ -80,16 +80,6 @@ def in_parts(*parts):
     return body()
 
 
-def test_a_body_that_limits_go_by_is_still_there_for_the_app(make_site):
-    site = make_site(limits="1/minute", identifiers=by_json("account"))
-    send = {"method": "POST", "headers": {"Content-Type": "application/json"}}
-    first = site.ask(content=in_parts(b'{"acc', b'ount": ', b'"ann"}'), **send)
-    assert (first.status_code, first.content) == (200, b'{"account": "ann"}')
-    assert site.ask(content=b'{"account": "ann"}', **send).status_code == 429
-    assert site.ask(content=b'{"account": "bob"}', **send).status_code == 200
-    assert site.ask(content=b"{", **send).status_code == 200
-
-
 @pytest.mark.parametrize("is_told", [True, False], ids=["Content-Length", "in parts"])
 def test_a_body_that_is_too_long_is_not_parsed_and_the_app_gets_all_of_it(make_site, is_told):
     site = make_site(limits="1/minute", identifiers=by_json("account"))

@@ -65,7 +65,7 @@ def test_each_refusal_is_told_once_with_its_decision(make_site, heard):
 
 def test_shadow_refusals_are_told_too(make_site, heard):
     site = make_site()
-    site.route("/", site.limiter.limit("1/minute", shadow=True))
+    site.route("/", site.limiter.limit("1/minute", shadow=True), site.limiter.limit("9/minute"))
     with heard() as found:
         assert site.ask("/", 3) == [200] * 3
     assert [(app, decision.allowed) for app, decision in found] == [(site.app, False)] * 2

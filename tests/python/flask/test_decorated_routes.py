@@ -26,12 +26,6 @@ def test_a_decorator_of_its_own_algorithm_does_not_follow_the_rate_limit(make_si
     assert site.ask("/", 2) == [200, 429]
 
 
-def test_an_app_without_limits_calls_no_store(make_site, store_calls):
-    site = make_site()
-    assert site.ask("/free", 3) == [200] * 3
-    assert store_calls == []
-
-
 def test_static_files_are_not_limited(make_site, store_calls, tmp_path):
     (tmp_path / "a.txt").write_text("a")
     site = make_site(static_folder=str(tmp_path), default_limits="1/minute", application_limits="1/minute")

@@ -116,11 +116,6 @@ def who():
     return request.headers.get("X-Key")
 
 
-def test_who_is_called_anonymous_is_somebody(make_site):
-    site = make_site(default_limits="2/minute", anonymous="exempt", identifiers=lambda: "anonymous")
-    assert site.ask("/free", 3) == [200, 200, 429]
-
-
 def test_a_limit_says_so_for_itself(make_site):
     site = make_site(identifiers=who, anonymous="exempt")
     site.route("/open", site.limiter.limit("1/minute"))

@@ -8,16 +8,6 @@ from flask import Response
 from overlimit import flask as extension
 
 
-def test_a_refusal_by_a_meta_limit_spends_nothing_of_it_nor_of_the_others(make_site, at):
-    site = make_site(default_limits="2/hour", application_limits="6/day", meta_limits="1/minute")
-    assert site.ask("/free", 9) == [200, 200] + [429] * 7
-    for hour in range(1, 3):
-        at(3600 * hour)
-        assert site.ask("/free", 2) == [200, 200]
-    at(3600 * 3)
-    assert site.ask("/free", 2) == [429, 429]
-
-
 def test_every_meta_limit_of_several_holds(make_site, at):
     site = make_site(default_limits="1/second", meta_limits=["2/minute", "3/hour"])
     for second in (0, 1):

@@ -17,17 +17,3 @@ def test_standard_methods_and_those_that_another_route_takes_may_be_named(make_s
     site.route("/cache", limit, methods=["GET", "PURGE"])
     assert site.ask("/", 2) + site.ask("/cache", 2) == [200] * 4
     assert site.ask("/cache", 2, method="PURGE") == [200, 429]
-
-
-def test_a_limit_of_one_method_beside_defaults_per_method(make_site, clock):
-    site = make_site(default_limits="2/minute", default_limits_per_method=True)
-    limit = site.limiter.limit("1/second", override_defaults=False, methods=["GET"])
-    site.route("/", limit, methods=["GET", "PUT"])
-    assert site.ask("/", 2) == [200, 429]
-    assert site.ask("/", 3, method="PUT") == [200, 200, 429]
-    clock.advance(1)
-    assert site.ask("/", 1) == [200]
-    clock.advance(1)
-    assert site.ask("/", 1) + site.ask("/", 1, method="PUT") == [429, 429]
-    clock.advance(58)
-    assert site.ask("/", 1) + site.ask("/", 1, method="PUT") == [200, 200]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 from flask import Blueprint, Flask
-from werkzeug.middleware.dispatcher import DispatcherMiddleware
-from werkzeug.test import Client
 
 from overlimit import ManualClock, MemoryStore
 from overlimit.flask import RateLimit, rate_limit
@@ -68,13 +66,6 @@ def test_initialising_an_app_again_takes_the_new_configuration():
         limiter.init_app(app)
         assert ask(app, 2) == [200, 429]
         app.config["RATELIMIT_DEFAULT"] = "2/minute"
-
-
-def test_in_memory_each_app_counts_by_itself(clock):
-    shared = RateLimit(default_limits="1/minute", application_limits="9/minute", clock=clock)
-    for app in (make_app("one"), make_app("two")):
-        shared.init_app(app)
-        assert ask(app, 2) == [200, 429]
 
 
 @pytest.mark.every_store
@@ -228,26 +219,3 @@ def test_the_prefix_separates_shared_blueprint_and_application_limits(limiter):
         app.register_blueprint(pages)
         app.get("/shared", endpoint="shared")(limits.shared_limit("1/minute", scope="s")(lambda: "ok"))
         assert ask(app, 2, "/shared") + ask(app, 3, "/page") == [200, 429, 200, 200, 429]
-
-
-@pytest.mark.parametrize(
-    ("shares", "has_prefixes", "second"),
-    [(False, False, [200, 429]), (True, False, [429, 429]), (True, True, [200, 429])],
-)
-def test_apps_of_one_factory_under_a_dispatcher_count_apart_unless_they_share_a_store(
-    clock, shares, has_prefixes, second
-):
-    store = MemoryStore()
-
-    def create_app(name: str) -> Flask:
-        app = make_app("shop")
-        prefix = {"key_prefix": name} if has_prefixes else {}
-        RateLimit(
-            app, default_limits="1/minute", clock=clock, store=store if shares else "memory://", **prefix
-        )
-        return app
-
-    mounts = {"/v1": create_app("v1"), "/v2": create_app("v2")}
-    client = Client(DispatcherMiddleware(make_app("outer"), mounts))
-    assert [client.get("/v1/").status_code for _ in range(2)] == [200, 429]
-    assert [client.get("/v2/").status_code for _ in range(2)] == second

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from flask import Blueprint, Flask, make_response, request
 from flask.views import MethodView
 
@@ -41,20 +40,6 @@ def test_a_shared_limit_spans_routes_and_blueprints(make_site):
     assert site.ask("/pages/one", 1) + site.ask("/pages/two", 1) == [429] * 2
 
 
-def test_a_skipped_shared_limit_is_still_spent_elsewhere(make_site):
-    site = make_site()
-
-    def is_exempt():
-        return "X-Exempt" in request.headers
-
-    site.route("/a", site.limiter.shared_limit("1/minute", scope="s"))
-    site.route("/b", site.limiter.shared_limit("1/minute", scope="s", exempt_when=is_exempt))
-    assert site.ask("/b", 3, headers={"X-Exempt": "yes"}) == [200] * 3
-    assert site.ask("/a", 2) == [200, 429]
-    assert site.ask("/b", 1) == [429]
-    assert site.ask("/b", 1, headers={"X-Exempt": "yes"}) == [200]
-
-
 def test_shared_limits_of_one_scope_for_different_identities_both_hold(make_site):
     site = make_site()
 
@@ -67,21 +52,6 @@ def test_shared_limits_of_one_scope_for_different_identities_both_hold(make_site
     assert site.ask("/", 1, headers=first | {"X-Tenant": "t2"}) == [429]
     assert site.ask("/", 1, headers=first | {"X-Key": "k2"}) == [429]
     assert site.ask("/", 1, headers={"X-Tenant": "t2", "X-Key": "k2"}) == [200]
-
-
-@pytest.mark.parametrize("scope", ["same", lambda endpoint: "same"], ids=["text", "callable"])
-def test_routes_with_equal_scopes_still_count_apart(make_site, scope):
-    site = make_site()
-    site.route("/a", site.limiter.limit("1/minute", scope=scope))
-    site.route("/b", site.limiter.limit("1/minute", scope=scope))
-    assert site.ask("/a", 2) + site.ask("/b", 2) == [200, 429, 200, 429]
-
-
-def test_a_scope_that_is_not_the_endpoint_of_any_route_meets_none(make_site):
-    site = make_site()
-    site.route("/a", site.limiter.limit("1/minute"))
-    site.route("/b", site.limiter.shared_limit("1/minute", scope="a"))
-    assert site.ask("/a", 2) + site.ask("/b", 2) == [200, 429, 200, 429]
 
 
 def test_scopes_that_a_small_store_has_no_room_for_are_admitted_or_refused(clock):
