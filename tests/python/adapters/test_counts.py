@@ -175,7 +175,10 @@ def test_functions_name_the_limits_of_each_request(serve, of):
     unlimited = site.ask()
     assert (unlimited.status, unlimited.ours) == (200, [])
     sent = ["1/minute", "3/minute", "3/minute", "1/minute", "9/hour"]
-    assert [site.ask("/", ("X-Limits", each)).status for each in sent] == [200, 200, 200, 429, 200]
+    answers = [site.ask("/", ("X-Limits", each)) for each in sent]
+    assert [answer.status for answer in answers] == [200, 200, 200, 429, 200]
+    shown = [answer.headers["RateLimit-Policy"].split(";")[1] for answer in answers]
+    assert shown == ["q=1", "q=3", "q=3", "q=1", "q=9"]
 
 
 @each()

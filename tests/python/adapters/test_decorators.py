@@ -59,6 +59,8 @@ def test_limits_of_some_methods_leave_the_others_to_the_default_limits(decorated
     site = decorated(Limited("1/minute", methods=["post"], name="posts"), limits="2/minute")
     assert site.statuses(times=2, method="POST") == [200, 429]
     assert site.statuses(times=2) + site.statuses(method="HEAD") == [200, 200, 429]
+    reads = decorated(Limited("1/minute", methods=["GET"]), key_prefix="c")
+    assert reads.statuses() + reads.statuses(method="HEAD") == [200, 429]
     each_method = decorated(Limited("1/minute", per_method=True), key_prefix="b")
     assert each_method.statuses(times=2) + each_method.statuses(times=2, method="POST") == [200, 429] * 2
 

@@ -80,6 +80,15 @@ def in_parts(*parts):
     return body()
 
 
+def test_a_body_that_comes_in_parts_is_read_whole(make_site):
+    site = make_site(limits="1/minute", identifiers=by_json("account"))
+    send = {"method": "POST", "headers": {"Content-Type": "application/json"}}
+    first = site.ask(content=in_parts(b'{"acc', b'ount": ', b'"ann"}'), **send)
+    assert (first.status_code, first.content) == (200, b'{"account": "ann"}')
+    bodies = [b'{"account": "ann"}', b'{"account": "bob"}']
+    assert [site.ask(content=body, **send).status_code for body in bodies] == [429, 200]
+
+
 @pytest.mark.parametrize("is_told", [True, False], ids=["Content-Length", "in parts"])
 def test_a_body_that_is_too_long_is_not_parsed_and_the_app_gets_all_of_it(make_site, is_told):
     site = make_site(limits="1/minute", identifiers=by_json("account"))

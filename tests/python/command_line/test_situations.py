@@ -150,6 +150,8 @@ def test_a_server_that_evicts_and_a_full_one(start_redis):
     check(at(server), FINE | {"doctor": 1}, evicts, "set maxmemory-policy to", left=keys_of(server))
     server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
     check(at(server), FINE | {"doctor": 2}, "OOM", "raise maxmemory", left=keys_of(server))
+    hit = told(2, "check", at(server), "--name", "login", "--limits", "1/minute", "--hit", "a")
+    assert (hit["status"], "raise maxmemory" in hit["message"]) == ("broken", True)
 
 
 def test_a_cluster_with_a_dead_node_and_a_node_of_it_by_itself(start_cluster):
