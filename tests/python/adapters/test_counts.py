@@ -8,7 +8,7 @@ import pytest
 
 from adapters import each
 from adapters.site import Reply
-from overlimit import TokenBucket
+from overlimit import FixedWindow, TokenBucket
 
 TWO = {"/": lambda asked: "ok", "/b": lambda asked: "ok"}
 
@@ -179,6 +179,19 @@ def test_functions_name_the_limits_of_each_request(serve, of):
     assert [answer.status for answer in answers] == [200, 200, 200, 429, 200]
     shown = [answer.headers["RateLimit-Policy"].split(";")[1] for answer in answers]
     assert shown == ["q=1", "q=3", "q=3", "q=1", "q=9"]
+
+
+@each()
+@pytest.mark.parametrize(
+    "value",
+    [FixedWindow(2, per=60), ["2/minute", "9/hour"], "2/minute; 9/hour"],
+    ids=["limit", "list", "text"],
+)
+def test_a_function_names_limits_as_they_can_be_written_and_its_cost_is_asked_for_once(serve, value):
+    costs = []
+    site = serve(limits=lambda asked: value, cost=lambda asked: costs.append(1) or 1)
+    assert site.statuses(times=3) == [200, 200, 429]
+    assert len(costs) == 3 or isinstance(value, list), "of a list each is a limit of its own"
 
 
 @each()

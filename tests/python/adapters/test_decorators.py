@@ -75,6 +75,17 @@ def test_views_count_apart_and_those_of_one_scope_together(decorated):
 
 
 @each("decorators")
+def test_a_function_is_asked_once_a_request_which_views_count_together(decorated):
+    views = []
+    shared = Limited("2/minute", shared=lambda view, asked: views.append(view) or asked.query["of"][0])
+    site = decorated(shared, b=[shared])
+    asked = [site.ask(path).status for path in ("/?of=x", "/b?of=x", "/b?of=x", "/b?of=y")]
+    assert asked == [200, 200, 429, 200]
+    assert views == [views[0], *[views[1]] * 3]
+    assert views[0] != views[1]
+
+
+@each("decorators")
 def test_a_scope_divides_the_count_of_a_view(decorated):
     by_shop = Limited("1/minute", scope=lambda view, asked: asked.query["shop"][0])
     site = decorated(by_shop, b=[by_shop])
@@ -92,6 +103,25 @@ def test_each_decorator_has_a_cost_a_condition_and_clients_of_its_own(decorated)
     assert site.ask().left == {"costly": 93, "free": 49}
     assert site.ask("/", ("X-Shop", "a")).left == {"costly": 86, "free": 49, "shop": 9}
     assert site.ask("/", ("X-Shop", "b")).left == {"costly": 79, "free": 49, "shop": 9}
+
+
+@each("decorators")
+def test_who_is_nobody_is_exempt_from_the_limits_that_say_so_and_no_others(decorated):
+    def key(asked):
+        return asked.header("X-Key")
+
+    by_key = Limited("9/minute", identifiers=key, anonymous="exempt", name="key")
+    of_all = Limited("1/minute", identifiers=lambda asked: "all", deduct_when=lambda *_: False, name="all")
+    alone = Limited("1/minute", identifiers=key, anonymous="exempt")
+    site = decorated(by_key, of_all, b=[alone], limits="1/minute")
+    assert site.statuses(times=3) + site.statuses("/", 3, ("X-Key", "a")) == [200] * 6, "all is given back"
+    assert site.ask().headers["RateLimit-Policy"] == '"all";q=1;w=60'
+    assert site.statuses("/b", 3) == [200] * 3, "nor do the default limits hold"
+    assert site.statuses("/b", 2, ("X-Key", "a")) == [200, 429]
+    shares = decorated(
+        Limited("1/minute", anonymous="share"), identifiers=key, anonymous="exempt", key_prefix="b"
+    )
+    assert shares.statuses(times=2) == [200, 429]
 
 
 @each("decorators")

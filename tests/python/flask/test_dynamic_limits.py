@@ -9,25 +9,6 @@ import pytest
 from overlimit import FixedWindow
 
 
-@pytest.fixture
-def changing(make_site):
-    """Return a site whose ``/`` is limited by what ``site.text`` says."""
-    site = make_site(default_limits="1/hour")
-    site.text = "2/minute"
-    site.route("/", site.limiter.limit(lambda: site.text))
-    return site
-
-
-@pytest.mark.parametrize(
-    "value",
-    [FixedWindow(2, per=60), ["2/minute", "9/hour"], "2/minute; 9/hour"],
-    ids=["limit", "list", "text"],
-)
-def test_it_may_return_whatever_a_limit_can_be_written_as(changing, value):
-    changing.text = value
-    assert changing.ask("/", 3) == [200, 200, 429]
-
-
 def test_it_follows_the_algorithm_of_its_rate_limit(make_site, clock):
     site = make_site(algorithm="token_bucket")
     site.route("/", site.limiter.limit(lambda: "2/minute"))
@@ -65,11 +46,3 @@ def test_many_different_answers_do_not_pile_up(make_site):
     assert site.ask("/", 300) == [200] * 300
     gc.collect()
     assert len(gc.get_objects()) - before < 300
-
-
-def test_the_cost_is_asked_for_once_per_limit_and_request(make_site):
-    site = make_site()
-    asked = []
-    site.route("/", site.limiter.limit("5/minute; 50/hour", cost=lambda: asked.append(1) or 1))
-    assert site.ask("/", 6, user="ann") == [200] * 5 + [429]
-    assert len(asked) == 6

@@ -116,41 +116,12 @@ def who():
     return request.headers.get("X-Key")
 
 
-def test_a_limit_says_so_for_itself(make_site):
-    site = make_site(identifiers=who, anonymous="exempt")
-    site.route("/open", site.limiter.limit("1/minute"))
-    site.route("/closed", site.limiter.limit("1/minute", anonymous="share"))
-    assert site.ask("/open", 3) == [200] * 3
-    assert site.ask("/closed", 2) == [200, 429]
-    assert site.ask("/open", 2, headers={"X-Key": "a"}) == [200, 429]
-
-
-def test_a_limit_that_exempts_still_replaces_the_defaults(make_site):
-    site = make_site(default_limits="1/minute", identifiers=who)
-    site.route("/", site.limiter.limit("1/minute", anonymous="exempt"))
-    assert site.ask("/", 3) == [200] * 3
-
-
 def test_application_and_meta_limits_and_shared_ones_exempt_too(make_site):
     site = make_site(application_limits="1/minute", meta_limits="1/hour", identifiers=who, anonymous="exempt")
     site.route("/s", site.limiter.shared_limit("1/minute", "s"))
     assert site.ask("/free", 3) == [200] * 3
     assert site.ask("/free", 3, headers={"X-Key": "a"}) == [200, 429, 429]
     assert site.ask("/s", 3) == [200] * 3
-
-
-def test_a_deduction_finds_its_limit_when_others_exempt(make_site):
-    site = make_site(identifiers=who)
-    site.route(
-        "/",
-        site.limiter.limit("9/minute", anonymous="exempt", name="key"),
-        site.limiter.limit(
-            "1/minute", identifiers=lambda: "all", name="all", deduct_when=lambda response: False
-        ),
-    )
-    assert site.ask("/", 3) == [200] * 3
-    assert site.ask("/", 3, headers={"X-Key": "a"}) == [200] * 3
-    assert site.open("/").headers["RateLimit-Policy"] == '"all";q=1;w=60'
 
 
 def test_a_fallback_exempts(make_site):

@@ -11,22 +11,6 @@ from overlimit import MemoryStore
 from overlimit.flask import RateLimit
 
 
-def test_a_callable_scope_is_given_the_endpoint_once_per_request(make_site):
-    site = make_site()
-    asked = []
-
-    def area(endpoint):
-        asked.append(endpoint)
-        return endpoint.partition("-")[0]
-
-    shared = site.limiter.shared_limit("2/minute", scope=area)
-    for path in ("/books-list", "/books-show", "/people-list"):
-        site.route(path, shared)
-    assert site.ask("/books-list", 1) + site.ask("/books-show", 2) == [200, 200, 429]
-    assert site.ask("/people-list", 3) == [200, 200, 429]
-    assert asked == ["books-list"] + ["books-show"] * 2 + ["people-list"] * 3
-
-
 def test_a_shared_limit_spans_routes_and_blueprints(make_site):
     site = make_site()
     pages = Blueprint("pages", __name__)
