@@ -208,7 +208,7 @@ def test_a_function_that_names_no_limit_fails_the_request(serve, nothing, on_err
 @each("meta")
 @pytest.mark.every_store
 def test_refusals_use_up_a_meta_limit_and_then_nothing_passes(serve, at):
-    site = serve(TWO, limits="2/second", meta_limits="2/minute")
+    site = serve(TWO, limits="2/second", meta_limits=["2/minute", "3/hour"])
     for second in (0, 1):
         at(second)
         assert site.statuses(times=3) == [200, 200, 429]
@@ -219,4 +219,8 @@ def test_refusals_use_up_a_meta_limit_and_then_nothing_passes(serve, at):
     at(59.999999)
     assert site.statuses() == [429]
     at(60)
+    assert site.statuses(times=3) == [200, 200, 429]
+    at(3599.999999)
+    assert site.statuses() == [429], "the other meta limit"
+    at(3600)
     assert site.statuses(times=3) == [200, 200, 429]

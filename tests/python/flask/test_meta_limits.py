@@ -8,21 +8,6 @@ from flask import Response
 from overlimit import flask as extension
 
 
-def test_every_meta_limit_of_several_holds(make_site, at):
-    site = make_site(default_limits="1/second", meta_limits=["2/minute", "3/hour"])
-    for second in (0, 1):
-        at(second)
-        assert site.ask("/free", 2) == [200, 429]
-    at(2)
-    assert site.ask("/free", 1) == [429]
-    at(60)
-    assert site.ask("/free", 2) == [200, 429]
-    at(3599.999999)
-    assert site.ask("/free", 1) == [429]
-    at(3600)
-    assert site.ask("/free", 2) == [200, 429]
-
-
 @pytest.mark.parametrize(
     ("flags", "statuses"),
     [
