@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
@@ -260,25 +259,3 @@ def test_an_exemption_is_asked_once(serve):
 
     client = serve(path("", view_of(rate_limit(plan_of, exempt_when=is_member))))
     assert statuses(client, times=8) == [200] * 5 + [429] + [200] + [429]
-
-
-def _yields(request):
-    yield False
-
-
-@pytest.mark.parametrize(
-    ("given", "wrong"),
-    [
-        ({"EXEMPT": _yields}, r"OVERLIMIT\['EXEMPT'\].* must return its value, not yield it"),
-        ({1: 2}, "keys of OVERLIMIT must be strings, not 1"),
-        ({"KEY": []}, r"OVERLIMIT\['KEY'\]: key=\[\] names nobody"),
-        ({"TRUSTED_PROXIES": -1}, r"OVERLIMIT\['TRUSTED_PROXIES'\] must not be negative"),
-        ({"TRUSTED_PROXIES": "x/y"}, r"OVERLIMIT\['TRUSTED_PROXIES'\]: 'x/y'"),
-        ({"IPV6_PREFIX": 0}, r"OVERLIMIT\['IPV6_PREFIX'\] must be from 1"),
-    ],
-)
-def test_what_is_wrong_with_the_setting_names_its_key(given, wrong):
-    from overlimit.django.settings import read
-
-    with pytest.raises(ImproperlyConfigured, match=wrong):
-        read(given)
