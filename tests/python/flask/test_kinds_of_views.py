@@ -197,6 +197,15 @@ def test_a_method_of_http_that_no_route_takes_is_none(site, put):
     assert site.ask("/a", 2) == [200, 200]
 
 
+def test_standard_methods_and_those_that_another_route_takes_may_be_named(make_site):
+    site = make_site()
+    limit = site.limiter.limit("1/minute", methods=["PATCH", "CONNECT", "PURGE"])
+    site.route("/", limit)
+    site.route("/cache", limit, methods=["GET", "PURGE"])
+    assert site.ask("/", 2) + site.ask("/cache", 2) == [200] * 4
+    assert site.ask("/cache", 2, method="PURGE") == [200, 429]
+
+
 @pytest.mark.parametrize("put", VIEWS)
 def test_a_view_may_be_exempt(site, put):
     put(site, "/a", site.limiter.exempt)

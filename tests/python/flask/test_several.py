@@ -94,18 +94,6 @@ def test_only_this_rate_limit_is_switched_off(make_site, store, clock):
         assert site.ask("/free", 2) == [200, 429]
 
 
-@pytest.mark.every_store
-def test_every_rate_limit_of_an_app_counts_by_itself(limiter, clock):
-    app = make_app("app")
-    limiter(app, default_limits="3/minute")
-    limiter(app, default_limits="2/hour")
-    assert ask(app, 3) == [200, 200, 429]
-    clock.advance(60)
-    assert ask(app, 1) == [429]
-    clock.advance(3540)
-    assert ask(app, 3) == [200, 200, 429]
-
-
 def test_what_one_rate_limit_refuses_costs_nothing_of_another_on_the_same_store(store_calls, clock):
     app = make_app("app")
     for limits in ("5/minute", "2/minute"):

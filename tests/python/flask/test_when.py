@@ -84,6 +84,13 @@ def test_options_are_not_limited(make_site, store_calls, own):
     assert site.ask("/", 2) == [200, 429]
 
 
+def test_options_named_explicitly_are_still_exempt(make_site):
+    site = make_site()
+    site.route("/", site.limiter.limit("1/minute", methods=["GET", "OPTIONS"]), methods=["GET", "OPTIONS"])
+    assert site.ask("/", 4, method="OPTIONS") == [200] * 4
+    assert site.ask("/", 2) == [200, 429]
+
+
 def test_a_view_replaced_later_is_still_limited(make_site):
     site = make_site(default_limits="2/minute")
     assert site.ask("/free", 1) == [200]
