@@ -37,9 +37,6 @@ DRIVERS: dict[str, Driver] = {
     "django on asgi": DjangoDriver(on_asgi=True),
 }
 
-BY_RATELIMIT = [name for name in DRIVERS if name.partition(" ")[0] in ("flask", "fastapi", "quart")]
-"""Those whose sites have a RateLimit for a ``limiter``."""
-
 
 def each(*needs: str, only: Any = None) -> pytest.MarkDecorator:
     """Run a case under each driver that can do all of these."""

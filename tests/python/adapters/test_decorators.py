@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from adapters import BY_RATELIMIT, each
+from adapters import each
 from adapters.site import Limited, Reply
 
 TWO = {"/": lambda asked: "ok", "/b": lambda asked: "ok"}
@@ -34,7 +34,7 @@ def test_all_decorators_of_a_view_are_one_decision_with_the_limits_of_all(decora
     assert site.statuses(times=2) == [200, 429]
 
 
-@each(only=BY_RATELIMIT)
+@each("ratelimit")
 def test_pages_and_methods_that_there_are_not_are_not_limited(serve):
     site = serve(limits="1/minute", together="1/minute")
     answers = [site.ask(path, method=method) for path, method in [("/nowhere", "GET"), ("/", "DELETE")] * 2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adapters import BY_RATELIMIT, each
+from adapters import each
 
 
 class Flag:
@@ -69,7 +69,7 @@ def test_what_cannot_be_asked_is_an_error_of_the_app(serve):
         assert type(raised.value).__name__ in ("TypeError", "ValueError", "ImproperlyConfigured")
 
 
-@each(only=BY_RATELIMIT)
+@each("ratelimit")
 def test_limits_are_off_within_a_block_and_then_as_they_were(serve):
     site = serve(limits="1/minute")
     limiter, first, second = site.limiter, site.limiter.disabled(), site.limiter.disabled()
@@ -89,7 +89,7 @@ def test_limits_are_off_within_a_block_and_then_as_they_were(serve):
     assert site.statuses(times=2) == [200, 429]
 
 
-@each(only=BY_RATELIMIT)
+@each("ratelimit")
 def test_limits_are_switched_off_and_on_also_within_a_block(serve):
     site = serve(limits="1/minute", enabled=False)
     with site.limiter.disabled():
@@ -105,7 +105,7 @@ def test_limits_are_switched_off_and_on_also_within_a_block(serve):
     assert site.statuses(times=2) == [200, 200]
 
 
-@each(only=BY_RATELIMIT)
+@each("ratelimit")
 @pytest.mark.every_store
 def test_whoever_is_named_begins_anew_or_everybody(serve):
     site = serve(limits="1/minute")
@@ -119,7 +119,7 @@ def test_whoever_is_named_begins_anew_or_everybody(serve):
         assert [site.ask(peer=peer).status for peer in peers] == again
 
 
-@each(only=BY_RATELIMIT)
+@each("ratelimit")
 def test_what_any_filter_lets_pass_is_not_counted(serve, adapter):
     site = serve(limits="1/minute", together="2/minute")
     for name, awaits in (("X-Inside", False), ("X-Probe", "await" not in adapter.cannot)):
@@ -135,7 +135,7 @@ async def later():
     return False
 
 
-@each(only=BY_RATELIMIT)
+@each("ratelimit")
 @pytest.mark.parametrize("returned", [later, lambda: (each for each in ())], ids=["coroutine", "generator"])
 def test_a_filter_that_returns_what_is_always_true_lets_nobody_pass(serve, returned):
     site = serve(limits="1/minute")
