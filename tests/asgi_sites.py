@@ -37,6 +37,46 @@ class AsgiSite:
         self._loop.close()
 
 
+class Handshake:
+    """A websocket as a server hands it to an app; the client says these texts and is gone."""
+
+    def __init__(self, path: str = "/ws", *texts: str, ip: str = "192.0.2.1", denial: bool = False) -> None:
+        path, _, query = path.partition("?")
+        self._scope = {
+            "type": "websocket",
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [],
+            "client": (ip, 5000),
+            "subprotocols": [],
+            "extensions": {"websocket.http.response": {}} if denial else {},
+        }
+        self._received = [
+            {"type": "websocket.connect"},
+            *({"type": "websocket.receive", "text": text} for text in texts),
+            {"type": "websocket.disconnect", "code": 1000},
+        ]
+        self.sent: list[Any] = []
+
+    async def receive(self) -> Any:
+        return self._received.pop(0)
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def through(self, app: Any) -> Handshake:
+        """Have an app answer it, or the app of a site on its event loop."""
+        if isinstance(app, AsgiSite):
+            app.run(app.asked(self._scope, self.receive, self.send))
+        else:
+            asyncio.run(app(self._scope, self.receive, self.send))
+        return self
+
+    @property
+    def kinds(self) -> list[str]:
+        return [message["type"].removeprefix("websocket.") for message in self.sent]
+
+
 async def HELLO(scope: Any, receive: Any, send: Any) -> None:
     """Answer with the body of the request, or do what the header X-Status says."""
     headers = dict(scope["headers"])

@@ -21,6 +21,7 @@ class AsgiDriver(Driver):
         self.cannot = {
             "decorators": "limits are given to the middleware, by patterns",
             "meta": "a middleware has no refusals of other routes to count",
+            "ratelimit": "a middleware has its options, and no methods",
             **({"stream": "as without a thread"} if in_thread else {}),
         }
 

@@ -114,6 +114,7 @@ class CoreDriver(Driver):
         "await": "it runs no event loop",
         "decorators": "limits are given to the middleware, by patterns",
         "meta": "a middleware has no refusals of other routes to count",
+        "ratelimit": "a middleware has its options, and no methods",
         "stream": "it answers at once",
     }
 

@@ -59,6 +59,7 @@ class DjangoDriver(Driver):
         self.cannot = {
             "patterns": "limits hold for views, which the decorators name",
             "key_func": "KEY takes functions of both kinds, and lists",
+            "ratelimit": "it has a setting, which says what holds",
             "head": "what it answers to HEAD has its body taken off by the server",
             **mixed,
         }

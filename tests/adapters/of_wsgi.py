@@ -20,6 +20,7 @@ class WsgiDriver(Driver):
         "await": AS_A_VIEW_IS_SYNC,
         "decorators": "limits are given to the middleware, by patterns",
         "meta": "a middleware has no refusals of other routes to count",
+        "ratelimit": "a middleware has its options, and no methods",
     }
 
     def __init__(self, *, in_parts: bool = False) -> None:

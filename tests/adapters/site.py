@@ -153,7 +153,8 @@ class Driver:
     """What the adapter cannot do, each with the reason.
 
     ``await`` (functions), ``decorators``, ``head`` (leave out the body of its answer), ``key_func``, ``meta``
-    (limits on refusals, and others while the store fails), ``patterns`` (of paths), ``stream``.
+    (limits on refusals, and others while the store fails), ``patterns`` (of paths), ``ratelimit`` (have one,
+    which is the ``limiter`` of the site), ``stream``.
     """
     one_limit, all_limits = "default", "application"
     """The names by which a limit of each route, and one of all routes together, are shown."""

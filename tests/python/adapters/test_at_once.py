@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from adapters import each
-from adapters.site import request
+from adapters.site import Limited, request
 from overlimit.http.deciding.ledger import RequestLedger
 from overlimit.wsgi import by_header
 from servers.patience import PATIENCE
@@ -52,6 +52,27 @@ def test_all_limits_of_a_request_are_one_call_and_all_it_gets_back_one_more(serv
     free = serve(limits="1/minute", exempt=["/"], key_prefix="c")
     assert scripts_run(redis_server, lambda: free.statuses(times=5)) == 0
     assert scripts_run(redis_server, lambda: site.statuses(times=5, method="OPTIONS")) == 0
+
+
+@each("decorators")
+@pytest.mark.parametrize("store", ["redis"], indirect=True)
+def test_decorators_of_all_kinds_are_one_call_with_all_that_holds_besides(serve, redis_server):
+    limits = [
+        Limited("1/second", shadow=True),
+        Limited(lambda asked: "200/minute", cost=2, scope=lambda view, asked: "s"),
+        Limited("300/minute", shared="all", override_defaults=False),
+    ]
+    site = serve(routes={"/": limits}, limits="500/minute", together="900/minute", global_limits="999/minute")
+    assert site.statuses() == [200]
+    assert scripts_run(redis_server, lambda: site.statuses(times=5)) == 5
+
+
+@each("meta")
+@pytest.mark.parametrize("store", ["redis"], indirect=True)
+def test_a_refusal_is_one_call_with_its_meta_limits(serve, redis_server):
+    site = serve(limits="2/hour", meta_limits=["900/hour", "800/day"])
+    assert site.statuses(times=3) == [200, 200, 429]
+    assert scripts_run(redis_server, lambda: site.statuses(times=5)) == 5
 
 
 @each()

@@ -8,7 +8,7 @@ import pytest
 
 from adapters import each
 from adapters.site import Reply
-from overlimit import TokenBucket
+from overlimit import FixedWindow, TokenBucket
 
 TWO = {"/": lambda asked: "ok", "/b": lambda asked: "ok"}
 
@@ -89,11 +89,12 @@ def test_what_does_not_count_is_given_back_once_the_response_is_known(serve, clo
     site = serve(
         status_of, limits="2/minute", deduct_when=lambda response, asked: response.status_code == 401
     )
-    assert site.statuses(times=5) == [200] * 5
-    assert site.statuses("/", 3, ("X-Status", "401")) == [401, 401, 429]
-    assert site.statuses(times=2) == [429, 429]
+    ann = {"user": "ann"}
+    assert site.statuses(times=5, **ann) == [200] * 5, "to the address, and to the user"
+    assert site.statuses("/", 3, ("X-Status", "401"), **ann) == [401, 401, 429]
+    assert site.statuses(times=2) + site.statuses(peer="192.0.2.2", **ann) == [429] * 3
     clock.advance(60)
-    assert site.statuses(times=3) == [200] * 3
+    assert site.statuses(times=3, **ann) == [200] * 3
 
 
 @each()
@@ -174,7 +175,23 @@ def test_functions_name_the_limits_of_each_request(serve, of):
     unlimited = site.ask()
     assert (unlimited.status, unlimited.ours) == (200, [])
     sent = ["1/minute", "3/minute", "3/minute", "1/minute", "9/hour"]
-    assert [site.ask("/", ("X-Limits", each)).status for each in sent] == [200, 200, 200, 429, 200]
+    answers = [site.ask("/", ("X-Limits", each)) for each in sent]
+    assert [answer.status for answer in answers] == [200, 200, 200, 429, 200]
+    shown = [answer.headers["RateLimit-Policy"].split(";")[1] for answer in answers]
+    assert shown == ["q=1", "q=3", "q=3", "q=1", "q=9"]
+
+
+@each()
+@pytest.mark.parametrize(
+    "value",
+    [FixedWindow(2, per=60), ["2/minute", "9/hour"], "2/minute; 9/hour"],
+    ids=["limit", "list", "text"],
+)
+def test_a_function_names_limits_as_they_can_be_written_and_its_cost_is_asked_for_once(serve, value):
+    costs = []
+    site = serve(limits=lambda asked: value, cost=lambda asked: costs.append(1) or 1)
+    assert site.statuses(times=3) == [200, 200, 429]
+    assert len(costs) == 3 or isinstance(value, list), "of a list each is a limit of its own"
 
 
 @each()
@@ -191,7 +208,7 @@ def test_a_function_that_names_no_limit_fails_the_request(serve, nothing, on_err
 @each("meta")
 @pytest.mark.every_store
 def test_refusals_use_up_a_meta_limit_and_then_nothing_passes(serve, at):
-    site = serve(TWO, limits="2/second", meta_limits="2/minute")
+    site = serve(TWO, limits="2/second", meta_limits=["2/minute", "3/hour"])
     for second in (0, 1):
         at(second)
         assert site.statuses(times=3) == [200, 200, 429]
@@ -202,4 +219,8 @@ def test_refusals_use_up_a_meta_limit_and_then_nothing_passes(serve, at):
     at(59.999999)
     assert site.statuses() == [429]
     at(60)
+    assert site.statuses(times=3) == [200, 200, 429]
+    at(3599.999999)
+    assert site.statuses() == [429], "the other meta limit"
+    at(3600)
     assert site.statuses(times=3) == [200, 200, 429]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from adapters import each
@@ -32,6 +34,14 @@ def test_all_decorators_of_a_view_are_one_decision_with_the_limits_of_all(decora
     assert site.statuses(times=2) == [200, 429]
 
 
+@each("ratelimit")
+def test_pages_and_methods_that_there_are_not_are_not_limited(serve):
+    site = serve(limits="1/minute", together="1/minute")
+    answers = [site.ask(path, method=method) for path, method in [("/nowhere", "GET"), ("/", "DELETE")] * 2]
+    assert [(answer.status, answer.ours) for answer in answers] == [(404, []), (405, [])] * 2
+    assert site.statuses(times=2) == [200, 429]
+
+
 @each("decorators")
 def test_default_limits_give_way_to_decorators_unless_these_say_otherwise(decorated):
     default = {"limits": "1/minute"}
@@ -49,6 +59,8 @@ def test_limits_of_some_methods_leave_the_others_to_the_default_limits(decorated
     site = decorated(Limited("1/minute", methods=["post"], name="posts"), limits="2/minute")
     assert site.statuses(times=2, method="POST") == [200, 429]
     assert site.statuses(times=2) + site.statuses(method="HEAD") == [200, 200, 429]
+    reads = decorated(Limited("1/minute", methods=["GET"]), key_prefix="c")
+    assert reads.statuses() + reads.statuses(method="HEAD") == [200, 429]
     each_method = decorated(Limited("1/minute", per_method=True), key_prefix="b")
     assert each_method.statuses(times=2) + each_method.statuses(times=2, method="POST") == [200, 429] * 2
 
@@ -63,9 +75,22 @@ def test_views_count_apart_and_those_of_one_scope_together(decorated):
 
 
 @each("decorators")
+def test_a_function_is_asked_once_a_request_which_views_count_together(decorated):
+    views = []
+    shared = Limited("2/minute", shared=lambda view, asked: views.append(view) or asked.query["of"][0])
+    site = decorated(shared, b=[shared])
+    asked = [site.ask(path).status for path in ("/?of=x", "/b?of=x", "/b?of=x", "/b?of=y")]
+    assert asked == [200, 200, 429, 200]
+    assert views == [views[0], *[views[1]] * 3]
+    assert views[0] != views[1]
+
+
+@each("decorators")
 def test_a_scope_divides_the_count_of_a_view(decorated):
-    site = decorated(Limited("1/minute", scope=lambda view, asked: asked.query["shop"][0]))
-    assert [site.ask(f"/?shop={shop}").status for shop in "abab"] == [200, 200, 429, 429]
+    by_shop = Limited("1/minute", scope=lambda view, asked: asked.query["shop"][0])
+    site = decorated(by_shop, b=[by_shop])
+    asked = [site.ask(f"{path}?shop={shop}").status for path in ("/", "/b") for shop in "abab"]
+    assert asked == [200, 200, 429, 429] * 2
 
 
 @each("decorators")
@@ -81,6 +106,25 @@ def test_each_decorator_has_a_cost_a_condition_and_clients_of_its_own(decorated)
 
 
 @each("decorators")
+def test_who_is_nobody_is_exempt_from_the_limits_that_say_so_and_no_others(decorated):
+    def key(asked):
+        return asked.header("X-Key")
+
+    by_key = Limited("9/minute", identifiers=key, anonymous="exempt", name="key")
+    of_all = Limited("1/minute", identifiers=lambda asked: "all", deduct_when=lambda *_: False, name="all")
+    alone = Limited("1/minute", identifiers=key, anonymous="exempt")
+    site = decorated(by_key, of_all, b=[alone], limits="1/minute")
+    assert site.statuses(times=3) + site.statuses("/", 3, ("X-Key", "a")) == [200] * 6, "all is given back"
+    assert site.ask().headers["RateLimit-Policy"] == '"all";q=1;w=60'
+    assert site.statuses("/b", 3) == [200] * 3, "nor do the default limits hold"
+    assert site.statuses("/b", 2, ("X-Key", "a")) == [200, 429]
+    shares = decorated(
+        Limited("1/minute", anonymous="share"), identifiers=key, anonymous="exempt", key_prefix="b"
+    )
+    assert shares.statuses(times=2) == [200, 429]
+
+
+@each("decorators")
 def test_a_limit_that_does_not_hold_for_a_request_spends_nothing(decorated):
     skipped = Limited("1/minute", exempt_when=lambda asked: "X-Staff" in (asked.header("X-As") or ""))
     site = decorated(skipped, Limited("3/minute"))
@@ -91,15 +135,17 @@ def test_a_limit_that_does_not_hold_for_a_request_spends_nothing(decorated):
 
 @each("decorators")
 @pytest.mark.every_store
-def test_a_limit_in_shadow_refuses_nobody_and_is_charged_as_if_it_did(decorated, at):
+def test_a_limit_in_shadow_refuses_nobody_and_is_charged_as_if_it_did(decorated, at, caplog):
+    caplog.set_level(logging.INFO, logger="overlimit")
     shadow = Limited("3/hour", shadow=True, on_breach=lambda *_: 1 // 0)
     site = decorated(shadow, Limited("1/minute", name="real"), headers="both")
-    assert site.statuses(times=3) == [200, 429, 429]
+    assert site.statuses(times=9) == [200] + [429] * 8
     for minute in (1, 2, 3, 4):
         at(60 * minute)
         answer = site.ask()
         assert (answer.status, answer.left) == (200, {"real": 0})
         assert answer.headers["X-RateLimit-Limit"] == "1"
+        assert ("would have refused" in caplog.text) == (minute > 2), "what the other refused was free"
     alone = decorated(Limited("1/minute", shadow=True), limits="2/minute", key_prefix="b")
     assert alone.statuses(times=3) == [200, 200, 429], "the default limits hold beside it"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adapters import each
-from adapters.site import Reply
+from adapters.site import Limited, Reply
 
 OPTIONS = ["limits", "identifiers", "cost", "exempt", "deduct_when", "on_breach"]
 SOUND = {"limits": "1/minute", "cost": 1, "exempt": False, "identifiers": "b"}
@@ -79,6 +79,29 @@ def test_a_generator_which_is_always_true_exempts_nobody(serve, option):
     site = serve(limits="1/minute", **{option: lambda *given: (each for each in ())})
     first, *more = site.statuses(times=3)
     assert (first, 200 in more) == (500, False)
+
+
+class Plain:
+    """Objects of it have no text of their own, and each is true."""
+
+
+@each("decorators")
+@pytest.mark.parametrize(
+    ("option", "returned", "first"),
+    [
+        *((option, later, {200, 500}) for option in ("exempt_when", "deduct_when", "scope", "error_message")),
+        ("exempt_when", lambda: (each for each in ()), {500}),
+        ("deduct_when", lambda: (each for each in ()), {500}),
+        ("scope", Plain, {500}),
+        ("scope", lambda: ("blue", [Plain()]), {500}),
+    ],
+)
+def test_what_is_true_or_new_in_each_request_leaves_no_decorated_view_unlimited(
+    serve, option, returned, first
+):
+    site = serve(routes={"/": Limited("1/minute", **{option: lambda *given: returned()})})
+    asked = site.statuses(times=3)
+    assert (asked[0] in first, 200 in asked[1:]) == (True, False)
 
 
 async def takes_any(*given):

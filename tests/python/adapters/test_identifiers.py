@@ -50,8 +50,9 @@ def test_by_default_address_and_user_are_limited_both(serve):
 
 
 @each()
-def test_all_of_a_list_are_limited(serve):
-    site = serve(limits="1/minute", identifiers=[by_address, by_header("X-Api-Key")])
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_all_of_a_list_are_limited(serve, kind):
+    site = serve(limits="1/minute", identifiers=kind([by_address, by_header("X-Api-Key")]))
 
     def ask(last, key):
         return site.ask("/", api_key(key), peer=f"192.0.2.{last}").status

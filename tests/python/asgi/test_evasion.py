@@ -48,12 +48,6 @@ def test_a_second_content_type_does_not_hide_the_body():
     assert statuses(app, hidden, hidden, method="POST") == [200, 429]
 
 
-def test_a_method_in_small_letters_is_no_way_around():
-    app = RateLimitMiddleware(HELLO, routes={"POST /login": "1/minute"}, exempt=["GET /health"])
-    asked = [statuses(app, [], path="/login", method=method) for method in ("POST", "post", "Post", "GET")]
-    assert asked == [[200], [429], [429], [200]]
-
-
 @pytest.mark.parametrize("root", ["", "/pre", "/pre/", "/pre/fix"])
 def test_no_number_of_slashes_is_a_way_around_a_pattern(root):
     app = RateLimitMiddleware(HELLO, routes={"/api/login": "1/minute", "/": "1/minute"})
@@ -68,20 +62,3 @@ def test_no_number_of_slashes_is_a_way_around_a_pattern(root):
         200,
         *[429] * (len(top) - 1),
     ]
-
-
-def test_segments_of_dots_exempt_nothing_however_an_app_reads_them():
-    app = RateLimitMiddleware(
-        HELLO, routes={"/files/*": "1/minute"}, exempt=["/static/*", "/health"], limits="2/minute"
-    )
-    for path, answers in {
-        "/files/../health": [200, 429],
-        "/files/../files/a/": [429],
-        "/static/../login": [200, 200, 429],
-        "/static/..": [429],
-        "/./health": [429],
-        "/static/x/../y": [200] * 12,
-        "/static/./y": [200] * 12,
-        "/.well-known/x": [429],
-    }.items():
-        assert statuses(app, *[[]] * len(answers), path=path) == answers, path

@@ -10,16 +10,6 @@ from asgi_sites import HELLO
 from overlimit.asgi import RateLimitMiddleware
 
 
-class Called:
-    async def __call__(self, scope):
-        return "all"
-
-
-def test_an_object_that_is_called_may_be_awaited_too(make_site):
-    site = make_site(limits="1/minute", identifiers=Called())
-    assert site.statuses() + site.statuses(ip="192.0.2.99") == [200, 429]
-
-
 async def takes_too_much(scope, more):
     return "1/minute"
 

@@ -11,8 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import Host, Mount, Route
 
-from asgi_sites import HELLO, AsgiSite
-from overlimit import MemoryStore
+from asgi_sites import AsgiSite
 from overlimit.asgi import RateLimitMiddleware
 
 
@@ -21,29 +20,6 @@ def served(app: Any, path: str, times: int) -> list[int]:
     found = site.statuses(path, times)
     site.close()
     return found
-
-
-@pytest.mark.parametrize(
-    ("options", "second"),
-    [
-        ({}, [200, 429]),
-        ({"store": True}, [429, 429]),
-        ({"store": True, "key_prefix": True}, [200, 429]),
-    ],
-    ids=["in memory", "one store", "one store with prefixes"],
-)
-def test_mounted_apps_with_a_middleware_each_count_apart_unless_they_share_a_store(clock, options, second):
-    store = MemoryStore()
-
-    def make(name: str) -> Any:
-        own = {"store": store} if "store" in options else {}
-        own |= {"key_prefix": name} if "key_prefix" in options else {}
-        return RateLimitMiddleware(HELLO, routes={"/items": "1/minute"}, clock=clock, **own)
-
-    app = Starlette(routes=[Mount("/v1", make("v1")), Mount("/v2", make("v2"))])
-    assert served(app, "/v1/items", 2) == [200, 429]
-    assert served(app, "/v2/items", 2) == second
-    assert served(app, "/v2/other", 3) == [200] * 3
 
 
 def test_a_middleware_around_mounts_tells_them_apart_and_one_that_is_mounted_twice_does_not(clock):

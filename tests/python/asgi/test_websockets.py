@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from asgi_sites import Handshake
 from overlimit import Limiter
 from overlimit.asgi import RateLimitMiddleware
 
@@ -19,35 +20,6 @@ async def echo(scope, receive, send):
     await send({"type": "websocket.send", "text": f"after {message['code']}"})
 
 
-class Handshake:
-    """A websocket on which a client says these texts."""
-
-    def __init__(self, *texts, path="/ws", ip="192.0.2.1", denial=False):
-        self.scope = {"type": "websocket", "path": path, "headers": [], "client": (ip, 5000)}
-        self.scope["extensions"] = {"websocket.http.response": {}} if denial else {}
-        said = [{"type": "websocket.receive", "text": text} for text in texts]
-        self._received = [
-            {"type": "websocket.connect"},
-            *said,
-            {"type": "websocket.disconnect", "code": 1000},
-        ]
-        self.sent = []
-
-    async def receive(self):
-        return self._received.pop(0)
-
-    async def send(self, message):
-        self.sent.append(message)
-
-    def through(self, app):
-        asyncio.run(app(self.scope, self.receive, self.send))
-        return self
-
-    @property
-    def kinds(self):
-        return [message["type"].removeprefix("websocket.") for message in self.sent]
-
-
 @pytest.fixture
 def limited(store, clock):
     def make(app=echo, **options):
@@ -59,12 +31,12 @@ def limited(store, clock):
 
 def test_an_accepted_handshake_carries_the_fields_and_a_refused_one_is_closed_before_it(limited):
     app = limited(limits="1/minute")
-    accepted = Handshake("hi").through(app)
+    accepted = Handshake("/ws", "hi").through(app)
     assert accepted.kinds == ["accept", "send", "send"]
     fields = dict(accepted.sent[0]["headers"])
     assert fields[b"ratelimit"] == b'"application";r=0;t=60'
     assert fields[b"x-own"] == b"1"
-    refused = Handshake("hi").through(app)
+    refused = Handshake("/ws", "hi").through(app)
     assert refused.sent == [{"type": "websocket.close", "code": 1008, "reason": "rate limit exceeded"}]
 
 
@@ -83,7 +55,7 @@ def test_a_refusal_is_a_response_where_the_server_can_send_one(limited):
 
 def test_a_handshake_is_a_get_and_its_path_is_matched(limited):
     app = limited(routes={"GET /ws": "1/minute", "POST /*": "0/minute"}, exempt=["/free"])
-    assert [Handshake(path=path).through(app).kinds[0] for path in ("/ws", "/ws/", "/free", "/other")] == [
+    assert [Handshake(path).through(app).kinds[0] for path in ("/ws", "/ws/", "/free", "/other")] == [
         "accept",
         "close",
         "accept",
@@ -124,13 +96,13 @@ def test_deduct_when_sees_whether_a_handshake_was_accepted(limited):
 @pytest.mark.every_store
 def test_each_message_is_a_hit_and_a_refused_one_closes_that_websocket(limited):
     app = limited(message_limits="3/minute")
-    first = Handshake("a", "b").through(app)
+    first = Handshake("/ws", "a", "b").through(app)
     assert [message.get("text") for message in first.sent[1:]] == ["a", "b", "after 1000"]
-    second = Handshake("c", "d", "e").through(app)
+    second = Handshake("/ws", "c", "d", "e").through(app)
     assert second.kinds == ["accept", "send", "close"]
     assert second.sent[1]["text"] == "c"
     assert second.sent[2]["code"] == 1008
-    assert Handshake("f", ip="192.0.2.2").through(app).kinds == ["accept", "send", "send"]
+    assert Handshake("/ws", "f", ip="192.0.2.2").through(app).kinds == ["accept", "send", "send"]
 
 
 def test_what_an_app_sends_after_a_refused_message_reaches_nobody(limited):
@@ -154,7 +126,7 @@ def test_what_an_app_sends_after_a_refused_message_reaches_nobody(limited):
         pushes.cancel()
         await send({"type": "websocket.close", "code": 1000})
 
-    websocket = Handshake(*"abc").through(limited(pushing, message_limits="1/minute"))
+    websocket = Handshake("/ws", *"abc").through(limited(pushing, message_limits="1/minute"))
     assert seen == ["a", 1008]
     assert websocket.kinds.count("close") == 1
     assert (websocket.kinds[-1], websocket.sent[-1]["code"]) == ("close", 1008)
@@ -169,14 +141,14 @@ def test_messages_and_handshakes_count_apart_and_identifiers_are_asked_once_a_we
         return "ann"
 
     app = limited(limits="2/minute", message_limits="3/minute", identifiers=identifiers)
-    ends = [Handshake(*texts).through(app).kinds[-1] for texts in ("ab", "cd", "e")]
+    ends = [Handshake("/ws", *texts).through(app).kinds[-1] for texts in ("ab", "cd", "e")]
     assert ends == ["send", "close", "close"]
     assert asked == ["/ws"] * 3
 
 
 def test_what_an_exempt_websocket_receives_is_not_limited(limited):
     app = limited(message_limits="1/minute", exempt=["/free"])
-    assert Handshake(*"abc", path="/free").through(app).kinds == ["accept", *["send"] * 4]
+    assert Handshake("/free", *"abc").through(app).kinds == ["accept", *["send"] * 4]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +156,7 @@ def test_what_an_exempt_websocket_receives_is_not_limited(limited):
 )
 def test_messages_while_the_store_fails(limited, on_error, ends):
     app = limited(message_limits="5/minute", store="redis://localhost:1/0", on_error=on_error, clock=None)
-    websocket = Handshake("a").through(app)
+    websocket = Handshake("/ws", "a").through(app)
     assert websocket.kinds == ends
     if on_error == "deny":
         assert websocket.sent[-1]["code"] == 1013

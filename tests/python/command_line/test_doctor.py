@@ -70,15 +70,6 @@ def test_a_replica_is_broken(start_redis):
     assert told(0, "top", url)["is_complete"]
 
 
-def test_eviction_of_locks_is_a_warning(start_redis):
-    server = start_redis(options={"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"})
-    assert examined(1, at(server)) == {"eviction": "warning"}
-    done = run("doctor", at(server))
-    assert done.returncode == 1
-    assert "maxmemory-policy is allkeys-lru" in done.stdout
-    assert "Set maxmemory-policy to noeviction" in done.stdout
-
-
 def test_a_server_that_evicts_says_how_much(start_redis):
     server = start_redis(options={"maxmemory": "3mb", "maxmemory-policy": "volatile-ttl"})
     for number in range(40):
@@ -87,14 +78,6 @@ def test_a_server_that_evicts_says_how_much(start_redis):
     assert re.search(
         r"maxmemory-policy is volatile-ttl \([1-9]\d* keys were evicted", run("doctor", at(server)).stdout
     )
-
-
-def test_a_full_server_is_broken_and_not_unreachable(start_redis):
-    server = start_redis(options={"maxmemory": "1", "maxmemory-policy": "noeviction"})
-    assert examined(2, at(server)) == {"reach": "broken", "eviction": "warning"}
-    answer = told(2, "check", at(server), "--name", "login", "--limits", "1/minute", "--hit", "a")
-    assert answer["status"] == "broken"
-    assert "raise maxmemory" in answer["message"]
 
 
 def test_a_renamed_command_is_broken(start_redis):

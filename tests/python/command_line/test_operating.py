@@ -290,11 +290,6 @@ def test_counts_and_ages_are_told_as_people_say_them():
     assert [span(seconds * 1e6) for seconds in ages] == list(ages.values())
 
 
-def test_a_lock_takes_seconds(redis_url):
-    message = refused(2, "lock", redis_url, "--policy", "login", "a", "1h")
-    assert "'1h' is no number of seconds" in message
-
-
 def test_top_lists_whom_most_was_charged_to(url):
     for number in range(20):
         limiter_at(url, "100/minute").hit(f"user:{number}", cost=number + 1)
@@ -446,44 +441,6 @@ def test_bench_cleans_up_after_ctrl_c(redis_server, redis_url, prefix):
 
 def test_the_shortest_bench_makes_a_call(redis_url):
     assert told(0, "bench", redis_url, "--seconds", "1e-300", "--threads", "2")["decisions"] == 2
-
-
-@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "-1", "0"])
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["bench", "URL", "--seconds", "NUMBER", "--json"],
-        ["watch", "URL", "--every", "NUMBER", "--count", "1"],
-        ["lock", "URL", "--policy", "p", "x", "--", "NUMBER"],
-        ["replay", "x", "--limits", "1/s", "--lock", "NUMBER"],
-        ["replay", "x", "--limits", "1/s", "--every", "NUMBER"],
-        ["suggest", "x", "--limits", "{}/s", "--between", "1", "2", "--refuse-at-most", "NUMBER"],
-    ],
-    ids=lambda command: f"{command[0]} {command[-2].strip('-')}",
-)
-def test_lengths_are_finite_and_above_zero(redis_url, command, number):
-    if command[0] == "suggest" and number == "0":
-        number = "2"  # as nothing may be refused, but no more than all
-    given = {"URL": redis_url, "NUMBER": number}
-    assert "Error: " in refused(2, *(given.get(each, each) for each in command))
-
-
-@pytest.mark.parametrize("policy", ["*", "bad name!", "lo[g]in", "logi?", "", "x" * 65])
-@pytest.mark.parametrize(
-    "command",
-    ["top", "locked", "watch --count 1", "show a", "lock a 9", "unlock a", "reset a", "reset --all"],
-)
-def test_a_policy_that_no_limiter_can_have_is_refused(url, command, policy):
-    name, *rest = command.split()
-    assert "the name of a policy has 1 to 64" in refused(2, name, url, "--policy", policy, *rest)
-
-
-@pytest.mark.parametrize("command", ["show", "lock", "unlock", "reset", "check --limits 1/s"])
-def test_an_empty_identifier_is_refused(url, command):
-    name, *rest = command.split()
-    option = "--name" if name == "check" else "--policy"
-    seconds = ["9"] if name == "lock" else []
-    assert "must not be empty" in refused(2, name, url, option, "p", *rest, "", *seconds)
 
 
 def test_foreign_keys_are_counted_and_left_alone(redis_server, redis_url, prefix):

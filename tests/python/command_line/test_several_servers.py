@@ -99,9 +99,3 @@ def test_a_cluster_that_serves_no_slot_says_which_node_is_down(start_cluster):
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("unreachable: ")
         assert f"127.0.0.1:{cluster.masters[0].port}" in done.stderr
-
-
-def test_sentinels_lead_to_the_master(start_sentinels):
-    url = f"{start_sentinels().url}?timeout={PATIENCE}"
-    limiter_at(url).hit("user:42")
-    assert told(0, "top", url)["looked_at"] == 1

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -11,7 +17,6 @@ from servers.patience import PATIENCE, eventually
 
 from .test_commands import run
 from .test_operating import limiter_at, told
-from .test_operating_failures import foreign
 
 COMMANDS = {
     "doctor": ["doctor"],
@@ -20,26 +25,54 @@ COMMANDS = {
     "locked": ["locked"],
     "watch": ["watch", "--every", "0.1", "--count", "1"],
 }
+MORE = {"bench": ["bench"], "check": ["check", "--name", "login", "--limits", "1/s", "ada"]}
+"""Those that are run as well where nothing can be asked."""
 FINE = dict.fromkeys(COMMANDS, 0)
 BROKEN = dict.fromkeys(COMMANDS, 2)
+UNASKED = dict.fromkeys(COMMANDS | MORE, 2)
 
 
 def check(url: str, codes: dict[str, int], says: str, to_do: str, *, left: object = lambda: None) -> None:
     """Run all commands; those that do not end with 0 must say in a line what is so and what to do."""
     before = left()
-    for name, (command, *words) in COMMANDS.items():
+    for name, code in codes.items():
+        command, *words = (COMMANDS | MORE)[name]
         done = run(command, url, *words)
-        assert done.returncode == codes[name], (name, done.stdout, done.stderr)
+        assert done.returncode == code, (name, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         assert "secret" not in done.stdout + done.stderr
-        assert bool(done.stderr) == (codes[name] == 2)
-        if codes[name] == 2:
-            assert re.search(r"^(unreachable|broken|missing): .+\n\Z", done.stderr, re.MULTILINE), done.stderr
-        if codes[name]:
+        assert bool(done.stderr) == (code == 2)
+        if code == 2:
+            what = re.search(r"^(unreachable|broken|missing): .+\n\Z", done.stderr, re.MULTILINE)
+            answer = json.loads(run(command, url, *words, "--json").stdout)
+            assert what is not None, done.stderr
+            assert answer["status"] == ("broken" if name == "doctor" else what[1])
+        if code:
             text = done.stderr or done.stdout
             assert re.search(says, text), (name, text)
             assert re.search(to_do, text, re.IGNORECASE), (name, text)
     assert left() == before
+
+
+@contextlib.contextmanager
+def foreign(said: bytes) -> Iterator[int]:
+    """Have a server tell everybody who connects the same, and yield its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listening = threading.Thread(target=say, args=(listener, said))
+        listening.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            listening.join()
+
+
+def say(listener: socket.socket, said: bytes) -> None:
+    """Tell everybody who connects the same, until nobody listens any more, and hear out what they say."""
+    with contextlib.suppress(OSError), ExitStack() as connections:
+        while True:
+            connection = connections.enter_context(listener.accept()[0])
+            connection.sendall(said)
 
 
 def keys_of(server):
@@ -51,18 +84,20 @@ def at(server, user: str = "") -> str:
 
 
 def test_nobody():
-    check("redis://:secret@127.0.0.1:1/0", BROKEN, "Connection refused", "check that the server is running")
+    check("redis://:secret@127.0.0.1:1/0", UNASKED, "Connection refused", "check that the server is running")
 
 
-def test_a_foreign_server():
-    with foreign(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n"])
+def test_a_foreign_server(said):
+    with foreign(said) as port:
         url = f"redis://:secret@127.0.0.1:{port}/0?timeout={PATIENCE}"
-        check(url, BROKEN, "not a Redis reply", "check the server and the network")
+        check(url, UNASKED, "not a Redis reply", "check the server and the network")
 
 
 def test_a_wrong_password(start_redis):
-    url = at(start_redis(password="right"), ":secret@")
-    check(url, BROKEN, "WRONGPASS", "check user and password in the URL")
+    server = start_redis(password="right")
+    check(at(server, ":secret@"), UNASKED, "WRONGPASS", "check user and password in the URL")
+    check(at(server), UNASKED, "NOAUTH", "")
 
 
 def refused_to(server) -> set[str]:
@@ -115,6 +150,8 @@ def test_a_server_that_evicts_and_a_full_one(start_redis):
     check(at(server), FINE | {"doctor": 1}, evicts, "set maxmemory-policy to", left=keys_of(server))
     server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
     check(at(server), FINE | {"doctor": 2}, "OOM", "raise maxmemory", left=keys_of(server))
+    hit = told(2, "check", at(server), "--name", "login", "--limits", "1/minute", "--hit", "a")
+    assert (hit["status"], "raise maxmemory" in hit["message"]) == ("broken", True)
 
 
 def test_a_cluster_with_a_dead_node_and_a_node_of_it_by_itself(start_cluster):

@@ -29,12 +29,6 @@ def test_a_view_is_refused_with_a_429_that_says_when_to_come_back(either, clock)
     assert statuses(client) == [200, 200, 429]
 
 
-def test_an_async_view_is_awaited(either):
-    client = either(path("", async_view_of(rate_limit("2/minute"))))
-    assert statuses(client) == [200, 200, 429]
-    assert client.get("/").status_code == 429
-
-
 def test_without_block_the_view_is_called_and_finds_the_refusal(either):
     client = either(path("", view_of(rate_limit("2/minute", block=False))), headers="both")
     answers = [client.get("/") for _ in range(4)]

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
@@ -260,58 +259,3 @@ def test_an_exemption_is_asked_once(serve):
 
     client = serve(path("", view_of(rate_limit(plan_of, exempt_when=is_member))))
     assert statuses(client, times=8) == [200] * 5 + [429] + [200] + [429]
-
-
-async def _later():
-    return False
-
-
-@pytest.mark.parametrize("option", ["exempt_when", "deduct_when", "on_breach", "scope", "cost", "key"])
-def test_a_plain_function_that_returns_a_coroutine_is_named(serve, option):
-    def returns_it(*arguments):
-        return _later()
-
-    view = rate_limit("1/minute", **{option: returns_it})(lambda request: HttpResponse())
-    client = serve(path("", view))
-    client.raise_request_exception = True
-    with pytest.raises(TypeError, match=r"returns_it\(\) returned a coroutine"):
-        statuses(client, times=2)
-
-
-def _yields(request):
-    yield False
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"exempt_when": lambda request: (each for each in ())},
-        {"deduct_when": lambda response: (each for each in ())},
-        {"scope": lambda view: object()},
-        {"group": lambda view, request: object()},
-        {"key": lambda request: object()},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-def test_what_is_true_or_new_in_each_request_leaves_no_view_unlimited(serve, options):
-    view = rate_limit("1/minute", **options)(lambda request: HttpResponse())
-    first, *more = statuses(serve(path("", view)))
-    assert (first, 200 in more) == (500, False)
-
-
-@pytest.mark.parametrize(
-    ("given", "wrong"),
-    [
-        ({"EXEMPT": _yields}, r"OVERLIMIT\['EXEMPT'\].* must return its value, not yield it"),
-        ({1: 2}, "keys of OVERLIMIT must be strings, not 1"),
-        ({"KEY": []}, r"OVERLIMIT\['KEY'\]: key=\[\] names nobody"),
-        ({"TRUSTED_PROXIES": -1}, r"OVERLIMIT\['TRUSTED_PROXIES'\] must not be negative"),
-        ({"TRUSTED_PROXIES": "x/y"}, r"OVERLIMIT\['TRUSTED_PROXIES'\]: 'x/y'"),
-        ({"IPV6_PREFIX": 0}, r"OVERLIMIT\['IPV6_PREFIX'\] must be from 1"),
-    ],
-)
-def test_what_is_wrong_with_the_setting_names_its_key(given, wrong):
-    from overlimit.django.settings import read
-
-    with pytest.raises(ImproperlyConfigured, match=wrong):
-        read(given)

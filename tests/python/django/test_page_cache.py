@@ -216,12 +216,3 @@ def test_the_order_that_keeps_fields_is_reported(serve):
     assert found.id == "overlimit.W005"
     assert UPDATE in found.msg
     assert f"Write '{OURS}' before it" in found.hint
-
-
-@pytest.mark.parametrize("status", [200, 301, 302, 304, 404])
-def test_a_redirect_has_no_fields(either, status):
-    view = view_of(rate_limit("5/minute"), view=lambda request: HttpResponse(status=status))
-    answer = either(path("", view), headers="both").get("/")
-    assert answer.status_code == status
-    fields = [name for name in answer.headers if "ratelimit" in name.lower()]
-    assert len(fields) == (0 if status // 100 == 3 else 5)

@@ -22,6 +22,10 @@ def plain(request):
     return HttpResponse("plain")
 
 
+def yields(request):
+    yield False
+
+
 def test_override_settings_is_followed(serve):
     client = serve(path("", plain), default_limits="2/minute")
     assert statuses(client) == [200, 200, 429]
@@ -58,8 +62,14 @@ def test_override_settings_is_followed(serve):
         ({"ADDRESS_HEADER": "HTTP_X_REAL_IP"}, r"OVERLIMIT\['ADDRESS_HEADER'\] must be .* write 'X-Real-Ip'"),
         ({"ADDRESS_HEADER": "X-Real-IP"}, "OVERLIMIT: address_header: .* trusted_proxies"),
         ({"DEFAULT_LIMITS_COST": -1}, "DEFAULT_LIMITS_COST"),
+        ({"EXEMPT": yields}, r"OVERLIMIT\['EXEMPT'\].* must return its value, not yield it"),
+        ({1: 2}, "keys of OVERLIMIT must be strings, not 1"),
+        ({"KEY": []}, r"OVERLIMIT\['KEY'\]: key=\[\] names nobody"),
+        ({"TRUSTED_PROXIES": -1}, r"OVERLIMIT\['TRUSTED_PROXIES'\] must not be negative"),
+        ({"TRUSTED_PROXIES": "x/y"}, r"OVERLIMIT\['TRUSTED_PROXIES'\]: 'x/y'"),
+        ({"IPV6_PREFIX": 0}, r"OVERLIMIT\['IPV6_PREFIX'\] must be from 1"),
     ],
-    ids=range(21),
+    ids=range(27),
 )
 def test_wrong_settings_stop_the_server_from_starting(serve, given, said):
     client = serve(path("", plain))

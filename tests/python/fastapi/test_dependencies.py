@@ -158,20 +158,6 @@ def test_shared_dependencies_count_together(site):
     assert site.statuses("/a", 2) + site.statuses("/b", 2) == [200, 200, 200, 429]
 
 
-def test_a_dependency_in_an_app_without_the_ratelimit_fails_instead_of_limiting_nothing():
-    app, limiter = FastAPI(), RateLimit()
-    app.get("/", dependencies=[Depends(limiter.dependency("1/minute"))])(lambda: None)
-    site = AsgiSite(app)
-    assert site.statuses("/") == [500]
-    site.close()
-
-
-def test_a_decorator_of_a_ratelimit_that_the_app_does_not_have_fails(site):
-    other = RateLimit()
-    site.app.get("/")(other.limit("1/minute")(lambda: None))
-    assert site.statuses("/") == [500]
-
-
 def test_one_router_under_two_prefixes_counts_its_functions_together(site):
     router = APIRouter()
 

@@ -14,10 +14,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Host
 from starlette.staticfiles import StaticFiles
 
+from asgi_sites import Handshake
 from overlimit.asgi import RateLimitMiddleware
 from overlimit.fastapi import by_header, by_json, by_path_parameter
-
-from .handshakes import Handshake
 
 
 class Colour(Enum):

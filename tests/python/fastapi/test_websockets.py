@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from fastapi import APIRouter, Depends, WebSocket
 
+from asgi_sites import Handshake
 from overlimit.aio import AsyncLimiter
-
-from .handshakes import Handshake
 
 
 @pytest.fixture

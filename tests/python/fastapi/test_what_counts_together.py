@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import Host, Mount, Route, Router
 
-from .handshakes import Handshake
+from asgi_sites import Handshake
 
 
 async def items() -> str:

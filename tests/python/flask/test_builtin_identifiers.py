@@ -53,21 +53,6 @@ def site_by(make_site):
     return make
 
 
-@pytest.mark.parametrize("of", [lambda who: who, lambda who: [who], lambda who: (who,)])
-def test_each_goes_by_what_its_name_says_alone_or_in_a_list(site_by, of):
-    assert charged(site_by(of(by_address))) == ["ip:192.0.2.1"]
-    assert charged(site_by(of(by_user)), user="ann") == ["user:ann"]
-    assert charged(site_by(of(by_user_or_address)), user="ann") == ["user:ann"]
-    assert charged(site_by(of(by_user_or_address))) == ["ip:192.0.2.1"]
-    header = {"headers": {"x-api-KEY": "k-1"}}
-    assert charged(site_by(of(by_header("X-API-Key"))), **header) == [f"header:x-api-key:{hashed('k-1')}"]
-    site = site_by(of(by_cookie("Session")))
-    with site.app.test_client() as client:
-        client.set_cookie("Session", "s3", domain="localhost")
-        client.get("/free")
-        assert site.limiter.current_decision.identifier == f"cookie:Session:{hashed('s3')}"
-
-
 def test_an_empty_header_or_cookie_is_absent(site_by):
     assert charged(site_by(by_header("X-Key")), headers={"X-Key": ""}) == ["anonymous"]
     with Flask("cookies").test_request_context("/", headers={"Cookie": "c="}):

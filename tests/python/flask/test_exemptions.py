@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from flask import Blueprint, request
+from flask import Blueprint
 
 from overlimit import flask as extension
 from overlimit.flask import RateLimit
@@ -193,34 +193,6 @@ def test_an_exemption_concerns_one_rate_limit_only(site, store, clock):
     site.route("/other", other.exempt)
     assert site.ask("/", 3) == [200, 200, 429]
     assert site.quotas("/other") == [D, A]
-
-
-@pytest.fixture
-def filtered(make_site):
-    site = make_site(application_limits="2/minute", default_limits="2/minute")
-
-    @site.limiter.request_filter
-    def from_inside():
-        return request.headers.get("X-Internal") == "yes"
-
-    return site
-
-
-def test_a_filtered_request_passes_uncounted(filtered):
-    filtered.route("/", filtered.limiter.limit("1/minute"))
-    assert filtered.ask("/", 4, headers={"X-Internal": "yes"}) == [200] * 4
-    assert filtered.ask("/free", 4, headers={"X-Internal": "yes"}) == [200] * 4
-    assert filtered.decision("/", headers={"X-Internal": "yes"}) is None
-    assert "RateLimit" not in filtered.open("/free", headers={"X-Internal": "yes"}).headers
-    assert filtered.ask("/", 2) + filtered.ask("/free", 2) == [200, 429, 200, 429]
-    assert filtered.ask("/", 1, headers={"X-Internal": "yes"}) == [200]
-
-
-def test_any_filter_that_is_true_suffices(filtered):
-    filtered.limiter.request_filter(lambda: "X-Probe" in request.headers)
-    assert filtered.ask("/free", 3, headers={"X-Probe": "1"}) == [200] * 3
-    assert filtered.ask("/free", 3, headers={"X-Internal": "yes"}) == [200] * 3
-    assert filtered.ask("/free", 3, headers={"X-Internal": "no"}) == [200, 200, 429]
 
 
 @pytest.mark.parametrize("what", ["pages", 5, 1.5], ids=repr)

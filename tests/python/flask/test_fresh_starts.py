@@ -42,23 +42,6 @@ def test_every_kind_of_limit_begins_anew(make_site):
     assert spent() == [200] * 5
 
 
-def test_counts_that_only_a_request_names_begin_anew_where_this_process_made_them(make_site):
-    site = make_site()
-    site.route("/shops/<shop>", site.limiter.limit("1/minute", scope=lambda _: request.view_args["shop"]))
-    site.route("/asked", site.limiter.shared_limit(lambda: request.args["limit"], "asked"))
-    helper = site.limiter.limit("1/minute")(lambda: "helped")
-
-    @site.app.get("/blocks")
-    def blocks():
-        with site.limiter.limit("1/minute"):
-            return helper()
-
-    paths = ("/shops/1", "/shops/2", "/asked?limit=1/minute", "/blocks")
-    for _ in range(2):
-        assert [site.ask(path, 2) for path in paths] == [[200, 429]] * 4
-        site.limiter.reset_all()
-
-
 def test_only_this_rate_limit_begins_anew(make_site, store, clock):
     site = make_site(default_limits="1/minute")
     RateLimit(site.app, default_limits="2/minute", store=store, clock=clock, algorithm="fixed_window")
@@ -240,17 +223,6 @@ def test_of_one_endpoint_only_its_own_counts(make_site, path, everybody):
     rows = {row.policy: row.remaining for row in site.decision("/again").details}
     assert rows["application"] == 24 - 2 * len(paths) - 1
     assert rows["meta"] == 30 - 2 * len(paths)
-
-
-def test_a_shared_scope_and_the_application_are_not_of_one_endpoint(make_site):
-    site = make_site(application_limits="3/minute")
-    site.route("/shared", site.limiter.shared_limit("1/minute", scope="pool"))
-    assert site.ask("/shared", 2) + site.ask("/free", 3) == [200, 429, 200, 200, 429]
-    site.limiter.reset("ip:192.0.2.1", endpoint="shared")
-    site.limiter.reset_all(endpoint="free")
-    assert site.ask("/shared", 1) + site.ask("/free", 1) == [429, 429]
-    site.limiter.reset("ip:192.0.2.1")
-    assert site.ask("/shared", 2) + site.ask("/free", 3) == [200, 429, 200, 200, 429]
 
 
 def test_a_blueprint_and_methods_of_one_endpoint(make_site):

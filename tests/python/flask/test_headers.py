@@ -115,20 +115,6 @@ def test_retry_after_is_never_earlier_than_the_t_of_any_refusing_item(make_site)
     assert headers["Retry-After"] == "3600"
 
 
-@pytest.fixture
-def start(clock):
-    return int(clock.now())
-
-
-def test_their_names_come_from_the_configuration(make_site, start):
-    config = {f"RATELIMIT_HEADER_{name}": f"X-My-{name}" for name in ("LIMIT", "REMAINING", "RESET")}
-    site = make_site(default_limits="1/minute", config={"RATELIMIT_HEADERS_ENABLED": True, **config})
-    headers = site.open("/free").headers
-    assert [headers[name] for name in config.values()] == ["1", "0", str(start + 60)]
-    assert not [name for name, _ in headers if name.startswith("X-RateLimit")]
-    assert headers["RateLimit"] == '"default";r=0;t=60'
-
-
 def test_a_name_does_not_change_when_another_store_gives_back(make_site):
     site = make_site(default_limits="5/day")
     RateLimit(site.app, default_limits="1/day", store=MemoryStore())

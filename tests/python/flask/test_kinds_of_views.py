@@ -197,11 +197,13 @@ def test_a_method_of_http_that_no_route_takes_is_none(site, put):
     assert site.ask("/a", 2) == [200, 200]
 
 
-@everywhere
-def test_refusals_of_each_are_handled_by_the_app_with_their_decision(site, put):
-    put(site, "/a", site.limiter.limit("1/minute"))
-    site.app.register_error_handler(429, lambda error: (str(error.decision.limit.quota), 429))
-    assert [site.open("/a").text for _ in range(2)] == ["ok", "1"]
+def test_standard_methods_and_those_that_another_route_takes_may_be_named(make_site):
+    site = make_site()
+    limit = site.limiter.limit("1/minute", methods=["PATCH", "CONNECT", "PURGE"])
+    site.route("/", limit)
+    site.route("/cache", limit, methods=["GET", "PURGE"])
+    assert site.ask("/", 2) + site.ask("/cache", 2) == [200] * 4
+    assert site.ask("/cache", 2, method="PURGE") == [200, 429]
 
 
 @pytest.mark.parametrize("put", VIEWS)
@@ -283,25 +285,6 @@ def test_limits_of_the_class_and_of_a_method_are_one_decision(make_site):
     assert site.quotas("/item") == [2, 5]
     assert site.ask("/item", 3) == [200, 429, 429]
     assert site.ask("/item", 4, method="POST") == [200] * 3 + [429]
-
-
-def test_decorators_of_a_class_take_methods_and_per_method(make_site):
-    site = make_site(default_limits="3/minute")
-    methods = {"get": lambda self: "got", "post": lambda self: "posted"}
-    for name, options in (("some", {"methods": ["post"]}), ("each", {"per_method": True})):
-        limits = [site.limiter.limit("1/minute", **options)]
-        kind = type(name, (MethodView,), {**methods, "decorators": limits})
-        site.app.add_url_rule(f"/{name}", view_func=kind.as_view(name))
-    assert site.ask("/some", 2, method="POST") + site.ask("/some", 4) == [200, 429] + [200] * 3 + [429]
-    assert site.ask("/each", 2, method="POST") + site.ask("/each", 2) == [200, 429] * 2
-
-
-def test_a_method_inherited_by_two_classes_counts_per_endpoint(make_site):
-    site = make_site()
-    base = type("Base", (MethodView,), {"get": rate_limit("1/minute")(lambda self: "got")})
-    for name in ("one", "two"):
-        site.app.add_url_rule(f"/{name}", view_func=type(name, (base,), {}).as_view(name))
-    assert site.ask("/one", 2) + site.ask("/two", 2) == [200, 429] * 2
 
 
 # Functions that a view calls.
@@ -404,6 +387,19 @@ def test_a_refused_block_is_not_entered_and_the_view_may_go_on(site, clock):
     clock.advance(1)
     assert site.open("/").text == "ok"
     assert [(refusal.status, refusal.retry_after) for refusal in refusals] == [("over", 86399.0)]
+
+
+def test_blocks_of_code_are_entered_while_switched_off(make_site):
+    site = make_site()
+
+    @site.app.get("/")
+    def index():
+        with site.limiter.limit("1/minute"):
+            return "ok"
+
+    with site.limiter.disabled():
+        assert site.ask("/", 3) == [200] * 3
+    assert site.ask("/", 2) == [200, 429]
 
 
 def test_one_object_may_be_entered_again_and_again(site):

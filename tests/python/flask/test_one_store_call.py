@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from flask import Blueprint
 
 from overlimit.flask import RateLimit
 
@@ -26,52 +25,7 @@ def commands(redis_server):
 ASKING = {"evalsha", "eval", "script|load", "script|exists", "evalsha_ro", "fcall", "multi", "exec"}
 
 
-@pytest.fixture
-def site(make_site, store):
-    """Return a site where limits of every kind hold."""
-    site = make_site(
-        application_limits="1000/minute; 9000/hour",
-        default_limits=["500/minute", "5000/hour"],
-        meta_limits="900/hour",
-        headers="both",
-    )
-    pages = Blueprint("pages", __name__)
-    limiter = site.limiter
-    limiter.limit("400/minute", override_defaults=False)(pages)
-
-    def keeping(value, **options):
-        return limiter.limit(value, override_defaults=False, **options)
-
-    view = keeping("300/minute", meta_limits="800/day")(lambda: "ok")
-    view = keeping(lambda: "200/minute", cost=2, scope=lambda endpoint: "s")(view)
-    view = keeping("1/second", shadow=True)(view)
-    pages.get("/full", endpoint="full")(
-        limiter.shared_limit("100/minute", scope="all", override_defaults=False)(view)
-    )
-    pages.get("/tight", endpoint="tight")(limiter.limit("2/hour")(lambda: "ok"))
-    site.app.register_blueprint(pages)
-    refunded = {"deduct_when": lambda response: False}
-    site.route("/counted", limiter.limit("2/minute", **refunded), limiter.limit("9/minute", **refunded))
-    site.route("/exempt", limiter.exempt)
-    RateLimit(site.app, default_limits="700/minute", store=store, clock=site.clock, headers="both")
-    return site
-
-
 only_redis = pytest.mark.parametrize("store", ["redis"], indirect=True)
-
-
-@only_redis
-@pytest.mark.parametrize("path", ["/full", "/free"])
-def test_a_request_is_one_evalsha_whatever_limits_hold(site, commands, path):
-    quotas = site.quotas(path, user="ann")
-    assert len(quotas) >= (2 * 8 if path == "/full" else 2 * 5)
-    assert commands(lambda: site.ask(path, 10, user="ann")) == {"evalsha": 10}
-
-
-@only_redis
-def test_a_refusal_is_one_evalsha_with_its_meta_limits(site, commands):
-    assert site.ask("/tight", 3, user="ann") == [200, 200, 429]
-    assert commands(lambda: site.ask("/tight", 5, user="ann")) == {"evalsha": 5}
 
 
 @only_redis

@@ -219,18 +219,6 @@ def test_an_app_without_any_rate_limit(own, handler):
     assert client.get("/").headers.getlist("Retry-After") == ["60"]
 
 
-def test_what_waiting_cannot_help_has_none(make_site, own):
-    site = make_site()
-    site.app.register_error_handler(429, lambda error: ("never", 429))
-
-    @site.app.get("/")
-    def index():
-        raise RateLimitExceeded(own.hit("ann", cost=2))
-
-    response = site.open("/")
-    assert (response.status_code, response.headers.get("Retry-After")) == (429, None)
-
-
 def test_of_several_refusals_the_one_that_is_answered_counts(make_site, own, clock):
     site = make_site()
     site.app.register_error_handler(429, lambda error: ("wait", 429))

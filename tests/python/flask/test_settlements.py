@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 
 import pytest
-from flask import Blueprint, Flask, copy_current_request_context, request
+from flask import Blueprint, copy_current_request_context, request
 
-from overlimit import Penalty, RedisStore
-from overlimit.flask import RateLimit
-from servers.patience import PATIENCE
+from overlimit import Penalty
 
 USED = 30
 
@@ -162,25 +159,6 @@ def test_what_only_defaults_and_a_blueprint_limit_stays_as_it_is(make_site):
     site.app.register_blueprint(blueprint)
     assert site.ask("/", 3) == [200, 200, 429]
     assert site.ask("/shop/", 4) == [200, 200, 200, 429]
-
-
-@pytest.mark.parametrize(("on_error", "status"), [("allow", 200), ("raise", 500)])
-def test_a_store_that_fails_meanwhile_is_logged_or_an_error(start_redis, caplog, on_error, status):
-    server = start_redis()
-    app = Flask("shop")
-    store = RedisStore(server.tcp_url(), timeout=PATIENCE)
-    limiter = RateLimit(app, store=store, on_error=on_error)
-
-    @app.get("/")
-    @limiter.limit("100/day", cost=5)
-    def view():
-        server.kill()
-        limiter.settle(USED)
-        return "ok"
-
-    with caplog.at_level(logging.WARNING, "overlimit"):
-        assert app.test_client().get("/").status_code == status
-    assert ("fails" in caplog.text) is (on_error == "allow")
 
 
 def test_a_penalty_of_all_limits_locks_nobody_by_those_of_all_clients_nor_by_refusals(make_site, at):

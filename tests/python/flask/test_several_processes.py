@@ -7,10 +7,9 @@ import logging
 import pytest
 from flask import Flask
 
-from overlimit import MemoryStore, RedisStore
+from overlimit import MemoryStore
 from overlimit._logging import stores
 from overlimit.flask import RateLimit, rate_limit
-from servers.patience import PATIENCE
 
 WARNING = "which the other processes that serve it do not share"
 SEVERAL = {"wsgi.multiprocess": True}
@@ -56,13 +55,6 @@ def test_enabling_it_later_is_warned_of(caplog):
     rate_limits.enabled = True
     app.test_client().get("/", environ_overrides=SEVERAL)
     assert len(warnings_of(caplog)) == 1
-
-
-def test_a_redis_that_they_share_is_not_warned_of(caplog, redis_server, prefix):
-    store = RedisStore(redis_server.tcp_url(), timeout=PATIENCE)
-    app, _ = make_app(default_limits="9/minute", store=store, key_prefix=prefix)
-    app.test_client().get("/", environ_overrides=SEVERAL)
-    assert warnings_of(caplog) == []
 
 
 @pytest.mark.parametrize("path", ["/function", "/block"])

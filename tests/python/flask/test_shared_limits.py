@@ -4,42 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from flask import Blueprint, Flask, make_response, request
 from flask.views import MethodView
 
 from overlimit import MemoryStore
 from overlimit.flask import RateLimit
-
-
-def test_a_callable_scope_is_given_the_endpoint_once_per_request(make_site):
-    site = make_site()
-    asked = []
-
-    def area(endpoint):
-        asked.append(endpoint)
-        return endpoint.partition("-")[0]
-
-    shared = site.limiter.shared_limit("2/minute", scope=area)
-    for path in ("/books-list", "/books-show", "/people-list"):
-        site.route(path, shared)
-    assert site.ask("/books-list", 1) + site.ask("/books-show", 2) == [200, 200, 429]
-    assert site.ask("/people-list", 3) == [200, 200, 429]
-    assert asked == ["books-list"] + ["books-show"] * 2 + ["people-list"] * 3
-
-
-def test_what_a_shared_limit_refuses_costs_the_route_nothing(make_site, clock):
-    site = make_site()
-    shared = site.limiter.shared_limit("1/minute", scope="reports")
-    site.route("/a", shared, site.limiter.limit("2/hour"))
-    site.route("/b", shared)
-    assert site.ask("/b", 1) + site.ask("/a", 5) == [200] + [429] * 5
-    clock.advance(60)
-    assert site.ask("/a", 2) == [200, 429]
-    clock.advance(60)
-    assert site.ask("/a", 1) == [200]
-    clock.advance(60)
-    assert site.ask("/a", 1) == [429]
 
 
 def test_a_shared_limit_spans_routes_and_blueprints(make_site):
@@ -55,20 +24,6 @@ def test_a_shared_limit_spans_routes_and_blueprints(make_site):
     assert site.ask("/pages/one", 1) + site.ask("/pages/two", 1) == [429] * 2
 
 
-def test_a_skipped_shared_limit_is_still_spent_elsewhere(make_site):
-    site = make_site()
-
-    def is_exempt():
-        return "X-Exempt" in request.headers
-
-    site.route("/a", site.limiter.shared_limit("1/minute", scope="s"))
-    site.route("/b", site.limiter.shared_limit("1/minute", scope="s", exempt_when=is_exempt))
-    assert site.ask("/b", 3, headers={"X-Exempt": "yes"}) == [200] * 3
-    assert site.ask("/a", 2) == [200, 429]
-    assert site.ask("/b", 1) == [429]
-    assert site.ask("/b", 1, headers={"X-Exempt": "yes"}) == [200]
-
-
 def test_shared_limits_of_one_scope_for_different_identities_both_hold(make_site):
     site = make_site()
 
@@ -81,21 +36,6 @@ def test_shared_limits_of_one_scope_for_different_identities_both_hold(make_site
     assert site.ask("/", 1, headers=first | {"X-Tenant": "t2"}) == [429]
     assert site.ask("/", 1, headers=first | {"X-Key": "k2"}) == [429]
     assert site.ask("/", 1, headers={"X-Tenant": "t2", "X-Key": "k2"}) == [200]
-
-
-@pytest.mark.parametrize("scope", ["same", lambda endpoint: "same"], ids=["text", "callable"])
-def test_routes_with_equal_scopes_still_count_apart(make_site, scope):
-    site = make_site()
-    site.route("/a", site.limiter.limit("1/minute", scope=scope))
-    site.route("/b", site.limiter.limit("1/minute", scope=scope))
-    assert site.ask("/a", 2) + site.ask("/b", 2) == [200, 429, 200, 429]
-
-
-def test_a_scope_that_is_not_the_endpoint_of_any_route_meets_none(make_site):
-    site = make_site()
-    site.route("/a", site.limiter.limit("1/minute"))
-    site.route("/b", site.limiter.shared_limit("1/minute", scope="a"))
-    assert site.ask("/a", 2) + site.ask("/b", 2) == [200, 429, 200, 429]
 
 
 def test_scopes_that_a_small_store_has_no_room_for_are_admitted_or_refused(clock):

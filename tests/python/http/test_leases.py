@@ -32,12 +32,6 @@ def url(redis_server, prefix):
     return f"{redis_server.unix_url()}&timeout={PATIENCE}&prefix={prefix}&lease=10&max_stale=1"
 
 
-def test_requests_under_several_limits_are_leased(redis_server, url):
-    before = redis_server.scripts_run()
-    assert by_flask(store=url, application_limits="2000/hour") == [200] * REQUESTS
-    assert redis_server.scripts_run() - before <= REQUESTS / 2
-
-
 def test_a_rate_limit_sums_what_its_limiters_count(url):
     app = Flask("leasing")
     limiter = overlimit.flask.RateLimit(app, application_limits="2000/hour", store=url)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 
 import pytest
 from quart import Response, websocket
@@ -12,7 +11,6 @@ from quart.testing.connections import WebsocketDisconnectError, WebsocketRespons
 import overlimit
 from overlimit import Limiter
 from overlimit.aio import AsyncLimiter
-from overlimit.quart import RateLimitExceeded, StoreFailed
 
 
 def test_handlers_of_the_app_and_hooks_answer(make_site):
@@ -120,11 +118,3 @@ def test_default_limits_hold_for_websockets(make_site):
     assert site.run(greeting()) == "hello"
     with pytest.raises(WebsocketResponseError):
         site.run(greeting())
-
-
-def test_exceptions_pickle(site):
-    decision = Limiter("1/minute").peek("ann")
-    for error in (RateLimitExceeded(decision, "said", violated=["one"]), StoreFailed(decision)):
-        again = pickle.loads(pickle.dumps(error))
-        assert (type(again), again.code, again.description) == (type(error), error.code, error.description)
-        assert again.decision == decision

@@ -158,20 +158,6 @@ def test_functions_may_be_awaited_and_take_the_request_or_not(make_site):
     assert asked == ["/"] * 7
 
 
-def test_limits_are_switched_reset_filtered_and_shared(make_site):
-    site = make_site()
-    site.limiter.request_filter(lambda: "pass" in request.args)
-    for path in ("/one", "/two"):
-        site.app.add_url_rule(path, path[1:], site.limiter.shared_limit("1/minute", "both")(lambda: "ok"))
-    assert site.statuses("/one", "/two", "/two?pass=1") == [200, 429, 200]
-    with site.limiter.disabled():
-        assert site.statuses("/one") == [200]
-    assert site.statuses("/one") == [429]
-    site.limiter.reset("ip:192.0.2.1")
-    assert site.statuses("/two", "/one") == [200, 429]
-    assert len(site.limiter.stats()["policies"]) == 1
-
-
 def test_the_command_line_lists_checks_and_resets_limits(make_site):
     site = make_site(application_limits="9/minute")
     site.add("/limited", site.limiter.limit("1/minute")(lambda: "ok"))
