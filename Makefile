@@ -27,14 +27,14 @@ export SMOKE_REQUIRES ?= all
 
 # What `make test` builds first and then runs, each a target of its own, the longest first. What takes longer goes into
 # CHECKS, and what takes hours into PROOFS; a step of these makes what it needs.
-BUILDS := $(DONE)/package build-dev
+BUILDS := build-dev
 TESTS := test-python test-dev lint
 CHECKS := test-asan check-python test-bindings test-threads count
 PROOFS := prove-crashes test-clang test-portable prove-portable test-musl test-arm64 cross test-ubsan test-tsan tidy fuzz \
   prove-algorithm prove-mutations prove-python wheels prove-reproducible smoke smoke-sdist test-sdist release-check
 
 SDIST = dist/overlimit-$(shell sed -n 's/^project.overlimit VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt).tar.gz
-SOURCES := $(shell find cpp lua cmake -type f -not -path 'cpp/benchmarks/*') CMakeLists.txt pyproject.toml
+SOURCES := $(shell find cpp lua cmake -type f -not -path 'cpp/benchmarks/*') CMakeLists.txt CMakePresets.json pyproject.toml
 
 .PHONY: help demo serve test check check-python lint test-cpp test-python test-bindings prove prove-algorithm prove-crashes prove-mutations prove-portable prove-python prove-reproducible cross test-free-threaded test-races fuzz soak count bench bench-docs docs wheels sdist smoke smoke-sdist test-sdist release-check tidy format hooks clean
 
@@ -72,6 +72,10 @@ build-%: $(DONE)/packages
 	  'cmake --preset $(subst threads,tsan,$*) $(CONFIGURE) >/dev/null && cmake --build --preset $* -j $(JOBS) $(INSTALL)'
 
 build-clang: $(DONE)/packages-prove
+
+# Beside the extension, of the same libraries.
+build-dev: $(DONE)/package
+	cmake --build --preset dev -j $(JOBS)
 
 test-dev test-clang test-portable test-musl test-arm64 test-asan test-ubsan test-tsan test-threads: test-%: build-%
 	flock build/$*.lock scripts/run-ctest $* -j $(WORKERS)
@@ -216,14 +220,13 @@ $(DONE)/environment-prove: $(DONE)/environment
 	touch $@
 
 # Of an extension that is compiled fast.
-QUICK := -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.CMAKE_UNITY_BUILD=ON \
-  -Ccmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16
+QUICK := -Ccmake.args=--preset=dev -Ccmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF -Ccmake.define.OVERLIMIT_PYTHON=ON
 # Beside the sources.
 EDITABLE := --quiet --no-build-isolation --no-deps --editable . $(QUICK)
 
 $(DONE)/package: $(DONE)/environment $(SOURCES)
 	@echo "Building the extension"
-	$(BIN)/pip install $(EDITABLE) -Cbuild-dir=build/python
+	$(BIN)/pip install $(EDITABLE) -Cbuild-dir=build/dev -Ccmake.define.OVERLIMIT_TESTS=ON
 	touch $@
 
 # Environments for the Python without the GIL that PYTHON names, and the extension for it.

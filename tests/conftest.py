@@ -213,7 +213,7 @@ def shared_memory() -> None:
 
 @pytest.fixture
 def shared_memory_store(shared_memory: None) -> Iterator[SharedMemoryStore]:
-    store = SharedMemoryStore(f"test-{secrets.token_hex(6)}", timeout=PATIENCE)
+    store = SharedMemoryStore(f"test-{secrets.token_hex(6)}", max_bytes=4 << 20, timeout=PATIENCE)
     yield store
     store.unlink()
 

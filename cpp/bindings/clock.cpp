@@ -79,7 +79,7 @@ std::int64_t steady_micros(PyObject*) {
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
-PyMethodDef functions[] = {
+PyMethodDef clock_functions[] = {
     method<[](PyObject*, PyObject* clock) { ClockSource::follow(clock); }>(
         "_follow_clock",
         "_follow_clock(clock, /)\n--\n\nHave limiters without a clock follow a ManualClock or "
@@ -93,7 +93,7 @@ PyMethodDef functions[] = {
 void add_clocks(PyObject* module) {
   time_module = checked(PyImport_ImportModule("time"));
   real_time_time = present_time_time().release();
-  add_functions(module, functions);
+  add_functions(module, clock_functions);
 }
 
 Duration duration_from(PyObject* seconds, const char* what) {

@@ -28,10 +28,10 @@ constexpr std::size_t kLargestPage = 64 << 10;
 constexpr std::size_t kBytes = kSlots * sizeof(CounterSlot);
 static_assert(sizeof(CounterSlot) == 512 && kBytes % kLargestPage == 0);
 
-ForkSafeMutex mutex;                // guards the next two
-std::size_t used = 0;               // slots
-CounterSlot* slots = nullptr;       // at an address that stays; nullptr: there are none yet
-std::atomic<bool> is_file = false;  // whether a file has taken the place of private memory
+ForkSafeMutex mutex;                   // guards the next two
+std::size_t used = 0;                  // slots
+CounterSlot* counter_slots = nullptr;  // at an address that stays; nullptr: there are none yet
+std::atomic<bool> is_file = false;     // whether a file has taken the place of private memory
 
 std::atomic<bool> wants_file = false;         // from the first file on, in forked children, too
 std::atomic<std::uint64_t> looked_after = 0;  // the number of forks before a file was last asked for
@@ -56,20 +56,20 @@ void start_anew_in_child() noexcept {
   static std::array<std::byte, kLargestPage> copy;
   const std::size_t in_use = used * sizeof(CounterSlot);
   for (std::size_t at = 0; is_file && at < kBytes; at += kLargestPage) {
-    void* const page = reinterpret_cast<std::byte*>(slots) + at;
+    void* const page = reinterpret_cast<std::byte*>(counter_slots) + at;
     if (at < in_use) std::memcpy(copy.data(), page, kLargestPage);
     if (private_memory(page, kLargestPage) == MAP_FAILED) std::abort();
     if (at < in_use) std::memcpy(page, copy.data(), kLargestPage);
   }
   is_file = false;
-  clear_numbers(slots, in_use);
+  clear_numbers(counter_slots, in_use);
 }
 
 bool has_memory() {
-  if (slots != nullptr) return true;
+  if (counter_slots != nullptr) return true;
   void* const memory = private_memory(nullptr, kBytes);
   if (memory == MAP_FAILED) return false;
-  slots = static_cast<CounterSlot*>(memory);
+  counter_slots = static_cast<CounterSlot*>(memory);
   call_in_children(start_anew_in_child);
   return true;
 }
@@ -82,7 +82,7 @@ std::string key_of(SlotKind kind, std::string_view label, std::string_view limit
 }
 
 CounterSlot& new_slot(const std::string& key) {
-  CounterSlot& slot = slots[used];
+  CounterSlot& slot = counter_slots[used];
   places()[key] = used;
   ++used;
   std::copy(key.begin() + 1, key.end(), slot.key.begin() + 1);
@@ -94,14 +94,14 @@ CounterSlot& new_slot(const std::string& key) {
 /// others.
 CounterSlot* slot_with(const std::string& key, std::size_t room) {
   const auto found = places().find(key);
-  if (found != places().end()) return &slots[found->second];
+  if (found != places().end()) return &counter_slots[found->second];
   return used < room ? &new_slot(key) : nullptr;
 }
 
 /// Python's bytes: the slots in use.
 PyObject* counters(PyObject*) {
   const std::lock_guard lock(mutex);
-  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(slots),
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(counter_slots),
                                    Py_ssize_t(used * sizeof(CounterSlot)));
 }
 
@@ -120,8 +120,8 @@ bool take_file(int fd) {
   const std::lock_guard lock(mutex);
   if (!has_memory()) return false;
   const auto in_use = used * sizeof(CounterSlot);
-  if (::pwrite(fd, slots, in_use, 0) != ssize_t(in_use)) return false;
-  if (::mmap(slots, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+  if (::pwrite(fd, counter_slots, in_use, 0) != ssize_t(in_use)) return false;
+  if (::mmap(counter_slots, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
     return false;
   is_file = true;
   wants_file = true;
@@ -154,7 +154,7 @@ void count_in(PyObject*, PyObject* path) {
   throw PythonError{};
 }
 
-PyMethodDef functions[] = {
+PyMethodDef counter_functions[] = {
     method<counters>(
         "_counters",
         "_counters()\n--\n\nReturn what was counted for metrics in this process, as bytes of 512 "
@@ -184,6 +184,6 @@ void open_counters_file() {
   call_hook("open_counters_file");
 }
 
-void add_counters(PyObject* module) { add_functions(module, functions); }
+void add_counters(PyObject* module) { add_functions(module, counter_functions); }
 
 }  // namespace overlimit::python

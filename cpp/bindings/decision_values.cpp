@@ -132,7 +132,7 @@ PyObject* decision_of(PyObject*, std::int64_t time, PyObject* cost, std::int64_t
   return with_choice(answer, choice);
 }
 
-PyMethodDef functions[] = {method<decision_of>(
+PyMethodDef decision_value_functions[] = {method<decision_of>(
     "_decision_of",
     "_decision_of(time, cost, source, status, retry_after, policies, subjects, rows, "
     "chosen, /)\n--\n\nReturn the Decision that has these values, with nothing to give back; ValueError "
@@ -140,7 +140,7 @@ PyMethodDef functions[] = {method<decision_of>(
 
 }  // namespace
 
-void add_decision_values(PyObject* module) { add_functions(module, functions); }
+void add_decision_values(PyObject* module) { add_functions(module, decision_value_functions); }
 
 Object bytes_of(PyObject* decision) {
   return call_hook("decision_bytes", values_of(parts_of(decision)).get());

@@ -142,7 +142,7 @@ PyObject* subscript(PyObject* self, PyObject* index) {
                       Py_TYPE(index)->tp_name);
 }
 
-void destroy(PyObject* self) {
+void destroy_details(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   auto& details = *reinterpret_cast<DetailsObject*>(self);
   Py_DECREF(details.decision);
@@ -151,10 +151,10 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyType_Slot slots[] = {
+PyType_Slot details_slots[] = {
     {Py_tp_doc,
      const_cast<char*>("The rows of a Decision: like a tuple, but each is made when it is first read.")},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy_details)},
     {Py_tp_iter, reinterpret_cast<void*>(PySeqIter_New)},
     {Py_mp_length, reinterpret_cast<void*>(length)},
     {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
@@ -162,12 +162,13 @@ PyType_Slot slots[] = {
     {Py_sq_item, reinterpret_cast<void*>(item)},
     {0, nullptr}};
 
-PyType_Spec spec = {"overlimit._core.Details", sizeof(DetailsObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_SEQUENCE, slots};
+PyType_Spec details_spec = {"overlimit._core.Details", sizeof(DetailsObject), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_SEQUENCE,
+                            details_slots};
 
 }  // namespace
 
-void add_details(PyObject* module) { details_type = add_type(module, spec); }
+void add_details(PyObject* module) { details_type = add_type(module, details_spec); }
 
 PyObject* new_details(PyObject* decision) {
   DetailsObject* details = kept_details.take();

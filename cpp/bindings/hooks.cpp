@@ -27,12 +27,12 @@ PyObject* loaded(const std::atomic<PyObject*>& what) {
   return loaded;
 }
 
-PyMethodDef functions[] = {method<load_hooks>(
+PyMethodDef hook_functions[] = {method<load_hooks>(
     "_load_hooks", "_load_hooks()\n--\n\nImport overlimit._core_hooks, which the core calls.")};
 
 }  // namespace
 
-void add_hooks(PyObject* module) { add_functions(module, functions); }
+void add_hooks(PyObject* module) { add_functions(module, hook_functions); }
 
 Object hook(const char* name) { return required(PyObject_GetAttrString(loaded(hooks), name)); }
 

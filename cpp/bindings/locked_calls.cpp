@@ -29,13 +29,13 @@ PyObject* call_locked(PyObject*, Arguments arguments) {
   return checked(PyObject_Vectorcall(arguments[1], arguments.data() + 2, arguments.size() - 2, nullptr));
 }
 
-PyMethodDef functions[] = {method<call_locked>(
+PyMethodDef locked_call_functions[] = {method<call_locked>(
     "_call_locked",
     "_call_locked(lock, function, /, *arguments)\n--\n\nReturn what the function returns, "
     "called while the lock is held, whatever signal handlers raise.")};
 
 }  // namespace
 
-void add_locked_calls(PyObject* module) { add_functions(module, functions); }
+void add_locked_calls(PyObject* module) { add_functions(module, locked_call_functions); }
 
 }  // namespace overlimit::python

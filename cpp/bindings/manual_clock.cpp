@@ -42,7 +42,7 @@ int initialise(PyObject* self, PyObject* arguments, PyObject* keywords) {
   });
 }
 
-void destroy(PyObject* self) {
+void destroy_manual_clock(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_ClearWeakRefs(self);
   clock_of(self).~ManualClock();
@@ -60,7 +60,7 @@ PyObject* represent(PyObject* self) {
   return PyUnicode_FromFormat("ManualClock(start=%R)", required(returned(now(self))).get());
 }
 
-PyMethodDef methods[] = {
+PyMethodDef manual_clock_methods[] = {
     method<now>("now", "now($self, /)\n--\n\nThe reading, in seconds since the Unix epoch."),
     method<advance>(
         "advance",
@@ -68,11 +68,11 @@ PyMethodDef methods[] = {
     method<set>("set", "set($self, seconds, /)\n--\n\nMove to an instant, in seconds since the Unix epoch."),
     {}};
 
-PyMemberDef members[] = {
+PyMemberDef manual_clock_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(ManualClockObject, weak_references), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyType_Slot slots[] = {
+PyType_Slot manual_clock_slots[] = {
     {Py_tp_doc,
      const_cast<char*>(
          "ManualClock(start=0.0)\n--\n\nA clock that stands still until it is told to move.\n\n"
@@ -80,18 +80,18 @@ PyType_Slot slots[] = {
          "Raises ValueError for an instant outside [0, 2**53 - 2**50) microseconds.")},
     {Py_tp_new, reinterpret_cast<void*>(create)},
     {Py_tp_init, reinterpret_cast<void*>(initialise)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy_manual_clock)},
     {Py_tp_repr, unary<represent>()},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
+    {Py_tp_methods, manual_clock_methods},
+    {Py_tp_members, manual_clock_members},
     {0, nullptr}};
 
-PyType_Spec spec = {"overlimit._core.ManualClock", sizeof(ManualClockObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+PyType_Spec manual_clock_spec = {"overlimit._core.ManualClock", sizeof(ManualClockObject), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, manual_clock_slots};
 
 }  // namespace
 
-void add_manual_clock(PyObject* module) { manual_clock_type = add_type(module, spec); }
+void add_manual_clock(PyObject* module) { manual_clock_type = add_type(module, manual_clock_spec); }
 
 // A subclass may tell the time its own way.
 ManualClock* manual_clock_in(PyObject* object) {

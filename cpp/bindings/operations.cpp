@@ -171,7 +171,7 @@ Task telling_stats(LimiterState& limiter) {
 // So that the compiler joins the signature that help() shows with the text.
 #define OPERATION(prepare, name, arguments, doc) operation<prepare>(name, name "(" arguments ")\n--\n\n" doc)
 
-Operation methods[] = {
+Operation limiter_operations[] = {
     OPERATION(settling, "settle", "$self, decision, cost, /",
               "Make an admitted call cost what it turned out to cost."),
     OPERATION(refunding, "refund", "$self, decision, /",
@@ -204,7 +204,7 @@ Operation methods[] = {
     OPERATION(closing, "_close", "$self, /",
               "Store.close() of the store, of the connections of those who wait.")};
 
-Operation functions[] = {
+Operation many_operations[] = {
     OPERATION(settling_more, "_settle_more", "limiters, decision, cost, /",
               "settle() for several limiters on one store, of the charges that cost less than that."),
     OPERATION(settling_rest, "_settle_rest", "limiters, decision, cost, /",
@@ -264,8 +264,8 @@ void add_methods(std::span<Operation> operations) {
 }
 
 void add_operations(PyObject* module) {
-  add_methods(methods);
-  add_functions(module, functions);
+  add_methods(limiter_operations);
+  add_functions(module, many_operations);
   add_functions(module, others);
 }
 

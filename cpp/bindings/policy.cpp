@@ -78,7 +78,7 @@ std::unique_ptr<CompiledPolicy> compile(const PolicyIdentity& identity, Tuple li
   return std::make_unique<CompiledPolicy>(identity, compiled, penalty_from(penalty));
 }
 
-void destroy(PyObject* self) {
+void destroy_policy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   delete of(self).compiled;
   delete of(self).succession.load();
@@ -91,16 +91,16 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("A name, its limits and its penalty, compiled.")},
-                       {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-                       {0, nullptr}};
+PyType_Slot policy_slots[] = {{Py_tp_doc, const_cast<char*>("A name, its limits and its penalty, compiled.")},
+                              {Py_tp_dealloc, reinterpret_cast<void*>(destroy_policy)},
+                              {0, nullptr}};
 
-PyType_Spec spec = {"overlimit._core.Policy", sizeof(PolicyObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+PyType_Spec policy_spec = {"overlimit._core.Policy", sizeof(PolicyObject), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, policy_slots};
 
 }  // namespace
 
-void add_policies(PyObject* module) { policy_type = made_type(module, spec); }
+void add_policies(PyObject* module) { policy_type = made_type(module, policy_spec); }
 
 PolicyIdentity identity_from(PyObject* name) {
   if (name == Py_None) return PolicyIdentity::unnamed();

@@ -27,7 +27,7 @@ from servers.patience import PATIENCE, eventually
 from servers.ports import free_port
 
 LIMIT = 1_000_000
-PROCESSES, THREADS = 8, 4
+PROCESSES, THREADS = 4, 4
 BEYOND = 3.0
 """How many seconds a call may take beyond its timeout, on a busy machine."""
 
@@ -70,7 +70,7 @@ class Storm:
         for _ in range(kills):
             answered = len(self._lines())
             eventually(lambda before=answered: len(self._lines()) > before + 20, within=120)
-            time.sleep(self._random.uniform(0.0, 0.2))
+            time.sleep(self._random.uniform(0.0, 0.05))
             number = self._random.randrange(PROCESSES)
             self._processes[number].kill()
             self._processes[number].wait()

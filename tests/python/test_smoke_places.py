@@ -17,6 +17,13 @@ def smoke():
     return loaded_script("smoke")
 
 
+@pytest.fixture
+def few_pythons(monkeypatch, tmp_path):
+    """Have only the Python that runs this, and those of Debian, to be asked for their versions."""
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+
+
 def wheel(tags: str) -> Path:
     return Path(f"overlimit-0.1.0-{tags}.whl")
 
@@ -34,12 +41,14 @@ def test_a_wheel_fits_the_pythons_of_its_abi(smoke, tags, versions):
     assert {version for version in every if smoke.fits(wheel(tags), version)} == versions
 
 
+@pytest.mark.usefixtures("few_pythons")
 def test_this_python_is_found_once(smoke):
     executables = [place.python for place in smoke.pythons([sys.executable])]
     assert executables.count(str(Path(sys.executable).resolve())) == 1
     assert len(executables) == len(set(executables))
 
 
+@pytest.mark.usefixtures("few_pythons")
 def test_a_wheel_that_fits_nowhere_is_a_failure(smoke, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["smoke", str(wheel("cp399-cp399-linux_x86_64"))])
     assert smoke.main() == 1

@@ -19,7 +19,7 @@ class Gunicorn(WebServer):
         health: str,
         log: Path,
         environment: Mapping[str, str],
-        workers: int = 4,
+        workers: int = 2,
         more: str = "",
     ) -> None:
         # By default gunicorn closes what was idle for two seconds, which is short on a crowded machine.
