@@ -70,6 +70,11 @@ class LimitsFile(NamedTuple):
         """Return an error that names the line of a key, the key, and what is wrong there."""
         return _located(self.path, self.text, key, message)
 
+    def is_used(self, name: str) -> bool:
+        """Whether a route, or the limits of all, are those of a policy; else only code can name it."""
+        others = (*self.routes.values(), self.default, self.application)
+        return name in self.policies and any(each is self.policies[name] for each in others)
+
     def named(self) -> dict[Key, FilePolicy]:
         """Return all limits by where they are."""
         groups = {"policies": self.policies, "routes": self.routes}

@@ -48,10 +48,10 @@ def overlimit_python_time() -> Iterator[None]:
 
 @pytest.fixture
 def overlimit_fresh() -> Callable[[], None]:
-    """Have all memory stores of the process forget their counts before the test.
+    """Have all stores in the process's memory, also ``sqlite://``, forget their counts before the test.
 
     Its value is ``overlimit.testing.fresh_counts``, to be called whenever they shall do so again. Shared
-    memory and Redis stay as they are.
+    memory, files and servers stay as they are.
     """
     from overlimit.testing import fresh_counts
 

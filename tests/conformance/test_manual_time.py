@@ -211,7 +211,7 @@ class TestFreshCounts:
         limiter.refund(charged)
         assert limiter.peek("a", cost=0).remaining == 6
 
-    @pytest.mark.parametrize("kind", ["redis_store", "shared_memory_store"])
+    @pytest.mark.parametrize("kind", ["redis_store", "shared_memory_store", "sqlite_store"])
     def test_leaves_what_others_see(self, request, kind):
         limiter = limiter_on(request.getfixturevalue(kind))
         limiter.hit("a")

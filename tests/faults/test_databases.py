@@ -340,9 +340,16 @@ class TestPostgreSQL:
         app = PostgreSQLStore(postgresql_server.url(user=f"app_{prefix}", table=prefix))
         postgresql_server.ask(f"CREATE ROLE app_{prefix} LOGIN")
         limiter = Limiter("5/minute", name="x", store=app)
-        with pytest.raises(StoreError, match=f"{prefix}|permission"):
+        needed = f".*role that may create tables, then GRANT SELECT, .* ON {prefix} to this role"
+        with pytest.raises(
+            StoreConfigError, match=f"permission denied for schema public; {needed}"
+        ) as raised:
             limiter.hit("a")
+        assert "LINE" not in str(raised.value)
         admin.create_table()
+        for ask in (limiter.hit, limiter.peek, lambda _: limiter.reset_all()):
+            with pytest.raises(StoreConfigError, match=f"permission denied for table {prefix}; {needed}"):
+                ask("a")
         postgresql_server.ask(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix} TO app_{prefix}")
         assert [limiter.hit("a").allowed for _ in range(6)].count(True) == 5
 
@@ -371,6 +378,23 @@ class TestPostgreSQL:
         assert failed == []
         assert limiters[0].peek("a", cost=0).remaining == 94
         assert as_store(postgresql_server.url(table=prefix)) is as_store(postgresql_server.url(table=prefix))
+
+    @pytest.mark.parametrize(
+        ("given", "shown"),
+        [
+            ("postgresql://app:secret@db/shop?timeout=1", "postgresql://app@db/shop"),
+            ("postgresql://app:secret@db:6432", "postgresql://app@db:6432/app"),
+            ("postgresql://app@/shop?host=/run/postgresql", "postgresql://app@/shop?host=/run/postgresql"),
+            ("postgresql:///shop?host=/run&port=6432", "postgresql://:6432/shop?host=/run"),
+            ("postgresql://a%40b:s%40t@/shop", "postgresql://a%40b@localhost/shop"),
+        ],
+    )
+    def test_it_is_shown_as_it_was_given_without_a_password(self, given, shown):
+        store = PostgreSQLStore(given)
+        assert store.endpoint == shown
+        assert repr(shown) in repr(store)
+        assert PostgreSQLStore(shown).endpoint == shown
+        assert PostgreSQLStore(shown).is_same_as(store)
 
     @pytest.mark.parametrize(
         ("wrong", "told"),
@@ -471,7 +495,7 @@ class TestPostgreSQL:
         limiter.reset_all()
         store.delete(["x:a"])
         as_it_is = PostgreSQLStore(postgresql_server.url(table="grant.select"), create=False)
-        with pytest.raises(StoreConfigError, match=r"no table grant\.select: `overlimit stores init URL`"):
+        with pytest.raises(StoreConfigError, match=r"no table grant\.select; run `overlimit stores init"):
             Limiter("5/minute", name="x", store=as_it_is).hit("a")
         store.create_table()
         assert limiter.hit("a").remaining == 4

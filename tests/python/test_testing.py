@@ -62,8 +62,10 @@ def test_an_app_follows_what_has_replaced_time_time(url, make_app):
 
 
 @pytest.mark.parametrize("make_app", [flask_app, wsgi_app])
-def test_counts_of_an_app_are_forgotten(make_app):
-    client = make_app("memory://").test_client()
+@pytest.mark.parametrize("url", ["memory://", "sqlite://"])
+def test_counts_of_an_app_are_forgotten(url, make_app):
+    client = make_app(url).test_client()
+    fresh_counts()  # those of the other app
     for _ in range(2):
         assert [client.get("/mail").status_code for _ in range(2)] == [200, 429]
         fresh_counts()

@@ -60,12 +60,10 @@ def reset(counted: Counted) -> dict[str, list[str]]:
 
 
 def check_is_created(rate_limits: Iterable[AppRateLimit]) -> None:
-    """Raise RuntimeError for shared memory that is missing, which a command does not create."""
+    """Raise RuntimeError for shared memory, a file or a table that is missing: no command makes it."""
     for missing in (each.store._missing for each in rate_limits):
         if missing is not None:
-            raise RuntimeError(
-                f"nothing is counted yet: there is no shared memory {missing}; the first request makes it"
-            )
+            raise RuntimeError(f"nothing is counted yet: there is no {missing}; the first request makes it")
 
 
 def hints(rate_limits: Iterable[AppRateLimit], whom: reports.Asked) -> Iterable[str]:

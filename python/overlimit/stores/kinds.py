@@ -41,7 +41,7 @@ class StoreKind:
 
     @property
     def _missing(self) -> str | None:
-        """Where it will be made; None: it is there, or need not be made."""
+        """What its first call will make, and where; None: it is there, or need not be made."""
         return None
 
     def _hints(self) -> Iterator[str]:

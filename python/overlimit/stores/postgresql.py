@@ -42,7 +42,15 @@ _DEFAULTS: dict[str, Any] = {
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
 _TABLE_IS = "a name of small letters, digits and _, perhaps with its schema, such as 'limits.counts'"
 _WRITES_A_SWEEP = 32
-_REFUSED = (errors.InsufficientPrivilege, errors.InvalidSchemaName, errors.UndefinedColumn)
+_REFUSED = {
+    errors.InsufficientPrivilege: (
+        "run `overlimit stores init URL` as a role that may create tables, then "
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON {} to this role"
+    ),
+    errors.InvalidSchemaName: "create it, then run `overlimit stores init URL`",
+    errors.UndefinedColumn: "{} is a table of something else: name another one by table=",
+}
+"""What servers refuse until somebody has done this for a table."""
 _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
 _MISCONFIGURED = re.compile(
     "does not exist|authentication failed|no password supplied|pg_hba.conf|not permitted|permission denied"
@@ -165,7 +173,8 @@ class PostgreSQLStore(ValueStore):
         self._prepares = True
         self._writes = 0
         self._swept = ""
-        self._state_key: Hashable = ("postgresql", self.endpoint, self._table)
+        host, port, database, _ = self._where
+        self._state_key: Hashable = ("postgresql", host, port or "5432", database, self._table)
 
     def transact(self, keys: Sequence[str], step: Step) -> None:
         """Read and write values in one transaction; see ``ValueStore``."""
@@ -185,6 +194,8 @@ class PostgreSQLStore(ValueStore):
             raise error.cause from error.cause.__cause__
         except StoreError:
             raise
+        except tuple(_REFUSED) as error:
+            raise self._refused(error) from error
         except (psycopg.Error, TimeoutError) as error:  # also of what was tried again
             raise self.NotWritten(str(error)) from error
 
@@ -218,7 +229,7 @@ class PostgreSQLStore(ValueStore):
         except errors.UndefinedTable:
             if not self._creates:
                 raise StoreConfigError(
-                    f"there is no table {self._table}: `overlimit stores init URL` makes it"
+                    f"there is no table {self._table}; run `overlimit stores init URL` to make it"
                 ) from None
             yield from line.ask(self._creation, None)
             raise _Again from None
@@ -316,18 +327,36 @@ class PostgreSQLStore(ValueStore):
             return run_calls(_repeated(self._of_threads(), until(self.timeout), ask))
         except errors.UndefinedTable:
             return []
+        except tuple(_REFUSED) as error:
+            raise self._refused(error) from error
         except (psycopg.Error, TimeoutError) as error:
             raise store_failure(self, error, has_written=False, method=method) from error
 
+    def _refused(self, error: psycopg.Error) -> StoreConfigError:
+        """Return what the server says, and what to do."""
+        to_do = next(text for kind, text in _REFUSED.items() if isinstance(error, kind))
+        return StoreConfigError(f"{error.diag.message_primary}; {to_do.format(self._table)}")
+
+    @property
+    def _missing(self) -> str | None:
+        ((found,),) = self._ask("ping", f"SELECT to_regclass({_quoted(self._sql_table)})")
+        return None if found else f"table {self._table}"
+
+    @property
+    def _where(self) -> tuple[str, str, str, str]:
+        """The host or the directory of its socket, the port, the database and the role; "" if not given."""
+        given = conninfo.conninfo_to_dict(self._conninfo)
+        host, port, role = (str(given.get(name) or "") for name in ("host", "port", "user"))
+        return host or "localhost", port, str(given.get("dbname") or role), role
+
     @property
     def endpoint(self) -> str:
-        """Where it is, as a URL without credentials and options."""
-        given = conninfo.conninfo_to_dict(self._conninfo)
-        host, port = str(given.get("host", "localhost")), given.get("port", 5432)
-        database = given.get("dbname", given.get("user", ""))
+        """Where it is, and as which role, as a URL without password and options."""
+        host, port, database, role = self._where
+        at, to = f"{quote(role, safe='')}@" if role else "", f":{port}" if port else ""
         if host.startswith("/"):
-            return f"postgresql://:{port}/{database}?host={host}"
-        return f"postgresql://{host}:{port}/{database}"
+            return f"postgresql://{at}{to}/{database}?host={host}"
+        return f"postgresql://{at}{host}{to}/{database}"
 
     def __repr__(self) -> str:
         unusual = [f"{name}={value!r}" for name, value in self._given.items() if value != _DEFAULTS[name]]
@@ -408,8 +437,6 @@ class _Line:
         try:
             rows: Rows = yield partial(self._connection.ask, query, wanted)
             return rows
-        except _REFUSED as error:
-            raise StoreConfigError(str(error)) from error
         except _CONFLICTS as error:
             raise _Again from error
         except (errors.QueryCanceled, errors.ConnectionTimeout) as error:

@@ -103,7 +103,7 @@ class SharedMemoryStore(_core.SharedMemoryStore, StoreKind, Initialised):
 
     @property
     def _missing(self) -> str | None:
-        return None if self.is_created else self.path
+        return None if self.is_created else f"shared memory {self.path}"
 
     def _hints(self) -> Iterator[str]:
         for path in self.paths_of_others():

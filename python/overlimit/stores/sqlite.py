@@ -146,13 +146,17 @@ class SQLiteStore(ValueStore):
             with suppress(TimeoutError):
                 pool.using(until(self.timeout), _Connection.close)
 
+    def _clear(self) -> None:
+        if self._path is None:
+            self._use(self._writer, lambda execute: execute("DELETE FROM overlimit_counts"))
+
     def create_table(self) -> None:
         """Make the file and its table where there is none."""
         self.ping()
 
     @property
     def _missing(self) -> str | None:
-        return None if self._path is None or os.path.exists(self._path) else self._path
+        return None if self._path is None or os.path.exists(self._path) else f"file {self._path}"
 
     @property
     def endpoint(self) -> str:

@@ -131,6 +131,9 @@ class ValueStore(_core.ValueStore, StoreKind):
     def after_fork(self) -> None:
         """Begin anew in a forked child, which must not use the connections of its parent."""
 
+    def _clear(self) -> None:
+        """Forget everything that no other process can see, for tests; by default there is nothing such."""
+
     def __repr__(self) -> str:
         args, kwargs = self._arguments
         return f"{type(self).__name__}({'...' if args or kwargs else ''})"
@@ -149,8 +152,13 @@ class ValueStore(_core.ValueStore, StoreKind):
 _all_of_them: WeakSet[ValueStore] = WeakSet()
 
 
+def value_stores() -> list[ValueStore]:
+    """Return all stores of values of this process."""
+    return list(_all_of_them)
+
+
 def _tell_of_fork() -> None:
-    for store in list(_all_of_them):
+    for store in value_stores():
         try:
             store.after_fork()
         except Exception:  # the others are to be told, too

@@ -14,6 +14,7 @@ from overlimit import _core, waiting
 from overlimit._forks import PerProcess
 from overlimit.clocks import ManualClock
 from overlimit.stores.memory import memory_stores
+from overlimit.stores.values import value_stores
 from overlimit.waiting.sleeping import Followed, present_time
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -145,15 +146,15 @@ class python_time(_Block):
 
 
 def fresh_counts() -> None:
-    """Have all memory stores of this process forget everything: counts, locks and levels of penalties.
+    """Have all stores in this process's memory forget everything: counts, locks and levels of penalties.
 
     That is ``"memory://"``, also the one that limiters with a clock of their own have, every
-    ``MemoryStore``, and what ``on_error="local"`` has counted. Callers that wait in ``acquire`` ask again. A
-    refund of what was charged before gives nothing back. Shared memory and Redis stay as they are: use
-    another name or prefix for each test there, or ``reset_all``. Each store forgets in one step, so it may be
-    called while other threads hit.
+    ``MemoryStore``, what ``on_error="local"`` has counted, and ``"sqlite://"``, which is in memory. Callers
+    that wait in ``acquire`` ask again. A refund of what was charged before gives nothing back, except in
+    SQLite. Shared memory, files and servers stay as they are: use another name or prefix for each test there,
+    or ``reset_all``. Each store forgets in one step, so it may be called while other threads hit.
     """
-    for store in memory_stores():
+    for store in (*memory_stores(), *value_stores()):
         store._clear()
         waiting.wake_waiters(store)
 

@@ -38,7 +38,7 @@ from overlimit.command_line.operating.places import Place, StoreUrl, without_sec
 from overlimit.command_line.operating.shapes import algorithm_of, by_tag, growth, readings_of
 from overlimit.command_line.operating.tables import counted, span
 from overlimit.command_line.operating.values import Record, Value, decoded
-from overlimit.stores import SQLiteStore
+from overlimit.stores import PostgreSQLStore, SQLiteStore
 from servers.patience import PATIENCE, eventually
 
 from .test_commands import printed, refused, run
@@ -78,6 +78,12 @@ def shared_memory_url(shared_memory):
 def sqlite_url(tmp_path):
     SQLiteStore(tmp_path / "limits.db").create_table()
     return f"sqlite:///{tmp_path}/limits.db?timeout={PATIENCE}"
+
+
+@pytest.fixture
+def postgresql_url(postgresql_url):
+    PostgreSQLStore(postgresql_url).create_table()
+    return postgresql_url
 
 
 @pytest.fixture(params=["redis", "shared_memory", "sqlite", "postgresql"])
@@ -730,8 +736,8 @@ def test_a_file_that_cannot_be_opened_says_so_and_can_be_removed(shared_memory, 
 
 
 class TestStoresInDatabases:
-    def test_init_makes_what_is_missing(self, tmp_path, postgresql_url):
-        for url in (f"sqlite:///{tmp_path}/new.db", postgresql_url):
+    def test_init_makes_what_is_missing(self, tmp_path, postgresql_server, prefix):
+        for url in (f"sqlite:///{tmp_path}/new.db", postgresql_server.url(table=prefix)):
             assert "has its table" in printed("stores", "init", url)
             assert "has its table" in printed("stores", "init", url)
             assert told(0, "top", url)["looked_at"] == 0
@@ -739,12 +745,27 @@ class TestStoresInDatabases:
             assert told(0, "top", url)["looked_at"] == 0
         assert "there is nothing to make" in refused(2, "stores", "init", "redis://localhost")
 
-    def test_no_command_but_init_makes_a_file(self, tmp_path):
-        url = f"sqlite:///{tmp_path}/none.db"
-        for command in (["doctor", url], ["top", url], ["show", url, "--policy", "login", "a"]):
-            done = run(*command)
-            assert (done.returncode, "`overlimit stores init` makes it" in done.stderr) == (2, True)
+    def test_no_command_but_init_makes_a_file_or_a_table(self, tmp_path, postgresql_server, prefix):
+        database = postgresql_server.url(table=prefix)
+        whom = ["--policy", "login", "a"]
+        for url, what in ((f"sqlite:///{tmp_path}/none.db", "file"), (database, f"table {prefix}")):
+            for command in ("doctor", "top", "locked", "show", "check", "reset", "lock", "watch", "bench"):
+                more = {"check": [*whom, "--limits", "3/minute", "--hit"], "lock": [*whom, "60"]}
+                done = run(command, url, *more.get(command, whom if command in ("show", "reset") else []))
+                assert (done.returncode, f"there is no {what}" in done.stderr) == (2, True)
+                assert "run `overlimit stores init URL` to make it" in done.stderr.replace("Run", "run")
         assert list(tmp_path.iterdir()) == []
+        assert postgresql_server.ask(f"SELECT to_regclass('{prefix}')") == [(None,)]
+
+    def test_doctor_says_what_a_role_needs(self, postgresql_server, prefix):
+        postgresql_server.ask(f"CREATE ROLE app_{prefix} LOGIN")
+        printed("stores", "init", postgresql_server.url(table=prefix))
+        url = postgresql_server.url(user=f"app_{prefix}", table=prefix)
+        said = run("doctor", url).stderr
+        assert f"permission denied for table {prefix}. Run `overlimit stores init URL` as a role" in said
+        assert f"then GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix} to this role." in said
+        postgresql_server.ask(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix} TO app_{prefix}")
+        assert told(0, "doctor", url)["status"] == "healthy"
 
     def test_what_the_server_says_is_shown_without_a_traceback(self, postgresql_url):
         url = postgresql_url.replace("/postgres?", "/nowhere?")

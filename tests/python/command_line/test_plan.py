@@ -104,10 +104,11 @@ def test_what_was_changed_is_told_of_any_limits(repository):
     code, text = run(*about, "--against", "before.toml")
     assert code == 0
     assert "0 of 10 identifiers" in text
+    unknown = "no route uses it, so the log does not say whom this hits"
     assert text.splitlines()[-4:-1] == [
-        "policies.login: 5 per 1 minute -> 3 per 1 minute",
-        "policies.old: removed, which was 1 per 1 second",
-        "policies.new: added, 2 per 1 day, Penalty(60)",
+        f"policies.login: 5 per 1 minute -> 3 per 1 minute; {unknown}",
+        f"policies.old: removed, which was 1 per 1 second; {unknown}",
+        f"policies.new: added, 2 per 1 day, Penalty(60); {unknown}",
     ]
     assert run(*about, "--against", "limits.toml")[0] == 0
     code, text = run("plan", "limits.toml", *about[2:], "--against", "before.toml", "--json")
@@ -120,7 +121,11 @@ def test_what_was_changed_is_told_of_any_limits(repository):
         'routes."/search"',
         "default",
     }
-    assert changes["default"] == {"before": None, "after": "100 per 1 minute"}
+    assert changes["default"] == {"before": None, "after": "100 per 1 minute", "checked": True}
+    assert [limits for limits, each in changes.items() if not each["checked"]] == [
+        "policies.login",
+        "policies.old",
+    ]
     code, text = plan("--against", "limits.toml")
     assert (code, text.splitlines()[-2]) == (0, "no limits were changed")
     with pytest.raises(InvalidLimit, match=r"now\.toml, line 1: .* write routes, default or application"):
@@ -201,6 +206,18 @@ def test_what_is_suggested_is_written_and_all_else_stays(repository):
     assert "# What the index bears." in file.read_text()
     run(*SUGGEST, "--write", "fresh.toml", "--policy", "api")
     assert read_limits_file("fresh.toml").policies.keys() == {"api"}
+
+
+def test_a_policy_that_no_route_uses_is_said_to_limit_nothing(repository):
+    def said(policy: str) -> str:
+        command = [*SUGGEST, "--write", "limits.toml", "--policy", policy]
+        return str(CliRunner().invoke(program, command, standalone_mode=False).stderr)
+
+    assert "limits nothing" not in said("search")
+    told = said("login")
+    assert 'under [routes], write "POST /path" = {policy = "login"}' in told
+    assert "another key" not in told
+    assert "the file's own default is another key" in said("default")
 
 
 LISTED = """[

@@ -114,9 +114,9 @@ class Place:
         return _StoreByHashes(self.url)
 
     def require(self) -> None:
-        """Raise StoreConfigError for shared memory that cannot be used, or a file that a call would make."""
-        if self.values is not None and self.values._missing:
-            raise MissingStore(f"there is no file {self.values._missing}: `overlimit stores init` makes it")
+        """Raise StoreConfigError for shared memory that cannot be used, or what only a call would make."""
+        if self.values is not None and (missing := self.values._missing):
+            raise MissingStore(f"there is no {missing}; run `overlimit stores init URL` to make it")
         store = self.shared_memory
         if store is None:
             return
@@ -131,7 +131,7 @@ class Place:
 
 
 class MissingStore(StoreConfigError):
-    """There is no shared memory or file of this name: the first call of a limiter makes it."""
+    """There is no shared memory, file or table of this name: the first call of a limiter makes it."""
 
 
 class _StoreByHashes(RedisStore):

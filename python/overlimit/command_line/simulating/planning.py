@@ -73,8 +73,8 @@ def plan(
     """Show what was changed in the limits of FILE, and who would be refused by them and was not before.
 
     An identifier is newly refused if one of its requests is refused now, and none was before. A FILE that is
-    new is compared with no limits. Policies that no route has hold where code names them: whom a change of
-    these hits, no log tells.
+    new is compared with no limits. A policy that no route uses holds only where code names it: whom a change
+    of it hits, the log does not say, so it is listed as such and never exceeds --fail-over.
 
     Exit code: 0 within --fail-over or without it, 1 past it, 2 if anything is wrong.
     """
@@ -109,18 +109,23 @@ def _described(found: NewlyRefused, bound: float | None) -> dict[str, object]:
 
 
 def _changes(before: LimitsFile | None, after: LimitsFile) -> Iterator[dict[str, Any]]:
-    """Yield what was added, removed or changed: where, and what was and is there, None for nothing."""
+    """Yield what was added, removed or changed: where, what was and is there, and whether the log was asked.
+
+    None stands for nothing.
+    """
     was, now = {} if before is None else before.named(), after.named()
     for key in dict.fromkeys((*was, *now)):
         texts = [None if key not in each else str(each[key]) for each in (was, now)]
         if texts[0] != texts[1]:
-            yield {"limits": written(key), "before": texts[0], "after": texts[1]}
+            checked = key[0] != "policies" or any(each.is_used(key[1]) for each in (before, after) if each)
+            yield {"limits": written(key), "before": texts[0], "after": texts[1], "checked": checked}
 
 
-def _told(limits: str, before: str | None, after: str | None) -> str:
+def _told(limits: str, before: str | None, after: str | None, checked: bool) -> str:
+    unknown = "" if checked else "; no route uses it, so the log does not say whom this hits"
     if before is None or after is None:
-        return f"{limits}: {f'added, {after}' if before is None else f'removed, which was {before}'}"
-    return f"{limits}: {before} -> {after}"
+        return f"{limits}: {f'added, {after}' if before is None else f'removed, which was {before}'}{unknown}"
+    return f"{limits}: {before} -> {after}{unknown}"
 
 
 def _before(path: str, against: str) -> LimitsFile | None:

@@ -20,6 +20,7 @@ from overlimit.command_line.simulating.output import (
 )
 from overlimit.command_line.simulating.policies import Rules, takes_rules
 from overlimit.command_line.simulating.writing import write_policy
+from overlimit.limits_file import read_limits_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,6 +152,7 @@ def suggest(
         with reported():
             write_policy(write, policy, _with(made, found.value), rules.locks)
         click.echo(f"wrote policies.{policy} of {write}", err=True)
+        click.echo(_what_it_limits(write, policy), nl=False, err=True)
 
 
 def _check_writing(write: str | None, policy: str | None, rules: Rules) -> None:
@@ -158,6 +160,17 @@ def _check_writing(write: str | None, policy: str | None, rules: Rules) -> None:
         raise click.UsageError("--write and --policy go together, as --write limits.toml --policy login")
     if write is not None and not rules.in_text:
         raise click.UsageError("--write excludes --algorithm: a limits.toml has limits in text, without one")
+
+
+def _what_it_limits(path: str, policy: str) -> str:
+    """Say of a policy that no route uses that it limits nothing yet."""
+    if read_limits_file(path).is_used(policy):
+        return ""
+    instead = f"; the file's own {policy} is another key" if policy in ("default", "application") else ""
+    return (
+        f"no route uses it, so it limits nothing in an app{instead}: "
+        f'under [routes], write "POST /path" = {{policy = "{policy}"}}\n'
+    )
 
 
 def _naming_options(message: str) -> str:

@@ -167,7 +167,8 @@ class _Examination:
     def _failing(self, error: StoreError) -> Finding:
         self.is_reachable = kind_of(error) != "unreachable"
         what, _, advice = message_of(error).partition(_ADVISES)
-        return Finding("broken", "reach", f"{what}.", _sentence(advice) or _LOOK_UP)
+        instead = _LOOK_UP if self._place.is_redis else ""
+        return Finding("broken", "reach", f"{what.rstrip('.')}.", _sentence(advice) or instead)
 
     def _played(self) -> Finding:
         try:
