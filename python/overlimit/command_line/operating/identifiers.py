@@ -21,7 +21,7 @@ from overlimit.command_line.operating.keeping import (
 )
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
+from overlimit.command_line.operating.shapes import GUESSED, Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import print_rows, span
 from overlimit.command_line.operating.targets import Target
 from overlimit.command_line.operating.values import Value
@@ -89,6 +89,8 @@ def _print(key: str, value: Value, read: list[Reading], now: int) -> None:
     if rows:
         click.echo()
         print_rows(("limit", "tag", "expires in", "state"), rows, texts=4)
+    if any(each.limit is None for each in read):
+        click.echo(f"\n{GUESSED}")
     lock = value.lock(now)
     if lock is None:
         return

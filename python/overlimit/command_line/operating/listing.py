@@ -11,7 +11,7 @@ import click
 from overlimit.command_line.operating.endings import asks_store
 from overlimit.command_line.operating.keeping import policies_besides
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.shapes import Reading, by_tag, readings_of
+from overlimit.command_line.operating.shapes import GUESSED, Reading, by_tag, readings_of
 from overlimit.command_line.operating.tables import amount, print_rows, span
 from overlimit.command_line.operating.values import Lock
 from overlimit.command_line.operating.walking import KEYS, Found, Walk
@@ -81,11 +81,14 @@ def top(
         return walk.ended()
     columns = ("policy", "identifier", "charged", "limit", "expires in", "locked for")
     print_rows(columns, (_row(found, read) for _, found, read in hottest), texts=2)
-    _print_summary(place, walk, policy)
+    used = [_most_used(read) for _, _, read in hottest]
+    _print_summary(place, walk, policy, any(each is not None and each.limit is None for each in used))
     return walk.ended()
 
 
-def _print_summary(place: Place, walk: Walk, policy: str | None) -> None:
+def _print_summary(place: Place, walk: Walk, policy: str | None, has_guessed: bool = False) -> None:
+    if has_guessed:
+        click.echo(f"\n{GUESSED}", nl=False)
     is_unknown = policy is not None and walk.saw_all and walk.looked_at == 0
     click.echo(f"\n{walk.summary}{policies_besides(place, policy) if policy and is_unknown else ''}")
 

@@ -14,6 +14,10 @@ _FIRST_INSTANT = 10**15
 _SATURATED = 2**53 - 1
 
 
+GUESSED = "? = guessed; give --limits"
+"""What tables say below of limits with a question mark."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """A record as it was read."""

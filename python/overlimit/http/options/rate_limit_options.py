@@ -59,7 +59,7 @@ class LimitsOfRoutes(TypedDict, total=False):
     default_limits_cost: Annotated[AnyCost | None, _term("cost", "RATELIMIT_DEFAULTS")]
     application_limits: Annotated[
         AnyLimits | None,
-        Option(kinds.LIMITS_OF_ALL, "Hold for all routes, counted together.", "RATELIMIT_APPLICATION"),
+        Option(kinds.LIMITS_OF_ALL, "Hold for all routes together, per client.", "RATELIMIT_APPLICATION"),
     ]
     application_limits_per_method: Annotated[bool | None, _term("per_method", "RATELIMIT_APPLICATION")]
     application_limits_exempt_when: Annotated[
