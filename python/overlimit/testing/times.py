@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 from overlimit import _core, waiting
 from overlimit._forks import PerProcess
 from overlimit.clocks import ManualClock
-from overlimit.stores.memory import memory_stores
-from overlimit.stores.values import value_stores
+from overlimit.stores.memory import MemoryStore, memory_stores
+from overlimit.stores.values import ValueStore, value_stores
 from overlimit.waiting.sleeping import Followed, present_time
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -154,7 +154,8 @@ def fresh_counts() -> None:
     SQLite. Shared memory, files and servers stay as they are: use another name or prefix for each test there,
     or ``reset_all``. Each store forgets in one step, so it may be called while other threads hit.
     """
-    for store in (*memory_stores(), *value_stores()):
+    stores: list[MemoryStore | ValueStore] = [*memory_stores(), *value_stores()]
+    for store in stores:
         store._clear()
         waiting.wake_waiters(store)
 

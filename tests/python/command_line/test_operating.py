@@ -132,6 +132,7 @@ def test_show_tells_every_record_and_the_lock(url):
     assert [each["limit"] for each in named if each["known_by"] == "tag"] == ["5 per 1 minute"]
     text = printed("show", url, "--policy", "login", "a")
     assert "fixed window?" in text
+    assert "\n? = guessed; give --limits\n" in text
     assert "set by a penalty, level 1." in text
 
 
@@ -306,7 +307,11 @@ def test_top_lists_whom_most_was_charged_to(url):
     named = told(0, "top", url, "--policy", "login", "-n", "1", "--limits", "100/minute")["top"]
     assert named[0]["policy"] == "login"
     assert named[0]["limits"][0]["limit"] == "100 per 1 minute"
+    limits = ("--limits", "100/minute", "--limits", "1000/minute")
+    assert "guessed" not in printed("top", url, *limits)
+    assert "guessed" not in printed("show", url, "--policy", "login", "user:1", *limits)
     text = printed("top", url)
+    assert "\n? = guessed; give --limits\n" in text
     assert "21 keys were looked at." in text
     assert ("keeps no identifiers, only hashes" in text) == answer["identifiers_are_hashes"]
 

@@ -58,4 +58,5 @@ def test_the_page_of_the_site_has_every_option(monkeypatch):
 def test_the_page_has_every_command():
     shown = set(re.findall(r"\b(\w+(?: \w+)?)`", PAGE.partition("\n\n`-h`")[0].partition("| --- |")[2]))
     commands = {name for name, command in program.commands.items() if not isinstance(command, click.Group)}
-    assert shown == commands | {f"shm {name}" for name in program.commands["shm"].commands}
+    groups = {name: program.commands[name].commands for name in ("shm", "stores")}
+    assert shown == commands | {f"{group} {name}" for group, named in groups.items() for name in named}
