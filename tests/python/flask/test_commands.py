@@ -458,6 +458,26 @@ def test_the_commands_are_the_apps_own_too_and_see_what_it_counts_in_memory(limi
     assert shown.stdout.count("  limits ") == 1
 
 
+def test_the_commands_make_no_file_and_no_table(tmp_path, postgresql_server, prefix):
+    stores = {
+        f"file {tmp_path}/limits.db": f"sqlite:///{tmp_path}/limits.db",
+        f"table {prefix}": postgresql_server.url(table=prefix),
+    }
+    for what, url in stores.items():
+        app = Flask("small")
+        RateLimit(app, default_limits="1/minute", store=url)
+        app.add_url_rule("/", "index", lambda: "hello")
+        invoke = app.test_cli_runner().invoke
+        for command in ("check", "reset"):
+            done = invoke(args=["limits", command, "ip:127.0.0.1"])
+            assert (done.exit_code, f"there is no {what};" in done.output) == (
+                1,
+                True,
+            )
+        assert [app.test_client().get("/").status_code for _ in range(2)] == [200, 429]
+        assert invoke(args=["limits", "check", "ip:127.0.0.1"]).exit_code == 0
+
+
 def test_a_command_group_of_the_app_by_this_name_stays():
     app = Flask("mine")
 
