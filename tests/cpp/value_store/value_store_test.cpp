@@ -42,7 +42,7 @@ TEST(StoredValue, DamagedInAnyBitIsAsIfThereWereNothing) {
 TEST(ValueKeys, AreOfPrintableAsciiAndDifferIfAnythingDoes) {
   std::vector<std::string> identifiers{"",     "a",        "A",   "a ", " a", "a\n", std::string("a\0", 2),
                                        "\x7f", "\xc3\xa9", "a:b", "#"};
-  for (const std::size_t size : {247, 248, 249, 1000}) identifiers.emplace_back(size, 'x');
+  for (const std::size_t size : {247U, 248U, 249U, 1000U}) identifiers.emplace_back(size, 'x');
   std::set<std::string> keys;
   for (const PolicyIdentity& policy :
        {PolicyIdentity("p"), PolicyIdentity("p.q"), PolicyIdentity::unnamed(), PolicyIdentity::unnamed()}) {
