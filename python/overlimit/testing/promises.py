@@ -103,7 +103,7 @@ def _keeps_values(tried: Tried) -> Iterator[str]:
             "What is written is read, byte for byte, whatever printable characters are in the key: all of "
             f"its {_LONGEST_KEY} count, and small letters are no capitals."
         )
-    if tried.beside().read(keys) != values:
+    elif tried.beside().read(keys) != values:
         yield (
             "What one object has written, another sees that was opened on the same place: this is what "
             "make() returns."
