@@ -97,12 +97,16 @@ def seconds_us_of(name: str, seconds: float | str, most: int) -> int:
     return microseconds
 
 
+_SIZES = {"max_keys": "1_000_000", "max_bytes": "256 << 20 for 256 MiB", "max_connections": "10"}
+
+
 def size_of(value: object, argument: str) -> int:
     """Return a whole number; which ones there are, the core knows."""
     size = whole_number(value)
     if size is None:
-        example = "1_000_000" if argument == "max_keys" else "256 << 20 for 256 MiB"
-        raise TypeError(f"{argument} must be a whole number, such as {example}, not {short_repr(value)}")
+        raise TypeError(
+            f"{argument} must be a whole number, such as {_SIZES[argument]}, not {short_repr(value)}"
+        )
     return size
 
 

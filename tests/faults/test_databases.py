@@ -21,7 +21,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from overlimit import Limiter, StoreConfigError, StoreError, StoreTimeout, StoreUnavailable, aio
+from overlimit import Limiter, StoreConfigError, StoreError, StoreTimeout, StoreUnavailable, aio, hit_all
 from overlimit.stores import PostgreSQLStore, SQLiteStore, as_store, sqlite
 from servers.patience import PATIENCE, eventually
 from servers.ports import free_port
@@ -206,6 +206,27 @@ class TestSQLite:
         for path in (tmp_path / "none" / "limits.db", tmp_path / "text.db", tmp_path):
             with pytest.raises(StoreError, match=str(path)):
                 Limiter("5/minute", name="x", store=SQLiteStore(path)).hit("a")
+
+    def test_a_full_disk_charges_nothing_and_says_so(self, tmp_path):
+        limiter = Limiter("5/minute", name="x", store=SQLiteStore(tmp_path / "limits.db"))
+        assert limiter.hit("a").remaining == 4
+        limiter.store._writer.things[0].cursor.execute("PRAGMA max_page_count = 1")
+        many = [f"{number}" * 50 for number in range(60)]
+        with pytest.raises(StoreUnavailable, match="disk is full") as raised:
+            limiter.hit_many(many)
+        assert not raised.value.maybe_charged
+        assert [limiter.peek(each, cost=0).remaining for each in many] == [5] * 60
+        assert limiter.peek("a", cost=0).remaining == 4
+
+    def test_a_file_and_a_link_to_it_are_one_place(self, tmp_path):
+        (tmp_path / "link.db").symlink_to(tmp_path / "limits.db")
+        linked, plain, other = (
+            (Limiter("5/minute", name=name, store=SQLiteStore(tmp_path / f"{name}.db")), "a")
+            for name in ("link", "limits", "other")
+        )
+        assert hit_all([linked, plain]).allowed
+        with pytest.raises(ValueError, match="are on different ones"):
+            hit_all([linked, other])
 
     @pytest.mark.parametrize("has_table", [False, True])
     def test_a_file_that_is_locked_as_it_is_opened_is_waited_for(self, tmp_path, has_table):

@@ -150,6 +150,40 @@ class Truncating(Locking):
         super().put(key, write._replace(value=write.value[:100]))
 
 
+class OfBlobs(Locking):
+    """It cuts values as a BLOB of MySQL does where nobody is strict."""
+
+    def put(self, key, write):
+        super().put(key, write._replace(value=write.value[:65535]))
+
+
+class Roomless(Locking):
+    """It refuses what is too large, as DynamoDB does."""
+
+    def put(self, key, write):
+        if len(write.value) > 400_000:
+            raise ValueError("the item is too large")
+        super().put(key, write)
+
+
+class OfShortKeys(Locking):
+    def values(self, keys):
+        return super().values([key[:100] for key in keys])
+
+    def put(self, key, write):
+        super().put(key[:100], write)
+
+
+class Caseless(Locking):
+    """Its keys are those of a collation that knows no small letters."""
+
+    def values(self, keys):
+        return super().values([key.upper() for key in keys])
+
+    def put(self, key, write):
+        super().put(key.upper(), write)
+
+
 class OfMonths(Locking):
     """It takes more than thirty days for an instant, as memcached does."""
 
@@ -349,6 +383,31 @@ class Folding(Locking):
         return [each for each in super().scan("") if pattern.match(each[0])]
 
 
+class OfOnePage(Locking):
+    def scan(self, prefix):
+        return super().scan(prefix)[:1000]
+
+
+class Retaining(Locking):
+    def delete(self, keys):
+        return None
+
+
+class Sweeping(Locking):
+    def delete(self, keys):
+        self.place.items.clear()
+
+
+class Everywhere(Locking):
+    def is_same_as(self, other):
+        return True
+
+
+class Pong(Locking):
+    def ping(self, timeout=None):
+        return "PONG"
+
+
 class Inserting(Locking):
     """It leaves a row of each stranger."""
 
@@ -356,6 +415,13 @@ class Inserting(Locking):
         for key in keys:
             self.place.items.setdefault(key, NOTHING)
         return super().values(keys)
+
+
+class BlockingTasks(Locking):
+    """It waits for its lock on the event loop."""
+
+    async def transact_async(self, keys, step):
+        self.transact(keys, step)
 
 
 class ForgettingTasks(Locking):
@@ -376,7 +442,7 @@ def checked(kind: type[ValueStore], seconds: float = 60.0) -> str:
     return ""
 
 
-@pytest.mark.parametrize("kind", [Locking, Swapping, OfOneKey, OfTwoKeys, Keeping])
+@pytest.mark.parametrize("kind", [Locking, Swapping, OfOneKey, OfTwoKeys, Keeping, Roomless])
 def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
     assert checked(kind) == ""
 
@@ -387,6 +453,9 @@ def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
         (Forgetful, "another sees that was opened on the same place: this is what make"),
         (Reversed, "Values are given in the order of the keys"),
         (Truncating, "byte for byte"),
+        (OfBlobs, "a store with less room raises, and cuts nothing off"),
+        (OfShortKeys, "all of its 250 count"),
+        (Caseless, "small letters are no capitals"),
         (OfMonths, "also if these are more than a year"),
         (OfMilliseconds, "not for less: they are no milliseconds"),
         (RoundingDown, "whole seconds are rounded up"),
@@ -413,7 +482,13 @@ def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
         (Unforkable, "A forked child can use the store"),
         (SaidToBeShared, "says is_shared = False"),
         (Folding, "takes the prefix literally"),
+        (OfOnePage, "however many pages these are"),
+        (Retaining, "delete(keys) removes these keys and no others"),
+        (Sweeping, "delete(keys) removes these keys and no others"),
+        (Everywhere, "is_same_as(other) is False of a store of another place"),
+        (Pong, "ping(timeout) returns how many seconds it took, not 'PONG'"),
         (Inserting, "insert nothing but what is written"),
+        (BlockingTasks, "transact_async awaits whatever it waits for"),
         (ForgettingTasks, "transact_async: What is written is read"),
     ],
 )

@@ -131,6 +131,10 @@ class TestUrls:
             ("redis://localhost?prefix=a:b", "prefix"),
             ("unix://", "path"),
             ("redis://localhost:0", "port"),
+            ("postgresql://u:secret@localhost:99999/db", "port .* from 1 to 65535, not '99999'"),
+            ("postgresql://u:secret@one:5432,two:x/db", "port .* from 1 to 65535, not 'x'"),
+            ("postgresql://localhost/db?max_connections=1.5", "max_connections .* number from 1 .*'1.5'"),
+            ("postgresql://localhost/db?max_connections=0", "max_connections .* number from 1 .*'0'"),
             ("redis://one:1,two:2/0", r"redis\+sentinel://.*redis\+cluster://"),
             ("redis+sentinel://one:1,two:2", "service"),
             ("redis+sentinel://one:1/my service/0", "service"),
@@ -155,6 +159,9 @@ class TestUrls:
         with pytest.raises(ValueError, match=message) as caught:
             Limiter("5/minute", name="default", store=url)
         assert "sec" not in str(caught.value).replace("seconds", "")
+
+    def test_an_address_of_ipv6_is_shown_in_brackets(self):
+        assert as_store("postgresql://u:secret@[::1]:5433/db").endpoint == "postgresql://u@[::1]:5433/db"
 
     @pytest.mark.parametrize(
         ("option", "wrong"),

@@ -40,6 +40,9 @@ _DEFAULTS: dict[str, Any] = {
     "max_connections": 10,
 }
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
+_NUMBER = re.compile(r"[0-9]{1,10}")
+_MOST_CONNECTIONS = 262_143
+"""The most that a server takes."""
 _TABLE_IS = "a name of small letters, digits and _, perhaps with its schema, such as 'limits.counts'"
 _WRITES_A_SWEEP = 32
 _REFUSED = {
@@ -356,7 +359,7 @@ class PostgreSQLStore(ValueStore):
         at, to = f"{quote(role, safe='')}@" if role else "", f":{port}" if port else ""
         if host.startswith("/"):
             return f"postgresql://{at}{to}/{database}?host={host}"
-        return f"postgresql://{at}{host}{to}/{database}"
+        return f"postgresql://{at}{_bracketed(host)}{to}/{database}"
 
     def __repr__(self) -> str:
         unusual = [f"{name}={value!r}" for name, value in self._given.items() if value != _DEFAULTS[name]]
@@ -582,13 +585,27 @@ def _split(url: str) -> tuple[str, dict[str, Any]]:
     own: dict[str, Any] = {name: options.pop(name) for name in _DEFAULTS if name in options}
     if "timeout" in own:
         own["timeout"] = timeout_us_of(own["timeout"]) / 1e6
-    if "max_connections" in own and own["max_connections"].isdecimal():
-        own["max_connections"] = int(own["max_connections"])
+    if "max_connections" in own:
+        own["max_connections"] = _number("max_connections", own["max_connections"], _MOST_CONNECTIONS)
     for name in {"unlogged", "create"} & own.keys():
         own[name] = truth_of(name, own[name])
     rest = f"{base}?{urlencode(options, quote_via=quote)}" if options else base
     try:
-        conninfo.conninfo_to_dict(rest)
+        ports = str(conninfo.conninfo_to_dict(rest).get("port", ""))
     except psycopg.ProgrammingError as error:
         raise ValueError(f"libpq cannot read the store's URL: {str(error).strip()}") from None
+    for port in filter(None, ports.split(",")):
+        _number("a port in the store's URL", port, 65535)
     return rest, own
+
+
+def _number(name: str, text: str, most: int) -> int:
+    """Return a number in the URL; raise ValueError if it is none, or none from 1 to so many."""
+    if not _NUMBER.fullmatch(text) or not 0 < int(text) <= most:
+        raise ValueError(f"{name} must be a whole number from 1 to {most}, not {short_repr(text)}")
+    return int(text)
+
+
+def _bracketed(hosts: str) -> str:
+    """Return hosts as a URL has them, where addresses of IPv6 are in brackets."""
+    return ",".join(f"[{each}]" if ":" in each else each for each in hosts.split(","))

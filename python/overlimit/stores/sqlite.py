@@ -46,6 +46,8 @@ _WRITES_A_SWEEP = 32
 _LOOK = 1.0
 """After how many seconds it is seen that the file is another one now."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_UNDONE = (sqlite3.SQLITE_FULL,)
+"""What has SQLite itself roll back, also where COMMIT is what fails."""
 _POLL = 0.008
 """For how many seconds SQLite itself waits for a lock each time: it looks at 1, 3 and 8 milliseconds."""
 
@@ -88,7 +90,8 @@ class SQLiteStore(ValueStore):
         self._reader = self._writer if self._path is None else FairPool([_Connection(self._path)])
         self._writes = 0
         self._swept = ""
-        self._state_key: Hashable = ("sqlite", self._path or id(self))
+        where = id(self) if self._path is None else os.path.realpath(self._path)
+        self._state_key: Hashable = ("sqlite", where)
         _all_of_them.add(self)
 
     def transact(self, keys: Sequence[str], step: Step) -> None:
@@ -104,7 +107,8 @@ class SQLiteStore(ValueStore):
                 self._write(connection.cursor.execute, keys, writes)
             connection.cursor.execute("COMMIT")
         except BaseException as error:
-            if connection.roll_back() and isinstance(error, sqlite3.Error):
+            is_undone = connection.roll_back() or _code(error) in _UNDONE
+            if is_undone and isinstance(error, sqlite3.Error):
                 raise self.NotWritten(str(error)) from error
             raise
 
@@ -205,7 +209,7 @@ class _Connection:
                 return ask(self.opened())
             except sqlite3.Error as error:
                 self.roll_back()
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+                if _code(error) in _BUSY:
                     if time_left() <= 0:
                         raise TimeoutError("another process kept SQLite busy") from error
                     if self.cursor is None:  # which SQLite itself does not always wait for
@@ -257,6 +261,11 @@ class _Connection:
 
 _of_parents: list[Any] = []
 """What a child must not close."""
+
+
+def _code(error: BaseException) -> int:
+    """Return the code of SQLite without what it adds to it; 0 for another error."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _file(path: str | None) -> tuple[int, int] | None:

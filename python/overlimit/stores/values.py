@@ -17,7 +17,9 @@ from overlimit.errors import _STORE_ERRORS, StoreConfigError, StoreError, StoreT
 from overlimit.stores.kinds import StoreKind, state_key
 
 _KEY = re.compile(r"[!-~]{1,250}")
-_MOST_SCANNED = 10_000_000
+_MOST_SCANNED = 4_000_000
+_LONGEST_SCAN = 60.0
+"""In seconds, unless a hundred times the time of a call is more."""
 
 
 class Write(NamedTuple):
@@ -199,20 +201,29 @@ def told_of_store_error(error: BaseException) -> tuple[str, str, bool, int] | No
 def scanned(store: ValueStore, prefix: str) -> Iterator[tuple[str, bytes]]:
     """Yield what a scan finds whose key may be a limiter's and begins so, each once.
 
-    Raises StoreTimeout where nothing new comes for the time of a call, and StoreConfigError for too many.
+    Raises StoreTimeout where nothing new comes for the time of a call, or there is no end in a hundred of
+    these and a minute, and StoreConfigError for too many.
     """
     seen: set[str] = set()
     try:
-        ends_at = time.monotonic() + float(store.timeout)
+        seconds = float(store.timeout)
+        quiet_since = begun_at = time.monotonic()
+        longest = max(_LONGEST_SCAN, 100 * seconds)
         for key, value in store.scan(prefix):
-            if key.startswith(prefix) and _KEY.fullmatch(key) and key not in seen:
+            if is_new := key.startswith(prefix) and key not in seen and bool(_KEY.fullmatch(key)):
                 seen.add(key)
                 yield key, value
-                ends_at = time.monotonic() + float(store.timeout)
-            elif time.monotonic() > ends_at:
+            now = time.monotonic()
+            if not is_new and now - quiet_since > seconds:
                 raise TimeoutError("it goes on, and finds no more keys")
+            if now - begun_at > longest:
+                raise TimeoutError(f"it has no end within {longest:g} seconds")
             if len(seen) > _MOST_SCANNED:
-                raise StoreConfigError(f"a scan found more than {_MOST_SCANNED:,} keys")
+                raise StoreConfigError(
+                    f"a scan found more than {_MOST_SCANNED:,} keys: remove what has expired, or give the "
+                    "policy a new name, under which it counts from 0"
+                )
+            quiet_since = now if is_new else quiet_since
     except Exception as error:
         raise store_failure(store, error, has_written=False, method="scan") from error
 

@@ -78,7 +78,7 @@ class Tried:
         return Tried(self.make)
 
     def keys(self, count: int, name: str = "k") -> list[str]:
-        return [f"check:{self._name}:{name}{number:03}" for number in range(count)]
+        return [f"check:{self._name}:{name}{number:04}" for number in range(count)]
 
     def run(self, keys: Sequence[str], decide: Callable[[Values], Writes], **how: Any) -> TriedStep:
         step = TriedStep(len(keys), decide, **how)
@@ -125,6 +125,10 @@ class AwaitedTried(Tried):
     def transact(self, keys: Sequence[str], step: Any) -> None:
         store: Any = self.store
         asyncio.run_coroutine_threadsafe(store.transact_async(keys, step), self.loop).result()
+
+    def turn(self) -> None:
+        """Wait until another task has had its turn on the loop."""
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self.loop).result()
 
 
 def numbers(values: Values) -> list[int]:

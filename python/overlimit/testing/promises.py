@@ -29,6 +29,7 @@ from overlimit.testing._trials import (
 )
 
 _LONGEST = 400 * 86400.0
+_LONGEST_KEY = 250
 _SHORT = 1.0
 """The engine has no value expire sooner."""
 _HELD = 0.25
@@ -37,12 +38,17 @@ _NEVER = 60.0
 """What takes longer does not end."""
 _TASKS = 4
 _ROUNDS = 8
+_LARGE = bytes(range(250)) * 4000
+"""The engine has larger ones only of several logs of thousands of entries each."""
+_PAGES = 1200
+"""As many keys as no database lists in one page."""
 
 
 def check_store(make: Callable[[], ValueStore]) -> None:
     """Try a store of one's own; raise AssertionError with a sentence for each promise that it breaks.
 
-    It writes under some keys with random names, which it leaves there to expire, and takes a few seconds.
+    It writes under some thousand keys with random names, which it leaves there to expire, and takes a few
+    seconds.
     Some promises are kept by luck now and then, so a store is not proven right: run it several times.
 
     Parameters
@@ -86,14 +92,18 @@ def _broken(promise: Callable[[Tried], Iterator[str]], make: Callable[[], ValueS
 
 def _keeps_values(tried: Tried) -> Iterator[str]:
     """Read what is written, whoever has opened the same place."""
-    keys = sorted(key + "~" * (250 - len(key)) for key in (*tried.keys(2), *tried.keys(2, "_%*?[\\'\"")))
-    values = [bytes(range(256)), b"\0", b"\xff" * 5000, b"'; --"]
-    if tried.read(keys) != [None] * 4:
+    names = (each.rjust(_LONGEST_KEY - len(tried.keys(1, "")[0]), "~") for each in ("k", "K", "_%*?[\\'\""))
+    keys = sorted(key for name in names for key in tried.keys(2, name))
+    values = [bytes(range(256)), b"\0", b"\xff" * 5000, b"'; --", b"5", b"6"]
+    if tried.read(keys) != [None] * 6:
         yield "A key that nobody has written has the value None."
     tried.write(keys, values)
     if tried.read(keys) != values:
-        yield "What is written is read, byte for byte, whatever printable characters are in the key."
-    if tried.beside().read(keys) != values:
+        yield (
+            "What is written is read, byte for byte, whatever printable characters are in the key: all of "
+            f"its {_LONGEST_KEY} count, and small letters are no capitals."
+        )
+    elif tried.beside().read(keys) != values:
         yield (
             "What one object has written, another sees that was opened on the same place: this is what "
             "make() returns."
@@ -102,6 +112,21 @@ def _keeps_values(tried: Tried) -> Iterator[str]:
     if tried.read(keys[:1]) != [b"long"]:
         yield "A value is kept for expires_in seconds from now, also if these are more than a year."
     tried.write(keys[:1], [b"not so long"])
+    yield from _keeps_or_refuses(tried, keys[0])
+
+
+def _keeps_or_refuses(tried: Tried, key: str) -> Iterator[str]:
+    try:
+        tried.write([key], [_LARGE])
+    except Broken:
+        raise
+    except Exception:
+        return
+    if tried.read([key]) != [_LARGE]:
+        yield (
+            f"What is written is read, byte for byte, also a value of {len(_LARGE):,} bytes: a store with "
+            "less room raises, and cuts nothing off."
+        )
 
 
 def _keeps_order(tried: Tried) -> Iterator[str]:
@@ -311,8 +336,14 @@ def _loses_nothing(tried: Tried) -> Iterator[str]:
 
 def _notices_removals(tried: Tried) -> Iterator[str]:
     """Take the removal of a key for a write, after which whoever has read it before begins again."""
-    (key,) = tried.keys(1)
+    key, other = tried.keys(2)
     beside = tried.beside()
+    if type(beside.store).delete is not ValueStore.delete:
+        tried.write([key], [b"0"])
+        tried.write([other], [b"1"])
+        beside.store.delete([key])
+        if tried.read([key]) + tried.read([other]) != [None, b"1"]:
+            yield "delete(keys) removes these keys and no others, at once."
 
     def remove_and_write() -> None:
         time.sleep(1.1 * _SHORT)
@@ -428,19 +459,60 @@ def _lists_keys(tried: Tried) -> Iterator[str]:
     """Return from scan() the keys that begin with a prefix, and their values."""
     if type(tried.store).scan is ValueStore.scan:
         return
-    wanted = tried.keys(min(5, tried.most), "a_b")
+    wanted = tried.keys(min(_PAGES, 40 * tried.most), "a_b")
     others = [*tried.keys(1, "axb"), *tried.keys(1, "A_B"), *tried.keys(1, "a_")]
-    for key in (*wanted, *others):
-        tried.write([key], [key.encode()])
-    prefix = wanted[0][:-3]
+    for keys in (wanted, *([key] for key in others)):
+        tried.write(keys, [key.encode() for key in keys])
+    prefix = wanted[0][:-4]
     tried.run([prefix + "-only-read"], lambda _: None)
     found = list(tried.store.scan(prefix))
     if not {(key, key.encode()) for key in wanted} <= {(key, value and bytes(value)) for key, value in found}:
-        yield "scan(prefix) returns each key that begins with the prefix, and its value."
+        yield (
+            "scan(prefix) returns each key that begins with the prefix, and its value, however many pages "
+            "these are."
+        )
     if any(key in others for key, _ in found):
         yield "scan(prefix) takes the prefix literally, so that _ and small letters mean themselves."
     if any(key.endswith("-only-read") for key, _ in found):
         yield "A key that was only read is not in the store: insert nothing but what is written."
+
+
+class _Elsewhere(ValueStore):
+    """Another place, of another kind."""
+
+    def transact(self, keys: Sequence[str], step: Any) -> None:
+        step([None for _ in keys])
+
+
+def _tells_of_itself(tried: Tried) -> Iterator[str]:
+    """Tell whether it answers, and whether it is the same place as another."""
+    took: Any = tried.store.ping(None)
+    if isinstance(took, bool) or not isinstance(took, (int, float)) or not 0 <= took < _NEVER:
+        yield f"ping(timeout) returns how many seconds it took, not {took!r}."
+    if not tried.store.is_same_as(tried.store):
+        yield "is_same_as(other) is True of the store itself."
+    if tried.store.is_same_as(_Elsewhere()):
+        yield "is_same_as(other) is False of a store of another place, of whatever class that is."
+
+
+def _leaves_the_loop(tried: Tried, awaited: AwaitedTried) -> Iterator[str]:
+    """Let other tasks of an event loop go on while one waits."""
+    (key,) = awaited.keys(1, "busy")
+    tried.write([key], [b"0"])
+    is_free: list[bool] = []
+
+    def hold(values: Values) -> Writes:
+        if not is_free:
+            waiting.append(aside(lambda: awaited.add([key])))
+            time.sleep(_HELD)
+            is_free.append(is_done(aside(awaited.turn), BEYOND))
+        return one_more(values)
+
+    waiting: list[Future[Any]] = []
+    tried.run([key], hold)
+    waiting[0].result(_NEVER)
+    if is_free == [False]:
+        yield "transact_async awaits whatever it waits for: other tasks of its event loop go on meanwhile."
 
 
 def _awaits(tried: Tried) -> Iterator[str]:
@@ -455,6 +527,7 @@ def _awaits(tried: Tried) -> Iterator[str]:
         ):
             for said in promise(awaited):
                 yield f"transact_async: {said}"
+        yield from _leaves_the_loop(tried, awaited)
         (key,) = awaited.keys(1, "both")
         awaited.add([key])
         if tried.read([key]) != [b"1"]:
@@ -476,5 +549,6 @@ _PROMISES = (
     _ends_in_time,
     _works_in_children,
     _lists_keys,
+    _tells_of_itself,
     _awaits,
 )

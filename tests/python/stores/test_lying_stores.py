@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import pytest
@@ -22,12 +22,13 @@ from overlimit import (
     ManualClock,
     Penalty,
     SlidingLog,
+    StoreConfigError,
     StoreError,
     StoreTimeout,
     TokenBucket,
 )
 from overlimit.aio import AsyncLimiter
-from overlimit.stores import Step, ValueStore, Write
+from overlimit.stores import Step, ValueStore, Write, values
 from overlimit.stores.values import scanned
 from own_stores import DictStore
 
@@ -324,6 +325,30 @@ def test_a_scan_without_end_ends_with_the_time_of_a_call():
     with pytest.raises(StoreTimeout):
         [*scanned(store, "p:")]
     assert [key for key, _ in islice(scanned(store, "p:"), 1)] == ["p:a"]
+
+
+@pytest.mark.parametrize(
+    ("pause", "error", "told", "seconds"),
+    [
+        (0.0, StoreConfigError, "more than 1,000 keys", 0.0),
+        (0.01, StoreTimeout, "no end within 2 seconds", 2.0),
+    ],
+)
+def test_a_scan_that_finds_ever_more_keys_ends(monkeypatch, pause, error, told, seconds):
+    class Growing(DictStore):
+        timeout = 0.02
+
+        def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+            for number in count():
+                time.sleep(pause)
+                yield f"{prefix}{number}", b""
+
+    monkeypatch.setattr(values, "_MOST_SCANNED", 1000)
+    monkeypatch.setattr(values, "_LONGEST_SCAN", 0.5)
+    began = time.monotonic()
+    with pytest.raises(error, match=told):
+        Limiter("1/minute", name="p", store=Growing()).reset_all()
+    assert seconds <= time.monotonic() - began < seconds + 5
 
 
 def test_one_that_asks_its_own_limiter_ends_as_any_recursion():
