@@ -55,6 +55,7 @@ _REFUSED = {
 }
 """What servers refuse until somebody has done this for a table."""
 _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
+_TOO_LATE = (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout, errors.ConnectionTimeout)
 _MISCONFIGURED = re.compile(
     "does not exist|authentication failed|no password supplied|pg_hba.conf|not permitted|permission denied"
 )
@@ -442,7 +443,7 @@ class _Line:
             return rows
         except _CONFLICTS as error:
             raise _Again from error
-        except (errors.QueryCanceled, errors.ConnectionTimeout) as error:
+        except _TOO_LATE as error:
             raise TimeoutError(str(error)) from error
 
     def ask_first(self, query: str, wanted: int | None = -1) -> Steps[Any, Rows]:
