@@ -461,7 +461,8 @@ class _Line:
         try:
             return (yield from self.ask(f"{query}; COMMIT", wanted))
         except (psycopg.Error, TimeoutError) as error:
-            if self._is(_LOST):
+            ended_before = isinstance(error.__cause__, errors.IdleInTransactionSessionTimeout)
+            if self._is(_LOST) and not ended_before:
                 raise _InDoubt(error) from error
             raise
 
