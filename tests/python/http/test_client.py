@@ -109,6 +109,19 @@ def test_a_host_that_does_not_say_for_how_long_is_held_back_a_second_doubled_up_
     assert held.guess("a") == held.guess("b") == 1
 
 
+@pytest.mark.parametrize("fields", [{}, {"RateLimit": '"a";r=9;t=9'}], ids=["says nothing", "some left"])
+def test_a_host_that_takes_requests_again_is_held_back_for_a_second_at_the_next_refusal(
+    exchange, turns, fields
+):
+    turns._holds.hold("a", 0.0, 4.0)
+    turns._holds._hosts["a"].careful_until += 60
+    asking = turns.sending(exchange)
+    assert asking.send(asking.send(None)()) is exchange.send
+    with pytest.raises(StopIteration):
+        asking.send(answer(**fields))
+    assert turns._holds.guess("a") == 1
+
+
 def test_refusals_of_requests_that_were_under_way_are_one():
     held = HeldBack()
     for _ in range(8):
