@@ -348,7 +348,7 @@ class _Sending(Generic[R]):
         return is_refusal and wait is not None and wait <= self._turns._max_wait
 
     def _hold(self, said: ServerLimits, is_refusal: bool) -> float | None:
-        """Hold a host back for as long as it asks, up to ``max_wait``; return for how long it asks, or None."""
+        """Hold a host back for as long as it asks, up to ``max_wait``; return that time, or None."""
         has_no_end = is_refusal and any(each.has_no_end for each in said.limits)
         guess = self._holds.guess(self._host) if has_no_end else 0.0
         wait = waiting_time(said, is_refusal=is_refusal, unsaid=guess or 1.0)
