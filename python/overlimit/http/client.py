@@ -368,8 +368,8 @@ class _Sending(Generic[R]):
                 known: Decision = yield self._asking(Limiter.peek, refusals, host, cost=0)
                 if not known.details or learning.count_in(known) <= turn.seen:
                     yield self._asking(Limiter.charge, refusals, host)
-            if wait and refusals.store.is_shared:
-                held = min(wait, self._turns._max_wait, _LONGEST_LOCK)
+            held = min(wait or 0.0, self._turns._max_wait, _LONGEST_LOCK)
+            if held and refusals.store.is_shared:
                 yield self._asking(Limiter.lock, refusals, host, held)
         except Exception:
             _log.warning("other processes may not know that %s has refused a request", host, exc_info=True)

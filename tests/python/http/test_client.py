@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from overlimit import Limiter, RateLimitExceeded
+from overlimit._steps import run_calls
 from overlimit.http.client import IN_THREADS, Exchange, Turns
 from overlimit.http.client_options import host_of
 from overlimit.http.held_back import HeldBack
@@ -75,6 +76,17 @@ def test_a_turn_that_comes_while_the_host_is_held_back_is_given_back(exchange, t
     sleep = before.send(None)
     assert sleep.func is IN_THREADS.sleep
     assert 29 < sleep.args[0] <= 30
+
+
+def test_a_refusal_that_asks_for_too_long_holds_all_processes_back_for_the_longest_wait(
+    exchange, shared_memory_store
+):
+    limiter = Limiter("5/hour", name="api", store=shared_memory_store)
+    turns = Turns("a test", limiter, lambda given: given, learn=True, max_wait=30)
+    refusal = SimpleNamespace(status_code=429, headers={"Retry-After": "600"})
+    assert run_calls(turns.sending(replace(exchange, send=lambda: refusal))) is refusal
+    assert 29 < turns._learning.refusals.peek("a", cost=0).retry_after <= 30
+    assert 29 < turns._holds.seconds_left("a") <= 30
 
 
 def test_a_host_is_held_back_until_the_latest_time_that_was_told():
