@@ -345,20 +345,20 @@ class _Sending(Generic[R]):
                 yield from self._telling(self._learning, turn, wait, is_new)
             else:
                 self._learning.passed(self._host)
-        return is_refusal and wait is not None
+        return is_refusal and wait is not None and wait <= self._turns._max_wait
 
     def _hold(self, said: ServerLimits, is_refusal: bool) -> float | None:
-        """Hold a host back for as long as it asks, and return that; None: it asks for no time or too much."""
+        """Hold a host back for as long as it asks, up to ``max_wait``; return that time, or None."""
         has_no_end = is_refusal and any(each.has_no_end for each in said.limits)
         guess = self._holds.guess(self._host) if has_no_end else 0.0
         wait = waiting_time(said, is_refusal=is_refusal, unsaid=guess or 1.0)
-        if wait is not None and wait <= self._turns._max_wait:
-            self._holds.hold(self._host, wait, guess if wait == guess else 0.0)
-            return wait
-        left = [limit.remaining for limit in said.limits if limit.remaining]
-        if left and not is_refusal:
-            self._holds.allow(self._host, min(left))
-        return None
+        if wait is not None:
+            held = min(wait, self._turns._max_wait)
+            self._holds.hold(self._host, held, guess if wait == guess else 0.0)
+        elif not is_refusal:
+            left = (limit.remaining for limit in said.limits if limit.remaining)
+            self._holds.allow(self._host, min(left, default=0))
+        return wait
 
     def _telling(self, learning: Learning, turn: Turn, wait: float | None, is_new: bool) -> Steps[Call, None]:
         """Have the processes that share the store learn of a refusal if it is new, and wait as well."""
@@ -368,8 +368,9 @@ class _Sending(Generic[R]):
                 known: Decision = yield self._asking(Limiter.peek, refusals, host, cost=0)
                 if not known.details or learning.count_in(known) <= turn.seen:
                     yield self._asking(Limiter.charge, refusals, host)
-            if wait and refusals.store.is_shared:
-                yield self._asking(Limiter.lock, refusals, host, min(wait, _LONGEST_LOCK))
+            held = min(wait or 0.0, self._turns._max_wait, _LONGEST_LOCK)
+            if held and refusals.store.is_shared:
+                yield self._asking(Limiter.lock, refusals, host, held)
         except Exception:
             _log.warning("other processes may not know that %s has refused a request", host, exc_info=True)
 

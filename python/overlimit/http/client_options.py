@@ -158,7 +158,8 @@ class TurnKeywords(TypedDict, total=False):
         float,
         Option(
             Kind(_check_max_wait),
-            "The longest time in seconds that a server may ask to wait; ``math.inf`` for any.",
+            "The longest time in seconds to hold a host back; ``math.inf`` for any. A refusal that asks for "
+            "more is not tried again.",
             default=60.0,
         ),
     ]

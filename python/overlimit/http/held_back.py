@@ -105,12 +105,12 @@ class HeldBack:
                     known.asking.discard(request)
 
     def allow(self, host: str, at_once: int) -> None:
-        """Note how many more requests a host will take."""
+        """Note that a host takes requests again, and how many more if it says so; 0: it does not."""
         if host in self._hosts:
             with self._lock():
                 known = self._hosts.get(host)
                 if known is not None and known.until <= time.monotonic():
-                    known.at_once = at_once
+                    known.at_once, known.guessed = at_once or known.at_once, 0.0
 
     def _forget_some(self) -> None:
         """Forget those whose time is over, or else the one whose time is over first."""

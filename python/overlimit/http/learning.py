@@ -150,7 +150,7 @@ class Learning:
         *own, last = decision.details or (None,)
         with self._lock():
             known = self._known(host)
-            if last is None:  # the store fails, and nothing was counted
+            if last is None or last.remaining == 0:  # the store fails, or the lock hides the count
                 return known.seen
             seen = self.count_in(decision)
             if seen > known.seen >= 0:

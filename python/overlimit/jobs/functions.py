@@ -84,7 +84,8 @@ def _rq_job() -> Job | None:
         now = time.time()  # and of the instant that it computes, RQ keeps the whole seconds
         return sys.modules["rq"].Retry(sys.maxsize, math.ceil(now + turn.delay) - math.floor(now))
 
-    return Job([job.retries_left, job.number_of_retries or 0], lambda: job.meta.get(_KEY), put_back)
+    attempt = [job.retries_left, job.number_of_retries or 0]
+    return Job(attempt, lambda: job.meta.get(_KEY), put_back, late=3.0)  # for it knows whole seconds
 
 
 def _dramatiq_job() -> Job | None:

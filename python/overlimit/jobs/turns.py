@@ -22,7 +22,6 @@ from overlimit.waiting.throttled_calls import check_cost, check_identifier
 Do: TypeAlias = Callable[..., Any]
 
 _SLEEP = 0.05  # seconds that a worker may sleep for a turn
-_LATE = 5.0  # so late a turn has passed: the jobs of a worker that died come back in one burst
 _LONGEST = 600.0  # a job is put back for that long, and then for the rest: brokers repeat what takes hours
 _PLACES, _LEAST = 1_000_000, Fraction(1, 1_000_000)  # of a line of refused jobs, and a second's least part
 
@@ -49,6 +48,9 @@ class Job(NamedTuple):
     """Returns what it was put back with, as a list; None if it was not."""
     put_back: Do
     """Puts it back until a turn, and raises or returns what ends it here."""
+    late: float = 1.0
+    """Seconds by which its framework may bring it late; after that its turn has passed, since the jobs of a
+    worker that died come back all at once."""
 
 
 class Turns(NamedTuple):
@@ -75,7 +77,8 @@ class Turns(NamedTuple):
         if early > _SLEEP:
             return (yield partial(job.put_back, came))
         yield partial(sleep, early)
-        if came.is_granted and came.attempt == job.attempt and now - came.at < _LATE:
+        is_granted = came.is_granted and came.attempt == job.attempt
+        if is_granted and now - came.at < max(job.late, *_spaces(limiter, cost)):
             return None
         subjects = (each(*given, **named) if callable(each) else each for each in _several(identifiers))
         ask, left = partial(hit, limiter, *subjects, cost=cost), _SLEEP - early
@@ -93,6 +96,12 @@ class Turns(NamedTuple):
 
 def _several(identifiers: Any) -> tuple[Any, ...]:
     return tuple(identifiers) if isinstance(identifiers, (list, tuple)) else (identifiers,)
+
+
+def _spaces(limiter: Limiter, cost: int) -> list[float]:
+    """Return for how long a turn keeps others from having theirs, beginning with 0."""
+    queues = (each for each in limiter.limits if isinstance(each, LeakyBucket))
+    return [0.0, *(float(cost * each.per / each.rate) for each in queues)]
 
 
 def _limiter(given: Any) -> Limiter:

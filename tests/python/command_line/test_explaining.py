@@ -108,6 +108,7 @@ def test_with_a_store_it_says_what_is_kept_now(redis_server, prefix):
     assert status == 0
     assert told.splitlines()[1] == "The store keeps 2 identifiers of the policy login now, 1 of them locked."
     status, told = explain(urn, "--store", url, "--json")
-    assert (json.loads(told)["kept"], json.loads(told)["locked"]) == ({"login": 2}, {"login": 1})
+    read = json.loads(told)
+    assert (read["kept"], read["locked"], read["status"]) == ({"login": 2}, {"login": 1}, "over")
     limiter.reset_all()
     assert "keeps nothing of this policy now" in explain(urn, "--store", url)[1]

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from overlimit import Limiter, RateLimitExceeded
+from overlimit._steps import run_calls
 from overlimit.http.client import IN_THREADS, Exchange, Turns
 from overlimit.http.client_options import host_of
 from overlimit.http.held_back import HeldBack
@@ -77,6 +78,17 @@ def test_a_turn_that_comes_while_the_host_is_held_back_is_given_back(exchange, t
     assert 29 < sleep.args[0] <= 30
 
 
+def test_a_refusal_that_asks_for_too_long_holds_all_processes_back_for_the_longest_wait(
+    exchange, shared_memory_store
+):
+    limiter = Limiter("5/hour", name="api", store=shared_memory_store)
+    turns = Turns("a test", limiter, lambda given: given, learn=True, max_wait=30)
+    refusal = SimpleNamespace(status_code=429, headers={"Retry-After": "600"})
+    assert run_calls(turns.sending(replace(exchange, send=lambda: refusal))) is refusal
+    assert 29 < turns._learning.refusals.peek("a", cost=0).retry_after <= 30
+    assert 29 < turns._holds.seconds_left("a") <= 30
+
+
 def test_a_host_is_held_back_until_the_latest_time_that_was_told():
     held = HeldBack()
     held.hold("a", 30)
@@ -107,6 +119,19 @@ def test_a_host_that_does_not_say_for_how_long_is_held_back_a_second_doubled_up_
     assert guesses == [1, 2, 4, 8, 16, 32, 60, 60]
     held.hold("a", 0.001)
     assert held.guess("a") == held.guess("b") == 1
+
+
+@pytest.mark.parametrize("fields", [{}, {"RateLimit": '"a";r=9;t=9'}], ids=["says nothing", "some left"])
+def test_a_host_that_takes_requests_again_is_held_back_for_a_second_at_the_next_refusal(
+    exchange, turns, fields
+):
+    turns._holds.hold("a", 0.0, 4.0)
+    turns._holds._hosts["a"].careful_until += 60
+    asking = turns.sending(exchange)
+    assert asking.send(asking.send(None)()) is exchange.send
+    with pytest.raises(StopIteration):
+        asking.send(answer(**fields))
+    assert turns._holds.guess("a") == 1
 
 
 def test_refusals_of_requests_that_were_under_way_are_one():

@@ -99,6 +99,17 @@ def test_processes_that_share_a_store_decrease_together_and_once(shared_memory):
     assert third.stats()["a"]["why"] == "a request of another process was refused"
 
 
+def test_who_waits_with_the_others_counts_one_refusal_once(shared_memory_store):
+    first, second = (learning(name="api", store=shared_memory_store) for _ in range(2))
+    seen = [begun(each) for each in (first, second)]
+    refuse(first, seen[0])
+    first.refusals.lock("a", 60)
+    assert [begun(each) for each in (first, second)] == [1, 0]
+    first.refusals.unlock("a")
+    assert [begun(each) for each in (first, second)] == [1, 1]
+    assert [number(each) for each in (first, second)] == [70, 70]
+
+
 @pytest.mark.parametrize(
     ("limits", "said", "quotas"),
     [

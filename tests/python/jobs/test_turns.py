@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import dramatiq
 import pytest
@@ -46,11 +47,22 @@ def test_a_queue_gives_each_job_its_turn_once_and_a_retry_another():
     assert turn.is_granted
     assert 0.5 < turn.delay <= 1
     assert asked(limiter, came=list(turn)) == turn  # it came too early, and keeps its turn
-    due = [time.time() - 1, 0, True]
+    due = [time.time() - 0.5, 0, True]
     assert asked(limiter, came=due) is None
     assert asked(limiter, came=due, attempt=1).at > turn.at
-    late = [time.time() - 6, 0, True]
-    assert asked(limiter, came=late).at > turn.at + 1
+
+
+@pytest.mark.parametrize(("per", "late"), [(0.125, 1), (2, 2)], ids=["a second", "one turn"])
+def test_the_jobs_of_a_worker_that_died_begin_a_second_of_them_at_once_and_ask_for_other_turns(per, late):
+    limiter = Limiter(LeakyBucket(1, per=per, capacity=100))
+    now = time.time()
+    dues = [now - number * per for number in range(40)]
+    turns = [asked(limiter, came=[due, 0, True]) for due in dues]
+    begun = sum(turn is None for turn in turns)
+    assert late / per <= begun <= late / per + 2  # one of them by the first of the new turns
+    others = sorted(turn.at for turn in turns if turn)
+    assert min(later - earlier for earlier, later in pairwise(others)) > 0.9 * per
+    assert others[-1] < time.time() + 40 * per  # each of them is charged once
 
 
 def test_arguments_of_a_job_may_have_any_names():

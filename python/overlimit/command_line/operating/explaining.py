@@ -42,7 +42,7 @@ def explain(urn: str, place: Place | None, keys: int, as_json: bool) -> int:
     kept, locked = _kept(walk, refusal.policy)
     if as_json:
         told = {} if walk is None else {"kept": kept, "locked": locked, **walk.told()}
-        print_json({**refusal._asdict(), **told})
+        print_json({**told, **refusal._asdict()})  # whose status counts; nodes not reached have a list
         return FINE if walk is None else walk.ended()
     click.echo(refusal.sentence)
     for policy, number in kept.items():
