@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from overlimit.limits_file import parsed
+from overlimit.limits_file import bytes_of, parsed
 
 _NEW = "version = 1\n"
 
@@ -21,9 +21,9 @@ def write_policy(path: str, name: str, limits: str, locks: tuple[float, ...]) ->
     import tomlkit  # which few commands need
 
     whole = Path(path).resolve()
-    before = whole.read_bytes() if whole.exists() else _NEW.encode()
+    before = bytes_of(whole) if whole.exists() else _NEW.encode()
     parsed(before, path)
-    document: Any = tomlkit.parse(before.decode())
+    document: Any = tomlkit.parse(before.decode("utf-8-sig"))
     policies = document.setdefault("policies", tomlkit.table(is_super_table=True))
     own = policies.get(name)
     if own is None or (locks and not isinstance(own, dict)):
