@@ -14,7 +14,7 @@ from overlimit.simulation import Events, replay
 
 PEERS = ("192.0.2.1", "192.0.2.2")
 PATHS = ("/", "/a", "/a/", "/b/1", "/b/22", "/b/z", "/p/", "/p/x", "/p/x/y%20z", "/v1/a", "/v2/a", "/v1/b/3")
-PATHS += ("/c", "/sub/x", "/sub/nope", "/sub/own/x", "/raw/x/y", "/nowhere")
+PATHS += ("/c", "/sub/x", "/sub/nope", "/sub/own/x", "/raw/x/y", "/nowhere", "/7", "/7/x")
 NUMBERS = itertools.count()
 METHODS = ("GET", "GET", "GET", "POST", "HEAD", "OPTIONS", "PUT")
 
@@ -90,7 +90,7 @@ def flask(rnd, clock):
 
 @contextmanager
 def fastapi(rnd, clock):
-    from fastapi import APIRouter, FastAPI
+    from fastapi import APIRouter, Depends, FastAPI
     from starlette.endpoints import HTTPEndpoint
     from starlette.responses import PlainTextResponse
     from starlette.routing import Mount, Route
@@ -138,6 +138,10 @@ def fastapi(rnd, clock):
     app.mount("/sub", sub)
     app.routes.append(Mount("/raw", PlainTextResponse("ok")))
     app.get("/sub/nope")(answer())  # which no request comes to
+    number = view(lambda n: "ok")
+    number.__annotations__["n"] = int
+    app.get("/{n}")(number)
+    app.get("/{n}/{of}", dependencies=[Depends(number)])(answer())
     clients = {peer: TestClient(app, client=(peer, 1), follow_redirects=False) for peer in PEERS}
     yield limiter, lambda method, path, peer: clients[peer].request(method, path).status_code
 
