@@ -64,10 +64,18 @@ def _put(table: Any, key: str, values: list[Any]) -> None:
     """Set values: in an array if there is one, so that its comments stay, or else texts as one."""
     known = table.get(key)
     if not isinstance(known, list):
-        table[key] = "; ".join(values) if isinstance(values[0], str) else values
+        table[key] = _quoted_as(known, "; ".join(values)) if isinstance(values[0], str) else values
         return
     while len(known) < len(values):  # what is before the last has no comment yet
         known.insert(len(known) - 1, values[0])
     del known[len(values) :]
     for place, value in enumerate(values):
-        known[place] = value
+        known[place] = _quoted_as(known[place], value)
+
+
+def _quoted_as(known: Any, value: Any) -> Any:
+    """Return a value, a text in single quotes if what it replaces is."""
+    import tomlkit
+
+    is_literal = isinstance(value, str) and isinstance(known, tomlkit.items.String) and known.as_string().startswith("'")
+    return tomlkit.string(value, literal=True) if is_literal else value
