@@ -64,7 +64,10 @@ def flask(rnd, clock):
         dispatch_request = view(lambda self: "ok")
 
     class Each(MethodView):
-        dispatch_request = view(lambda self: MethodView.dispatch_request(self))
+        @view
+        def dispatch_request(self):
+            return super().dispatch_request()
+
         get = view(lambda self: "ok")
 
     twice = view(lambda: "ok")

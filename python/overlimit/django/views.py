@@ -85,9 +85,7 @@ class Facts(NamedTuple):
 @lru_cache(_MOST_KEPT)
 def facts_of(view: Callable[..., Any], method: str) -> Facts:
     """Return what is known of the view that a path leads to."""
-    return Facts(
-        name_of(view), any(map(limits_of, functions_called(view, method))), is_exempt(view, method)
-    )
+    return Facts(name_of(view), any(map(limits_of, functions_called(view, method))), is_exempt(view, method))
 
 
 def is_exempt(view: object, method: str) -> bool:

@@ -149,7 +149,7 @@ def _before(path: str, against: str) -> LimitsFile | None:
 
 def _commit(folder: str, revision: str) -> str | None:
     """Return the name of the commit that a revision is; None if it is none."""
-    for each in ("", "^{commit}"):  # one after the other, since ``:/text`` takes all that follows for the text
+    for each in ("", "^{commit}"):  # the second apart, since ``:/text`` takes what follows for text
         found = _git(folder, "rev-parse", "--verify", "--quiet", revision + each)
         if found is None:
             return None

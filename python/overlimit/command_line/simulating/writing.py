@@ -74,8 +74,9 @@ def _put(table: Any, key: str, values: list[Any]) -> None:
 
 
 def _quoted_as(known: Any, value: Any) -> Any:
-    """Return a value, a text in single quotes if what it replaces is."""
+    """Return a value: a text in single quotes if that which it replaces is."""
     import tomlkit
 
-    is_literal = isinstance(value, str) and isinstance(known, tomlkit.items.String) and known.as_string().startswith("'")
-    return tomlkit.string(value, literal=True) if is_literal else value
+    if isinstance(value, str) and isinstance(known, tomlkit.items.String):
+        return tomlkit.string(value, literal=known.as_string().startswith("'"))
+    return value
