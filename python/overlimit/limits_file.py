@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import stat
 import threading
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -29,6 +31,7 @@ _log = logging.getLogger("overlimit")
 
 _VERSION = 1
 _EVERY_US = 1_000_000
+_MOST_BYTES = 4_000_000
 _FILE_KEYS = ("version", "default", "application", "policies", "routes")
 _POLICY_KEYS = ("limits", "penalty", "cost", "shadow")
 _PENALTY_KEYS = ("levels", "extend", "forget_after")
@@ -85,12 +88,19 @@ class LimitsFile(NamedTuple):
 
 def read_limits_file(path: FilePath) -> LimitsFile:
     """Return what a file says; raise OSError if it cannot be read, InvalidLimit for what is wrong in it."""
-    return parsed(_bytes_of(path), os.fspath(path))
+    return parsed(bytes_of(path), os.fspath(path))
 
 
-def _bytes_of(path: FilePath) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+def bytes_of(path: FilePath) -> bytes:
+    """Return what is in a file; raise OSError if it cannot be read, is a pipe or a device, or is too long."""
+    # Opened as others are, a pipe would be waited for.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it is longer than {_MOST_BYTES:,} bytes", path)
+    return data
 
 
 def parsed(data: bytes, path: str) -> LimitsFile:
@@ -98,7 +108,7 @@ def parsed(data: bytes, path: str) -> LimitsFile:
     import tomllib  # which few programs need
 
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidLimit(f"{path} is no TOML: {error}") from None
@@ -296,15 +306,17 @@ class FollowedFile:
     def add(self, follower: Follower) -> None:
         """Have somebody follow it, who is held weakly; raise ValueError if it is wrong, or for them."""
         with self._looking():
-            found = parsed(self._bytes(), self.path)
+            data = self._bytes()
+            found = parsed(data, self.path)
             follower.check_limits_file(found)
             if found.text != self.current.text:
                 self._take(found)
+            self._seen = data
             follower.take_limits_file(self.current)
             self._followers.add(follower)
 
     def _bytes(self) -> bytes:
-        return _bytes_of(self.path)
+        return bytes_of(self.path)
 
     def _look(self) -> None:
         try:
@@ -332,7 +344,7 @@ class FollowedFile:
         followers = tuple(self._followers)
         for each in followers:
             each.check_limits_file(found)
-        self.current, self._seen = found, found.text.encode()
+        self.current = found
         for each in followers:
             each.take_limits_file(found)
 

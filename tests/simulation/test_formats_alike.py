@@ -152,7 +152,8 @@ PARTS = {
     "ip": "192.0.2.1|2001:db8:1:2::5|-||a b|192.0.2.1, 192.0.2.2|ä|\udcff|a\tb|\0",
     "user": "-|ann|a b||ä",
     "time": "10/Oct/2025:13:55:36 +0200|10/Oct/2025:13:55:60 -0330|31/Feb/2025:13:55:36 +0200|now|1]3",
-    "request": 'GET / HTTP/1.1|-||GET|GET /a"b|GET /\\"|POST  HTTP/1.1|get /ä HTTP/2|\\',
+    "request": 'GET / HTTP/1.1|-||GET|GET /a"b|GET /\\"|POST  HTTP/1.1|get /ä HTTP/2|'
+    "GET http://h:8/a?b HTTP/1.1|GET ws://h|\\",
     "status": "200|20|2000|abc|-",
     "size": "12|-|0|1234567890123456|-1|1x|",
     "agent": 'agent|-||a\\"b|a" "b|a" b|\\|\udcff',

@@ -198,7 +198,7 @@ def test_where_requests_went_is_kept(tmp_path):
     events = Events(
         [3.0, 1.0, 2.0],
         {"ip": ["a", "b", "a"]},
-        endpoint=["/x?y=1", None, "/caf%C3%A9"],
+        endpoint=["https://shop.example:8080/x?y=1", None, "/caf%C3%A9"],
         method=["GET", None, "POST"],
     )
     assert events.endpoint.tolist() == ["/x", None, "/caf%C3%A9"]

@@ -14,7 +14,7 @@ from overlimit.simulation import Events, replay
 
 PEERS = ("192.0.2.1", "192.0.2.2")
 PATHS = ("/", "/a", "/a/", "/b/1", "/b/22", "/b/z", "/p/", "/p/x", "/p/x/y%20z", "/v1/a", "/v2/a", "/v1/b/3")
-PATHS += ("/c", "/sub/x", "/sub/nope", "/sub/own/x", "/raw/x/y", "/nowhere")
+PATHS += ("/c", "/sub/x", "/sub/nope", "/sub/own/x", "/raw/x/y", "/nowhere", "/7", "/7/x")
 NUMBERS = itertools.count()
 METHODS = ("GET", "GET", "GET", "POST", "HEAD", "OPTIONS", "PUT")
 
@@ -45,7 +45,7 @@ def decorating(rnd, limit):
 @contextmanager
 def flask(rnd, clock):
     from flask import Blueprint, Flask
-    from flask.views import MethodView
+    from flask.views import MethodView, View
 
     from overlimit.flask import RateLimit
 
@@ -60,6 +60,16 @@ def flask(rnd, clock):
 
         post = view(lambda self: "ok")
 
+    class Whole(View):
+        dispatch_request = view(lambda self: "ok")
+
+    class Each(MethodView):
+        @view
+        def dispatch_request(self):
+            return super().dispatch_request()
+
+        get = view(lambda self: "ok")
+
     twice = view(lambda: "ok")
     part = Blueprint("part", __name__)
     part.add_url_rule("/a", "a", twice, methods=["GET", "POST"])
@@ -67,6 +77,7 @@ def flask(rnd, clock):
     rules = {"/a": twice, "/": view(lambda: "ok"), "/b/<int:n>": view(lambda n: "ok")}
     rules |= {"/b/<n>": view(lambda n: "ok"), "/p/<path:rest>": view(lambda rest: "ok")}
     rules |= {"/c": Both.as_view("both"), "/sub/x": other.exempt(lambda: "ok")}
+    rules |= {"/a/": Whole.as_view("whole"), "/sub/nope": Each.as_view("each")}
     rules |= {"/raw/x/y": limiter.exempt(lambda: "ok")}
     for place, (rule, function) in enumerate(rules.items()):
         app.add_url_rule(rule, f"e{place}", function)
@@ -82,7 +93,7 @@ def flask(rnd, clock):
 
 @contextmanager
 def fastapi(rnd, clock):
-    from fastapi import APIRouter, FastAPI
+    from fastapi import APIRouter, Depends, FastAPI
     from starlette.endpoints import HTTPEndpoint
     from starlette.responses import PlainTextResponse
     from starlette.routing import Mount, Route
@@ -130,6 +141,10 @@ def fastapi(rnd, clock):
     app.mount("/sub", sub)
     app.routes.append(Mount("/raw", PlainTextResponse("ok")))
     app.get("/sub/nope")(answer())  # which no request comes to
+    number = view(lambda n: "ok")
+    number.__annotations__["n"] = int
+    app.get("/{n}")(number)
+    app.get("/{n}/{of}", dependencies=[Depends(number)])(answer())
     clients = {peer: TestClient(app, client=(peer, 1), follow_redirects=False) for peer in PEERS}
     yield limiter, lambda method, path, peer: clients[peer].request(method, path).status_code
 
@@ -142,6 +157,8 @@ def django(rnd, clock):
     from django.http import HttpResponse
     from django.test import Client, override_settings
     from django.urls import include, path, re_path
+    from django.utils.decorators import method_decorator
+    from django.views import View
 
     from overlimit.django import get_limits, rate_limit
 
@@ -150,11 +167,20 @@ def django(rnd, clock):
     def answer(name=None):
         return view(lambda request, **given: HttpResponse("ok"), name)
 
+    class Listed(View):
+        def dispatch(self, request):
+            return HttpResponse("ok")
+
+    for _ in range(2):
+        several = [rate_limit(some_limits(rnd)) for _ in range(rnd.randrange(3))]
+        Listed = method_decorator(several, name="dispatch")(Listed)
+
     alike = f"view_of_one_name_{rnd.random()}"
     part = [path("a", answer(alike)), path("b/<int:n>", answer(alike))]
     urls = [path("", answer()), path("a", answer(alike)), path("b/<int:n>", answer()), path("c", answer())]
     urls += [re_path("^b/(?P<n>[a-z]+)$", answer()), path("p/<path:rest>", answer(alike))]
     urls += [path("v1/", include(part)), path("v2/", include(part))]
+    urls += [path("sub/x", Listed.as_view())]
     options = {name.upper(): value for name, value in some_options(rnd).items()}
     options |= {"STORE": MemoryStore(), "CLOCK": clock}
     client = Client()

@@ -18,9 +18,8 @@ from overlimit.django.middleware import RateLimitMiddleware, caches_around, is_a
 from overlimit.django.migration_hints import OF_SETTINGS
 from overlimit.django.settings import NAME, problems
 from overlimit.django.site import site
-from overlimit.django.views import class_of, functions_called, name_of, reached
+from overlimit.django.views import class_of, functions_called, limits_of, name_of, reached
 from overlimit.http.identifying.builtin import unknown_parameters
-from overlimit.http.rules.applied_limits import applied_limits_of
 
 TAG = "overlimit"
 
@@ -70,7 +69,7 @@ def _limited_context_processors() -> Iterator[str]:
                 found = import_string(path)
             except ImportError:
                 continue
-            if applied_limits_of(found):
+            if limits_of(found):
                 yield path
 
 
@@ -104,7 +103,7 @@ def _problems_of(view: Any, parameters: Collection[str]) -> Iterator[tuple[str, 
         yield "E002", "a limit is not a view: write @rate_limit('5/minute') above the view, not @rate_limit"
         return
     called = ((method, each) for method in METHODS for each in functions_called(view, method))
-    for method, applied in dict.fromkeys((method, applied_limits_of(each)) for method, each in called):
+    for method, applied in dict.fromkeys((method, limits_of(each)) for method, each in called):
         try:
             site().plan(name_of(view), method, applied, True)
         except (TypeError, ValueError) as error:

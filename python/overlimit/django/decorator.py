@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
@@ -16,12 +17,12 @@ from overlimit._messages.arguments import checks_arguments
 from overlimit.django.ledger import Ledger, answer_to
 from overlimit.django.options import VIEW_OPTIONS, ViewKeywords, applied_limits
 from overlimit.django.request import http_request, method_of
-from overlimit.django.views import EXEMPT, name_of_call
+from overlimit.django.views import EXEMPT, limits_of, name_of_call
 from overlimit.http.callables import dotted_name
 from overlimit.http.options.kinds import documents
 from overlimit.http.options.limit_options import is_dynamic
 from overlimit.http.options.optional_limits import OptionalLimits
-from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, applied_limits_of, owner_of
+from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, owner_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 V = TypeVar("V", bound=Callable[..., Any])
 T = TypeVar("T")
 
+_numbers = count()
+
 
 class ViewLimit:
     """Limits to be put on views; it may be used for several."""
 
     def __init__(self, applied: AppliedLimits) -> None:
         self._applied = applied
+        self._attribute = f"{APPLIED_LIMITS}{next(_numbers)}"
 
     def __call__(self, view: V, *_: NoReturn, **__: NoReturn) -> V:
         """Limit a view."""
@@ -47,7 +51,7 @@ class ViewLimit:
                 f"a limit is put on a view, not on {view!r}: write @rate_limit('5/minute'), not @rate_limit"
             )
         wrapper = self._wrapper(view)
-        setattr(wrapper, APPLIED_LIMITS, (*applied_limits_of(view), *self._applied))
+        setattr(wrapper, self._attribute, self._applied)
         return wrapper
 
     @property
@@ -57,7 +61,7 @@ class ViewLimit:
         return next(map(dotted_name, parts), "")
 
     def _wrapper(self, view: V) -> V:
-        is_innermost, owner = not applied_limits_of(view), owner_of(view)
+        is_innermost, owner = not limits_of(view), owner_of(view)
 
         @wraps(view)
         def limited(*args: Any, **kwargs: Any) -> Any:

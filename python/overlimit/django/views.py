@@ -6,12 +6,13 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from overlimit.http.callables import dotted_name, method_handler
-from overlimit.http.rules.applied_limits import AppliedLimits, applied_limits_of
+from overlimit.http.rules.applied_limits import APPLIED_LIMITS, AppliedLimits, wrapped_chain
 
 EXEMPT = "__overlimit_exempt__"
 """The attribute of a view, or of a class of views, that is exempt."""
@@ -19,6 +20,18 @@ EXEMPT = "__overlimit_exempt__"
 _MOST_KEPT = 4096
 METHODS = "GET", "POST", "PUT", "PATCH", "DELETE"
 _STATIC = ("django.views.static", "django.contrib.staticfiles.views")
+
+
+def limits_of(function: object) -> AppliedLimits:
+    """Return the limits of all decorators that a call of the function passes, the innermost first.
+
+    Each leaves an attribute of its own, since ``method_decorator`` lets one replace another of the same name.
+    """
+    found: dict[str, AppliedLimits] = {}
+    for each in reversed(tuple(wrapped_chain(function))):
+        attributes = getattr(each, "__dict__", {})
+        found |= {name: own for name, own in attributes.items() if name.startswith(APPLIED_LIMITS)}
+    return tuple(chain.from_iterable(found.values()))
 
 
 def class_of(view: object) -> type | None:
@@ -72,9 +85,7 @@ class Facts(NamedTuple):
 @lru_cache(_MOST_KEPT)
 def facts_of(view: Callable[..., Any], method: str) -> Facts:
     """Return what is known of the view that a path leads to."""
-    return Facts(
-        name_of(view), any(map(applied_limits_of, functions_called(view, method))), is_exempt(view, method)
-    )
+    return Facts(name_of(view), any(map(limits_of, functions_called(view, method))), is_exempt(view, method))
 
 
 def is_exempt(view: object, method: str) -> bool:
@@ -103,9 +114,9 @@ def functions_called(view: Any, method: str) -> Iterator[Any]:
 
 def decisions(view: Any, method: str, has_middleware: bool) -> Iterator[tuple[str, AppliedLimits, bool]]:
     """Yield what is decided for a view: the name it counts by, its limits, and whether with the site's."""
-    functions = [each for each in functions_called(view, method) if applied_limits_of(each)]
+    functions = [each for each in functions_called(view, method) if limits_of(each)]
     for number, function in enumerate(functions):
-        yield name_of_function(view, function), applied_limits_of(function), has_middleware and number == 0
+        yield name_of_function(view, function), limits_of(function), has_middleware and number == 0
     if has_middleware and not functions:
         yield name_of(view), (), True
     drf = sys.modules.get("overlimit.django.drf")  # which no throttle is without

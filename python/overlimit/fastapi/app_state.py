@@ -118,7 +118,7 @@ class AppState(AppStateByNumbers):
     def plan_at(self, method: str, path: str) -> RoutePlan | None:
         """Return the plan of a request, by the routes of the app and of those that are mounted in it."""
         self.prepare()
-        owner, target, place = route_at(self.app, method, path, _has_limits)
+        owner, target, place, in_path = route_at(self.app, method, path, _has_limits)
         state = AppState.known(owner)
         if state is None:
             return None
@@ -126,7 +126,8 @@ class AppState(AppStateByNumbers):
         if not isinstance(getattr(target, "app", None), LimitedApp):
             return None  # such as files
         route = target.app.reached(state.numbers, place.prefix)
-        return None if route is None else state.plan_of(route, {"method": method})
+        plan = None if route is None else state.plan_of(route, {"method": method})
+        return plan if plan is None or route.decides_on(plan, in_path) else None
 
     def _describe_then(self, openapi: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         self.prepare()

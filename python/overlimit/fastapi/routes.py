@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import chain
 from typing import Any, cast
 
 from fastapi import FastAPI
-from fastapi.dependencies.utils import get_dependant
+from fastapi.dependencies.utils import get_dependant, request_params_to_args
 from starlette.applications import Starlette
 from starlette.endpoints import HTTPEndpoint
 from starlette.requests import HTTPConnection
@@ -71,6 +71,14 @@ class LimitedRoute(CalledRoute):
         """Return whether a request is decided before FastAPI validates it and resolves its dependencies."""
         return plan.before_validation or self.decides_first
 
+    def decides_on(self, plan: RoutePlan, in_path: Mapping[str, Any]) -> bool:
+        """Return whether a request is decided: FastAPI refuses values in its path that are invalid first."""
+        dependant = getattr(self.target, "dependant", None)
+        if dependant is None or self.is_decided_first(plan):
+            return True
+        _, errors = request_params_to_args(list(_parameters_in_path(dependant)), in_path)
+        return not errors
+
     def supply(self, plan: RoutePlan) -> None:
         """Have FastAPI resolve what functions of the plan depend on, with what the path function does."""
         if plan.supplied and not self.is_decided_first(plan):
@@ -117,12 +125,12 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
 
 def route_at(
     app: Starlette, method: str, path: str, has_its_own: Callable[[Starlette], bool]
-) -> tuple[Starlette, Any, Place]:
+) -> tuple[Starlette, Any, Place, Mapping[str, Any]]:
     """Return whose limits hold for a request, the app's or those of a mounted one that has its own.
 
-    And what answers it, None if nothing does, and the place of that in the app.
+    And what answers it, None if nothing does, the place of that in the app, and the parameters in the path.
     """
-    scope = {"type": "http", "method": method, "path": path, "root_path": "", "headers": []}
+    scope: Scope = {"type": "http", "method": method, "path": path, "root_path": "", "headers": []}
     place, inner, target = Place(app), app, None
     while hasattr(inner, "routes"):
         if inner is not app and isinstance(inner, Starlette) and has_its_own(inner):
@@ -133,7 +141,7 @@ def route_at(
         inner = _mounted(target)
         if hasattr(inner, "routes"):
             place = place.below(_path_of(target), inner)
-    return app, target, place
+    return app, target, place, scope.get("path_params", {})
 
 
 def _matching(routes: Iterable[BaseRoute], scope: Scope) -> Any:
@@ -222,6 +230,11 @@ def _dependencies_of(dependant: Any, overrides: dict[Any, Any]) -> Iterator[Call
         yield call
         called = each if call is each.call else get_dependant(path="/", call=call)
         yield from _dependencies_of(called, overrides)
+
+
+def _parameters_in_path(dependant: Any) -> Iterator[Any]:
+    yield from dependant.path_params
+    yield from chain.from_iterable(map(_parameters_in_path, dependant.dependencies))
 
 
 def _noted(stream: Any) -> Any:

@@ -14,7 +14,7 @@ from overlimit import errors
 from overlimit._limits_commands import limits_group
 from overlimit.http.app_state import AppStateOfViews
 from overlimit.http.asgi.conversations import ConversationMiddleware
-from overlimit.http.deciding.plans import NO_PLAN
+from overlimit.http.deciding.plans import RoutePlan
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.raised import as_refusal, own_kinds
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
@@ -74,11 +74,15 @@ class AppState(AppStateOfViews):
         """Return the methods of all rules."""
         return {name for rule in self.app.url_map.iter_rules() for name in rule.methods or ()}
 
+    def plan_of(self, asked: Request | Websocket) -> RoutePlan:
+        """Return the plan of the view that answers a request."""
+        rule = asked.url_rule
+        return self.plan_of_view(None if rule is None else rule.endpoint, asked.method)
+
     async def _decide_then(self, dispatch: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
         asked = limited_request()
         if asked is not None:
-            rule = asked.url_rule
-            plan = self.plan_of_view(None if rule is None else rule.endpoint, asked.method)
+            plan = self.plan_of(asked)
             if plan.stores:
                 conversation = Conversation.of(self)
                 ledger = conversation.ledger_of(asked, plan)
@@ -89,7 +93,7 @@ class AppState(AppStateOfViews):
     async def enforce(self, function: LimitedFunction, asked: Request | Websocket) -> None:
         """Decide the request if this call of a decorated function decides it."""
         conversation = Conversation.of(self)
-        ledger = conversation.ledger_of(asked, NO_PLAN)
+        ledger = conversation.ledger_of(asked)
         plan = self.plan_of_call(function, ledger.plan, counted_place(asked))
         if plan is not None:
             await conversation.decide(ledger, plan)
@@ -97,7 +101,7 @@ class AppState(AppStateOfViews):
     async def enforce_block(self, applied: AppliedLimit, asked: Request | Websocket) -> None:
         """Decide the request by the limits of a ``with`` block."""
         conversation = Conversation.of(self)
-        ledger = conversation.ledger_of(asked, NO_PLAN)
+        ledger = conversation.ledger_of(asked)
         await conversation.decide(ledger, self.plans.of_block(applied, *counted_place(asked)))
 
     async def _note_then(self, handle: Callable[..., Awaitable[Any]], error: Exception) -> Any:

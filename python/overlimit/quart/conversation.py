@@ -78,10 +78,10 @@ class Conversation(BaseConversation):
             current.set(known)
         return known
 
-    def ledger_of(self, asked: Request | Websocket, plan: RoutePlan) -> RequestLedger:
-        """Return the ledger of the request, begun with the plan of its route if there is none so far."""
+    def ledger_of(self, asked: Request | Websocket, plan: RoutePlan | None = None) -> RequestLedger:
+        """Return the ledger of the request, begun with the plan of its view if there is none so far."""
         if self.ledger is None:
-            self.begin(plan, QuartRequest(asked), self.sends)
+            self.begin(plan or self.state.plan_of(asked), QuartRequest(asked), self.sends)
             self.ledger = self.new_ledger(asked)
         return self.ledger
 

@@ -55,6 +55,12 @@ def test_default_limits_give_way_to_decorators_unless_these_say_otherwise(decora
 
 
 @each("decorators")
+def test_an_exempt_view_is_free_of_its_own_decorators_too(decorated):
+    site = decorated(Limited("1/minute"), b=[Limited("1/minute")], exempt=["/"], limits="1/minute")
+    assert site.statuses("/", 3) + site.statuses("/b", 2) == [200, 200, 200, 200, 429]
+
+
+@each("decorators")
 def test_limits_of_some_methods_leave_the_others_to_the_default_limits(decorated):
     site = decorated(Limited("1/minute", methods=["post"], name="posts"), limits="2/minute")
     assert site.statuses(times=2, method="POST") == [200, 429]

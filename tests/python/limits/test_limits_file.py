@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 
 import pytest
@@ -166,6 +167,35 @@ def test_a_wrong_change_is_logged_once_and_counted(path, caplog, text, told):
     samples = Sampler(ProcessReader(), 100)()
     errors = next(each for metric, each in samples.items() if metric.name == "overlimit_limits_file_errors")
     assert errors[str(path),] == 1
+
+
+@pytest.mark.parametrize(
+    ("put", "told"),
+    [
+        (os.mkfifo, "not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
+        (lambda path: path.write_bytes(b"#" * 4_000_001), "longer than 4,000,000 bytes"),
+    ],
+)
+def test_what_has_no_end_is_not_read(path, caplog, put, told):
+    limiter = Limiter.from_file(path, "login")
+    path.unlink()
+    put(path)
+    for _ in range(3):
+        assert limiter.peek("a").limit == SlidingWindow(5, per=60)
+    (record,) = caplog.records
+    assert told in record.getMessage()
+    with pytest.raises(OSError, match=told):
+        read_limits_file(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(path, caplog):
+    caplog.set_level(logging.WARNING, "overlimit")
+    path.write_text(limits_of("5/minute"), "utf-8-sig")
+    limiters = [Limiter.from_file(path, "login") for _ in range(2)]
+    path.write_text(limits_of("7/minute"), "utf-8-sig")
+    assert {limiter.limits for limiter in limiters * 2} == {(SlidingWindow(7, per=60),)}
+    assert len(caplog.records) == 1
 
 
 def test_wrong_at_the_start(path):

@@ -137,14 +137,24 @@ def _before(path: str, against: str) -> LimitsFile | None:
     commit = None
     for place in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
         folder, name = os.path.split(place)
-        commit = _git(folder, "rev-parse", "--verify", "--quiet", against + "^{commit}")
-        if commit is not None and (data := _blob(folder, f"{commit.decode().strip()}:./{name}")) is not None:
+        commit = _commit(folder, against)
+        if commit is not None and (data := _blob(folder, f"{commit}:./{name}")) is not None:
             return parsed(data, f"{against}:{name}")
     if commit is None:
         raise WrongUsage(
             f"--against: there is neither a file {against} nor such a revision of git in {folder}"
         )
     return None
+
+
+def _commit(folder: str, revision: str) -> str | None:
+    """Return the name of the commit that a revision is; None if it is none."""
+    for each in ("", "^{commit}"):  # the second apart, since ``:/text`` takes what follows for text
+        found = _git(folder, "rev-parse", "--verify", "--quiet", revision + each)
+        if found is None:
+            return None
+        revision = found.decode().strip()
+    return revision
 
 
 def _blob(folder: str, place: str) -> bytes | None:

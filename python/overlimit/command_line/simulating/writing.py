@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from overlimit.limits_file import parsed
+from overlimit.limits_file import bytes_of, parsed
 
 _NEW = "version = 1\n"
 
@@ -21,9 +21,9 @@ def write_policy(path: str, name: str, limits: str, locks: tuple[float, ...]) ->
     import tomlkit  # which few commands need
 
     whole = Path(path).resolve()
-    before = whole.read_bytes() if whole.exists() else _NEW.encode()
+    before = bytes_of(whole) if whole.exists() else _NEW.encode()
     parsed(before, path)
-    document: Any = tomlkit.parse(before.decode())
+    document: Any = tomlkit.parse(before.decode("utf-8-sig"))
     policies = document.setdefault("policies", tomlkit.table(is_super_table=True))
     own = policies.get(name)
     if own is None or (locks and not isinstance(own, dict)):
@@ -64,10 +64,19 @@ def _put(table: Any, key: str, values: list[Any]) -> None:
     """Set values: in an array if there is one, so that its comments stay, or else texts as one."""
     known = table.get(key)
     if not isinstance(known, list):
-        table[key] = "; ".join(values) if isinstance(values[0], str) else values
+        table[key] = _quoted_as(known, "; ".join(values)) if isinstance(values[0], str) else values
         return
     while len(known) < len(values):  # what is before the last has no comment yet
         known.insert(len(known) - 1, values[0])
     del known[len(values) :]
     for place, value in enumerate(values):
-        known[place] = value
+        known[place] = _quoted_as(known[place], value)
+
+
+def _quoted_as(known: Any, value: Any) -> Any:
+    """Return a value: a text in single quotes if that which it replaces is."""
+    import tomlkit
+
+    if isinstance(value, str) and isinstance(known, tomlkit.items.String):
+        return tomlkit.string(value, literal=known.as_string().startswith("'"))
+    return value

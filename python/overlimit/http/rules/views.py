@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from overlimit.http.callables import method_handler
@@ -28,13 +29,13 @@ def route_of(
     is_static: bool = False,
 ) -> Route:
     """Return an endpoint of an app for one HTTP method, with the limits of its view and of its groups."""
-    handler = method_handler(getattr(view, "view_class", None), method)
-    on_view, on_method = applied_limits_of(view), applied_limits_of(handler)
+    methods = tuple(_methods_called(view, method))
+    on_view, on_method = applied_limits_of(view), tuple(chain.from_iterable(map(applied_limits_of, methods)))
     found = labelled((*on_view, *not_called(app, view)))
     return Route(
         endpoint,
         method,
-        (view,) if handler is None else (view, handler),
+        (view, *methods),
         found,
         on_method,
         tuple(groups),
@@ -83,6 +84,12 @@ def functions_of(views: Mapping[str, View]) -> Iterator[View]:
     """Yield views, and the methods of those that are classes."""
     for view in tuple(views.values()):
         yield view
-        of = getattr(view, "view_class", None)
-        handlers = (method_handler(of, method) for method in getattr(of, "methods", None) or ())
-        yield from (each for each in handlers if each is not None)
+        taken = getattr(getattr(view, "view_class", None), "methods", None) or ("GET",)
+        yield from dict.fromkeys(chain.from_iterable(_methods_called(view, method) for method in taken))
+
+
+def _methods_called(view: View, method: str) -> Iterator[View]:
+    """Yield the methods of a class that a call of its view comes to, the outermost first."""
+    of = getattr(view, "view_class", None)
+    found = getattr(of, "dispatch_request", None), method_handler(of, method)
+    return (each for each in found if each is not None)

@@ -91,8 +91,8 @@ class Events:
     labels
         What each event is, such as who sent it, for results by label: a column of texts.
     endpoint
-        Where each request went: a column of paths such as ``"/orders/7"``, whose queries are left out. Limits
-        of routes ask for it; one that is missing goes to no route.
+        Where each request went: a column of paths such as ``"/orders/7"``, or of whole URLs; queries are left
+        out. Limits of routes ask for it; one that is missing goes to no route.
     method
         The HTTP method of each request: a column; by default, and where it is missing, ``GET``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -15,6 +16,10 @@ from overlimit.simulation.events.identifiers import Codes, Column, concatenated,
 
 Label: TypeAlias = str | bytes
 
+ORIGIN = r"[A-Za-z][A-Za-z0-9+.-]*://[^/? ]*"
+"""What of a URL is before its path, as a regular expression."""
+
+_WHOLE_URL = re.compile(rf"^{ORIGIN}/?")
 _UNLABELLED = -1
 _SHOWN = 5
 
@@ -63,7 +68,7 @@ def concatenated_labels(labels: Sequence[Column | None], counts: Sequence[int]) 
 
 
 def of_paths(targets: Column) -> Column:
-    """Return the paths of requests without their queries, as they were written."""
+    """Return the paths of requests as they were written, without queries and what is before them in URLs."""
     numbers: dict[Label, int] = {}
     codes = [numbers.setdefault(_path_of(label), len(numbers)) for label in targets.labels.tolist()]
     labels = np.fromiter(numbers, object, len(numbers))
@@ -71,7 +76,9 @@ def of_paths(targets: Column) -> Column:
 
 
 def _path_of(target: Label) -> Label:
-    return target.partition(b"?")[0] if isinstance(target, bytes) else target.partition("?")[0]
+    if isinstance(target, bytes):
+        return str(_path_of(target.decode("latin-1"))).encode("latin-1")
+    return _WHOLE_URL.sub("/", target).partition("?")[0]
 
 
 def label_of_each(codes: Codes, identifiers: int, labels: Column) -> npt.NDArray[np.object_]:

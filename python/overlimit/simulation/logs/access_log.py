@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit._core import access_lines
+from overlimit.simulation.events.labels import ORIGIN
 from overlimit.simulation.logs.arrow_texts import Positions, slices, texts_of
 from overlimit.simulation.logs.chunks import Chunk
 from overlimit.simulation.logs.formats import Batch, Format, Table, Wanted, matched
@@ -24,8 +25,8 @@ from overlimit.simulation.logs.lines import Lines
 from overlimit.simulation.logs.log_formats import LogFormat
 from overlimit.simulation.optional import is_installed, required
 
-_REQUEST = re.compile(r"([A-Za-z-]+) (?:(.+) HTTP/[0-9.]+|(.+))")
-_REQUEST_GROUPS = r"^(?P<method>[A-Za-z-]+) (?:(?P<path>.+) HTTP/[0-9.]+|(?P<rest>.+))$"
+_REQUEST_GROUPS = rf"^(?P<method>[A-Za-z-]+) (?:{ORIGIN})?(?:(?P<path>.+) HTTP/[0-9.]+|(?P<rest>.+))$"
+_REQUEST = re.compile(_REQUEST_GROUPS)
 
 _QUOTED_FIELDS = ("request", "referer", "agent")
 _PARTS_OF_REQUEST = ("method", "path")
