@@ -74,7 +74,7 @@ def test_one_that_refuses_is_asked_seldom(server, limiter_at, ledger):
     limiter = limiter_at(server.tcp_url())
     server.kill()
     ledger.hit_for(1.0, limiter, "a")
-    assert ledger.median < 0.001
+    assert ledger.median < 0.01
     texts = {str(error) for error in ledger.errors}
     assert any(str(server.port) in text for text in texts)
     assert limiter.stats()["breaker"] == "open"
