@@ -277,7 +277,7 @@ class TestSQLite:
         monkeypatch.setattr(sqlite, "_LOOK", 0.0)
         eventually(lambda: limiter.hit("a").remaining == 4)
         assert "limits.db was removed or replaced: counts begin anew" in caplog.text
-        assert limiter.peek("a", cost=0).remaining == 4
+        eventually(lambda: limiter.peek("a", cost=0).remaining == 4)  # which another connection reads
         assert self.run(tmp_path / "limits.db", "SELECT key FROM {table}") == [("x:a",)]
 
 
