@@ -289,6 +289,20 @@ def _giving_back(caller: Caller, decision: Decision) -> Steps[None]:
         _log.warning("an interrupted acquire could not give back what it was charged", exc_info=True)
 
 
+def leave_for_others(waiters: list[Waiter]) -> None:
+    """Remove a caller that was interrupted, which nobody else would, and wake those behind it.
+
+    Signal handlers may raise at any moment, also once more while it leaves.
+    """
+    try:
+        for each in waiters:
+            wait_queues().leave(each)
+            wait_queues().wake_behind(each)
+    except BaseException:
+        leave_for_others(waiters)
+        raise
+
+
 class _CountedWait:
     """Counts for metrics that a caller waits, if it does, and how long: for the first limiter it names."""
 
@@ -328,10 +342,7 @@ class _Acquisition:
             for each in waiters:
                 wait_queues().leave(each)
         except BaseException:
-            # Perhaps of a signal handler, at any moment; nobody else would remove this caller or wake others.
-            for each in waiters:
-                wait_queues().leave(each)
-                wait_queues().wake_behind(each)
+            leave_for_others(waiters)
             raise
         return decision
 

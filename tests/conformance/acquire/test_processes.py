@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
+from itertools import chain
 
 import pytest
 
+from interrupts import interrupted_everywhere
+from overlimit import Limiter
+from overlimit.waiting.acquiring import leave_for_others
+from overlimit.waiting.queues import Waiter, wait_queues
+from overlimit.waiting.sleeping import WakeUp
 from programs import run
 
 from .waiters import PATIENCE
@@ -196,3 +204,15 @@ def test_a_forked_child_waits_behind_nobody_and_moves_its_own_clock(url):
     done = run(FORKED, url)
     assert done.stdout == "7\n[False, False, False]\n", done.stderr
     assert ("which a forked process does not share" in done.stderr) == url.startswith("memory")
+
+
+def test_who_is_interrupted_while_it_leaves_has_left():
+    queues = wait_queues()
+    waiter = Waiter([(Limiter("1/minute"), b"a")], math.inf, WakeUp())
+    queues.join(waiter)
+    for number in interrupted_everywhere(partial(leave_for_others, [waiter])):
+        if number > 1:  # the first is before anything of it runs
+            assert waiter not in chain.from_iterable(queues.by_family.values())
+        queues.join(waiter)
+    assert number > 10
+    assert waiter not in chain.from_iterable(queues.by_family.values())

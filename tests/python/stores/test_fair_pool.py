@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from interrupts import interrupted_everywhere
 from overlimit import Limiter
 from overlimit.stores import PostgreSQLStore, SQLiteStore
 from overlimit.stores.fair_pool import FairPool
-
-
-def interrupted_everywhere(work: Callable[[], object]) -> Iterator[int]:
-    """Do it again and again, each time with Ctrl-C at the next place where Python looks for it.
-
-    These are the calls of functions in Python, and the ends of those in C.
-    """
-    number = 0
-    while True:
-        number += 1
-        left = number
-
-        def interrupt(frame: Any, event: str, argument: object) -> None:
-            nonlocal left
-            if event in ("call", "c_return"):
-                left -= 1
-                if left == 0:
-                    raise KeyboardInterrupt
-
-        try:
-            sys.setprofile(interrupt)
-            work()
-        except KeyboardInterrupt:
-            sys.setprofile(None)
-            yield number
-        else:
-            sys.setprofile(None)
-            return
 
 
 def test_ctrl_c_while_somebody_waits_loses_none():
