@@ -135,8 +135,10 @@ class Cluster:
         return int(self.nodes[0].ask("CLUSTER", "KEYSLOT", key))
 
     def owner_of(self, slot: int) -> Node:
-        """Return the master that says it serves the slot itself."""
-        return next(node for node in self.nodes if self._serves(node, slot))
+        """Return the master that says it serves the slot itself, as for a moment after a move none may do."""
+        found: list[Node] = []
+        eventually(lambda: found.extend(node for node in self.nodes if self._serves(node, slot)) or found)
+        return found[0]
 
     def _serves(self, node: Node, slot: int) -> bool:
         return node.is_running() and any(
