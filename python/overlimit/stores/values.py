@@ -201,8 +201,8 @@ def told_of_store_error(error: BaseException) -> tuple[str, str, bool, int] | No
 def scanned(store: ValueStore, prefix: str) -> Iterator[tuple[str, bytes]]:
     """Yield what a scan finds whose key may be a limiter's and begins so, each once.
 
-    Raises StoreTimeout where nothing new comes for the time of a call, or there is no end in a hundred of
-    these and a minute, and StoreConfigError for too many.
+    Raises StoreTimeout where nothing new comes for the time of a call, or the scan takes longer than a minute
+    and than a hundred times that, and StoreConfigError for too many keys.
     """
     seen: set[str] = set()
     try:
