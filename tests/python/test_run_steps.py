@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,8 @@ cpp-passes:
 	@echo "30 passed, 0 failed"
 measures:
 	@echo "figure: 12 apples"; echo "a figure: no"; echo "1 passed"
+computes:
+	@python3 -c 'import time; [time.process_time() for _ in iter(lambda: time.process_time() < 1, False)]'
 lint-passes:
 	@echo "All checks passed!"
 crashes:
@@ -58,6 +61,18 @@ def test_figures_of_a_step_that_passes_are_shown(run):
     assert status == 0
     assert "figure: 12 apples" in lines
     assert not any("no" in line.split() for line in lines)
+
+
+def test_what_a_step_computed_is_said(run):
+    """Also what its grandchildren did, but not what was waited for."""
+    status, lines = run("computes")
+    assert status == 0
+    (said,) = (
+        match
+        for line in lines
+        if (match := re.fullmatch(r"computes: passed in \d+ s, of processors (\d+) s", line))
+    )
+    assert 1 <= int(said[1]) <= 3
 
 
 def test_one_step_that_fails_fails_all_and_shows_its_output(run):
