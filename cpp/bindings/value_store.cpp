@@ -30,6 +30,7 @@ PyTypeObject* step_type = nullptr;
 struct StepObject {
   PyObject_HEAD std::shared_ptr<ValueStep> step;  // nullptr: the transaction is over
   TimePoint until;
+  std::size_t size;  // the number of its keys
   bool reads_only;
   bool was_called;
   bool has_written;           // whether the last call returned anything to write
@@ -43,16 +44,17 @@ double seconds_until(TimePoint until) {
   return std::chrono::duration<double>(until - std::chrono::steady_clock::now()).count();
 }
 
-/// Bytes of what Python gives for a value, which it keeps alive.
-std::optional<std::string_view> value_in(PyObject* given, std::vector<Object>& kept) {
-  if (given == Py_None) return std::nullopt;
-  if (!PyBytes_Check(given)) {
-    if (PyObject_CheckBuffer(given) == 0)
-      raise_about(PyExc_TypeError, "values must be bytes, or None for a key without one, not %U", given);
-    kept.push_back(required(PyBytes_FromObject(given)));
-    given = kept.back().get();
+/// Bytes of what Python gives for a value, which `kept` keeps alive.
+std::optional<std::string_view> value_in(Object given, std::vector<Object>& kept) {
+  if (given.get() == Py_None) return std::nullopt;
+  if (!PyBytes_Check(given.get())) {
+    if (PyObject_CheckBuffer(given.get()) == 0)
+      raise_about(PyExc_TypeError, "values must be bytes, or None for a key without one, not %U",
+                  given.get());
+    given = required(PyBytes_FromObject(given.get()));
   }
-  return std::string_view(PyBytes_AS_STRING(given), std::size_t(PyBytes_GET_SIZE(given)));
+  PyObject* const bytes = kept.emplace_back(std::move(given)).get();
+  return std::string_view(PyBytes_AS_STRING(bytes), std::size_t(PyBytes_GET_SIZE(bytes)));
 }
 
 Object write_of(const ValueWrite& write) {
@@ -71,29 +73,33 @@ Object list_of(const ValueStep::Writes& writes) {
   return list;
 }
 
-/// What step() is given. To read it may run other code, which may take its time: nothing waits for that.
+/// What step() is given. To read it may run other code, which may take its time: nothing waits for that. No
+/// more is read than tells that there are more than `size` values: there may be no end.
 class GivenValues : NonCopyable {
  public:
-  GivenValues(PyObject* positional, PyObject* named) {
+  GivenValues(PyObject* positional, PyObject* named, std::size_t size) {
     static const char* const names[] = {"values", "now", nullptr};
     PyObject* values = nullptr;
     PyObject* now = Py_None;
     if (PyArg_ParseTupleAndKeywords(positional, named, "O|O:step", const_cast<char**>(names), &values,
                                     &now) == 0)
       throw PythonError{};
-    const Object sequence =
-        required(PySequence_Fast(values, "values must be a sequence, one for each of the keys"));
-    values_ = required(PySequence_Tuple(sequence.get()));  // which nobody changes meanwhile
-    const Arguments each = members_of(values_.get());
-    bytes_.reserve(each.size());
-    for (PyObject* const value : each) bytes_.push_back(value_in(value, kept_));
+    const Object iterator = Object::steal(PyObject_GetIter(values));
+    if (!iterator && PyErr_ExceptionMatches(PyExc_TypeError) != 0)
+      raise(PyExc_TypeError, "values must be a sequence, one for each of the keys");
+    if (!iterator) throw PythonError{};
+    while (bytes_.size() <= size) {
+      Object each = Object::steal(PyIter_Next(iterator.get()));
+      if (!each) break;
+      bytes_.push_back(value_in(std::move(each), kept_));
+    }
+    if (PyErr_Occurred() != nullptr) throw PythonError{};
     if (now != Py_None) at_ = instant_from(now, "now");
   }
   [[nodiscard]] ValueStep::Values bytes() const { return bytes_; }
   [[nodiscard]] std::optional<Instant> at() const { return at_; }
 
  private:
-  Object values_;
   std::vector<Object> kept_;
   std::vector<std::optional<std::string_view>> bytes_;
   std::optional<Instant> at_;
@@ -118,11 +124,11 @@ class Entered : NonCopyable {
 
 Object run(StepObject& self, const GivenValues& given) {
   if (seconds_until(self.until) <= 0) throw StoreTimeout("the store did not hold the values in time");
-  const std::size_t size = given.bytes().size();
-  if (size != self.step->keys().size()) {
-    raise(PyExc_ValueError, "values must be as many as the keys: %zu, not %zu", self.step->keys().size(),
-          size);
-  }
+  const std::size_t count = given.bytes().size();
+  if (count > self.size)
+    raise(PyExc_ValueError, "values must be as many as the keys: %zu, not more", self.size);
+  if (count < self.size)
+    raise(PyExc_ValueError, "values must be as many as the keys: %zu, not %zu", self.size, count);
   const ValueStep::Writes writes = self.step->run(given.bytes(), given.at());
   Object list = list_of(writes);
   self.was_called = true;
@@ -140,7 +146,7 @@ PyObject* call_step(PyObject* object, PyObject* positional, PyObject* named) {
   StepObject& self = step_of(object);
   return guarded(static_cast<PyObject*>(nullptr), [&]() -> PyObject* {
     std::optional<GivenValues> given;
-    Object wrong = error_of([&] { given.emplace(positional, named); });
+    Object wrong = error_of([&] { given.emplace(positional, named, self.size); });
     const Entered entered(self);
     if (!self.step)
       raise(PyExc_RuntimeError, "this transaction is over: step is called before transact returns");
@@ -212,6 +218,7 @@ PyType_Spec step_spec{"overlimit._core.Step", sizeof(StepObject), 0,
 Object new_step(std::shared_ptr<ValueStep> step, TimePoint until) {
   Object made = required(step_type->tp_alloc(step_type, 0));
   StepObject& self = step_of(made.get());
+  self.size = step->keys().size();
   self.reads_only = step->reads_only();
   new (&self.step) std::shared_ptr<ValueStep>(std::move(step));
   new (&self.raised) Object();

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from overlimit.errors import StoreTimeout
@@ -49,9 +50,12 @@ class TriedStep:
         self.seen: list[Seen] = []
 
     def __call__(self, values: Values, now: Any = None) -> Writes:
-        given = [None if value is None else bytes(memoryview(value)) for value in values]
+        given = [
+            None if value is None else bytes(memoryview(value)) for value in islice(values, self._size + 1)
+        ]
         if len(given) != self._size:
-            raise ValueError(f"values must be as many as the keys: {self._size}, not {len(given)}")
+            count = "more" if len(given) > self._size else len(given)
+            raise ValueError(f"values must be as many as the keys: {self._size}, not {count}")
         self.seen.append(Seen(given, now, self._begun_at, time.monotonic()))
         if self.seen[-1].before > self._ends_at + 2 * BEYOND:
             raise SystemExit  # of the thread, by whatever is caught in it

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -291,7 +292,13 @@ class TestErrors:
 
     @pytest.mark.parametrize(
         ("values", "kind"),
-        [([], ValueError), ([None, None], ValueError), (["text"], TypeError), (7, TypeError)],
+        [
+            ([], ValueError),
+            ([None, None], ValueError),
+            (repeat(None), ValueError),
+            (["text"], TypeError),
+            (7, TypeError),
+        ],
     )
     def test_of_step_come_out_even_if_they_are_swallowed(self, values: Any, kind: type[Exception]):
         def transact(store: Store, keys: Sequence[str], step: Any) -> None:
