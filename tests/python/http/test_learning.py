@@ -87,8 +87,8 @@ def test_what_is_hardly_used_does_not_grow():
     assert number(learnt) == 14
 
 
-def test_processes_that_share_a_store_decrease_together_and_once(shared_memory):
-    first, second, third = (learning(name="api", store="shm://learning") for _ in range(3))
+def test_processes_that_share_a_store_decrease_together_and_once(shared_memory_store):
+    first, second, third = (learning(name="api", store=shared_memory_store) for _ in range(3))
     seen = [begun(each) for each in (first, second, third)]
     refuse(first, seen[0])
     assert begun(second) == seen[1] + 1
