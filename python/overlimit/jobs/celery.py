@@ -14,7 +14,7 @@ with needed("LimitedTask needs Celery 5.4 or later: pip install 'overlimit[celer
     from celery.exceptions import Ignore, Reject
 
 from overlimit._steps import run_calls
-from overlimit.jobs.turns import Job, Turn, Turns
+from overlimit.jobs.turns import Job, JobLimit, Turn
 from overlimit.limiter import Limiter
 
 _HEADER = "overlimit_turn"
@@ -36,14 +36,16 @@ class LimitedTask(Task):  # type: ignore[misc]
     limiter: ClassVar[Any] = None
     identifiers: ClassVar[Any] = None
     cost: ClassVar[Any] = 1
-    _turns: ClassVar[Turns]
+    _job_limit: ClassVar[JobLimit]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        given = (getattr_static(cls, name) for name in Turns._fields)
-        cls._turns = Turns(*(each.__func__ if isinstance(each, staticmethod) else each for each in given))
+        given = (getattr_static(cls, name) for name in JobLimit._fields)
+        cls._job_limit = JobLimit(
+            *(each.__func__ if isinstance(each, staticmethod) else each for each in given)
+        )
         if not cls.__dict__.get("abstract"):
-            cls._turns.checked()
+            cls._job_limit.checked()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task if it is its turn, or else put it back."""
@@ -52,7 +54,7 @@ class LimitedTask(Task):  # type: ignore[misc]
             return super().__call__(*args, **kwargs)
         came = (request.headers or {}).get(_HEADER)
         job = Job(request.retries, lambda: came, partial(self._put_back, args, kwargs))
-        run_calls(self._turns.asking(job, Limiter.hit, time.sleep, *args, **kwargs))
+        run_calls(self._job_limit.asking(job, Limiter.hit, time.sleep, *args, **kwargs))
         return self.run(*args, **kwargs)
 
     def _put_back(self, args: Any, kwargs: Any, turn: Turn) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from overlimit._steps import run_async, run_calls
 from overlimit.aio import AsyncLimiter
-from overlimit.jobs.turns import Job, Turn, Turns
+from overlimit.jobs.turns import Job, JobLimit, Turn
 from overlimit.limiter import Limiter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,20 +42,22 @@ def limited(limiter: Any, identifiers: Any, *, cost: Any = 1) -> Callable[[F], F
     TypeError, ValueError
         One of them is wrong. In a worker of Dramatiq without ``CurrentMessage``, jobs raise RuntimeError.
     """
-    turns = Turns(limiter, identifiers, cost).checked()
+    job_limit = JobLimit(limiter, identifiers, cost).checked()
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             job = _rq_job() or _dramatiq_job()
-            ended = job and run_calls(turns.asking(job, Limiter.hit, time.sleep, *args, **kwargs))
+            ended = job and run_calls(job_limit.asking(job, Limiter.hit, time.sleep, *args, **kwargs))
             return function(*args, **kwargs) if ended is None else ended
 
         @functools.wraps(function)
         async def awaited(*args: Any, **kwargs: Any) -> Any:
             of_arq = _arq_job(*args)
             given, job = args[of_arq is not None :], of_arq or _rq_job() or _dramatiq_job()
-            ended = job and await run_async(turns.asking(job, _hit, asyncio.sleep, *given, **kwargs), _done)
+            ended = job and await run_async(
+                job_limit.asking(job, _hit, asyncio.sleep, *given, **kwargs), _done
+            )
             return await function(*args, **kwargs) if ended is None else ended
 
         return awaited if inspect.iscoroutinefunction(function) else run  # type: ignore[return-value]

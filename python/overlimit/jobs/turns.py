@@ -53,14 +53,14 @@ class Job(NamedTuple):
     worker that died come back all at once."""
 
 
-class Turns(NamedTuple):
+class JobLimit(NamedTuple):
     """What a job spends of which limiter; each may be a function of its arguments."""
 
     limiter: Any
     identifiers: Any
     cost: Any
 
-    def checked(self) -> Turns:
+    def checked(self) -> JobLimit:
         """Return it; raise TypeError or ValueError if something is wrong."""
         if not callable(self.limiter):
             _limiter(self.limiter)

@@ -14,7 +14,7 @@ from overlimit import LeakyBucket, Limiter, RateLimitExceeded
 from overlimit._steps import run_calls
 from overlimit.aio import AsyncLimiter
 from overlimit.jobs import LimitedTask, limited
-from overlimit.jobs.turns import Job, Turns
+from overlimit.jobs.turns import Job, JobLimit
 
 
 def work():
@@ -24,7 +24,7 @@ def work():
 def asked(limiter, *, cost=1, came=None, attempt=0):
     """Return how a job is put back; None: it runs."""
     job = Job(attempt, lambda: came, lambda turn: turn)
-    return run_calls(Turns(limiter, "api", cost).asking(job, Limiter.hit, time.sleep))
+    return run_calls(JobLimit(limiter, "api", cost).asking(job, Limiter.hit, time.sleep))
 
 
 def test_refused_jobs_come_back_one_after_the_other_at_the_pace_of_the_limit():
@@ -67,12 +67,12 @@ def test_the_jobs_of_a_worker_that_died_begin_a_second_of_them_at_once_and_ask_f
 
 def test_arguments_of_a_job_may_have_any_names():
     job = Job(0, lambda: None, lambda turn: turn)
-    turns = Turns(
+    job_limit = JobLimit(
         Limiter("1/minute"), [lambda **named: f"of {named['job']}", "all"], lambda **named: named["cost"]
     )
     named = {"job": 7, "sleep": 1, "hit": 2, "self": 3, "cost": 1}
-    assert run_calls(turns.asking(job, Limiter.hit, time.sleep, **named)) is None
-    assert run_calls(turns.asking(job, Limiter.hit, time.sleep, **named)).delay > 50
+    assert run_calls(job_limit.asking(job, Limiter.hit, time.sleep, **named)) is None
+    assert run_calls(job_limit.asking(job, Limiter.hit, time.sleep, **named)).delay > 50
 
 
 def test_a_job_that_can_never_pass_fails():
