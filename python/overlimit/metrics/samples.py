@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from overlimit import _core
 from overlimit._logging.limiters import one_of_each_name
@@ -18,9 +18,6 @@ from overlimit.metrics.readers import Reader, Reading
 from overlimit.metrics.slots import AT
 from overlimit.stores.memory import memory_stores
 from overlimit.stores.shared_memory import shared_memory_stores
-
-if TYPE_CHECKING:
-    pass
 
 OTHER = "(other)"
 _BREAKER_SECONDS = 60

@@ -39,7 +39,6 @@ _PAGE = (
 )
 _NEXT = "SELECT max(key) FROM (SELECT key FROM overlimit_counts WHERE key > ? ORDER BY key LIMIT ?)"
 _SWEEP = "DELETE FROM overlimit_counts WHERE key > ? AND key <= ? AND expires_at < ?"
-
 _DELETE = "DELETE FROM overlimit_counts WHERE key = ?"
 
 _WRITES_A_SWEEP = 32
