@@ -124,7 +124,7 @@ def script_for(
     or another number of identifiers.
     """
     if which in {"lease", "restore"} and identifiers != 1:
-        raise ValueError(f"identifiers must be 1 to {which}, not {identifiers}")
+        raise ValueError(f"{which!r} takes one identifier, not {identifiers}")
     names = [f"user:{number + 1}" for number in range(identifiers)]
     sha1, text, keys, arguments, order = _core.redis_script(which, _POLICY, tuple(limits), penalty, names)
     return Script(sha1, text, keys, arguments, [(limits[place], count) for place, count in order], which)

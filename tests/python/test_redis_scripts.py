@@ -110,7 +110,7 @@ class TestScripts:
 
     @pytest.mark.parametrize("which", ["lease", "restore"])
     def test_lease_and_restore_for_one_identifier(self, which):
-        with pytest.raises(ValueError, match=f"identifiers must be 1 to {which}, not 2"):
+        with pytest.raises(ValueError, match=f"'{which}' takes one identifier, not 2"):
             script_for([FixedWindow(10, 60)], which, identifiers=2)
 
     def test_show_what_is_restored(self):
