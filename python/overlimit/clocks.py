@@ -78,7 +78,7 @@ class ManualClock(_core.ManualClock):
         self._wake_ups: dict[_WakeUp, None] = {}
 
     def advance(self, seconds: float | timedelta, /) -> None:
-        """Move by so many seconds or a timedelta; a negative one moves back."""
+        """Move by this many seconds or a timedelta; a negative one moves back."""
         step = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         try:
             super().advance(step)

@@ -114,7 +114,7 @@ class ThrottledTransport(_Throttled, httpx.BaseTransport):
 class AsyncThrottledTransport(_Throttled, httpx.AsyncBaseTransport):
     """A `ThrottledTransport` for ``httpx.AsyncClient``, on asyncio and on trio.
 
-    The options and errors are the same, but that ``limiter``, and those of ``budgets``, are
+    The options and errors are the same, except that ``limiter``, and those of ``budgets``, are
     ``overlimit.aio.AsyncLimiter``, and ``transport``, by default an ``httpx.AsyncHTTPTransport()``, is async.
     """
 

@@ -74,7 +74,7 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         ``"unix:///path"``, or a store object.
     algorithm
         What strings and tuples mean: the name of an algorithm such as ``"fixed_window"``. By default sliding
-        windows, or a token bucket where the text says ``burst``.
+        windows, or a token bucket where the text says ``burst``, a leaky one where it says ``queue``.
     penalty
         A ``Penalty``: an identifier that goes over a limit is locked for a while, and longer each time.
     clock
@@ -184,9 +184,9 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         """Wait until these identifiers may spend this cost, charge it, and wait for its delay to be over.
 
         Sleeps until the exact instant, without the GIL; Ctrl-C interrupts. Among the callers of limiters of
-        this name in this process that wait for the same limit of an identifier, the first come is the first
-        served; others are not held up. Hits and other processes may overtake them. Waiting is no violation:
-        it never sets or extends a penalty's lock.
+        this name in this process that wait for the same limit of an identifier, the first to come is the
+        first served; others are not held up. Hits and other processes may overtake them. Waiting is no
+        violation: it never sets or extends a penalty's lock.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         waiting.wake_waiters(self.store)
 
     def lock(self, identifier: str | bytes, /, seconds: Seconds) -> None:
-        """Refuse an identifier for so many seconds from now, whether or not it exceeded a limit.
+        """Refuse an identifier for this many seconds from now, whether or not it exceeded a limit.
 
         Works without a Penalty; with one, the level stays as it was. Hits do not extend the lock. Raises
         InvalidLimit for a duration below 1 or above 2**49 microseconds, StoreError when the store cannot
@@ -418,7 +418,7 @@ class Limiter(QueuedLimiter, metaclass=HintingType):
         ``limiter.with_limits("200/minute").hit("user:42")`` costs hardly more than ``hit``: each limiter
         keeps the 1,024 that were asked for last. They are one family, with those made of them in turn, with
         or without a name. Limits that differ only in their numbers share a count, as after an ``update``, and
-        nothing is warned of. ``reset``, locks, and the queues of ``acquire`` are those of all, and any of
+        no warning is logged. ``reset``, locks, and the queues of ``acquire`` are those of all, and any of
         them refunds a decision of another. Each has ``stats`` of its own. An ``update`` of this limiter
         changes none of them, and they cannot be updated themselves. Without a name, their counts end with the
         last of them.

@@ -288,7 +288,7 @@ class AsyncLimiter(metaclass=HintingType):
             await asyncio.to_thread(self._limiter.reset_all)
 
     async def lock(self, identifier: str | bytes, /, seconds: Seconds) -> None:
-        """Refuse an identifier for so many seconds from now; see `Limiter.lock`."""
+        """Refuse an identifier for this many seconds from now; see `Limiter.lock`."""
         await loops.answer(
             _core._later(_core.Limiter._lock, self._limiter, identifier, micros(seconds, "seconds"))
         )

@@ -34,7 +34,7 @@ def prometheus(
         not exist. By default what the environment names as ``PROMETHEUS_MULTIPROC_DIR``; without either, the
         metrics are those of this process.
     max_policies
-        So many policies have series of their own, and so many limits each, those that are seen first; all
+        This many policies have series of their own, and 32 limits of each, those that are seen first; all
         others are counted as ``(other)``. At least 1.
 
     Returns

@@ -217,7 +217,7 @@ Example:
 @click.argument("seconds", type=Seconds(min=0, min_open=True))
 @asks_store
 def lock(place: Place, identifier: str, seconds: float, policy: str, as_json: bool) -> int:
-    """Refuse all calls of an identifier in a policy for so many seconds, from now on.
+    """Refuse all calls of an identifier in a policy for SECONDS, from now on.
 
     If nobody else is counted in the policy it says so: perhaps the policy has another name.
     """

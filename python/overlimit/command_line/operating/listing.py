@@ -33,7 +33,7 @@ def keys_option(default: int) -> Callable[[F], F]:
         type=click.IntRange(min=1),
         default=default,
         show_default=True,
-        help="Look at no more keys than about so many.",
+        help="Look at about this many keys at most.",
     )
 
 

@@ -70,15 +70,15 @@ class Sample:
     help="Seconds between two looks.",
 )
 @click.option(
-    "--count", type=click.IntRange(min=1), metavar="N", help="Look so many times; otherwise until Ctrl-C."
+    "--count", type=click.IntRange(min=1), metavar="N", help="Look this many times; otherwise until Ctrl-C."
 )
 @keys_option(_KEYS)
 @asks_store
 def watch(place: Place, policy: str | None, every: float, count: int | None, keys: int, as_json: bool) -> int:
     """Watch what is charged under each policy of the store at URL, until Ctrl-C.
 
-    It looks at the states of all identifiers, and tells from them what was charged since the look before: at
-    least so much, since what drains from a bucket meanwhile is not seen. A refused call writes nothing, so
+    It looks at the states of all identifiers, and tells from them the least that was charged since the last
+    look, since what drains from a bucket meanwhile is not seen. A refused call writes nothing, so
     states do not show refusals, except by the locks that penalties set. Redis also counts the calls and the
     writes of all its clients: calls that wrote nothing were refused, or peeks.
     """

@@ -110,7 +110,7 @@ def read_log(
     trusted_proxies
         Which address counts of an identifier that is a list of them, as ``X-Forwarded-For`` is: the last but
         for those of the proxies, whose addresses and networks these are, by default private ones; or a
-        number: the one that is so many from the end, as in a web application.
+        number: the one that is that many from the end, as in a web application.
     columns
         The names of the columns of a CSV file whose first row does not have them.
     delimiter
