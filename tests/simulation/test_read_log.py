@@ -425,7 +425,7 @@ MILLIS = SECONDS * 1000
         ("csv", ["time,ip", f"{MILLIS}000000,a"], {"unit": "us"}, "times look like nanoseconds: unit='ns'"),
         ("csv", ["time,ip", f"{SECONDS},a"], {"unit": "ns", "cost": "ip"}, "'ip' holds no whole number"),
         ("combined", ['{"time": 1}'], {}, "it looks like JSON: format='json'"),
-        ("combined", ["x", "y"], {}, r"not a line of this format; the first is .*access.log, line 1: 'x'"),
+        ("combined", ["x", "y"], {}, r"this format \('combined'\); the first is .*access.log, line 1: 'x'"),
         ("json", [line()], {}, "it is not an object in JSON"),
         ("csv", ["time,ip", "03/02/2026 12:00,a"], {}, "time_format='%m/%d/%Y %H:%M:%S'"),
         ("csv", ["time,ip", "2026-03-02 12:00 CET,a"], {}, "the name of a zone: .* timezone="),

@@ -22,7 +22,7 @@ from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.logs.chunks import log_name
 from overlimit.simulation.logs.conditions import Labels, Values, Where, rows_where, values_of
 from overlimit.simulation.logs.distinct import Distinct
-from overlimit.simulation.logs.formats import Bad, Batch, Format, Table
+from overlimit.simulation.logs.formats import NOT_A_LINE, Bad, Batch, Format, Table
 from overlimit.simulation.logs.log_formats import format_hint
 from overlimit.simulation.logs.log_times import NO_TIME, LogTimes, Reading, is_day, log_times, time_hint
 
@@ -173,6 +173,7 @@ class Gatherer:
         reason, first = self._reasons.most_common(1)[0][0], self._first_bad[0]
         hint = format_hint(first.text, self._format) if first.reason == reason else ""
         hint = hint or "; is that the right column?" * reason.startswith("it has no ")
+        hint = hint or f" ({self._format!r})" * (reason == NOT_A_LINE)
         return UnreadableLog(
             f"{which} could be read: {reason}{hint}; the first is {first.file}, line {first.line}: "
             f"{first.text[:200]!r}"
