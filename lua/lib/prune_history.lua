@@ -20,6 +20,7 @@ if live and newest < current then
   count = 0
 end
 count = count + cost
+if count >= EXACT then count = EXACT - 1 end -- of a record that others have written
 total = total + cost
 if total >= EXACT - 1 then -- it saturates in the newest cell, so that none of them counts for less than it did
   count, total, cell, pushed, new_size = EXACT - 1, EXACT - 1, cells_end, nil, STATE

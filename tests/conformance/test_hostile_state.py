@@ -195,6 +195,15 @@ class TestDamaged:
             assert sum(map(bool, decisions)) <= 3
             assert all(0 <= decision.remaining <= 3 for decision in decisions)
 
+    @HISTORIES
+    def test_a_newest_block_that_counts_more_than_all_is_written_as_one_that_can_be_read(
+        self, build, raw, key, limit
+    ):
+        limiter = build(limit)
+        limiter.hit("a")
+        raw.set(key, with_instant(raw.get(key), STATE + 8, 2**53 - 1))
+        assert [bool(limiter.hit("a")) for _ in range(4)] == [True, True, False, False]
+
     def test_a_peek_reads_a_damaged_block_as_a_hit_does(self, build, raw, key, clock):
         limiter = build(SlidingWindow(3, 60))
         limiter.hit("a")

@@ -67,7 +67,7 @@ Charged<Limited> charge(const Limited& limit, const Current<Limited>& current, I
     return {{cell, kExact - 1, kExact - 1}, SIZE_MAX};
   if (!current) return {{cell, cost, cost}, SIZE_MAX};
   const History& state = current->state;
-  if (state.newest == cell) return {{cell, state.count + cost, total}, current->dropped};
+  if (state.newest == cell) return {{cell, sum(state.count, cost), total}, current->dropped};
   if (state.count == 0) return {{cell, cost, total}, current->dropped};
   return {{cell, cost, total}, current->dropped, Cell{state.newest, state.count}};
 }
