@@ -28,8 +28,9 @@ class RouteCharge(NamedTuple):
     cost: int | None = None
     """What the request spends; None: what it is said to cost."""
     role: int = ENFORCE
-    whose: tuple[str, ...] | None = None
-    """The kinds of identifiers that it counts, such as ``ip``; None: all; empty: everybody together."""
+    whose: tuple[tuple[str, ...], ...] | None = None
+    """The kinds of identifiers that it counts, such as ``ip``, of several in one the first that there is;
+    None: all; empty: everybody together."""
     skips_anonymous: bool = False
     """Whether it does not hold for requests without such an identifier."""
 

@@ -7,9 +7,11 @@ from starlette.requests import HTTPConnection
 from overlimit._addresses import PEERS, Addresses
 from overlimit.fastapi.conversation import StarletteRequest
 from overlimit.http.asgi.conversations import CONVERSATION
+from overlimit.http.identifying.builtin import by_address, by_user, does_as
 from overlimit.http.identifying.default import by_address_and_user
 
 
+@does_as(by_address, by_user)
 def get_identifiers(connection: HTTPConnection) -> list[str]:
     """Return ``["ip:" + address]``, and ``"user:" + id`` if a user is logged in.
 
@@ -21,6 +23,7 @@ def get_identifiers(connection: HTTPConnection) -> list[str]:
     return [*by_address_and_user.with_addresses(addresses).identifiers(StarletteRequest(connection.scope))]
 
 
+@does_as(by_address)
 def get_address(connection: HTTPConnection) -> str:
     """Return the address that `get_identifiers` counts, for ``identifiers`` functions of your own."""
     return _addresses_for(connection).counted(StarletteRequest(connection.scope))

@@ -14,7 +14,7 @@ from flask import Request as FlaskRequest
 from overlimit._addresses import PEERS, UNKNOWN, Addresses
 from overlimit.flask.current import EXTENSION, current_request, this_app, this_request
 from overlimit.http.identifying import builtin
-from overlimit.http.identifying.builtin import BuiltinIdentifier, user_id
+from overlimit.http.identifying.builtin import BuiltinIdentifier, does_as, user_id
 from overlimit.http.identifying.default import by_address_and_user, named
 from overlimit.http.identifying.identifiers import Identify, ReadsRequest
 from overlimit.http.request import Request
@@ -29,6 +29,7 @@ _USUAL_GLOBALS = Flask.app_ctx_globals_class
 """Has no attributes but those that an app sets; what an app puts in its place may compute some."""
 
 
+@does_as(builtin.by_address, builtin.by_user)
 def get_identifiers() -> list[str]:
     """Return ``["ip:" + address]``, and ``"user:" + id`` if a user is logged in.
 
@@ -40,6 +41,7 @@ def get_identifiers() -> list[str]:
     return list(_identifiers(_addresses_of_app()))
 
 
+@does_as(builtin.by_address)
 def get_address() -> str:
     """Return the address that `get_identifiers` counts, for ``identifiers`` functions of your own.
 
@@ -58,7 +60,7 @@ class _ByDefault(ReadsRequest):
         return _identifiers(_addresses_of_app())
 
     def with_addresses(self, addresses: Addresses) -> Identify:
-        return partial(_identifiers, addresses)
+        return does_as(builtin.by_address, builtin.by_user)(partial(_identifiers, addresses))
 
     def may_return(self, identifier: str) -> bool:
         return by_address_and_user.may_return(identifier)

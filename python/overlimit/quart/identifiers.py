@@ -5,11 +5,13 @@ from __future__ import annotations
 from quart import current_app, has_app_context
 
 from overlimit._addresses import PEERS, UNKNOWN, Addresses
+from overlimit.http.identifying.builtin import by_address, by_user, does_as
 from overlimit.http.identifying.default import by_address_and_user
 from overlimit.quart.app_state import EXTENSION
 from overlimit.quart.conversation import QuartRequest, this_request
 
 
+@does_as(by_address, by_user)
 def get_identifiers() -> list[str]:
     """Return ``["ip:" + address]``, and ``"user:" + id`` if a user is logged in.
 
@@ -23,6 +25,7 @@ def get_identifiers() -> list[str]:
     return [*by_address_and_user.with_addresses(_addresses_of_app()).identifiers(QuartRequest(asked))]
 
 
+@does_as(by_address)
 def get_address() -> str:
     """Return the address that `get_identifiers` counts, for ``identifiers`` functions of your own."""
     asked = this_request()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -179,13 +179,18 @@ class _Kind(NamedTuple):
 class _Alone:
     """Events that one policy decides alone, replayed by the core."""
 
-    def __init__(self, events: Events, rows: npt.NDArray[np.int64], counted: _Counted, names: Any) -> None:
+    def __init__(
+        self,
+        events: Events,
+        rows: npt.NDArray[np.int64],
+        counted: _Counted,
+        codes: Mapping[int, npt.NDArray[np.int32]],
+    ) -> None:
         self._rows, self._counted = rows, counted
-        self._columns = [place for place in range(len(events._columns)) if place in names]
-        columns = [events._columns[place] for place in self._columns]
-        self._core = _core.Replay(counted.limiter, [len(column.labels) for column in columns])
+        self._columns, self._codes = list(codes), list(codes.values())
+        labels = (events._columns[place].labels for place in codes)
+        self._core = _core.Replay(counted.limiter, list(map(len, labels)))
         self._times = np.ascontiguousarray(events._times[rows])
-        self._codes = [np.ascontiguousarray(column.codes[rows]) for column in columns]
         cost = counted.charge.cost
         self._costs = np.ascontiguousarray(events._costs[rows]) if cost is None else np.full(len(rows), cost)
         self._places = rows if events._order is None else events._order[rows]
@@ -230,7 +235,7 @@ class RouteReplay:
         steps = [source.route_charges(*each) for each in asked]
         self._kinds = [self._kind(steps[which], columns) for which, columns in present]
         self._alone = self._replayed_alone()
-        _warn_of_unknown(steps)
+        _warn_of_unknown(steps, {column.name for column in events._columns})
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -274,8 +279,9 @@ class RouteReplay:
         names = [column.name for column in self._events._columns]
         if charge.whose and names == [None]:
             return present
-        places = (names.index(each) for each in charge.whose if each in names)
-        return tuple(place for place in places if place in present)
+        there = {names[place]: place for place in present}
+        first = (next((there[kind] for kind in each if kind in there), None) for each in charge.whose)
+        return tuple(dict.fromkeys(place for place in first if place is not None))
 
     def _count(self, charge: RouteCharge) -> _Counted:
         key = charge.counted_as, charge.limits, charge.penalty
@@ -302,10 +308,21 @@ class RouteReplay:
             if only is None or others:
                 continue
             self._is_left[numbers] = False
-            columns = {place for number in numbers for place in self._kinds[number].whose[0][1]}
             rows = np.flatnonzero(np.isin(self._kind_of, numbers))
-            alone.append(_Alone(self._events, rows, only, columns))
+            alone.append(_Alone(self._events, rows, only, self._codes_of(rows, numbers)))
         return alone
+
+    def _codes_of(self, rows: npt.NDArray[np.int64], kinds: list[int]) -> dict[int, npt.NDArray[np.int32]]:
+        """Return the codes of events by the columns that these kinds count; -1 where they leave it out."""
+        counting: dict[int, list[int]] = {}
+        for kind in kinds:
+            for place in self._kinds[kind].whose[0][1]:
+                counting.setdefault(place, []).append(kind)
+        kind_of = self._kind_of[rows]
+        return {
+            place: np.where(np.isin(kind_of, counting[place]), self._events._columns[place].codes[rows], -1)
+            for place in sorted(counting)
+        }
 
     def run(
         self,
@@ -391,10 +408,22 @@ def _binding(kind: _Kind, step: _Step, decision: _core.Decision) -> tuple[int, i
     return found
 
 
-def _warn_of_unknown(steps: list[RouteSteps]) -> None:
-    unknown = dict.fromkeys(told for each in steps for step in each for told in step.unknown)
+def _warn_of_unknown(steps: list[RouteSteps], columns: set[str | None]) -> None:
+    flat = [step for each in steps for step in each]
+    unknown = dict.fromkeys(told for step in flat for told in step.unknown)
+    if None not in columns:
+        unknown |= dict.fromkeys(told for step in flat for told in _without_columns(step, columns))
     if unknown:
         warn_caller(f"a log does not tell, and this replay leaves out: {'; '.join(unknown)}")
+
+
+def _without_columns(step: RouteStep, columns: set[str | None]) -> Iterator[str]:
+    """Say which policies count what the events have no column of."""
+    for charge in step.charges:
+        kinds = {kind for each in charge.whose or () for kind in each}
+        if kinds and columns.isdisjoint(kinds):
+            named = " or ".join(map(repr, sorted(kinds)))
+            yield f"whom {charge.title!r} counts, as the events have no column {named}"
 
 
 def _room_for(events: Events) -> tuple[int, int]:

@@ -63,13 +63,13 @@ def _charge(rule: ResolvedRule, titles: dict[str | None, str]) -> RouteCharge:
     )
 
 
-def _whose(identify: Identify) -> tuple[str, ...] | None:
+def _whose(identify: Identify) -> tuple[tuple[str, ...], ...] | None:
     """Return the kinds of identifiers that a function returns; None if only the app knows."""
     known = tuple(builtins_in(identify))
     if known and all(each.written == everybody.written for each in known):
         return ()
-    kinds = tuple(start.removesuffix(":") for each in known for start in each.beginnings)
-    return kinds if kinds and not any(":" in each for each in kinds) else None
+    kinds = tuple(tuple(start.removesuffix(":") for start in each.beginnings) for each in known)
+    return kinds if kinds and not any(":" in kind for each in kinds for kind in each) else None
 
 
 def _unknown(plan: StorePlan) -> Iterator[str]:
@@ -84,5 +84,7 @@ def _unknown(plan: StorePlan) -> Iterator[str]:
                     yield f"the {term} of {where!r}"
             if callable(said["cost"]):
                 yield f"the cost of {where!r}, for which that of the events is taken"
+            if _whose(rule.identify) is None:
+                yield f"whom {where!r} counts, for which all identifiers of the events are taken"
             if _resolved(rule) is None:
                 yield f"the limits of {where!r}, which are left out"

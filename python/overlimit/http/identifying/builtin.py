@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
 from overlimit._addresses import PEERS, Addresses, grouped
 from overlimit._forwarded import checked_header_name
@@ -22,6 +22,8 @@ from overlimit._messages.texts import nearest, short_repr
 from overlimit.http.callables import StandsForFunctions, check_callable, dotted_name
 from overlimit.http.identifying.identifiers import ReadsRequest, escaped, makes_an_identifier
 from overlimit.http.request import Request
+
+C = TypeVar("C", bound=Callable[..., object])
 
 _HEX_DIGITS = 32
 _IDS = (str, bytes, int, uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address)
@@ -190,6 +192,21 @@ def builtins_in(identify: object) -> Iterator[BuiltinIdentifier]:
     elif isinstance(identify, StandsForFunctions):
         for each in identify.made_of:
             yield from builtins_in(each)
+    else:
+        yield from getattr(identify, "__dict__", {}).get(_BUILTINS, ())
+
+
+_BUILTINS = "_overlimit_builtins"
+
+
+def does_as(*builtins: BuiltinIdentifier) -> Callable[[C], C]:
+    """Mark a function that returns what these built-in ones do, for `builtins_in`."""
+
+    def mark(function: C) -> C:
+        vars(function)[_BUILTINS] = builtins
+        return function
+
+    return mark
 
 
 def unknown_parameters(identify: object, known: Collection[str]) -> Iterator[str]:
