@@ -220,6 +220,20 @@ def test_a_wrong_question_says_what_to_write(ask, error, message):
         ask(Events([0], ["a"]))
 
 
+def test_a_text_has_a_value_wherever_it_says_so():
+    events = Events(np.arange(30.0), ["a", "b", "c"] * 10)
+    found = suggest(events, "{}/minute; {}/2 minutes", (1, 50))
+    assert (found.value, suggest(events, "{0}/minute; {}/2 minutes", (1, 50)).value) == (10, 10)
+    assert sweep(events, "{rate}/minute; {rate}/hour", {"rate": [9, 10]}).to_pandas()[
+        "refused_events"
+    ].tolist() == [0.1, 0]
+    for make, values, told in (("{1}/minute", [1], "{}"), ("{rat}/minute", {"rate": [1]}, "{rate}")):
+        with pytest.raises(
+            ValueError, match=re.escape(f"make must have {told} where the value goes, not '{make}'")
+        ):
+            sweep(events, make, values)
+
+
 def test_texts_that_utf_8_cannot_write_are_in_tables_as_they_are():
     events = Events([1, 2, 3], {"ip": ["\ud800", "a", "\ud800"]}, labels=["\ud801", "b", "b"])
     answers = replay(events, "1/minute")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import random
+import warnings
 from contextlib import ExitStack
 
 import numpy as np
@@ -192,6 +194,44 @@ def test_what_a_log_does_not_tell_is_said():
     events = Events([0.0, 1.0], {"ip": ["192.0.2.1"] * 2}, endpoint=["/a"] * 2)
     with pytest.warns(UserWarning, match="a log does not tell, .* the exempt_when of 'a'"):
         assert replay(events, limiter).allowed.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("driver", ["flask", "fastapi", "quart"])
+def test_whom_limits_count_by_default_and_in_place_of_another(driver):
+    """Of an event with a user, ``by_user_or_address`` leaves the address out, alone and beside others."""
+    rnd = random.Random(driver)
+    events = some_events(rnd)
+    module = importlib.import_module(f"overlimit.{driver}")
+    either = {"identifiers": module.by_user_or_address}
+    routes = {
+        "/search": Limited("3/minute", **either),
+        "/orders": [Limited("3/minute", **either), "2/second"],
+    }
+    clock = ManualClock(1000.0)
+    given = {"routes": routes | {"/api/a": "4/minute"}, "store": MemoryStore(), "clock": clock}
+    with DRIVERS[driver].serve(VIEWS, **given) as site, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        columns = events.identifiers | {"session": ["one"] * len(events)}  # which no limit counts
+        seen = Events(events.times, columns, unit="us", endpoint=events.endpoint, method=events.method)
+        told = replay(seen, site.limiter)
+        passed = asked_one_by_one(site, events, clock)
+    assert told.allowed.tolist() == passed
+    assert 0 < told.refused < len(events)
+
+
+def test_whom_a_log_does_not_tell_is_said():
+    from flask import Flask
+
+    from overlimit.flask import RateLimit, by_header, by_user
+
+    app = Flask("app")
+    limiter = RateLimit(app)
+    for name, identify in (("a", by_header("X-Key")), ("b", by_user)):
+        limited = limiter.limit("1/minute", identifiers=identify)(lambda: "ok")
+        app.add_url_rule(f"/{name}", name, limited)
+    events = Events([0.0, 1.0], {"ip": ["192.0.2.1", "192.0.2.2"]}, endpoint=["/a", "/b"])
+    with pytest.warns(UserWarning, match="whom 'a' counts, for which all .* 'b' counts, .* no column 'user'"):
+        replay(events, limiter)
 
 
 def test_where_requests_went_is_kept(tmp_path):

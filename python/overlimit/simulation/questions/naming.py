@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,21 @@ _COMPARED = 10_000
 def making(make: Any) -> Callable[..., Any]:
     """Return the function that makes a policy of values; a text has {} or their names in their places."""
     if isinstance(make, str) and "{" in make:
-        return make.format
+        return partial(_filled, make)
     if not callable(make):
         raise TypeError(
             'make must be a function such as lambda n: f"{n}/minute", or a text such as "{}/minute", '
             f"not {short_repr(make)}"
         )
     return make  # type: ignore[no-any-return]
+
+
+def _filled(text: str, *values: object, **named: object) -> str:
+    try:
+        return text.replace("{}", "{0}").format(*values, **named)
+    except (LookupError, ValueError, AttributeError):
+        places = " and ".join(f"{{{name}}}" for name in named) or "{}"
+        raise ValueError(f"make must have {places} where the value goes, not {short_repr(text)}") from None
 
 
 def checked_names(names: object, argument: str) -> tuple[Label, ...]:
