@@ -97,6 +97,22 @@ def test_charges_are_announced_and_settlements_are_not(build):
     assert heard == [charged]
 
 
+def test_a_charge_says_when_the_same_would_pass_once_more(build, at):
+    """By every limit, also one that had room for this one, and of who is locked, for less long."""
+    limiter = build([FixedWindow(1, 10), FixedWindow(2, 60)])
+    assert limiter.charge("a").retry_after == 0
+    limiter.hit("b")
+    limiter.lock("b", 5)
+    for charged, status in ((limiter.charge("a"), "over"), (limiter.charge("b"), "locked")):
+        assert (charged.status, charged.retry_after, charged.reset_after) == (status, 60, 60)
+        assert charged.limit == FixedWindow(2, 60)
+        assert [row.retry_after for row in charged.details] == [10, 60]
+    at(59.999_999)
+    assert not limiter.peek("a", "b")
+    at(60)
+    assert limiter.peek("a", "b")
+
+
 # ------------------------------------------------------------------------------------------------- settle
 
 

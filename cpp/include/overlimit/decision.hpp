@@ -18,10 +18,11 @@ struct Decision {
 
 Decision fold_many(std::span<const Charge> charges, const Rows& rows);
 
-/// Folds the rows. Of equal rows the first binds, in the order in which the limits were given.
+/// Folds the rows. Of equal rows the first binds, in the order in which the limits were given. Rows of
+/// Role::always wait until the same call would pass once more; for nothing, if all of them pass now.
 inline void fold_into(Decision& answer, std::span<const Charge> charges, const Rows& rows) {
   const bool is_lone = charges.size() == 1 && charges[0].policy->size() == 1;
-  if (!is_lone || charges[0].role == Role::on_refusal) {
+  if (!is_lone || charges[0].role >= Role::on_refusal) {
     answer = fold_many(charges, rows);
     return;
   }

@@ -363,16 +363,12 @@ constexpr bool charges_unadmitted(Role role) { return role >= Role::on_refusal; 
                                               const ChargedPair& written, Cost cost,
                                               const std::optional<Lock>& lock, Instant reading,
                                               const Rows& rows, std::size_t row) {
-  const auto after = [&](Cost further) { return verdict_after_charge(limit, found, pair, written, further); };
-  if (charge.role == Role::on_refusal) {
-    rows.retry_after[row] = after(cost).retry_after;
-    return;
-  }
-  Verdict met = call.shows_present ? after(0) : pair.verdict;
-  if (!call.shows_present && met.status == Status::over) met.retry_after = after(cost).retry_after;
-  rows.status[row] = met.status;
-  rows.retry_after[row] = met.retry_after;
-  if (met.status != Status::ok) rows.delay[row] = {};
+  const Cost further = call.shows_present ? 0 : cost;
+  const Verdict next = verdict_after_charge(limit, found, pair, written, further);
+  rows.retry_after[row] = next.retry_after;
+  if (charge.role == Role::on_refusal) return;
+  rows.status[row] = call.shows_present ? next.status : pair.verdict.status;
+  if (rows.status[row] != Status::ok) rows.delay[row] = {};
   if (lock && lock->holds(reading)) fill_locked(Status::locked, lock->time_left(reading), rows, row);
 }
 

@@ -110,6 +110,9 @@ Decision fold_admitting(const RowsOfRole& speaking, const Rows& rows) {
 Decision fold_many(std::span<const Charge> charges, const Rows& rows) {
   const Contents contents(charges);
   const auto in = [&](Role role) { return RowsOfRole(charges, contents, role, rows); };
+  if (contents.has(Role::always) && in(Role::always).worst() == Status::ok) {
+    in(Role::always).each([&](std::size_t row) { rows.retry_after[row] = {}; });
+  }
   if (contents.has(Role::on_refusal)) {
     const Status worst = in(Role::on_refusal).worst();
     if (worst != Status::ok) return fold_refused(in(Role::on_refusal), worst, rows);

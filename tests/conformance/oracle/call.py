@@ -130,7 +130,7 @@ class Call:
             return judged.row_of(pair, self.new_lock_of(judged))
         after = pair.charged()
         if judged.charge.role == "always":
-            retry_after = after.retry_after if pair.status == "over" else pair.retry_after
+            retry_after = 0 if self.verdict_of("always") == "ok" else after.retry_after
             return judged.locked_row(after, judged.status_of(pair), retry_after)
         return after.row("ok", after.retry_after if judged.charge.role == "on_refusal" else 0)
 
@@ -186,8 +186,7 @@ def binding_row(rows: list[Row], allowed: bool) -> Row:
     """Refused: the longest retry. Allowed: the least remaining. Ties: the longest reset, then the first."""
     if allowed:
         return min(rows, key=lambda row: (row.remaining, -row.reset_after))
-    refusing = [row for row in rows if not row.allowed]
-    return max(refusing, key=lambda row: (row.retry_after, row.reset_after))
+    return max(rows, key=lambda row: (row.retry_after, row.reset_after))
 
 
 def hit_all(
