@@ -90,6 +90,20 @@ def test_who_stood_behind_goes_on_when_it_leaves_for_the_other(call, at, slow, q
     assert behind.result(PATIENCE).allowed
 
 
+def test_an_entry_that_was_given_up_holds_up_nobody(call, at, slow, quick):
+    slow.hit("x")
+    quick.hit("x")
+    caller = call(acquire_first, [(slow, "x"), (quick, "x")], timeout=100)
+    until(lambda: queued(quick) == 1)
+    quick.lock("x", 1000)
+    until(lambda: queued(quick) == 0)
+    quick.unlock("x")
+    at(10)
+    assert quick.acquire("x", timeout=0)
+    at(60)
+    assert caller.result(PATIENCE).choice == 0
+
+
 def test_who_came_first_is_served_first_by_each_of_them(call, at, slow, quick):
     quick.hit("x")
     slow.hit("x")
@@ -179,6 +193,15 @@ def test_of_those_that_wait_the_higher_priority_goes_first(enqueue, at, quick):
     for place, caller in enumerate((highest, higher, also_higher, low), 1):
         at(10 * place)
         assert caller.result(PATIENCE).time == START + 10 * place
+
+
+def test_one_may_be_passed_for_a_second_at_least_and_for_no_longer(build, enqueue, at):
+    limiter = build(FixedWindow(1, 0.01))
+    limiter.hit("x")
+    low, *high = (enqueue(limiter, "x", timeout=100, priority=priority) for priority in (0, 1, 1, 1))
+    for caller, second in ((high[0], 0.01), (high[1], 0.99), (low, 1), (high[2], 1.01)):
+        at(second)
+        assert round(caller.result(PATIENCE).time - START, 6) == second
 
 
 @pytest.mark.parametrize(
