@@ -111,6 +111,12 @@ def test_a_penalty_locks_by_the_last_entry_only(ask, build):
 
 
 @ASKED
+def test_of_refusals_that_end_together_the_first_is_answered(ask, build):
+    entries = [(build(FixedWindow(0, 60), name=name), "ann") for name in ("one", "two")]
+    assert ask(entries).details[0].policy == "one"
+
+
+@ASKED
 def test_on_error_of_an_entry_answers_for_it(ask, plan):
     def failing(on_error):
         return Limiter("5000/minute", name="away", store=NOWHERE, on_error=on_error)
