@@ -353,7 +353,8 @@ def _seconds_in(text: str, now: float) -> float | None:
     if _GO_DURATION.fullmatch(text):
         return sum(float(number) * _GO_UNITS[unit] for number, unit in _GO_PART.findall(text))
     try:
-        at = datetime.fromisoformat(text) if "T" in text[:_LONGEST_DATE] else None
+        instant = text.upper()  # as T and Z may be small letters
+        at = datetime.fromisoformat(instant) if "T" in instant[:_LONGEST_DATE] else None
         return None if at is None or at.tzinfo is None else max(0.0, at.timestamp() - now)
     except (ValueError, OverflowError):
         return None

@@ -179,10 +179,13 @@ MINUTE = {"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}
                 "anthropic-ratelimit-input-tokens-remaining": "0",
                 "anthropic-ratelimit-input-tokens-reset": "2023-11-14T22:14:00.5+00:00",
                 "anthropic-ratelimit-output-tokens-reset": "2023-11-14T22:13:40",
+                "anthropic-ratelimit-tokens-remaining": "3",
+                "anthropic-ratelimit-tokens-reset": "2023-11-14t22:13:50z",  # RFC 3339 allows small letters
             },
             [
                 ServerLimit("requests", 50, None, 0, 20.0, unit="requests"),
                 ServerLimit("input-tokens", None, None, 0, 40.5, unit="tokens"),
+                ServerLimit("tokens", None, None, 3, 30.0, unit="tokens"),
             ],
             40.5,
         ),
