@@ -104,6 +104,13 @@ def test_a_refusal_shows_when_the_same_request_passes():
     ]
 
 
+def test_a_bucket_that_grants_nothing_is_shown():
+    nothing = [("X-RateLimit-Limit", "0"), ("X-RateLimit-Remaining", "0")]
+    for bucket in (TokenBucket(0, per=60), LeakyBucket(0, per=60, capacity=0)):
+        assert legacy_fields(limiter(bucket).hit("a")) == nothing
+        assert legacy_fields(limiter(bucket).hit("a", cost=0))[:2] == nothing
+
+
 @pytest.mark.parametrize(
     ("now", "seconds", "reset"),
     [

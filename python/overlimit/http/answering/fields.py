@@ -124,7 +124,7 @@ def legacy_fields(decision: Decision, names: HeaderNames = _USUAL_NAMES) -> list
         return []
     fields = [(names.limit, str(decision.limit.quota)), (names.remaining, str(decision.remaining))]
     seconds = decision.reset_after if decision.allowed else decision.retry_after
-    if decision.limit._refills:
+    if decision.remaining and decision.limit._refills:
         seconds = max(seconds, decision.remaining * decision.limit.window / decision.limit.quota)
     if seconds != math.inf:
         fields.append((names.reset, str(_epoch_second(decision.time, seconds))))
