@@ -138,7 +138,11 @@ def _value(key: str, value: Any) -> Any:
         value = _imported(key, value)
     if option.kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
         return optional(value, kept_in)
-    return taking_request(option.kind.read(value), option.kind.own_arguments, kept_in)
+    read = option.kind.read(value)
+    try:
+        return taking_request(read, option.kind.own_arguments, kept_in)
+    except TypeError as error:
+        raise TypeError(f"{LABELS[option.name]}: {error}") from None
 
 
 def _imported(key: str, path: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import (
     AsyncGenerator,
@@ -21,6 +22,9 @@ from typing import Any, TypeAlias, TypeVar
 from overlimit._messages.texts import short_repr
 from overlimit._options import whole_number
 from overlimit.budgets import FirstOf
+
+_FOR_REQUESTS = re.compile(r"(?i)(request|websocket|connection|scope|environ)\b")
+"""The names of parameters that are for a request even if they have a default."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -205,10 +209,27 @@ def taking_request(given: Any, own: int | None = 0, kept_in: KeptIn | None = Non
         return FirstOf(taking_request(given.budgets, own, kept_in))
     if not callable(given) or isinstance(given, StandsForFunctions):
         return given
-    found = _WithoutRequest((given,)) if not _takes(given, own + 1) and _takes(given, own) else given
+    if _takes(given, own + 1):
+        _check_keeps_no_value(given, own)
+        found = given
+    else:
+        found = _WithoutRequest((given,)) if _takes(given, own) else given
     return (
         found if kept_in is None or not is_coroutine_function(given) else AwaitedFunction((found,), kept_in)
     )
+
+
+def _check_keeps_no_value(function: Callable[..., object], own: int) -> None:
+    """Raise TypeError if the parameter that is given the request is there to keep a value, its default."""
+    by_position = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [each for each in _parameters_of(function) if each.kind in by_position]
+    for each in parameters[own : own + 1]:
+        keeps_it = each.default is not each.empty and each.default is not None
+        if keeps_it and not _FOR_REQUESTS.search(each.name):
+            raise TypeError(
+                f"{function_name(function)} would be given the request as {each.name!r}, in the place of its "
+                f"default: let it take the request before, or bind {each.name}= by functools.partial"
+            )
 
 
 def _takes(function: Callable[..., object], arguments: int) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from adapters import each
 from adapters.site import Limited, Reply
@@ -119,5 +122,24 @@ def test_where_nobody_awaits_them_coroutine_functions_are_refused_where_they_are
     with (
         pytest.raises(TypeError, match=r"takes_any\(\) would never be awaited"),
         adapter_as_is.serve(**given, views=str),
+    ):
+        pass
+
+
+@each(only={"quart", "asgi", "wsgi", "django", "django async", "fastapi"})
+@pytest.mark.parametrize(
+    ("option", "function"),
+    [
+        ("exempt", lambda off=False: off),
+        ("deduct_when", lambda response, status=404: response.status_code == status),
+    ],
+)
+def test_a_value_that_a_function_keeps_is_not_taken_for_the_request(serve, adapter, option, function):
+    adapter_as_is = type(adapter)()
+    adapter_as_is.function = lambda function, own, awaits: function
+    named = list(inspect.signature(function).parameters)[-1]
+    with (
+        pytest.raises((TypeError, ImproperlyConfigured), match=rf"<lambda>.*{named}.*default"),
+        adapter_as_is.serve(**{"limits": "1/minute", option: function}, views=str),
     ):
         pass
