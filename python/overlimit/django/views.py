@@ -90,8 +90,8 @@ def facts_of(view: Callable[..., Any], method: str) -> Facts:
 
 def is_exempt(view: object, method: str) -> bool:
     """Return whether a view is exempt, or its class, or the method of that which answers."""
-    marked = (class_of(view), *functions_called(view, method))
-    return is_static(view) or any(getattr(each, EXEMPT, False) for each in marked)
+    called = chain.from_iterable(map(wrapped_chain, functions_called(view, method)))
+    return is_static(view) or any(getattr(each, EXEMPT, False) for each in (class_of(view), *called))
 
 
 def is_static(view: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from django.http import HttpResponse, JsonResponse
@@ -107,6 +108,15 @@ def test_an_exempt_view_is_not_limited(either):
     for name in "abc":
         assert statuses(client, f"/{name}") == [200] * 3
     assert statuses(client, "/e") == [200, 429, 429]
+
+
+def test_a_partial_is_the_view_within_it(serve):
+    views = {"a": view_of(rate_limit("1/minute", name="own")), "free": exempt(view_of())}
+    client = serve(*(path(name, partial(view)) for name, view in views.items()), default_limits="2/minute")
+    answers = [client.get("/a") for _ in range(2)]
+    assert [each.status_code for each in answers] == [200, 429]
+    assert answers[0]["RateLimit-Policy"] == '"own";q=1;w=62'
+    assert statuses(client, "/free") == [200] * 3
 
 
 def test_decorated_functions_that_a_view_calls_decide_by_themselves(either):

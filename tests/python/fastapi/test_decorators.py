@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from functools import wraps
+from functools import partial, wraps
 from urllib.parse import quote
 
 import pytest
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 
 from asgi_sites import AsgiSite
 from overlimit import InvalidLimit
@@ -296,6 +296,28 @@ def test_methods_and_objects_as_path_functions(make_site):
     site.app.get("/called")(called)
     assert site.statuses("/counter/read", 3) == [200, 200, 429]
     assert site.statuses("/called?number=1", 2) == [200, 429]
+
+
+def test_partials_of_limited_functions_are_limited(make_site, caplog):
+    site = make_site(default_limits="9/minute")
+
+    @site.limiter.limit("1/minute")
+    async def shop(name: str) -> str:
+        return name
+
+    @site.limiter.limit("2/minute")
+    async def price(of: str) -> str:
+        return of
+
+    for name in "ab":
+        site.app.get(f"/{name}")(partial(shop, name=name))
+
+    @site.app.get("/price", dependencies=[Depends(partial(price, of="apples"))])
+    async def priced() -> None: ...
+
+    assert site.statuses("/a", 2) + site.statuses("/b", 2) == [200, 429] * 2
+    assert site.items("/price") == {"priced": 1}
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 from flask import Blueprint, Response, request
@@ -39,6 +40,10 @@ def async_view(site, path, *decorators):
         return await answer_later()
 
     add(site, path, decorated(answer, decorators))
+
+
+def view_in_a_partial(site, path, *decorators):
+    add(site, path, partial(decorated(lambda text: text, decorators), "ok"))
 
 
 def class_view(site, path, *decorators):
@@ -109,7 +114,7 @@ def blueprint(site, path, *decorators):
     site.app.register_blueprint(pages)
 
 
-VIEWS = (view, async_view, class_view, class_view_that_is_kept, method, async_method)
+VIEWS = (view, view_in_a_partial, async_view, class_view, class_view_that_is_kept, method, async_method)
 FUNCTIONS = (function, async_function)
 BLOCKS = (block, block_of_an_async_view)
 everywhere = pytest.mark.parametrize("put", [*VIEWS, *FUNCTIONS, *BLOCKS, blueprint])

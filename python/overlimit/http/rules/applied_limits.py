@@ -58,7 +58,9 @@ _adding = PerProcess(threading.RLock)
 
 def applied_limits_of(function: object) -> AppliedLimits:
     """Return the applied limits that a call of the function passes through."""
-    found: AppliedLimits = getattr(function, APPLIED_LIMITS, ())
+    found: AppliedLimits | None = getattr(function, APPLIED_LIMITS, None)
+    if found is None:
+        return applied_limits_of(function.func) if isinstance(function, partial) else ()
     return found
 
 
@@ -128,16 +130,17 @@ def labelled(applied_limits: AppliedLimits) -> tuple[tuple[str, AppliedLimit], .
 
 
 def wrapped_chain(function: Any) -> Iterator[Callable[..., Any]]:
-    """Yield a function and what ``functools.wraps`` says it wraps, from the outside to the inside."""
+    """Yield a function and what it calls, as ``functools.wraps`` or a partial says, from the outside in."""
     while function is not None:
         yield function
-        function = getattr(function, "__wrapped__", None)
+        is_partial = isinstance(function, partial)
+        function = function.func if is_partial else getattr(function, "__wrapped__", None)
 
 
 def owner_of(function: object) -> object:
     """Return the object that a function is a method of, bound and wrapped or not; None: it is no method."""
     for each in wrapped_chain(function):
-        owner = getattr(each.func if isinstance(each, partial) else each, "__self__", None)
+        owner = getattr(each, "__self__", None)
         if owner is not None:
             return owner
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -165,7 +166,7 @@ def _name_and_origin(route: CalledRoute, is_mounted_again: bool) -> tuple[str, o
     """Return the name of a route's function, and what tells it from others of this name."""
     name = dotted_name(route.handler)
     is_apart = is_mounted_again or "<" in name
-    return name, (list(wrapped_chain(route.handler))[-1], route.prefix if is_apart else "")
+    return name, (inspect.unwrap(route.handler), route.prefix if is_apart else "")
 
 
 def warn_of_lost(
