@@ -111,7 +111,14 @@ class AppState(AppStateOfViews):
             asked = this_request()
             if asked is not None:
                 Conversation.of(self).show_raised(refused, QuartRequest(asked))
-        return await handle(refused)
+        try:
+            return await handle(refused)
+        except (errors.RateLimitExceeded, RefusedRequest) as again:  # of an error handler
+            if again is refused:
+                raise
+            if isinstance(refused, RefusedRequest):  # and it was to answer one
+                return as_refusal(again, RateLimitExceeded, StoreFailed)
+            return await self._note_then(handle, again)
 
     def _as_refused(self, error: Exception) -> Exception:
         """Return the HTTP exception for a refusal by a limiter of the app's own, and others as they are."""

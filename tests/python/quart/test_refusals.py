@@ -36,6 +36,26 @@ def test_handlers_of_the_app_and_hooks_answer(make_site):
     assert decisions == [(False, "/hooked")]
 
 
+def test_limited_error_handlers_refuse(site):
+    @site.app.errorhandler(404)
+    @site.limiter.limit("1/minute", name="pages")
+    async def not_found(error):
+        return "no such page", 404
+
+    @site.app.errorhandler(429)
+    @site.limiter.limit("1/minute", name="refusals")
+    async def too_many(error):
+        return "wait", 429
+
+    answers = [site.ask("/nowhere") for _ in range(3)]
+    assert [(each.status, "Retry-After" in each.headers) for each in answers] == [
+        (404, False),
+        (429, True),
+        (429, True),
+    ]
+    assert (answers[1].text, json.loads(answers[2].text)["violated-policies"]) == ("wait", ["refusals"])
+
+
 def test_refusals_by_limiters_of_the_app_are_answered_alike_unless_it_has_a_handler(site):
     own, plain = AsyncLimiter("1/hour", name="quart-own"), Limiter("1/hour")
     own_kind = type("Own", (overlimit.RateLimitExceeded,), {})
