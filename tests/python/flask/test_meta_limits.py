@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from flask import Response
+from flask import Response, request
 
 from overlimit import flask as extension
 
@@ -62,6 +62,22 @@ def test_a_limit_in_shadow_spends_no_meta_limit(make_site):
     site = make_site(default_limits="9/minute", meta_limits="1/hour")
     site.route("/", site.limiter.limit("1/minute", shadow=True))
     assert site.ask("/", 5) + site.ask("/free", 1) == [200] * 6
+
+
+def test_meta_limits_of_a_decorator_hold_where_it_does(make_site, at):
+    site = make_site(application_limits="1/second")
+    given = {"meta_limits": "1/hour", "exempt_when": lambda: "X-Staff" in request.headers}
+    site.route("/shadow", site.limiter.limit("9/minute", meta_limits="2/hour", shadow=True))
+    site.route("/login", site.limiter.limit("9/minute", **given))
+    assert site.ask("/shadow", 4) == [200] + [429] * 3
+    at(2)
+    assert site.ask("/shadow", 1) == [200], "a limit in shadow refuses nobody"
+    at(4)
+    assert site.ask("/login", 2) == [200, 429]
+    at(6)
+    assert site.open("/login", headers={"X-Staff": "yes"}).status_code == 200
+    at(8)
+    assert site.ask("/login", 1) == [429]
 
 
 def test_on_meta_breach_answers_a_refusal_by_a_meta_limit_only(make_site, at):

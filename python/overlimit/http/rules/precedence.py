@@ -275,10 +275,10 @@ def _of_equal_limits(count: CountName, options: LimitOptions, *what: object) -> 
 
 
 def _meta_of_decorator(rate_limit: AppRateLimit, options: LimitOptions, count: CountName) -> Iterator[Rule]:
-    if options.meta_limits:
-        said = options.said
+    said = options.said
+    if options.meta_limits and not said["shadow"]:
         meta = LimitOptions(options.meta_limits, options.identifiers).saying(
-            algorithm=said["algorithm"], anonymous=said["anonymous"]
+            algorithm=said["algorithm"], anonymous=said["anonymous"], exempt_when=said["exempt_when"]
         )
         text = text_of(options.meta_limits)
         own = CountName("meta", (text,), "meta", count.endpoint, count.method, variants=("of",))
