@@ -92,13 +92,16 @@ class Conversation(BaseConversation):
             plan.warn_if_apart(False, self.state.app_name)
         if plan.needs_body:
             await self.request.read_body()
-        is_own = plan is ledger.plan
-        later = ledger.decide_later() if is_own else run_async(ledger.deciding(plan.stores))
-        if later is not None:
-            await later
+        if plan is ledger.plan:
+            later = ledger.decide_later()
+            if later is not None:
+                await later
+            refusal = ledger.own_refusal
+        else:
+            refusal = await run_async(ledger.deciding(plan.stores))
         self.note(ledger)
-        if ledger.refusal is not None:
-            await refuse(ledger.refusal)
+        if refusal is not None:
+            await refuse(refusal)
 
 
 async def _nobody(_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 
 import pytest
 from flask import abort, g, request
@@ -106,3 +107,35 @@ def test_requests_within_one_app_context_are_each_decided(make_site):
     with site.app.app_context():
         assert site.ask("/free", 3) == [200, 200, 429]
         assert site.ask("/", 2) == [200, 429]
+
+
+def tried_thrice(view):
+    @functools.wraps(view)
+    def trying(*args, **kwargs):
+        for _ in range(2):
+            with suppress(Exception):
+                return view(*args, **kwargs)
+        return view(*args, **kwargs)
+
+    return trying
+
+
+def test_a_view_that_is_tried_again_is_charged_once_and_stays_refused(make_site):
+    site, called = make_site(application_limits="9/minute"), []
+
+    @site.app.get("/a")
+    @tried_thrice
+    @site.limiter.limit("1/minute")
+    def flaky():
+        called.append(1)
+        return "ok" if len(called) == 3 else 1 // 0
+
+    assert site.ask("/a", 3) == [200, 429, 429]
+    assert len(called) == 3
+    assert site.decision("/free").remaining == 7
+
+
+def test_a_view_that_is_tried_again_while_its_store_fails_is_not_admitted(make_site):
+    site = make_site(store="redis://127.0.0.1:1/0", on_error="raise", clock=None)
+    site.route("/a", tried_thrice, site.limiter.limit("1/minute"))
+    assert site.ask("/a", 2) == [500, 500]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from functools import wraps
 
 import pytest
 from quart import Response, websocket
@@ -11,6 +13,7 @@ from quart.testing.connections import WebsocketDisconnectError, WebsocketRespons
 import overlimit
 from overlimit import Limiter
 from overlimit.aio import AsyncLimiter
+from overlimit.quart import RateLimitExceeded
 
 
 def test_handlers_of_the_app_and_hooks_answer(make_site):
@@ -34,6 +37,39 @@ def test_handlers_of_the_app_and_hooks_answer(make_site):
     assert answer.headers["Retry-After"] == "60"
     assert site.statuses("/hooked", "/hooked") == [200, 418]
     assert decisions == [(False, "/hooked")]
+
+
+def test_a_refusal_that_a_view_has_caught_refuses_nothing_else(site):
+    @site.limiter.limit("1/minute")
+    async def mail():
+        return "sent"
+
+    @site.limiter.limit("1/minute", name="later")
+    async def keep():
+        return "kept"
+
+    async def view():
+        with suppress(RateLimitExceeded):
+            return await mail()
+        return await keep()
+
+    site.add("/", view)
+    assert [site.ask().text for _ in range(2)] == ["sent", "kept"]
+    assert json.loads(site.ask().text)["violated-policies"] == ["later"]
+
+
+def test_a_view_that_is_tried_again_stays_refused(site):
+    @site.limiter.limit("1/minute")
+    async def view():
+        return "ok"
+
+    async def trying():
+        with suppress(RateLimitExceeded):
+            return await view()
+        return await view()
+
+    site.add("/", wraps(view)(trying))
+    assert site.statuses("/", "/") == [200, 429]
 
 
 def test_limited_error_handlers_refuse(site):

@@ -58,7 +58,7 @@ class RequestLedger:
         self.was_decided = False
         """Whether the stores of the plan have been asked."""
         self.refusal: StoreAnswer | None = None
-        """What refuses the request by this plan."""
+        """What has refused the request last, by this plan or besides."""
         self.may_refund = False
         """Whether `refund_uncounted` must be called with the response."""
         self._noted: list[tuple[StorePlan, StoreCall, Decision, IdentifierCache]] = []
@@ -85,10 +85,18 @@ class RequestLedger:
         """What the stores answered, one after the other."""
         return [StoreAnswer(*each) for each in self._noted]
 
+    @property
+    def own_refusal(self) -> StoreAnswer | None:
+        """What refuses the request by its plan."""
+        if self.refusal is None:
+            return None
+        return next((each for each in self.answers if each.refuses and each.plan in self.plan.stores), None)
+
     def decide(self, stores: Iterable[StorePlan] | None = None) -> StoreAnswer | None:
         """Charge the request, store by store, until one refuses; then what others charged is refunded.
 
-        ``stores`` are by default those of the request's route, which are asked only once. Raises StoreError
+        ``stores`` are by default those of the request's route, which are asked only once, unless that failed:
+        whoever tries again what they have refused is refused again. Raises StoreError
         if a store failed and ``on_error`` says so, and InvalidLimit, ValueError or TypeError if a function of
         the app returned an invalid value.
         """
@@ -96,8 +104,9 @@ class RequestLedger:
         call = None if self.was_decided or stores is not None or plan.needs_loop else plan.only_call
         if call is None:
             return self._run(self.deciding(stores))
+        decision = call.decide(self.identifiers)
         self.was_decided = True
-        return self._note(plan.stores[0], call, call.decide(self.identifiers))
+        return self._note(plan.stores[0], call, decision)
 
     def _run(self, steps: Steps[T]) -> T:
         """Make calls in this thread, where a framework may also wait for coroutine functions."""
@@ -120,20 +129,28 @@ class RequestLedger:
         call = None if self.was_decided or plan.needs_loop else plan.only_call
         if call is None:
             return self._run_async(self.deciding())
-        self.was_decided = True
         decision = call.decide_later(self.identifiers)
+        self.was_decided = True
         if type(decision) is PendingCall:
             return self._note_later(plan.stores[0], call, decision)
         self._note(plan.stores[0], call, decision)
         return None
 
     async def _note_later(self, plan: StorePlan, call: StoreCall, pending: PendingCall) -> None:
-        self._note(plan, call, await awaited(pending))
+        try:
+            decision = await awaited(pending)
+        except BaseException:
+            self.was_decided = False
+            raise
+        self._note(plan, call, decision)
 
     def deciding(self, stores: Iterable[StorePlan] | None = None) -> Steps[StoreAnswer | None]:
         """Decide as `decide` does, and leave it to the caller to call the stores."""
+        is_own = stores is None
         if stores is None:
-            stores, self.was_decided = () if self.was_decided else self.plan.stores, True
+            if self.was_decided:
+                return self.own_refusal
+            stores, self.was_decided = self.plan.stores, True
         identifiers, before = self.identifiers, len(self._noted)
         try:
             for plan in stores:
@@ -157,6 +174,7 @@ class RequestLedger:
             else:
                 return None
         except BaseException:
+            self.was_decided = self.was_decided and not is_own
             yield from self._rolling_back(self.answers[before:])
             raise
         yield from self._rolling_back(self.answers[before:-1])
