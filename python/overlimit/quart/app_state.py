@@ -45,10 +45,9 @@ class AppState(AppStateOfViews):
     @classmethod
     def of(cls, app: Quart) -> AppState:
         """Return the state of the app, made at first use."""
-        state: AppState | None = app.extensions.get(EXTENSION)
-        if state is None:
-            state = app.extensions[EXTENSION] = cls(app)
-        return state
+        if EXTENSION not in app.extensions:
+            app.extensions[EXTENSION] = cls(app)
+        return app.extensions[EXTENSION]  # type: ignore[no-any-return]
 
     @classmethod
     def current(cls) -> AppState:
@@ -57,8 +56,7 @@ class AppState(AppStateOfViews):
 
     def find_route(self, endpoint: str, method: str) -> Route:
         """Return the limits of an endpoint's view for one HTTP method."""
-        view = self.app.view_functions.get(endpoint)
-        if view is None:
+        if (view := self.app.view_functions.get(endpoint)) is None:
             return Route(endpoint, method)
         groups = groups_of(endpoint, "blueprint", self.app.blueprints)
         rules = self.app.url_map.iter_rules(endpoint)
@@ -81,13 +79,12 @@ class AppState(AppStateOfViews):
 
     async def _decide_then(self, dispatch: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
         asked = limited_request()
-        if asked is not None:
-            plan = self.plan_of(asked)
-            if plan.stores:
-                conversation = Conversation.of(self)
-                ledger = conversation.ledger_of(asked, plan)
-                if not plan.handler_decides:
-                    await conversation.decide(ledger, plan)
+        plan = None if asked is None else self.plan_of(asked)
+        if asked is not None and plan is not None and plan.stores:
+            conversation = Conversation.of(self)
+            ledger = conversation.ledger_of(asked, plan)
+            if not plan.handler_decides:
+                await conversation.decide(ledger, plan)
         return await dispatch(*args, **kwargs)
 
     async def enforce(self, function: LimitedFunction, asked: Request | Websocket) -> None:
@@ -107,10 +104,9 @@ class AppState(AppStateOfViews):
     async def _note_then(self, handle: Callable[..., Awaitable[Any]], error: Exception) -> Any:
         """Handle a refusal as an HTTP exception, and have the response show it."""
         refused = self._as_refused(error)
-        if isinstance(refused, RefusedRequest):
-            asked = this_request()
-            if asked is not None:
-                Conversation.of(self).show_raised(refused, QuartRequest(asked))
+        asked = this_request()
+        if isinstance(refused, RefusedRequest) and asked is not None:
+            Conversation.of(self).show_raised(refused, QuartRequest(asked))
         try:
             return await handle(refused)
         except (errors.RateLimitExceeded, RefusedRequest) as again:  # of an error handler

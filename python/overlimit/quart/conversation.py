@@ -72,10 +72,8 @@ class Conversation(BaseConversation):
     @classmethod
     def of(cls, state: Any) -> Conversation:
         """Return that of the current request, which in a context without a server is begun here."""
-        known = current.get()
-        if not isinstance(known, cls):
-            known = cls(state, None)
-            current.set(known)
+        if not isinstance(known := current.get(), cls):
+            current.set(known := cls(state, None))
         return known
 
     def ledger_of(self, asked: Request | Websocket, plan: RoutePlan | None = None) -> RequestLedger:
@@ -92,13 +90,10 @@ class Conversation(BaseConversation):
             plan.warn_if_apart(False, self.state.app_name)
         if plan.needs_body:
             await self.request.read_body()
-        if plan is ledger.plan:
-            later = ledger.decide_later()
-            if later is not None:
-                await later
-            refusal = ledger.own_refusal
-        else:
-            refusal = await run_async(ledger.deciding(plan.stores))
+        is_own = plan is ledger.plan
+        later: Any = ledger.decide_later() if is_own else run_async(ledger.deciding(plan.stores))
+        answer = None if later is None else await later
+        refusal = ledger.own_refusal if is_own else answer
         self.note(ledger)
         if refusal is not None:
             await refuse(refusal)

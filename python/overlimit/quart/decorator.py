@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ParamSpec, TypeVar, overload
 
 from quart import Blueprint, Quart
@@ -26,17 +27,12 @@ async def _set_up(app: Quart, **_: object) -> None:
         unnoticed.discard(state.decorated())
 
 
-def _watch() -> None:
-    request_started.connect(_set_up)
-    websocket_started.connect(_set_up)
+def _switch(name: str) -> None:
+    for started in (request_started, websocket_started):
+        getattr(started, name)(_set_up)
 
 
-def _leave() -> None:
-    request_started.disconnect(_set_up)
-    websocket_started.disconnect(_set_up)
-
-
-unnoticed = Unnoticed(_watch, _leave)
+unnoticed = Unnoticed(partial(_switch, "connect"), partial(_switch, "disconnect"))
 
 
 class LimitDecorator(AwaitingDecorator):

@@ -15,9 +15,8 @@ from overlimit.quart.conversation import QuartRequest, this_request
 def get_identifiers() -> list[str]:
     """Return ``["ip:" + address]``, and ``"user:" + id`` if a user is logged in.
 
-    The address is the client's, by the ``trusted_proxies`` of the app's first RateLimit; an IPv6 address
-    counts as its network. The user is ``g.user``: a str or int is the id itself, any other object counts when
-    it is authenticated, by its ``get_id()`` or ``id``.
+    The address is the client's, by the ``trusted_proxies`` of the app's first RateLimit, of IPv6 the network.
+    The user is ``g.user``: a str or int as it is, others, if authenticated, by ``get_id()`` or ``id``.
     """
     asked = this_request()
     if asked is None:
