@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pickle
 import random
 import signal
 import socket
@@ -228,6 +229,20 @@ class TestSQLite:
         with pytest.raises(ValueError, match="are on different ones"):
             hit_all([linked, other])
 
+    def test_what_is_pickled_keeps_its_file_in_another_directory(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        store = SQLiteStore("limits.db", timeout=1.5)
+        pickled = pickle.dumps(store)
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir("other")
+        again = pickle.loads(pickled)
+        assert again.is_same_as(store)
+        assert again.timeout == 1.5
+        assert [Limiter("5/minute", name="x", store=each).hit("a").remaining for each in (store, again)] == [
+            4,
+            3,
+        ]
+
     @pytest.mark.parametrize("has_table", [False, True])
     def test_a_file_that_is_locked_as_it_is_opened_is_waited_for(self, tmp_path, has_table):
         path = tmp_path / "limits.db"
@@ -335,10 +350,12 @@ class TestPostgreSQL:
         eventually(lambda: limiter.hit("a", cost=0))
         assert limiter.hit("a").remaining == 3
 
-    def test_who_waits_too_long_for_a_row_has_charged_nothing(self, postgresql_server, postgresql_url):
-        limiter = Limiter(
-            "5/minute", name="x", store=postgresql_url.replace(f"timeout={PATIENCE}", "timeout=0.4")
-        )
+    @pytest.mark.parametrize("options", ["", "&options=-c%20lock_timeout%3D50"])
+    def test_who_waits_too_long_for_a_row_has_charged_nothing(
+        self, postgresql_server, postgresql_url, options
+    ):
+        url = postgresql_url.replace(f"timeout={PATIENCE}", "timeout=0.4") + options
+        limiter = Limiter("5/minute", name="x", store=url)
         limiter.hit("a")
         table = postgresql_url.partition("table=")[2].partition("&")[0]
         with psycopg.connect(postgresql_server.url()) as other:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import itertools
 import os
 import re
@@ -25,6 +26,7 @@ class Place:
     def __init__(self) -> None:
         self.items: dict[str, tuple[bytes | None, object]] = {}
         self.lock = threading.RLock()
+        self.locks: dict[str, threading.Lock] = {}
 
 
 class Locking(ValueStore):
@@ -184,6 +186,21 @@ class Caseless(Locking):
         super().put(key.upper(), write)
 
 
+class OfPaths(Locking):
+    """It keeps keys as names of files."""
+
+    def item(self, key):
+        return super().item(key.replace("/", ":"))
+
+    def put(self, key, write):
+        super().put(key.replace("/", ":"), write)
+
+
+class Stripping(Locking):
+    def put(self, key, write):
+        super().put(key, write._replace(value=write.value.rstrip()))
+
+
 class OfMonths(Locking):
     """It takes more than thirty days for an instant, as memcached does."""
 
@@ -254,6 +271,44 @@ class CountingVersions(Swapping):
             [(self.item(key)[0], version) for key, (_, version) in zip(keys, items, strict=True)],
             writes,
         )
+
+
+class KeyLocking(Locking):
+    """It has a lock for each key."""
+
+    def transact(self, keys, step):
+        with contextlib.ExitStack() as held:
+            for key in self.locked(keys):
+                lock = self.place.locks.setdefault(key, threading.Lock())
+                if not lock.acquire(timeout=step.time_left()):
+                    raise TimeoutError("others have it")
+                held.callback(lock.release)
+            self.write(keys, self.decide(keys, step))
+
+    def locked(self, keys):
+        return keys
+
+
+class LockingFirst(KeyLocking):
+    def locked(self, keys):
+        return keys[:1]
+
+
+class LockingLast(KeyLocking):
+    def locked(self, keys):
+        return keys[-1:]
+
+
+class Touching(Locking):
+    """Its peeks write what they have read, so that it lives for longer."""
+
+    def transact(self, keys, step):
+        if not step.reads_only:
+            return super().transact(keys, step)
+        items = [self.item(key) for key in keys]
+        self.decide(keys, step)
+        time.sleep(0.001)
+        self.place.items |= {key: item for key, item in zip(keys, items, strict=True) if item != NOTHING}
 
 
 class Losing(Locking):
@@ -383,6 +438,18 @@ class Folding(Locking):
         return [each for each in super().scan("") if pattern.match(each[0])]
 
 
+class Globbing(Locking):
+    """It lists keys as a shell does."""
+
+    def scan(self, prefix):
+        return [each for each in super().scan("") if fnmatch.fnmatchcase(each[0], prefix + "*")]
+
+
+class Finding(Locking):
+    def scan(self, prefix):
+        return [each for each in super().scan("") if prefix in each[0]]
+
+
 class OfOnePage(Locking):
     def scan(self, prefix):
         return super().scan(prefix)[:1000]
@@ -395,6 +462,42 @@ class Retaining(Locking):
 
 class Sweeping(Locking):
     def delete(self, keys):
+        self.place.items.clear()
+
+
+class RemovingOne(Locking):
+    def delete(self, keys):
+        with self.place.lock:
+            self.place.items.pop(keys[0], None)
+
+
+class Reviving(Swapping):
+    """It compares no versions of what is gone."""
+
+    def swap(self, keys, items, writes):
+        now = [
+            item if self.item(key) == NOTHING else self.item(key)
+            for key, item in zip(keys, items, strict=True)
+        ]
+        if now != items:
+            return False
+        return super().swap(keys, [self.item(key) for key in keys], writes)
+
+
+class ClosedForGood(Locking):
+    is_open = True
+
+    def close(self):
+        self.is_open = False
+
+    def decide(self, keys, step):
+        if not self.is_open:
+            raise ConnectionError("it is closed")
+        return super().decide(keys, step)
+
+
+class Emptied(Locking):
+    def close(self):
         self.place.items.clear()
 
 
@@ -442,7 +545,7 @@ def checked(kind: type[ValueStore], seconds: float = 60.0) -> str:
     return ""
 
 
-@pytest.mark.parametrize("kind", [Locking, Swapping, OfOneKey, OfTwoKeys, Keeping, Roomless])
+@pytest.mark.parametrize("kind", [Locking, KeyLocking, Swapping, OfOneKey, OfTwoKeys, Keeping, Roomless])
 def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
     assert checked(kind) == ""
 
@@ -456,6 +559,8 @@ def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
         (OfBlobs, "a store with less room raises, and cuts nothing off"),
         (OfShortKeys, "all of its 250 count"),
         (Caseless, "small letters are no capitals"),
+        (OfPaths, "none stands for another"),
+        (Stripping, "byte for byte"),
         (OfMonths, "also if these are more than a year"),
         (OfMilliseconds, "not for less: they are no milliseconds"),
         (RoundingDown, "whole seconds are rounded up"),
@@ -465,6 +570,9 @@ def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
         (ComparingWritten, "lock or compare all keys that were read"),
         (KeyByKey, "a conflict at one key leaves no other changed"),
         (CountingVersions, "Take a random one for each write"),
+        (LockingFirst, "lock or compare all keys, and not the first or the last alone"),
+        (LockingLast, "lock or compare all keys, and not the first or the last alone"),
+        (Touching, "what could not be written is raised"),
         (Losing, "what could not be written is raised"),
         (GivingUp, "if it could not be, that is raised"),
         (Stubborn, "again and again ends when step.time_left() is 0: what step raises then is raised"),
@@ -482,9 +590,15 @@ def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
         (Unforkable, "A forked child can use the store"),
         (SaidToBeShared, "says is_shared = False"),
         (Folding, "takes the prefix literally"),
+        (Globbing, "takes the prefix literally"),
+        (Finding, "at the beginning of a key"),
         (OfOnePage, "however many pages these are"),
         (Retaining, "delete(keys) removes these keys and no others"),
         (Sweeping, "delete(keys) removes these keys and no others"),
+        (RemovingOne, "delete(keys) removes these keys and no others"),
+        (Reviving, "delete(keys) is a write of these keys"),
+        (ClosedForGood, "Open at the next call what close() has closed"),
+        (Emptied, "close() forgets nothing"),
         (Everywhere, "is_same_as(other) is False of a store of another place"),
         (Pong, "ping(timeout) returns how many seconds it took, not 'PONG'"),
         (Inserting, "insert nothing but what is written"),
@@ -496,6 +610,16 @@ def test_a_broken_promise_is_told(kind: type[ValueStore], sentence: str) -> None
     said = checked(kind)
     assert sentence in said
     assert all(line.endswith(".") or "This raised" in line for line in said.splitlines())
+
+
+def test_who_shares_values_with_other_processes_says_so(tmp_path) -> None:
+    def make() -> SQLiteStore:
+        store = SQLiteStore(tmp_path / "limits.db")
+        store.is_shared = False
+        return store
+
+    with pytest.raises(AssertionError, match="or the store says is_shared = True"):
+        check_store(make)
 
 
 def test_stores_that_are_shipped_keep_their_promises(tmp_path, postgresql_url: str) -> None:

@@ -54,7 +54,7 @@ _REFUSED = {
     errors.UndefinedColumn: "{} is a table of something else: name another one by table=",
 }
 """What servers refuse until somebody has done this for a table."""
-_CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
+_CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 _TOO_LATE = (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout, errors.ConnectionTimeout)
 _MISCONFIGURED = re.compile(
     "does not exist|authentication failed|no password supplied|pg_hba.conf|not permitted|permission denied"
@@ -306,11 +306,11 @@ class PostgreSQLStore(ValueStore):
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Yield the keys that begin so, with their values; none where there is no table."""
-        last, end = prefix, _quoted(prefix + "\x7f")
-        select = f"SELECT key, value FROM {self._sql_table} WHERE key < {end} AND key >"
-        while page := self._ask("scan", f"{select} {_quoted(last)} ORDER BY key LIMIT 256"):
+        begin, end = prefix, _quoted(prefix + "\x7f")
+        select = f"SELECT key, value FROM {self._sql_table} WHERE key < {end} AND key >="
+        while page := self._ask("scan", f"{select} {_quoted(begin)} ORDER BY key LIMIT 256"):
             yield from page
-            last = page[-1][0]
+            begin = page[-1][0] + "\x01"
 
     def close(self) -> None:
         """Close the connections of this process that nobody uses; a later call opens others."""

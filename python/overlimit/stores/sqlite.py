@@ -35,7 +35,7 @@ _WRITE = (
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at"
 )
 _PAGE = (
-    "SELECT key, CAST(value AS BLOB) FROM overlimit_counts WHERE key > ? AND key < ? ORDER BY key LIMIT 256"
+    "SELECT key, CAST(value AS BLOB) FROM overlimit_counts WHERE key >= ? AND key < ? ORDER BY key LIMIT 256"
 )
 _NEXT = "SELECT max(key) FROM (SELECT key FROM overlimit_counts WHERE key > ? ORDER BY key LIMIT ?)"
 _SWEEP = "DELETE FROM overlimit_counts WHERE key > ? AND key <= ? AND expires_at < ?"
@@ -72,9 +72,9 @@ class SQLiteStore(ValueStore):
 
     Notes
     -----
-    It pickles by its arguments, if it has a path. Thread-safe; a forked child opens the file by itself.
-    Raises ValueError or TypeError naming the argument; a file that cannot be used is a StoreConfigError at
-    the call.
+    It pickles by its arguments, if it has a path, and keeps its file. Thread-safe; a forked child opens the
+    file by itself. Raises ValueError or TypeError naming the argument; a file that cannot be used is a
+    StoreConfigError at the call.
     """
 
     _example = "'limits.db'"
@@ -83,15 +83,18 @@ class SQLiteStore(ValueStore):
     def __init__(self, path: str | os.PathLike[str] | None = None, *, timeout: float = 5.0) -> None:
         super().__init__()
         self.timeout = timeout_us_given(timeout) / 1e6
-        self._path = None if path is None else _checked(path)
-        self.is_shared = self._path is not None
-        self._writer = FairPool([_Connection(self._path)])
-        self._reader = self._writer if self._path is None else FairPool([_Connection(self._path)])
         self._writes = 0
         self._swept = ""
-        where = id(self) if self._path is None else os.path.realpath(self._path)
-        self._state_key: Hashable = ("sqlite", where)
+        self._keep_in(None if path is None else _checked(path))
         _all_of_them.add(self)
+
+    def _keep_in(self, path: str | None) -> None:
+        self._path = path
+        self.is_shared = path is not None
+        self._writer = FairPool([_Connection(path)])
+        self._reader = self._writer if path is None else FairPool([_Connection(path)])
+        where = id(self) if path is None else os.path.realpath(path)
+        self._state_key: Hashable = ("sqlite", where)
 
     def transact(self, keys: Sequence[str], step: Step) -> None:
         """Read and write values in one transaction; see ``ValueStore``."""
@@ -130,10 +133,10 @@ class SQLiteStore(ValueStore):
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """Yield the keys that begin so, with their values."""
-        last = prefix
-        while page := self._use(self._reader, partial(_page, last, prefix + "\x7f")):
+        begin = prefix
+        while page := self._use(self._reader, partial(_page, begin, prefix + "\x7f")):
             yield from page
-            last = page[-1][0]
+            begin = page[-1][0] + "\x01"
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove these keys."""
@@ -172,7 +175,11 @@ class SQLiteStore(ValueStore):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._path is None:
             raise TypeError("a SQLiteStore in memory cannot be pickled: give it a path")
-        return super().__reduce__()
+        return *super().__reduce__(), self._path
+
+    def __setstate__(self, path: str) -> None:
+        """Keep counts in the file of the store that was pickled, in whatever directory this process is."""
+        self._keep_in(path)
 
     @classmethod
     def from_url(cls, url: str) -> SQLiteStore:
@@ -297,8 +304,8 @@ def _read(begin: str, keys: Sequence[str], execute: _Execute) -> list[bytes | No
     return [row and row[0] for row in rows]
 
 
-def _page(last: str, end: str, execute: _Execute) -> list[tuple[str, bytes]]:
-    return execute(_PAGE, (last, end)).fetchall()
+def _page(begin: str, end: str, execute: _Execute) -> list[tuple[str, bytes]]:
+    return execute(_PAGE, (begin, end)).fetchall()
 
 
 def _checked(path: str | os.PathLike[str]) -> str:

@@ -36,6 +36,8 @@ _HELD = 0.25
 """For how many seconds values are held while others want them."""
 _NEVER = 60.0
 """What takes longer does not end."""
+_PATIENT = 10.0
+"""What takes longer waits for somebody who waits for it."""
 _TASKS = 4
 _ROUNDS = 8
 _LARGE = bytes(range(250)) * 4000
@@ -92,16 +94,18 @@ def _broken(promise: Callable[[Tried], Iterator[str]], make: Callable[[], ValueS
 
 def _keeps_values(tried: Tried) -> Iterator[str]:
     """Read what is written, whoever has opened the same place."""
-    names = (each.rjust(_LONGEST_KEY - len(tried.keys(1, "")[0]), "~") for each in ("k", "K", "_%*?[\\'\""))
-    keys = sorted(key for name in names for key in tried.keys(2, name))
-    values = [bytes(range(256)), b"\0", b"\xff" * 5000, b"'; --", b"5", b"6"]
-    if tried.read(keys) != [None] * 6:
+    start = tried.keys(1, "")[0]
+    ends = ["", *map(chr, range(ord("!"), ord("~") + 1)), "\\\\", "''", "%41", "%42"]
+    keys = sorted(start.ljust(_LONGEST_KEY - 3, "~") + end for end in ends)
+    values = [bytes((*range(number, 256), *range(number))) for number in range(len(keys))]
+    values[-2:] = [b"5", b"\xff" * 5000]
+    if tried.read(keys) != [None] * len(keys):
         yield "A key that nobody has written has the value None."
     tried.write(keys, values)
     if tried.read(keys) != values:
         yield (
             "What is written is read, byte for byte, whatever printable characters are in the key: all of "
-            f"its {_LONGEST_KEY} count, and small letters are no capitals."
+            f"its {_LONGEST_KEY} count, none stands for another, and small letters are no capitals."
         )
     elif tried.beside().read(keys) != values:
         yield (
@@ -238,7 +242,7 @@ def _lets_nobody_between(tried: Tried) -> Iterator[str]:
     one, some, more = (tried.keys(min(count, tried.most), f"of{count}-") for count in (1, 2, 3))
     yield from _meet(
         tried,
-        *(one, one, one),
+        *(one, one, one, one),
         "Between what step is given and what is written, nobody else writes these keys: lock them, or write "
         "only if nothing has changed since they were read, and else call step again.",
     )
@@ -246,23 +250,38 @@ def _lets_nobody_between(tried: Tried) -> Iterator[str]:
         return
     yield from _meet(
         tried,
-        *(some, some[1:], some[:1]),
+        *(some, some[1:], some, some[:1]),
         "Nobody else writes a key either that step leaves as it is: lock or compare all keys that were read.",
     )
     yield from _meet(
         tried,
-        *(more, more, more[-1:]),
+        *(more, more, more, more[-1:]),
         "All that step returned last is written, or nothing: a conflict at one key leaves no other changed.",
+    )
+    first, shared, last = tried.keys(3, "shared")
+    yield from _meet(
+        tried,
+        *([first, shared], [first, shared], [shared, last], [shared, last]),
+        "Who shares one key with others waits for them, or begins again: lock or compare all keys, and not "
+        "the first or the last alone.",
     )
 
 
 def _meet(
-    tried: Tried, keys: Sequence[str], mine: Sequence[str], theirs: Sequence[str], sentence: str
+    tried: Tried,
+    keys: Sequence[str],
+    mine: Sequence[str],
+    other_keys: Sequence[str],
+    theirs: Sequence[str],
+    sentence: str,
 ) -> Iterator[str]:
-    """Have two who read the same keys write some of them each."""
+    """Have two who read the same keys, or one that is the same, write some of them each."""
     beside = tried.beside()
-    first, others, is_overtaken = _between(tried, keys, mine, lambda: beside.run(keys, _adding(keys, theirs)))
-    if is_overtaken or tried.count(keys) != [(key in mine) + (key in theirs) for key in keys]:
+    first, others, is_overtaken = _between(
+        tried, keys, mine, lambda: beside.run(other_keys, _adding(other_keys, theirs))
+    )
+    written = {key: (key in mine) + (key in theirs) for key in (*keys, *other_keys)}
+    if is_overtaken or [tried.count([key]) for key in written] != [[count] for count in written.values()]:
         yield sentence
         return
     for second in others:
@@ -314,16 +333,21 @@ def _misdated(first: Seen, second: Seen) -> Iterator[str]:
 
 
 def _loses_nothing(tried: Tried) -> Iterator[str]:
-    """Lose nothing of what many write under the same keys at once."""
+    """Lose nothing of what many write under the same keys at once, and lock these in their order."""
     keys = tried.keys(3, "many")
     done: list[int] = []
+
+    def slowly(values: Values) -> Writes:
+        time.sleep(0.001)
+        return one_more(values)
 
     def work(number: int) -> None:
         beside = tried if isinstance(tried, AwaitedTried) else tried.beside()
         for turn in range(_ROUNDS):
             mine = keys[: 1 + (number + turn) % min(3, tried.most)]
-            beside.add(mine)
+            beside.run(mine, slowly, seconds=_PATIENT)
             done.append(len(mine))
+            beside.run(mine, lambda _: None, reads_only=True, seconds=_PATIENT)
 
     for each in [aside(partial(work, number)) for number in range(_TASKS)]:
         each.result()
@@ -336,18 +360,27 @@ def _loses_nothing(tried: Tried) -> Iterator[str]:
 
 def _notices_removals(tried: Tried) -> Iterator[str]:
     """Take the removal of a key for a write, after which whoever has read it before begins again."""
-    key, other = tried.keys(2)
+    key, *others = tried.keys(4)
+    others += [key + "-", key.swapcase()]
     beside = tried.beside()
-    if type(beside.store).delete is not ValueStore.delete:
-        tried.write([key], [b"0"])
-        tried.write([other], [b"1"])
+    can_delete = type(beside.store).delete is not ValueStore.delete
+    if can_delete:
+        for each in (key, *others):
+            tried.write([each], [b"0"])
+        *_, is_overtaken = _between(tried, [key], [key], lambda: beside.store.delete([key]))
+        if is_overtaken:
+            yield (
+                "delete(keys) is a write of these keys: it waits for who holds them, or whoever has read "
+                "them begins again."
+            )
         beside.store.delete([key])
-        if tried.read([key]) + tried.read([other]) != [None, b"1"]:
+        beside.store.delete(others[:2])
+        if [tried.read([each])[0] for each in (key, *others)] != [None] * 3 + [b"0"] * 3:
             yield "delete(keys) removes these keys and no others, at once."
 
     def remove_and_write() -> None:
         time.sleep(1.1 * _SHORT)
-        if type(beside.store).delete is not ValueStore.delete:
+        if can_delete:
             beside.store.delete([key])
         beside.add([key])
 
@@ -427,6 +460,8 @@ def _works_in_children(tried: Tried) -> Iterator[str]:
             "Of what forked children write, nothing is lost: a store whose values other processes do not see "
             "says is_shared = False."
         )
+    elif not tried.store.is_shared and tried.count([key]) != [1 + _ROUNDS]:
+        yield "What forked children write is theirs alone, or the store says is_shared = True."
 
 
 def _child(tried: Tried, key: str) -> int:
@@ -459,10 +494,8 @@ def _lists_keys(tried: Tried) -> Iterator[str]:
     """Return from scan() the keys that begin with a prefix, and their values."""
     if type(tried.store).scan is ValueStore.scan:
         return
-    wanted = tried.keys(min(_PAGES, 40 * tried.most), "a_b")
-    others = [*tried.keys(1, "axb"), *tried.keys(1, "A_B"), *tried.keys(1, "a_")]
-    for keys in (wanted, *([key] for key in others)):
-        tried.write(keys, [key.encode() for key in keys])
+    wanted = tried.keys(min(_PAGES, 40 * tried.most), "page")
+    tried.write(wanted, [key.encode() for key in wanted])
     prefix = wanted[0][:-4]
     tried.run([prefix + "-only-read"], lambda _: None)
     found = list(tried.store.scan(prefix))
@@ -471,10 +504,26 @@ def _lists_keys(tried: Tried) -> Iterator[str]:
             "scan(prefix) returns each key that begins with the prefix, and its value, however many pages "
             "these are."
         )
-    if any(key in others for key, _ in found):
-        yield "scan(prefix) takes the prefix literally, so that _ and small letters mean themselves."
+    odd = wanted[0] + "_%*?.[a]\\z"
+    likes = [odd.replace(each, "z") for each in ("_", "%", "*", "?", ".", "[a]", "\\")]
+    for key in (odd, *likes, odd.upper(), odd[:-1], "a" + odd):
+        tried.write([key], [b"1"])
+    if {key for key, _ in tried.store.scan(odd)} != {odd}:
+        yield (
+            "scan(prefix) takes the prefix literally, at the beginning of a key, so that no character such "
+            "as _ means another, and small letters are no capitals."
+        )
     if any(key.endswith("-only-read") for key, _ in found):
         yield "A key that was only read is not in the store: insert nothing but what is written."
+
+
+def _opens_again(tried: Tried) -> Iterator[str]:
+    """Open at the next call what close() has closed."""
+    (key,) = tried.keys(1)
+    tried.write([key], [b"1"])
+    tried.store.close()
+    if tried.read([key]) != [b"1"]:
+        yield "close() forgets nothing: a later call opens again what it has closed."
 
 
 class _Elsewhere(ValueStore):
@@ -549,6 +598,7 @@ _PROMISES = (
     _ends_in_time,
     _works_in_children,
     _lists_keys,
+    _opens_again,
     _tells_of_itself,
     _awaits,
 )
