@@ -408,8 +408,8 @@ def _ends_in_time(tried: Tried) -> Iterator[str]:
         is_done(others[-1], _HELD)
         return one_more(values)
 
-    mine = aside(lambda: tried.run([key], meet, seconds=_HELD))
-    if not is_done(mine, _HELD + BEYOND):
+    mine = aside(lambda: tried.run([key], meet, seconds=4 * _HELD))
+    if not is_done(mine, 4 * _HELD + BEYOND):
         yield (
             "A call that meets others again and again ends when step.time_left() is 0: what step raises then "
             "is raised."
