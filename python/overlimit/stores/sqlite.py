@@ -31,7 +31,7 @@ _SCHEMA = (
 )
 _READ = "SELECT CAST(value AS BLOB) FROM overlimit_counts WHERE key = ?"
 _WRITE = (
-    "INSERT INTO overlimit_counts VALUES (?, ?, ?) "
+    "INSERT INTO overlimit_counts (key, value, expires_at) VALUES (?, ?, ?) "
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at"
 )
 _PAGE = (

@@ -184,6 +184,16 @@ def test_what_is_wrong_ends_with_2(repository, arguments, told):
     assert told in raised.value.format_message()
 
 
+def test_of_a_shallow_clone_more_is_to_be_fetched(repository, monkeypatch):
+    subprocess.run([*COMMIT, "Limit them more", "-a"], check=True)
+    subprocess.run(["git", "clone", "-q", "--depth", "1", repository.as_uri(), "shallow"], check=True)
+    for folder, told in (("shallow", True), (".", False)):
+        monkeypatch.chdir(repository / folder)
+        with pytest.raises(click.ClickException) as raised:
+            run("plan", "limits.toml", "--log", str(repository / "access.log"), "--against", "HEAD~5")
+        assert ("fetch-depth: 0" in raised.value.format_message()) == told
+
+
 def test_a_wrong_file_is_named_with_its_revision(repository):
     (repository / "limits.toml").write_text(LIMITS.format(5).replace("version = 1", "version = 3"))
     with pytest.raises(Exception, match=r"limits\.toml, line 2: version") as raised:

@@ -141,8 +141,10 @@ def _before(path: str, against: str) -> LimitsFile | None:
         if commit is not None and (data := _blob(folder, f"{commit}:./{name}")) is not None:
             return parsed(data, f"{against}:{name}")
     if commit is None:
+        is_shallow = _git(folder, "rev-parse", "--is-shallow-repository") == b"true\n"
+        hint = ": the clone is shallow, so fetch more of it (in CI by fetch-depth: 0)" if is_shallow else ""
         raise WrongUsage(
-            f"--against: there is neither a file {against} nor such a revision of git in {folder}"
+            f"--against: there is neither a file {against} nor such a revision of git in {folder}{hint}"
         )
     return None
 
