@@ -35,6 +35,7 @@ def test_floats_are_read_as_a_manual_clock_reads_them(seconds):
         assert micros([seconds, 1]) == [expected, 1_000_000]
 
 
+@pytest.mark.check
 @given(st.integers(0, END * 1000 - 501))
 def test_nanoseconds_are_rounded_to_the_nearest(nanos):
     expected = (nanos + 500) // 1000

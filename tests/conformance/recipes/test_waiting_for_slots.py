@@ -164,6 +164,7 @@ INTERRUPTED = """
 """
 
 
+@pytest.mark.check
 def test_who_is_interrupted_anywhere_holds_no_slot():
     assert output_of(INTERRUPTED) == "True 0 0\n"
 

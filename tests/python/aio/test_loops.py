@@ -361,6 +361,7 @@ class TestConnecting:
         asyncio.run(main())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("identifiers", [("a",), ("a", "b")])
 def test_a_crowd_of_tasks_that_wait_blocks_no_loop(identifiers):
     limiter = AsyncLimiter(TokenBucket(1, per=0.01))

@@ -227,6 +227,7 @@ def test_a_map_of_one_label(mixed):
         sweep(unlabelled, lambda rate, burst: f"{rate}/minute", grid).plot(label="x")
 
 
+@pytest.mark.check
 def test_levels_of_millions_of_events_take_seconds():
     events = Events(np.arange(1_000_000) / 1000, np.repeat(["a"], 1_000_000))
     started = process_time()
