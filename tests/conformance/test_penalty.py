@@ -36,6 +36,16 @@ class TestByHand:
             limiter.lock("a", seconds)
         assert limiter.hit("a")
 
+    def test_they_keep_what_has_expired_since_by_a_clock_that_goes_back_it_counts(self, build, at):
+        limiter = build(ONE)
+        assert limiter.hit("a")
+        at(1)
+        limiter.lock("a", 1)
+        at(0.75)
+        limiter.unlock("a")
+        assert (refusal := limiter.peek("a")).status == "over"
+        assert refusal.retry_after == 0.25
+
 
 class TestUnlocking:
     def test_lifts_the_lock_of_a_penalty_and_keeps_its_level(self, build):

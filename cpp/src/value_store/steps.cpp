@@ -170,9 +170,7 @@ void LockStep::act() {
   for (std::size_t k = 0; k < (*call_).charges.size(); ++k) {
     const std::optional<Lock> lock = value(k).lock_at(now);
     if (!lock && duration_ == Duration{}) continue;
-    Value locked = value(k).without_expired(creation(k, now), now);
-    locked.set_lock(locked_by_hand(lock, now, duration_));
-    put(k, std::move(locked), now, slack_of(*call_));
+    put(k, value(k).with_lock(creation(k, now), locked_by_hand(lock, now, duration_)), now, slack_of(*call_));
   }
 }
 

@@ -79,11 +79,8 @@ std::optional<Value> CallOnValues::written(std::size_t k, Instant created_at) co
   const auto& [value, now] = keys_[k];
   const std::optional<Lock> set = set_lock(k);
   if (!charges(k) && !set) return std::nullopt;
+  if (set) return value->with_lock(created_at, *set);
   Value after = value->without_expired(created_at, now);
-  if (set) {
-    after.set_lock(*set);
-    return after;
-  }
   const Charge& charge = call_.charges[k];
   const ExaminedPair* pair = &pairs_[first_row_of(k)];
   for (const CompiledLimit& each : charge.policy->limits()) {

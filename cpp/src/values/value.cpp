@@ -97,6 +97,15 @@ Value Value::without_expired(Instant created_at, Instant now) const {
   return kept;
 }
 
+Value Value::with_lock(Instant created_at, const Lock& lock) const {
+  Value locked(created_at);
+  for (const Record& each : records_) {
+    if (each.tag != kLockTag && is_exact(each.expires_at.micros())) locked.records_.push_back(each);
+  }
+  locked.records_.push_back({kLockTag, lock.expires_at, header_of(lock), {}});
+  return locked;
+}
+
 void Value::put(Record record) {
   const auto same = std::ranges::find(records_, record.tag, &Record::tag);
   if (same != records_.end()) {
@@ -105,11 +114,6 @@ void Value::put(Record record) {
     const bool is_locked = !records_.empty() && records_.back().tag == kLockTag;
     records_.insert(records_.end() - (is_locked ? 1 : 0), std::move(record));
   }
-}
-
-void Value::set_lock(const Lock& lock) {
-  std::erase_if(records_, [](const Record& each) { return each.tag == kLockTag; });
-  records_.push_back({kLockTag, lock.expires_at, header_of(lock), {}});
 }
 
 bool Value::refund(const Charge& charge, std::span<const Receipt> receipts, Instant now) {

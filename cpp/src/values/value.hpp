@@ -60,10 +60,11 @@ class Value {
                                                   std::span<const Receipt> receipts) const;
   /// The value under a key of this creation, without what has expired.
   [[nodiscard]] Value without_expired(Instant created_at, Instant now) const;
+  /// The value under a key of this creation with this lock, which is the last record. All others stay as they are,
+  /// expired ones too: nobody has asked for them, and by a clock that goes back they count.
+  [[nodiscard]] Value with_lock(Instant created_at, const Lock& lock) const;
   /// Puts a record in the place of that of its tag, if there is one.
   void put(Record record);
-  /// Puts a lock, which is the last record.
-  void set_lock(const Lock& lock);
   /// Takes back what a charge under this key has led to, as far as it still counts. False: nothing does.
   bool refund(const Charge& charge, std::span<const Receipt> receipts, Instant now);
   /// When the last record expires; the epoch without any.
