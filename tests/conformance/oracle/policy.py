@@ -178,7 +178,9 @@ class Oracle:
 
     def lock_of(self, now: int, identifier: Identifier) -> tuple[Key, Record | None]:
         key = (*self._owner(identifier), "penalty")
-        return key, self.records.live(key, now)
+        record = self.records.live(key, now)
+        # By its own time, which the clock may be behind, one that is lifted ends as it begins.
+        return key, None if record is not None and record.expires_at <= record.state.start else record
 
     def pairs_of(
         self, now: int, identifier: Identifier, cost: int, patience: int | None = None
