@@ -70,9 +70,10 @@ def test_wrong_arguments_charge_nothing(build):
 
 
 # Transactions about a value of 160 kB, ten thousand times, take SQLite seconds and PostgreSQL minutes.
+@pytest.mark.check
 @pytest.mark.parametrize(
     "store",
-    ["memory", "shared_memory", "redis", "values", pytest.param("sqlite", marks=pytest.mark.check)],
+    ["memory", "shared_memory", "redis", "values", "sqlite"],
     indirect=True,
 )
 def test_a_log_of_ten_thousand_entries_merges_its_oldest(build, at):

@@ -195,6 +195,7 @@ def test_a_child_knows_nothing(redis_server, prefix):
     assert lines == ["['store', 'store', 'refusal']", "['store', 'refusal']", "refusal"]
 
 
+@pytest.mark.check
 def test_a_flood_asks_once_in_three_quarters_of_max_stale(start_redis, prefix):
     server = start_redis()
     store = RedisStore(server.unix_url(), timeout=PATIENCE, prefix=prefix, max_stale=0.4)
@@ -242,6 +243,7 @@ def test_who_comes_back_as_told_is_admitted(believing, limit):
             pass
 
 
+@pytest.mark.check
 def test_a_server_that_does_not_answer_is_believed_as_long(start_redis, prefix):
     server = start_redis()
     store = RedisStore(server.unix_url(), timeout=0.2, prefix=prefix, max_stale=2)

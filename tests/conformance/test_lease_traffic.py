@@ -23,6 +23,8 @@ from servers.patience import PATIENCE, eventually
 
 from .leased import calls_of, limiter_of, warmed
 
+pytestmark = pytest.mark.check
+
 SECONDS = 1.2 * int(os.environ.get("PROVE", "1"))
 
 

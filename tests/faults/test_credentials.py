@@ -69,6 +69,7 @@ def test_it_is_a_configuration_error_that_charges_nothing(limiter, admin, ledger
     assert admin.dbsize() == 0
 
 
+@pytest.mark.check
 def test_it_works_soon_after_it_became_right(limiter, admin, ledger, wrong):
     ledger.hit_for(0.3, limiter, "a")
     admin.execute_command(*wrong.at_last.split())
@@ -78,6 +79,7 @@ def test_it_works_soon_after_it_became_right(limiter, admin, ledger, wrong):
     assert limiter.peek("b", cost=0).remaining == 1_000_000 - 5
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "wrong", [WRONG["another password"], WRONG["no permission inside a script"]], indirect=True
 )

@@ -109,6 +109,7 @@ def assert_accounted(storm: Storm, url: str) -> None:
     assert told["y"] <= charged(url) <= told["y"] + unknown
 
 
+@pytest.mark.check
 @pytest.mark.longer_in_prove
 @pytest.mark.timeout(600)
 class TestStorms:

@@ -23,7 +23,7 @@ from servers.gunicorn import Gunicorn
 from servers.http_clients import Clients
 from servers.patience import PATIENCE, eventually
 
-pytestmark = pytest.mark.usefixtures("shared_memory")
+pytestmark = [pytest.mark.check, pytest.mark.usefixtures("shared_memory")]
 
 LIMIT = 100
 

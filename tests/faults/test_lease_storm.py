@@ -10,7 +10,7 @@ import pytest
 from .lease_storm import COLD, LIMITS, MOST, PERIOD_US, Account, in_blocks, in_bucket, in_queue, in_windows
 from .programs import counts_of_storm
 
-pytestmark = [pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
+pytestmark = [pytest.mark.check, pytest.mark.longer_in_prove, pytest.mark.xdist_group("storms")]
 
 SECONDS = float(os.environ.get("STORM_SECONDS", 9 * int(os.environ.get("PROVE", "1")))) / 3
 

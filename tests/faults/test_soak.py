@@ -14,7 +14,7 @@ from soak.targets import ProxiedServer
 from soak.verdict import Resources, Verdict
 from soak.worker import Tally
 
-pytestmark = pytest.mark.xdist_group("storms")
+pytestmark = [pytest.mark.check, pytest.mark.xdist_group("storms")]
 
 TESTS = Path(__file__).parents[1]
 
@@ -30,7 +30,6 @@ def soak(*options):
     )
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     ("sentinels", "minutes"),
     [("--no-sentinels", 0.1), pytest.param("--sentinels", 0.25, marks=pytest.mark.prove)],

@@ -111,6 +111,7 @@ def test_one_that_is_busy_admits_nothing_and_says_so(server, limiter_at, ledger,
     ledger.assert_accounts_for(counted("a"))
 
 
+@pytest.mark.check
 def test_one_full_of_clients_charges_nothing_and_is_asked_seldom(server, limiter_at, ledger, counted):
     limiter = limiter_at(server.tcp_url(), timeout=TIMEOUT)
     with server.client() as only:

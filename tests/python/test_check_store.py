@@ -550,6 +550,7 @@ def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
     assert checked(kind) == ""
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [

@@ -34,6 +34,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("how", ["hit", "details", "callable", "redis details"])
 def test_daemon_threads_in_a_call_do_not_abort_the_process(redis_server, how):
     for _ in range(3):

@@ -292,6 +292,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.check
 def test_a_redis_that_fails_holds_nobody_up_and_is_used_again_by_itself(serve, proxy):
     clients = serve("deny")
     for number, fault in enumerate(FAULTS):

@@ -11,6 +11,8 @@ import pytest
 
 from programs import loaded_script
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "prove-mutations"
 FILES = sorted((ROOT / "tests" / "mutations").glob("*.toml"))

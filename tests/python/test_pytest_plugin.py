@@ -150,6 +150,7 @@ def test_with(overlimit_time):
     assert "2 passed" in run_pytest(tmp_path, code)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("fixture", "said"),
     [

@@ -13,6 +13,8 @@ import pytest
 
 from programs import loaded_script
 
+pytestmark = pytest.mark.check
+
 WHEEL = "overlimit-1.2.3-cp311-cp311-manylinux_2_28_x86_64.whl"
 INSIDE = ("overlimit/py.typed", "overlimit/_core.pyi", "overlimit-1.2.3.dist-info/METADATA")
 LICENCES = tuple(

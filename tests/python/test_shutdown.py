@@ -107,6 +107,7 @@ def started(server, app, directory: Path, environment):
     return AsgiServer(server, app, directory, workers=2, **options)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("server", "source", "app", "left"),
     [

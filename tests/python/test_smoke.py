@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("shared_memory")  # else more is skipped than is counted here
+# Without shared memory more is skipped than is counted here.
+pytestmark = [pytest.mark.check, pytest.mark.usefixtures("shared_memory")]
 
 SMOKE = Path(__file__).parents[1] / "smoke"
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parents[2]
 BUILD = "import sys; {pretending}; from scikit_build_core.build import {step}; {step}(sys.argv[1])"
 

@@ -40,6 +40,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
 @pytest.mark.parametrize("after", [0.02, 0.3])

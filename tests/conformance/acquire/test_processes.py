@@ -163,6 +163,7 @@ OFTEN_INTERRUPTED = """
 """
 
 
+@pytest.mark.check
 @EITHER
 def test_interrupts_at_whatever_moment_keep_nobody_waiting(url, how):
     done = run(OFTEN_INTERRUPTED, url, how)

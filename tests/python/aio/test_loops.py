@@ -427,6 +427,7 @@ def test_a_server_that_is_silent_meanwhile_is_given_up_all_the_same(own, prefix)
     asyncio.run(main())
 
 
+@pytest.mark.check
 def test_more_calls_than_a_connection_takes_wait_for_room(own):
     _, limiter = own
 

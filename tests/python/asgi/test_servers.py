@@ -14,6 +14,8 @@ from websockets.sync.client import connect
 from servers.http_clients import Clients
 from servers.web_server import ASGI_SERVERS, AsgiServer, served_together
 
+pytestmark = pytest.mark.check
+
 APP = """
 import asyncio
 import os

@@ -27,6 +27,8 @@ from .uses import (
     uses,
 )
 
+pytestmark = pytest.mark.check
+
 SEARCHES = 30
 """How often a search for leaks is repeated before it's believed."""
 HELD_PER_CALL = 4

@@ -77,6 +77,7 @@ def test_a_memory_store_does_not_pickle_and_says_what_does_and_its_copy_is_the_s
         assert pickle.loads(pickle.dumps(limiter)).hit("a").remaining == 0
 
 
+@pytest.mark.check
 @EACH
 def test_with_a_bit_changed_it_works_or_is_refused(one):
     """Loaded by the Python version, which makes no table of as many entries as a damaged number says."""

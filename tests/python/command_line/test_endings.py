@@ -62,6 +62,7 @@ def shown_on(terminal: int) -> str:
     return shown.decode()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "command",
     [

@@ -475,6 +475,7 @@ def test_keys_of_others_are_stepped_over_within_the_bound(start_redis):
     assert (answer["is_complete"], answer["looked_at"], answer["foreign"]) == (True, 0, 0)
 
 
+@pytest.mark.check
 def test_top_on_many_keys_delays_nobody(start_redis):
     server = start_redis(options={"slowlog-log-slower-than": "5000", "slowlog-max-len": "100"})
     url = f"{server.unix_url()}&timeout={PATIENCE}"

@@ -19,6 +19,8 @@ from servers.gunicorn import Gunicorn
 from servers.http_clients import Answer, Clients
 from servers.web_server import AsgiServer
 
+pytestmark = pytest.mark.check
+
 SHOP = Path(__file__).parents[3] / "examples" / "django_app"
 SERVERS = [
     ("gunicorn", "shm"),

@@ -13,6 +13,8 @@ from websockets.sync.client import connect
 from servers.http_clients import Clients
 from servers.web_server import AsgiServer, served_together
 
+pytestmark = pytest.mark.check
+
 EXAMPLE = Path(__file__).parents[3] / "examples" / "fastapi_app.py"
 
 

@@ -216,6 +216,7 @@ PAIRS = [
 """Each way and fault; all but those of a kill and of one way are left to `make prove`."""
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("way", "fault"), PAIRS)
 @pytest.mark.parametrize("step", STEPS)
 def test_the_answer_and_the_counts_are_those_documented(make_stopping, step, way, fault, caplog):

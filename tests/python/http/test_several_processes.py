@@ -12,6 +12,8 @@ from servers.http_clients import Clients
 from servers.patience import eventually
 from servers.web_server import WebServer
 
+pytestmark = pytest.mark.check
+
 WARNING = re.compile(
     r"^(\d+) .*(?:the other processes that serve it do|a forked process does) not share", re.MULTILINE
 )

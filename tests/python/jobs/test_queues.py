@@ -17,6 +17,8 @@ import pytest
 from servers.patience import eventually
 from servers.redis_server import RedisServer
 
+pytestmark = pytest.mark.check
+
 COMMANDS = {
     "celery": "celery -A queues.of_celery:app worker -c 2 -l WARNING --without-gossip --without-mingle",
     "rq": "queues.of_rq",

@@ -56,6 +56,7 @@ def requested(server, count):
     return Counter(int(ask(server, "/")) for _ in range(count))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("more", ["", "--preload"])
 def test_all_workers_show_one_sum_also_of_one_that_was_killed(tmp_path, request, more):
     (tmp_path / "shop.py").write_text(APP)

@@ -9,6 +9,8 @@ import pytest
 from servers.http_clients import Clients
 from servers.web_server import served_together
 
+pytestmark = pytest.mark.check
+
 APP = """
 import os
 from quart import Quart

@@ -391,6 +391,7 @@ def hostile():
     return Events(np.repeat(np.arange(60), len(names)), names * 60, labels=names * 60)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_name_raises_warns_or_takes_the_place_of_the_figure(hostile, kind):
     """The names are those of identifiers, labels, limits and policies."""

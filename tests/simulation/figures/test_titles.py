@@ -13,6 +13,8 @@ from overlimit.simulation import compare, plot_heatmap, plot_level, plot_sweep, 
 
 from .test_figures import new_axes
 
+pytestmark = pytest.mark.check
+
 
 def bucket(rate, burst):
     return TokenBucket(rate, 60, burst=burst)
