@@ -35,7 +35,7 @@ end
 local room = debt < needed and burst + debt - needed or burst
 admits = used <= room * units or always
 if admits then
-  used = used + cost * units
+  used = refill > 0 and used + cost * units or 0
   if used >= EXACT then used = EXACT - 1 end
   local full = refill > 0 and last + math.ceil(used / refill) * every or last
   a, b, c = used, last, refunded
@@ -54,7 +54,7 @@ end
 local function token_bucket_refund(numbers, cost, receipt, used, last, refunded, value, cell, stop)
   local _, _, units, refill, every = unpack('<i8i8i8i8i8', args, numbers)
   local then_used, then_last, then_refunded = unpack('<i8i8i8', ARGV[2], receipt)
-  if max(used, then_used) >= EXACT - 1 then return end
+  if then_used == 0 or max(used, then_used) >= EXACT - 1 then return end
   local old_units, sum = refunded, refunded
   if cell < stop then old_units = -unpack('<i8', value, cell + 8) end
   if old_units > refunded then old_units = 0 end

@@ -216,6 +216,27 @@ def test_what_has_drained_while_the_rate_was_faster_does_not_come_back(build, at
     assert limiter.peek("a", cost=0).remaining == left
 
 
+def test_what_a_bucket_without_a_rate_did_not_keep_does_not_come_back(build):
+    window = FixedWindow(99, 60)
+    limiter = build([TokenBucket(0, per=60), window])
+    charged = limiter.charge("a", cost=3)
+    limiter.update([TokenBucket(5, per=60), window])
+    assert limiter.hit("a", cost=4)
+    limiter.refund(charged)
+    assert [row.remaining for row in limiter.peek("a", cost=0).details] == [1, 95]
+
+
+def test_nor_does_what_drained_before_the_rate_was_taken_away(build, at):
+    limiter = build(TokenBucket(5, per=60))
+    charged = limiter.hit("a", cost=5)
+    at(60)
+    assert limiter.hit("a", cost=5)
+    limiter.update(TokenBucket(0, per=60))
+    limiter.refund(charged)
+    limiter.update(TokenBucket(5, per=60))
+    assert limiter.peek("a", cost=0).remaining == 0
+
+
 @pytest.mark.parametrize("limit", LIMITS)
 def test_far_from_empty_all_comes_back(limit):
     """Where earlier use outlasts what drains and what other refunds give back."""

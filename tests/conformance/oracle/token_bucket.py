@@ -156,8 +156,8 @@ class TokenBucket(Algorithm):
         What is held is not given back, and what was held right after the charge could not drain in its place.
         It is still held, or counts among the refunds since.
         """
-        if is_saturated(max(state.used, after.used)):
-            return state
+        if after.used == 0 or is_saturated(max(state.used, after.used)):
+            return state  # without a rate, nothing was kept
         drained = max(0, now - after.last) // self.every * self.refill
         since = refunded_since(state.refunded, after.refunded) if state.units == self.units else None
         used = after.used - self.could_not_drain(state)

@@ -184,7 +184,7 @@ inline Verdict admit(const TokenBucket& bucket, const Current<TokenBucket>& curr
 inline Charged<TokenBucket> charge(const TokenBucket& bucket, const Current<TokenBucket>& current,
                                    Instant now, Cost cost) {
   const std::int64_t charge = product(cost, bucket.units);
-  if (!current) return {{sum(0, charge), bucket.phase(now), bucket.units}, SIZE_MAX};
+  if (!current) return {{bucket.refill > 0 ? sum(0, charge) : 0, bucket.phase(now), bucket.units}, SIZE_MAX};
   const TokenBucket::State& state = current->state;
   const std::int64_t used = sum(state.used, charge);
   if (state.refunded == bucket.units) return {{used, state.last, state.refunded}, SIZE_MAX};
@@ -205,13 +205,14 @@ inline std::vector<Cell> cells_after_charge(const TokenBucket& bucket, const Tok
 
 /// Given back in the record's own units, rounded down. What is held is not given back, and what was held
 /// right after the charge was not there to drain: it is still in a cell, or counted where it has passed.
+/// Nothing is given back of a charge of a bucket that had no rate, which kept nothing of it.
 inline Refunded<TokenBucket> refund(const TokenBucket& bucket, const TokenBucket::State& state,
                                     const Cells& cells, const TokenBucket::State& then, Instant now,
                                     Cost cost) {
   const std::int64_t units = units_of(state, cells);
   const std::int64_t sum = units == bucket.units ? state.refunded : bucket::kUnknown;
   const std::int64_t drained = bucket.refilled(min(then.last, now), now);
-  if (is_saturated(std::max(state.used, then.used))) return std::nullopt;
+  if (then.used == 0 || is_saturated(std::max(state.used, then.used))) return std::nullopt;
   const bool holds = has_holds(bucket, cells);
   const std::int64_t held = holds ? Holds(cells, state.last, units, units).total() : 0;
   std::int64_t given =
