@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 import secrets
 from collections import Counter
 from fractions import Fraction
@@ -33,7 +32,9 @@ from overlimit import (
     hit_all,
     peek_all,
 )
+from own_stores import DictStore
 from servers.patience import PATIENCE
+from servers.redis_server import RedisServer
 
 from .answers import answer_of, expected_of
 from .oracle import Charge, Oracle, OracleDecision
@@ -65,11 +66,10 @@ lists_of_limits = st.lists(limits, min_size=1, max_size=3).map(tuple)
 class Life(RuleBasedStateMachine):
     """Whatever is asked is asked of each, and every answer compared in every field."""
 
-    shared: list[Any]
+    server: RedisServer
     seen: Counter[str]
     options: ClassVar[dict[str, Any]] = {}
     said: ClassVar[dict[str, Any]] = {}
-    lives = itertools.count()
 
     @initialize(
         one=lists_of_limits, two=lists_of_limits, penalty=st.none() | penalties, clock_goes_back=st.booleans()
@@ -85,9 +85,8 @@ class Life(RuleBasedStateMachine):
         self.limits = {"one": one, "two": two}
         self.limiters: dict[str, list[Limiter]] = {}
         self.refundable: list[tuple[str, OracleDecision, list[Any]]] = []
-        life = next(self.lives)
-        first = Oracle(self.kept(one), f"life-{life}-one", penalty=penalty)
-        second = Oracle(self.kept(two), f"life-{life}-two", first.records)
+        first = Oracle(self.kept(one), "one", penalty=penalty)
+        second = Oracle(self.kept(two), "two", first.records)
         for name, oracle in (("one", first), ("two", second)):
             self.oracles[name] = oracle
             self.limiters[name] = [
@@ -103,7 +102,15 @@ class Life(RuleBasedStateMachine):
             ]
 
     def new_stores(self) -> list[Any]:
-        return [MemoryStore(max_keys=100, max_bytes=1 << 20), *self.shared]
+        """Those of one life, in which nobody has counted before."""
+        self.server.ask("FLUSHALL")
+        self.shared_memory = SharedMemoryStore(f"test-{secrets.token_hex(6)}", max_keys=100, timeout=PATIENCE)
+        redis_store, values_store = RedisStore(self.server.unix_url(), timeout=PATIENCE), DictStore()
+        values_store.timeout = PATIENCE
+        return [MemoryStore(max_keys=100, max_bytes=1 << 20), self.shared_memory, redis_store, values_store]
+
+    def teardown(self) -> None:
+        self.shared_memory.unlink()
 
     def kept(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
         """What stores are to keep of limits."""
@@ -287,6 +294,9 @@ class LifeCutOff(Life):
     def new_stores(self) -> list[Any]:
         return [RedisStore(NOWHERE)]
 
+    def teardown(self) -> None:
+        """Nothing is left."""
+
     def kept(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
         return tuple(limit.scaled(self.options["local_share"]) for limit in limits)
 
@@ -305,14 +315,9 @@ def live(kind: type[Life], lives: int) -> Counter[str]:
 
 
 @pytest.mark.longer_in_prove
-def test_every_life_is_the_same_on_every_store(shared_memory, redis_store, values_store, capsys):
-    # It has room for all lives: in a store that is full, identifiers share counts.
-    roomy = SharedMemoryStore(f"test-{secrets.token_hex(6)}", max_bytes=64 << 20, timeout=PATIENCE)
-    Life.shared = [roomy, redis_store, values_store]
-    try:
-        seen = live(Life, LIVES)
-    finally:
-        roomy.unlink()
+def test_every_life_is_the_same_on_every_store(shared_memory, start_redis, capsys):
+    Life.server = start_redis()
+    seen = live(Life, LIVES)
     with capsys.disabled():
         print("\n" + ", ".join(f"{count} {what}" for what, count in seen.most_common()))
     assert seen["steps"] >= 20 * LIVES
