@@ -32,7 +32,7 @@ from overlimit.simulation.events.identifiers import (
 )
 from overlimit.simulation.events.instants import Micros, instant_of, instants_of, span_of
 from overlimit.simulation.events.labels import concatenated_labels, labelled, of_paths, without_empty
-from overlimit.simulation.events.saving import load, save, table_of
+from overlimit.simulation.events.saving import FACTS, load, save, table_of
 from overlimit.simulation.events.scaling import checked_scale, more_clients, more_requests
 from overlimit.simulation.optional import required
 
@@ -534,7 +534,7 @@ class Events:
             raise ValueError(f"these events have other columns of identifiers than the first: {names}")
         facts = {
             name: concatenated_labels([part._facts.get(name) for part in parts], list(map(len, parts)))
-            for name in ("label", "endpoint", "method")
+            for name in FACTS
             if any(name in part._facts for part in parts)
         }
         skipped, bad_lines = sum(part._skipped for part in parts), BadLines()

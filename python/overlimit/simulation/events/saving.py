@@ -23,6 +23,8 @@ _KEY = b"overlimit"
 _VERSION = 1
 _MAGIC = b"PAR1"
 _ROWS = 1 << 20
+FACTS = ("label", "endpoint", "method")
+"""What else may be known of events, by the names of its columns."""
 _PURPOSE = "a file of events"
 _OTHER_FORMATS = frozenset({".csv", ".json", ".jsonl", ".log", ".ndjson", ".tsv", ".txt"})
 
@@ -46,13 +48,10 @@ class _Events(Protocol):
 
 
 class SavedColumns(NamedTuple):
-    """The columns of a file that was saved: of identifiers by their names, of costs, and others if any."""
+    """The columns of a file that was saved: of identifiers by their names, and of facts by theirs."""
 
     identifiers: dict[str | None, str]
-    cost: str
-    label: str | None
-    endpoint: str | None = None
-    method: str | None = None
+    facts: dict[str, str]
 
 
 def save(events: _Events, path: str | os.PathLike[str]) -> None:
@@ -114,11 +113,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., T]) -> T:
     costs = table["cost"].to_numpy()
     if count and (costs == costs[0]).all():
         costs = np.broadcast_to(costs[0], count)
-    facts = {
-        name: label_column(table[name], count)
-        for name in (names.label, names.endpoint, names.method)
-        if name is not None
-    }
+    facts = {name: label_column(table[each], count) for name, each in names.facts.items()}
     lines = [BadLine(*each) for each in told["bad_lines"]]
     counts = told.get("bad_line_counts") or [["", *each] for each in told["bad_line_reasons"].items()]
     bad_lines = BadLines(lines, {(log, reason): number for log, reason, number in counts})
@@ -141,9 +136,8 @@ def is_parquet(path: Path) -> bool:
 
 
 def _columns(told: dict[str, Any]) -> SavedColumns:
-    names = told["identifiers"]
-    facts = told["label"], told.get("endpoint"), told.get("method")
-    return SavedColumns({name: name or "identifier" for name in names}, "cost", *facts)
+    identifiers = {name: name or "identifier" for name in told["identifiers"]}
+    return SavedColumns(identifiers, {name: told[name] for name in FACTS if told.get(name) is not None})
 
 
 def _told(events: _Events) -> bytes:
@@ -151,7 +145,7 @@ def _told(events: _Events) -> bytes:
         {
             "version": _VERSION,
             "identifiers": [column.name for column in events._columns],
-            **dict.fromkeys(("label", "endpoint", "method")),
+            **dict.fromkeys(FACTS),
             **{name: name for name in events._facts},
             "skipped": events.skipped,
             "bad_lines": list(events.bad_lines),

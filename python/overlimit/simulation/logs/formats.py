@@ -40,14 +40,14 @@ class Batch(NamedTuple):
 class Wanted(NamedTuple):
     """The columns that are asked for.
 
-    ``names`` become events; of them a row may lack the ``label`` and some of the ``identifiers``, and all of
+    ``names`` become events; of them a row may lack ``facts`` and some of the ``identifiers``, and all of
     these unless there must be ``one_at_least``. The others are wanted too if ``all``, for a function or a
     condition.
     """
 
     names: frozenset[str]
     identifiers: frozenset[str]
-    label: frozenset[str]
+    facts: frozenset[str]
     all: bool
     one_at_least: bool
 

@@ -20,7 +20,7 @@ from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized
 from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.logs.chunks import log_name
-from overlimit.simulation.logs.conditions import Labels, Values, Where, rows_where, values_of
+from overlimit.simulation.logs.conditions import Values, Where, rows_where, values_of
 from overlimit.simulation.logs.distinct import Distinct
 from overlimit.simulation.logs.formats import NOT_A_LINE, Bad, Batch, Format, Table
 from overlimit.simulation.logs.log_formats import format_hint
@@ -33,14 +33,16 @@ _DIGITS_OF_MOST = 16
 
 
 class Options(NamedTuple):
-    """What `read_log` was told, checked; ``sources`` says from which column each identifier comes."""
+    """What `read_log` was told, checked; ``sources`` says from which column each identifier comes.
+
+    ``facts`` says that of what else is asked for: ``label``, ``endpoint`` and ``method``.
+    """
 
     sources: dict[str | None, str]
     time: tuple[str, ...]
     cost: int | str
     where: Where | None
-    labels: Labels | None
-    requests: dict[str, str]
+    facts: dict[str, str | Values]
     reading: Reading
     zone: tzinfo
     missing: str
@@ -63,12 +65,9 @@ class Options(NamedTuple):
     @property
     def no_time(self) -> str:
         """What is wrong with rows without a time."""
-        names = " and ".join(map(repr, self.time))
-        return (
-            f"the column {names} holds no time"
-            if len(self.time) == 1
-            else f"the columns {names} hold no time"
-        )
+        if len(self.time) == 1:
+            return f"the column {self.time[0]!r} holds no time"
+        return f"the columns {' and '.join(map(repr, self.time))} hold no time"
 
 
 class UnreadableLog(ValueError):
@@ -76,7 +75,7 @@ class UnreadableLog(ValueError):
 
 
 class _Rows(NamedTuple):
-    """Rows that are kept: their lines, and what becomes of them; the last codes are of labels, if any."""
+    """Rows that are kept: their lines, and what becomes of them; codes are of identifiers, then of facts."""
 
     lines: npt.NDArray[np.int64]
     times: Micros
@@ -103,8 +102,7 @@ class Gatherer:
         self._distinct = {
             name: Distinct(name, options.ipv6_prefix, options.proxies) for name in options.sources
         }
-        self._labels = None if options.labels is None else Distinct(None, _AS_WRITTEN)
-        self._requests = {name: Distinct(None, _AS_WRITTEN) for name in options.requests}
+        self._facts = {name: Distinct(None, _AS_WRITTEN) for name in options.facts}
         self._kept: list[_Rows] = []
         self._skipped = 0
         self._first_bad: list[BadLine] = []
@@ -184,7 +182,7 @@ class Gatherer:
         if self._reasons and not self._any_good:
             raise self._unreadable("no line")
         before = len(self._distinct)
-        rows = _joined(self._kept, before + len(self._requests) + (self._labels is not None))
+        rows = _joined(self._kept, before + len(self._facts))
         self._kept = []
         columns = [
             Column(name, codes, distinct.labels())
@@ -195,10 +193,8 @@ class Gatherer:
         bad_lines = BadLines(self._first_bad, self._counts)
         facts = {
             name: Column(None, np.maximum(codes, MISSING), distinct.labels())
-            for (name, distinct), codes in zip(self._requests.items(), rows.codes[before:], strict=False)
+            for (name, distinct), codes in zip(self._facts.items(), rows.codes[before:], strict=True)
         }
-        if self._labels is not None:
-            facts = {"label": Column(None, rows.codes[-1], self._labels.labels())} | facts
         return Events._of(rows.times, columns, costs, facts, skipped=self._skipped, bad_lines=bad_lines)
 
     def _found(self, table: Table) -> _Found:
@@ -212,10 +208,12 @@ class Gatherer:
             columns = {**columns, source: _spread(found, has_time)}
         costs = _costs(columns, options, self._free_without_cost)
         codes = [self._distinct[name].codes_of(columns[source]) for name, source in options.sources.items()]
-        sources = options.requests.items()
-        requests = [self._requests[name].codes_of(columns[source]) for name, source in sources]
-        labels = self._label_codes(columns)
-        reasons = self._reasons_of_values(written, times, costs, [*codes, *labels])
+        facts = {
+            name: self._facts[name].codes_of(columns[source])
+            for name, source in options.facts.items()
+            if isinstance(source, str)
+        }
+        reasons = self._reasons_of_values(written, times, costs, codes, facts.get("label"))
         valid = ~np.logical_or.reduce(list(reasons.values()))
         wanted = valid
         if options.where is not None:
@@ -228,31 +226,30 @@ class Gatherer:
         self._count_nobody(table, nobody)
         good = valid & ~nobody if options.missing == "bad" else valid
         picked = costs[which] if isinstance(options.cost, str) else costs
-        if callable(options.labels):
-            given = values_of(options.labels, table.columns, options.time_name, times.micros, kept, "labels")
-            labels = [self._labels_given(given)]
-            kept_codes = [*(each[which] for each in (*codes, *requests)), *labels]
-        else:
-            kept_codes = [each[which] for each in (*codes, *requests, *labels)]
-        rows = _Rows(table.lines[which], times.micros[which], tuple(kept_codes), picked)
+        facts = {name: each[which] for name, each in facts.items()}
+        if callable(label := options.facts.get("label")):
+            given = values_of(label, table.columns, options.time_name, times.micros, kept, "labels")
+            facts["label"] = self._labels_given(given)
+        kept_codes = (*(each[which] for each in codes), *(facts[name] for name in self._facts))
+        rows = _Rows(table.lines[which], times.micros[which], kept_codes, picked)
         first_good = int(table.lines[good.argmax()]) if good.any() else None
         if self.only_days and kept.any():
             self.only_days = is_day(_value(written[int(kept.argmax())]), options.reading)
         return _Found(table, rows, first_good, _bad_rows(reasons))
 
-    def _label_codes(self, columns: Mapping[str, Any]) -> list[Codes]:
-        """Return the numbers of the labels of rows, if a column has them."""
-        name = self._options.labels
-        return [self._labels.codes_of(columns[name])] if self._labels and isinstance(name, str) else []
-
     def _labels_given(self, labels: Any) -> Codes:
-        codes = self._labels.codes_of(labels) if self._labels else np.empty(0, np.int32)
+        codes = self._facts["label"].codes_of(labels)
         if (codes == REFUSED).any():
             raise TypeError("labels= must return texts, or None for rows without a label")
         return codes
 
     def _reasons_of_values(
-        self, written: Any, times: LogTimes, costs: npt.NDArray[np.int64], codes: list[Codes]
+        self,
+        written: Any,
+        times: LogTimes,
+        costs: npt.NDArray[np.int64],
+        codes: list[Codes],
+        labels: Codes | None,
     ) -> dict[str, npt.NDArray[np.bool_]]:
         """Return for each reason why a value cannot be read the rows that have such a value."""
         options = self._options
@@ -262,10 +259,11 @@ class Gatherer:
             reasons[f"{options.no_time}{hint}"] = rows
         if isinstance(options.cost, str):
             reasons[f"the column {options.cost!r} holds no whole number from 0"] = costs < 0
-        for source, each in zip(options.sources.values(), codes, strict=False):
+        for source, each in zip(options.sources.values(), codes, strict=True):
             reasons[f"the column {source!r} holds what cannot be an identifier"] = each == REFUSED
-        if isinstance(options.labels, str):
-            reasons[f"the column {options.labels!r} holds what cannot be a label"] = codes[-1] == REFUSED
+        if labels is not None:
+            column = options.facts["label"]
+            reasons[f"the column {column!r} holds what cannot be a label"] = labels == REFUSED
         return reasons
 
     def _count_nobody(self, table: Table, nobody: npt.NDArray[np.bool_]) -> None:

@@ -83,7 +83,7 @@ class _Reader:
         absent = self._wanted.names - self._paths.keys()
         is_nobody = self._wanted.one_at_least and self._wanted.identifiers <= absent
         if not at_end:
-            absent -= self._wanted.label
+            absent -= self._wanted.facts
             if not (is_nobody and self._rows >= _MOST_LINES_WITHOUT):
                 absent -= self._wanted.identifiers
         if self._rows and absent:

@@ -159,10 +159,9 @@ def read_log(
     options = Options(
         _without_functions(_sources(identifiers, saved), functions),
         _times(time, parsers),
-        _cost_column(cost, functions) if cost is not None else 1 if saved is None else saved.cost,
+        _cost_column(cost, functions) if cost is not None else 1 if saved is None else "cost",
         where,
-        labels if labels is not None or saved is None else saved.label,
-        _requests(endpoint, method, saved),
+        _facts({"label": labels, "endpoint": endpoint, "method": method}, saved),
         reading_of(unit, time_format),
         zone_named(timezone),
         missing,
@@ -204,7 +203,7 @@ def _read(files: Sequence[Path], parsers: Sequence[Format], options: Options, pr
 
 
 def _check(options: Options) -> None:
-    where, cost, labels = options.where, options.cost, options.labels
+    where, cost = options.where, options.cost
     if options.missing not in {"bad", "skip", "raise"}:
         raise ValueError(f"missing must be 'bad', 'skip' or 'raise', not {short_repr(options.missing)}")
     if options.on_bad not in {"count", "raise"}:
@@ -213,8 +212,6 @@ def _check(options: Options) -> None:
         raise TypeError(
             f"where must be a function or a text, such as 'status != 404', not {short_repr(where)}"
         )
-    if labels is not None and not isinstance(labels, str) and not callable(labels):
-        raise TypeError(f"labels must be a function or the name of a column, not {short_repr(labels)}")
     if isinstance(cost, bool) or not isinstance(cost, (int, str)):
         raise TypeError(
             f"cost must be a whole number, the name of a column or a function, not {short_repr(cost)}"
@@ -273,27 +270,22 @@ def _sources(identifiers: Any, saved: SavedColumns | None) -> dict[str | None, A
     return sources
 
 
-def _requests(endpoint: str | None, method: str | None, saved: SavedColumns | None) -> dict[str, str]:
-    """Return the columns that say where requests went, and by which methods."""
-    for name, given in (("endpoint", endpoint), ("method", method)):
-        if not isinstance(given, str | None):
-            raise TypeError(f"{name} must be the name of a column, not {short_repr(given)}")
-    if saved is not None:
-        endpoint, method = endpoint or saved.endpoint, method or saved.method
-    return {name: source for name, source in (("endpoint", endpoint), ("method", method)) if source}
+def _facts(given: Mapping[str, Any], saved: SavedColumns | None) -> dict[str, str | Values]:
+    """Return the columns of labels, of where requests went, and by which methods; by default as saved."""
+    for name, source in given.items():
+        if not isinstance(source, str | None) and not (name == "label" and callable(source)):
+            rule = "labels must be a function or" if name == "label" else f"{name} must be"
+            raise TypeError(f"{rule} the name of a column, not {short_repr(source)}")
+    defaults = {} if saved is None else saved.facts
+    sources = {name: defaults.get(name) if source is None else source for name, source in given.items()}
+    return {name: source for name, source in sources.items() if source is not None}
 
 
 def _wanted(options: Options) -> Wanted:
     computed = set(options.functions)
     needed = set(options.time) | ({options.cost} if isinstance(options.cost, str) else set()) - computed
-    label = frozenset({options.labels} if isinstance(options.labels, str) else ())
-    label |= frozenset(options.requests.values())
+    facts = frozenset(each for each in options.facts.values() if isinstance(each, str))
     identifiers = frozenset(options.sources.values()) - needed - computed
-    asks_for_all = bool(computed) or options.where is not None or callable(options.labels)
-    return Wanted(
-        identifiers | label | needed,
-        identifiers,
-        label - identifiers,
-        asks_for_all,
-        options.missing != "skip",
-    )
+    asks_for_all = bool(computed) or options.where is not None or callable(options.facts.get("label"))
+    names = identifiers | facts | needed
+    return Wanted(names, identifiers, facts - identifiers, asks_for_all, options.missing != "skip")
