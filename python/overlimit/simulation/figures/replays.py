@@ -20,6 +20,7 @@ from overlimit.simulation.figures.style import (
     axes_for,
     colours_of,
     few_to_many,
+    font_size,
     identifiers_beside,
     name_text,
     numbers_on,
@@ -184,7 +185,6 @@ _MOST_COLUMNS = 72
 _LEAST_HEIGHT = 3.4
 _ROW_HEIGHT = 0.16
 _FONT_SIZE = 8.0
-_POINTS_PER_INCH = 72
 
 
 def plot_heatmap(
@@ -239,13 +239,11 @@ def plot_heatmap(
         ax.text(0.5, 0.5, "nothing was refused", transform=ax.transAxes, ha="center")
         return ax
     texts = identifiers_beside(ax, names, _labels_of(replay.events))
-    ax.set_yticks(range(len(names)), texts, fontsize=_font_size(ax, len(names)))
+    ax.set_yticks(range(len(names)), texts, fontsize=font_size(ax, len(names), _FONT_SIZE))
     shown = np.ma.masked_equal(_refused(replay, names, bounds), 0)
     rows = np.arange(len(names) + 1) - 0.5
     mesh = ax.pcolormesh(edges, rows, shown, cmap=few_to_many(), vmin=0)
-    figure = ax.get_figure()
-    assert figure is not None
-    bar = figure.colorbar(mesh, ax=ax, label=f"refused per {duration_text(width)}")
+    bar = ax.figure.colorbar(mesh, ax=ax, label=f"refused per {duration_text(width)}")
     numbers_on(bar.ax.yaxis, whole=True)
     ax.invert_yaxis()
     ax.set_ylabel("identifier")
@@ -258,14 +256,6 @@ def _labels_of(events: Events) -> dict[object, object]:
         return {}
     codes, names = events._codes_of()
     return dict(zip(names.tolist(), label_of_each(codes, len(names), labels), strict=True))
-
-
-def _font_size(ax: Axes, rows: int) -> float:
-    """Return the size in points at which the names in so many rows do not touch."""
-    figure = ax.get_figure()
-    assert figure is not None
-    points = ax.get_window_extent().height / figure.dpi * _POINTS_PER_INCH
-    return min(_FONT_SIZE, 0.8 * points / rows)
 
 
 def _refused(

@@ -51,6 +51,7 @@ _WIDE_SHARE: Final = 0.5
 _WIDE: Final = 400
 PIXELS_OF_A_CHARACTER: Final = 7
 _PIXELS_OF_A_LINE: Final = 15
+_POINTS_PER_PIXEL: Final = 0.72
 _MOST_LINES: Final = 3
 LEAST_LENGTH: Final = 9
 _LEAST_LABEL: Final = 5
@@ -73,9 +74,17 @@ def axes_for(ax: Axes | None, purpose: str, height: float = _HEIGHT) -> Axes:
 
 def width_of(ax: Axes) -> float:
     """Return how wide axes are, about, in pixels of a figure of 100 to the inch."""
-    figure = ax.get_figure()
-    assert figure is not None
-    return float(ax.get_window_extent().width / figure.dpi * 100)
+    return float(ax.get_window_extent().width / ax.figure.dpi * 100)
+
+
+def height_of(ax: Axes) -> float:
+    """Return how high axes are, in the same pixels."""
+    return float(ax.get_window_extent().height / ax.figure.dpi * 100)
+
+
+def font_size(ax: Axes, rows: int, most: float) -> float:
+    """Return the size in points, at most so much, at which texts in so many rows do not touch."""
+    return min(most, 0.8 * _POINTS_PER_PIXEL * height_of(ax) / rows)
 
 
 def name_text(name: object, most: int = NAME_LENGTH) -> str:
@@ -104,8 +113,7 @@ def policies_beside(ax: Axes, names: Collection[object]) -> list[str]:
     width = width_of(ax)
     share = _WIDE_SHARE if width >= _WIDE else _NAMES_SHARE
     length = max(LEAST_LENGTH, int(share * width / PIXELS_OF_A_CHARACTER))
-    height = width * ax.bbox.height / ax.bbox.width
-    lines = min(_MOST_LINES, max(1, int(height / len(names) / _PIXELS_OF_A_LINE)))
+    lines = min(_MOST_LINES, max(1, int(height_of(ax) / len(names) / _PIXELS_OF_A_LINE)))
     return [_in_lines(drawable(printable(name)), length, lines) for name in names]
 
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from overlimit._messages.texts import number_text, percent, short_repr
-from overlimit.simulation.figures.style import few_to_many, name_text, shares_on, text_colour, width_of
+from overlimit.simulation.figures.style import (
+    few_to_many,
+    height_of,
+    name_text,
+    shares_on,
+    text_colour,
+    width_of,
+)
 from overlimit.simulation.questions.effects import Effects, labels_of
 
 if TYPE_CHECKING:
@@ -39,20 +46,13 @@ def draw_map(ax: Axes, sweep: Effects, found: Mapping[Any, float], name: str) ->
         *edges, np.ma.masked_equal(shares, 0), cmap=few_to_many(), vmin=0, vmax=shares.max() or 1
     )
     _mark(ax.xaxis, across, width_of(ax) / _PIXELS_OF_A_SHARE)
-    _mark(ax.yaxis, up, ax.get_window_extent().height / _PIXELS_OF_A_LINE)
+    _mark(ax.yaxis, up, height_of(ax) / _PIXELS_OF_A_LINE)
     ax.set_ylabel(name_text(sweep.names[1]))
-    figure = ax.get_figure()
-    assert figure is not None
-    bar = figure.colorbar(mesh, ax=ax, label=name)
+    bar = ax.figure.colorbar(mesh, ax=ax, label=name)
     shares_on(bar.ax.yaxis)
-    drawn = ax.get_window_extent()
-    scale = 100 / figure.dpi
     # The bar and names will take some of the width.
-    has_room = (
-        0.8 * drawn.width * scale / len(across) >= _PIXELS_OF_A_SHARE
-        and drawn.height * scale / len(up) >= _PIXELS_OF_A_LINE
-    )
-    if has_room:
+    is_wide = 0.8 * width_of(ax) / len(across) >= _PIXELS_OF_A_SHARE
+    if is_wide and height_of(ax) / len(up) >= _PIXELS_OF_A_LINE:
         _write_shares(ax, mesh, shares)
 
 

@@ -19,6 +19,7 @@ from overlimit.simulation.figures.style import (
     SHARES,
     axes_for,
     colours_of,
+    font_size,
     name_text,
     numbers_on,
     policies_beside,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 _LEAST_HEIGHT = 3.4
 _OTHER_HEIGHT = 1.4
 _BAR_HEIGHT = 0.15
-_POINTS_PER_INCH = 72
 _SIZE_OF_A_SHARE = 7.0
 _LEAST_SIZE = 4.5
 _MARK = 4  # of which the left half is outside of the axes
@@ -49,7 +49,7 @@ def plot_comparison(comparison: Effects, *, title: str | None = None, ax: Axes |
     bars_in_all = len(shares) * len(comparison.effects)
     ax = axes_for(ax, "Comparison.plot", max(_LEAST_HEIGHT, _OTHER_HEIGHT + _BAR_HEIGHT * bars_in_all))
     height = 0.8 / len(shares)
-    size = min(_SIZE_OF_A_SHARE, _POINTS_PER_INCH * _inches_of_a_bar(ax, bars_in_all))
+    size = font_size(ax, bars_in_all, _SIZE_OF_A_SHARE)
     for k, (name, colour, values) in enumerate(shares):
         places = [row + (k - (len(shares) - 1) / 2) * height for row in range(len(values))]
         bars = ax.barh(places, values, height * 0.92, color=colour, label=name)
@@ -68,12 +68,6 @@ def plot_comparison(comparison: Effects, *, title: str | None = None, ax: Axes |
     legend_above(ax, handles, from_left=False)
     name_above(ax, title)
     return ax
-
-
-def _inches_of_a_bar(ax: Axes, bars: int) -> float:
-    figure = ax.get_figure()
-    assert figure is not None
-    return float(0.8 * ax.get_window_extent().height / figure.dpi / bars)
 
 
 def draw_lines(ax: Axes, sweep: Effects) -> None:
