@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from overlimit.command_line.operating.doctor import golden, redis_checks, shared_memory_checks
-from overlimit.command_line.operating.doctor.findings import Finding, status_of
+from overlimit.command_line.operating.doctor.findings import Finding, broken, ok, status_of, warning
 from overlimit.command_line.operating.endings import (
     FINE,
     REFUSED,
@@ -100,15 +100,14 @@ class _Examination:
         assert store is not None
         try:
             self._place.require()
-            yield Finding("ok", "reach", f"{store.path} can be used.")
+            yield ok("reach", f"{store.path} can be used.")
             yield from shared_memory_checks.findings_in(store)
             yield shared_memory_checks.live_call(store)
             with shared_memory_checks.beside(store) as own:
                 yield golden.play(own)
         except StoreError as error:
             what, _, advice = message_of(error).partition(": ")
-            yield Finding(
-                "broken",
+            yield broken(
                 "reach",
                 f"{what}.",
                 _sentence(advice) or "`overlimit shm list` shows which there are.",
@@ -144,8 +143,7 @@ class _Examination:
                 yield finding.at(server.name) if len(servers) > 1 else finding
         self.is_reachable = self._lost == 0  # whatever keeps it from serving calls
         if len(servers) > 1 and self._place.hash_tag == "none":
-            yield Finding(
-                "ok",
+            yield ok(
                 "hash tags",
                 "Keys have no hash tag: a call of several identifiers or policies asks several servers.",
                 'Set hash_tag="policy" to have the identifiers of a call decided at once, "prefix" '
@@ -160,7 +158,7 @@ class _Examination:
             if kind_of(error) != "unreachable" or not self._place.is_cluster:
                 raise
             self._lost += 1
-            yield Finding("broken", "reach", f"{message_of(error).rstrip('.')}.", _REPLACE)
+            yield broken("reach", f"{message_of(error).rstrip('.')}.", _REPLACE)
         else:
             yield from found
 
@@ -168,15 +166,13 @@ class _Examination:
         self.is_reachable = kind_of(error) != "unreachable"
         what, _, advice = message_of(error).partition(_ADVISES)
         instead = _LOOK_UP if self._place.is_redis else ""
-        return Finding("broken", "reach", f"{what.rstrip('.')}.", _sentence(advice) or instead)
+        return broken("reach", f"{what.rstrip('.')}.", _sentence(advice) or instead)
 
     def _played(self) -> Finding:
         try:
             return golden.play(self._place.without_remember)
         except StoreError as error:
-            return Finding(
-                "broken", "vectors", f"A call failed: {message_of(error)}.", "See the other findings."
-            )
+            return broken("vectors", f"A call failed: {message_of(error)}.", "See the other findings.")
 
 
 def _sentence(advice: str) -> str:
@@ -196,9 +192,8 @@ def _latency(place: Place) -> Finding:
         f"{most * 1e3:.2f} ms at most; the first answer took {first * 1e3:.2f} ms with connecting."
     )
     if late < timeout / 4:
-        return Finding("ok", "reach", told)
-    return Finding(
-        "warning",
+        return ok("reach", told)
+    return warning(
         "reach",
         f"{told} Calls have {timeout * 1e3:.0f} ms.",
         "Find what blocks the server or the network, or raise the timeout: late calls are charged, too.",
@@ -208,16 +203,13 @@ def _latency(place: Place) -> Finding:
 def _tls(place: Place) -> Iterator[Finding]:
     where = place.redis._where
     if where.has_tls and where.options.get("ssl_cert_reqs") == "none":
-        yield Finding(
-            "warning", "TLS", "Any certificate is trusted, for any host.", "Take ssl_cert_reqs=none out."
-        )
+        yield warning("TLS", "Any certificate is trusted, for any host.", "Take ssl_cert_reqs=none out.")
     elif where.has_tls:
-        yield Finding("ok", "TLS", "The connection has TLS, and the certificate is verified.")
+        yield ok("TLS", "The connection has TLS, and the certificate is verified.")
     elif where.layout == "unix" or all(_is_own(host) for host, _ in where.hosts):
-        yield Finding("ok", "TLS", "The connection has no TLS and does not leave this machine.")
+        yield ok("TLS", "The connection has no TLS and does not leave this machine.")
     else:
-        yield Finding(
-            "warning",
+        yield warning(
             "TLS",
             "The connection has no TLS and leaves this machine: the password can be read on the way.",
             "Use rediss://, unless the network is trusted.",

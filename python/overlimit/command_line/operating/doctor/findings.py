@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 Severity: TypeAlias = Literal["ok", "unknown", "warning", "broken"]
@@ -26,6 +27,10 @@ class Finding:
     def at(self, place: str) -> Finding:
         """Return the same of one of several servers."""
         return Finding(self.severity, self.check, f"{place}: {self.message}", self.advice)
+
+
+ok, unknown = partial(Finding, "ok"), partial(Finding, "unknown")
+warning, broken = partial(Finding, "warning"), partial(Finding, "broken")
 
 
 def status_of(findings: Iterable[Finding], *, unknown_is_fine: bool = False) -> Status:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from overlimit import _core, limits
 from overlimit._core import Decision
 from overlimit.clocks import ManualClock
-from overlimit.command_line.operating.doctor.findings import Finding
+from overlimit.command_line.operating.doctor.findings import Finding, broken, ok
 from overlimit.command_line.operating.value_stores import key_of
 from overlimit.errors import StoreConfigError, StoreError
 from overlimit.limiter import Limiter
@@ -32,9 +32,8 @@ def play(store: Store) -> Finding:
     wrong = [text for vector in vectors for text in _played(vector, store)]
     if not wrong:
         told = f"{steps} test calls gave the expected answers, and their keys are deleted."
-        return Finding("ok", "vectors", told)
-    return Finding(
-        "broken",
+        return ok("vectors", told)
+    return broken(
         "vectors",
         f"{len(wrong)} of {steps} test calls gave another answer than expected: {wrong[0]}.",
         "Look for another program that writes these keys, or a proxy; else report this as a bug.",

@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import chain, islice
 from typing import Literal
 
-from overlimit.command_line.operating.doctor.findings import Finding
+from overlimit.command_line.operating.doctor.findings import Finding, broken, ok, unknown, warning
 from overlimit.command_line.operating.endings import is_forbidden, said_in
 from overlimit.command_line.operating.key_names import KeyNames
 from overlimit.command_line.operating.places import Place
@@ -55,8 +55,7 @@ def findings_at(server: Server, place: Place) -> Iterator[Finding]:
     yield from clock(server)
     told, options = server.answer("INFO"), place.redis._shown
     if isinstance(told, Exception):
-        yield Finding(
-            "unknown",
+        yield unknown(
             "server",
             f"INFO cannot be asked ({said_in(told)}): version, memory, persistence and replication are "
             "unknown.",
@@ -77,7 +76,7 @@ def findings_at(server: Server, place: Place) -> Iterator[Finding]:
     if not isinstance(told, Exception):
         yield from persistence(info, options["remember"], longest_in(found, now))
     if keys is None:
-        yield Finding("unknown", "memory", "This user may not run SCAN, so no key was looked at.")
+        yield unknown("memory", "This user may not run SCAN, so no key was looked at.")
         return
     yield from other_names(keys, place)
     yield from future_values(found, now)
@@ -95,29 +94,26 @@ def permissions(server: Server, place: Place) -> Iterator[Finding]:
     user = place.redis._where.username or "default"
     if lacks_keys:
         pattern = f"~{KeyNames(place).pattern(None)}"
-        yield Finding(
-            "broken",
+        yield broken(
             "permissions",
             f"The user {user} may not use the keys of this store: the pattern {pattern} is missing.",
             f"Grant {pattern} by ACL SETUSER, or give the URL the prefix and hash_tag that are granted.",
         )
     if lacking:
-        yield Finding(
-            "broken",
+        yield broken(
             "permissions",
             f"The user {user} may not run {', '.join(sorted(lacking))} on the keys of this store, or the "
             "server does not know these commands.",
             "Grant them, as the page Operating overlimit lists them, and undo rename-command.",
         )
     elif lacking_seldom and not lacks_keys:
-        yield Finding(
-            "warning",
+        yield warning(
             "permissions",
             f"The user {user} may run what a decision takes, but not {', '.join(sorted(lacking_seldom))}.",
             "Grant SCAN and UNLINK for reset_all, SCAN for `overlimit top`, and PING for the probes.",
         )
     elif not lacks_keys:
-        yield Finding("ok", "permissions", f"The user {user} may run all commands that a store sends.")
+        yield ok("permissions", f"The user {user} may run all commands that a store sends.")
 
 
 def _commands(place: Place) -> tuple[list[Command], list[Command]]:
@@ -158,21 +154,19 @@ def certificate(left: timedelta | None) -> Iterator[Finding]:
         return
     told = f"The server's certificate is valid for another {counted(left.days, 'day')}"
     if left.days < _DAYS_TO_RENEW:
-        yield Finding(
-            "warning",
+        yield warning(
             "certificate",
             f"{told}: after that, no process can connect.",
             "Renew it now, and find out why nothing has renewed it.",
         )
     else:
-        yield Finding("ok", "certificate", f"{told}.")
+        yield ok("certificate", f"{told}.")
 
 
 def undeclared_cluster(info: Info, place: Place) -> Iterator[Finding]:
     """Look whether it is a node of a cluster, and the URL says that it is a server by itself."""
     if info.get("cluster_enabled") == "1" and not place.is_cluster:
-        yield Finding(
-            "broken",
+        yield broken(
             "cluster",
             "It is a node of a cluster, and the URL names it as a server by itself: identifiers whose slots "
             "other nodes have get no answer.",
@@ -191,10 +185,9 @@ def clock(server: Server) -> Iterator[Finding]:
     side = "ahead of" if apart > 0 else "behind"
     told = f"The server's clock is {abs(apart) / 1e6:.3f} s {side} this machine's"
     if abs(apart) - (after - before) <= _FAR_APART:
-        yield Finding("ok", "clock", f"{told}.")
+        yield ok("clock", f"{told}.")
         return
-    yield Finding(
-        "warning",
+    yield warning(
         "clock",
         f"{told}; the server's decides.",
         "Have both follow NTP. Slew the server's clock, do not set it: what was counted would lie ahead.",
@@ -209,10 +202,9 @@ def version(info: Info) -> Iterator[Finding]:
     numbers = tuple(map(int, re.findall(r"\d+", text)[:2]))
     needed = ".".join(map(str, oldest))
     if numbers >= oldest:
-        yield Finding("ok", "version", f"It is {kind.title()} {text}.")
+        yield ok("version", f"It is {kind.title()} {text}.")
     else:
-        yield Finding(
-            "broken",
+        yield broken(
             "version",
             f"It is {kind.title()} {text or 'of an unknown version'}, and overlimit needs {needed}.",
             f"Upgrade it to {kind.title()} {needed} or newer.",
@@ -223,8 +215,7 @@ def role(info: Info) -> Iterator[Finding]:
     """Look whether it is a master, and how far its replicas are behind."""
     if info.get("role") == "slave":
         takes_writes = info.get("slave_read_only") == "0"
-        yield Finding(
-            "broken",
+        yield broken(
             "replication",
             "It is a replica that takes writes (replica-read-only is no): its master does not know what it "
             "counts, so each of the two admits a limit, and the next full synchronization forgets it."
@@ -236,15 +227,14 @@ def role(info: Info) -> Iterator[Finding]:
     replicas = {name: text for name, text in info.items() if re.fullmatch(r"slave\d+", name)}
     late = [text for text in replicas.values() if _lag(text) > _LATE_REPLICA or "state=online" not in text]
     if late:
-        yield Finding(
-            "warning",
+        yield warning(
             "replication",
             f"{len(late)} of {counted(len(replicas), 'replica')} {be(len(late), 'is', 'are')} more than "
             f"{_LATE_REPLICA} s behind, or not online.",
             "Look at the replicas and the network: a failover to one of them would lose the last counts.",
         )
     else:
-        yield Finding("ok", "replication", f"It is a master with {counted(len(replicas), 'replica')}.")
+        yield ok("replication", f"It is a master with {counted(len(replicas), 'replica')}.")
 
 
 def _lag(replica: str) -> int:
@@ -258,16 +248,14 @@ def eviction(info: Info) -> Iterator[Finding]:
     policy, evicted = info.get("maxmemory_policy", "noeviction"), info.number("evicted_keys")
     so_far = f" ({counted(evicted, 'key')} {be(evicted)} evicted so far)"
     if most and policy not in _HARMLESS_POLICIES:
-        yield Finding(
-            "warning",
+        yield warning(
             "eviction",
             f"maxmemory-policy is {policy}: once {most:,} bytes are full, counts and locks are evicted, and "
             f"those identifiers begin anew{so_far}.",
             "Set maxmemory-policy to noeviction on a server of its own, or to volatile-ttl.",
         )
     elif most and used > _NEARLY_FULL * most:
-        yield Finding(
-            "warning",
+        yield warning(
             "eviction",
             f"{used:,} of {most:,} bytes are in use, and maxmemory-policy is {policy}"
             f"{so_far if evicted else ''}.",
@@ -275,7 +263,7 @@ def eviction(info: Info) -> Iterator[Finding]:
         )
     else:
         told = f"{used:,} of {most:,} bytes are" if most else f"No maxmemory is set; {used:,} bytes are"
-        yield Finding("ok", "eviction", f"{told} in use; maxmemory-policy is {policy}.")
+        yield ok("eviction", f"{told} in use; maxmemory-policy is {policy}.")
 
 
 def longest_in(values: list[Value], now: int) -> float:
@@ -293,34 +281,30 @@ def persistence(info: Info, remember: float = 0.0, longest: float = 0.0) -> Iter
         name for name in ("rdb_last_bgsave_status", "aof_last_write_status") if info.get(name) == "err"
     ]
     if info.get("loading", "0") != "0":
-        yield Finding("broken", "persistence", "It is loading its data.", "Wait until it has.")
+        yield broken("persistence", "It is loading its data.", "Wait until it has.")
     elif failing:
-        yield Finding(
-            "warning",
+        yield warning(
             "persistence",
             f"It could not save ({', '.join(failing)}): it may refuse writes with MISCONF.",
             "Look for a full disk, or for permissions, and at the log of the server.",
         )
     elif info.get("aof_enabled") == "1":
-        yield Finding("ok", "persistence", "It appends to a file: a crash loses about a second of counts.")
+        yield ok("persistence", "It appends to a file: a crash loses about a second of counts.")
     elif remember:
-        yield Finding(
-            "ok",
+        yield ok(
             "persistence",
             "It has no append-only file: a restart loses counts. Processes with remember bring back those "
             f"that they were told of within {remember:g} s, of at most 4,096 keys each.",
         )
     elif longest > _LASTING:
-        yield Finding(
-            "warning",
+        yield warning(
             "persistence",
             f"It has no append-only file, and keeps counts or locks for another {span(longest * 1e6)}: a "
             "restart loses them, and those quotas begin anew.",
             "Set appendonly yes with appendfsync everysec, or add ?remember=600 to the URL of the processes.",
         )
     else:
-        yield Finding(
-            "ok",
+        yield ok(
             "persistence",
             "It has no append-only file, and none of the keys that were looked at counts for longer than two "
             "hours: a restart loses counts of seconds and minutes.",
@@ -332,8 +316,7 @@ def clients(info: Info) -> Iterator[Finding]:
     most, connected = info.number("maxclients"), info.number("connected_clients")
     rejected = info.number("rejected_connections")
     if most and (connected > _NEARLY_FULL * most or rejected):
-        yield Finding(
-            "warning",
+        yield warning(
             "connections",
             f"{connected:,} of {most:,} connections are open, and {rejected:,} were rejected so far.",
             "Raise maxclients: each process opens up to three.",
@@ -346,26 +329,25 @@ def cluster(server: Server, place: Place) -> Iterator[Finding]:
         return
     answer = server.answer("CLUSTER", "INFO")
     if isinstance(answer, Exception):
-        yield Finding("unknown", "cluster", f"This user may not ask CLUSTER INFO ({said_in(answer)}).", "")
+        yield unknown("cluster", f"This user may not ask CLUSTER INFO ({said_in(answer)}).", "")
         return
     told = Info.read(answer)
     served = int(told.get("cluster_slots_ok", "0"))
     if told.get("cluster_state") != "ok" or served < _SLOTS:
-        yield Finding(
-            "broken",
+        yield broken(
             "cluster",
             f"The cluster's state is {told.get('cluster_state')}; {served:,} of {_SLOTS:,} slots are served.",
             "Bring the missing nodes back, or assign their slots.",
         )
     else:
-        yield Finding("ok", "cluster", f"All {_SLOTS:,} slots are served.")
+        yield ok("cluster", f"All {_SLOTS:,} slots are served.")
 
 
 def slow_commands(server: Server, timeout: float) -> Iterator[Finding]:
     """Look for commands that kept all others waiting for a good part of a call's timeout."""
     answer = server.answer("SLOWLOG", "GET", "128")
     if isinstance(answer, Exception):
-        yield Finding("unknown", "slow commands", f"SLOWLOG cannot be asked ({said_in(answer)}).")
+        yield unknown("slow commands", f"SLOWLOG cannot be asked ({said_in(answer)}).")
         return
     since = server.now() // 1_000_000 - _LATELY
     slow = [each for each in answer if each[1] >= since and each[2] > timeout / 4 * 1e6]
@@ -373,8 +355,7 @@ def slow_commands(server: Server, timeout: float) -> Iterator[Finding]:
         worst = max(slow, key=lambda each: int(each[2]))
         # Its arguments are not told: there may be a password among them.
         name = worst[3][0].decode("utf-8", "replace").upper()
-        yield Finding(
-            "warning",
+        yield warning(
             "slow commands",
             f"{counted(len(slow), 'command')} of the last hour kept all others waiting for more than "
             f"{timeout / 4 * 1e3:.0f} ms, the longest of them {name} for {worst[2] / 1e3:,.0f} ms.",
@@ -399,8 +380,7 @@ def other_names(keys: list[bytes], place: Place) -> Iterator[Finding]:
     counts = {tag: sum(each.read(key) is not None for key in keys) for tag, each in names}
     if any(counts.values()):
         told = " and ".join(f'{count} with hash_tag="{tag}"' for tag, count in counts.items() if count)
-        yield Finding(
-            "warning",
+        yield warning(
             "hash tags",
             f"Of {counted(len(keys), 'key')}, {told} are or were counted apart from those of this URL.",
             "Give all processes the same hash_tag. Keys of an old one expire by themselves.",
@@ -411,8 +391,7 @@ def future_values(values: list[Value], now: int) -> Iterator[Finding]:
     """Look for counts that a clock has left in the future."""
     ahead = [value.created_at - now for value in values if value.created_at - now > _FUTURE]
     if ahead:
-        yield Finding(
-            "warning",
+        yield warning(
             "times",
             f"{len(ahead)} of {counted(len(values), 'key')} {be(len(ahead))} made up to "
             f"{max(ahead) / 1e6:,.0f} s in the future: "
@@ -431,9 +410,7 @@ def memory_per_key(server: Server, keys: list[bytes]) -> Iterator[Finding]:
         measured += [size] if isinstance(size, int) else []
     if measured:
         mean = sum(measured) / len(measured)
-        yield Finding(
-            "ok", "memory", f"A key takes {mean:,.0f} bytes, as the mean of {len(measured)} of them."
-        )
+        yield ok("memory", f"A key takes {mean:,.0f} bytes, as the mean of {len(measured)} of them.")
     else:
         why = "there is none" if not keys else "this user may not run MEMORY USAGE"
         yield Finding("ok" if not keys else "unknown", "memory", f"No key was measured: {why}.")

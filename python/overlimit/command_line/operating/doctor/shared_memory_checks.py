@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from overlimit.command_line.operating.doctor.findings import Finding
+from overlimit.command_line.operating.doctor.findings import Finding, broken, ok, unknown, warning
 from overlimit.command_line.operating.tables import be, counted
 from overlimit.limiter import Limiter
 from overlimit.stores import SharedMemoryStore
@@ -27,9 +27,7 @@ def findings_in(store: SharedMemoryStore) -> Iterator[Finding]:
         f"{counted(len(store), 'key')} {be(len(store), 'is', 'are')} kept; {counted(alive, 'process')} "
         f"{be(alive, 'uses', 'use')} it, this one included"
     )
-    yield Finding(
-        "ok", "processes", f"{told}." if alive == attached else f"{told}, and {attached - alive} died."
-    )
+    yield ok("processes", f"{told}." if alive == attached else f"{told}, and {attached - alive} died.")
     yield from _room(Path(store.path).parent)
     yield from _mode(store)
 
@@ -37,15 +35,13 @@ def findings_in(store: SharedMemoryStore) -> Iterator[Finding]:
 def live_call(store: SharedMemoryStore) -> Finding:
     """Make a call that counts, and forget it; not where it might share the counts of others."""
     if store.stats()["crowded"] or share_used(store) > _NEARLY_FULL:
-        return Finding("unknown", "call", "No call was made: there may be no room to count it apart.")
+        return unknown("call", "No call was made: there may be no room to count it apart.")
     limiter = Limiter("1/hour", name=f"overlimit-doctor-{secrets.token_hex(6)}", store=store)
     answers = [limiter.hit("x").allowed, limiter.hit("x").allowed]
     limiter.reset("x")
     if answers == [True, False]:
-        return Finding("ok", "call", "A call was counted, the next one refused, and both are forgotten.")
-    return Finding(
-        "broken", "call", f"Two calls under 1/hour were admitted as {answers}.", "Report this as a bug."
-    )
+        return ok("call", "A call was counted, the next one refused, and both are forgotten.")
+    return broken("call", f"Two calls under 1/hour were admitted as {answers}.", "Report this as a bug.")
 
 
 def share_used(store: SharedMemoryStore) -> float:
@@ -67,35 +63,32 @@ def beside(store: SharedMemoryStore) -> Iterator[SharedMemoryStore]:
 
 def _damage(damaged: int) -> Iterator[Finding]:
     if damaged:
-        yield Finding(
-            "broken",
+        yield broken(
             "damage",
             f"{counted(damaged, 'part')} of it {be(damaged, 'is', 'are')} damaged: no more is granted there.",
             "Remove it with `overlimit shm remove`, and restart all processes that use it.",
         )
     else:
-        yield Finding("ok", "damage", "No part of it is known to be damaged.")
+        yield ok("damage", "No part of it is known to be damaged.")
 
 
 def _crowd(crowded: int) -> Iterator[Finding]:
     if crowded:
-        yield Finding(
-            "warning",
+        yield warning(
             "room",
             f"It was full: in {counted(crowded, 'decision')} identifiers shared counts, and some were "
             "refused early.",
             "Make it anew with a larger max_keys or max_bytes.",
         )
     else:
-        yield Finding("ok", "room", "It was never full.")
+        yield ok("room", "It was never full.")
 
 
 def _room(directory: Path) -> Iterator[Finding]:
     room = os.statvfs(directory)
     share = room.f_bavail / room.f_blocks if room.f_blocks else 1.0
     if share < _LITTLE_ROOM:
-        yield Finding(
-            "warning",
+        yield warning(
             "file system",
             f"{share:.1%} of {directory} is free.",
             "Give it more room, or remove what is not used: `overlimit shm list` shows what there is.",
@@ -105,11 +98,10 @@ def _room(directory: Path) -> Iterator[Finding]:
 def _mode(store: SharedMemoryStore) -> Iterator[Finding]:
     mode = os.stat(store.path).st_mode & 0o777
     if mode & 0o002:
-        yield Finding(
-            "warning",
+        yield warning(
             "permissions",
             f"Everybody may change counts: its mode is {mode:o}.",
             "Make it 600 or 660.",
         )
     else:
-        yield Finding("ok", "permissions", f"Its mode is {mode:o}.")
+        yield ok("permissions", f"Its mode is {mode:o}.")
