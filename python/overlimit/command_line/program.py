@@ -64,15 +64,7 @@ def program() -> None:
     """
 
 
-program.add_command(compare)
-program.add_command(limits)
-program.add_command(plan)
-program.add_command(read)
-program.add_command(replay)
-program.add_command(report)
-program.add_command(routes)
-program.add_command(suggest)
-for _command in COMMANDS:
+for _command in (compare, limits, plan, read, replay, report, routes, suggest, *COMMANDS):
     program.add_command(_command)
 
 

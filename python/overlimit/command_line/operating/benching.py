@@ -16,8 +16,7 @@ from overlimit import _core
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.tables import print_rows
-from overlimit.command_line.output import print_json
+from overlimit.command_line.output import print_json, print_rows
 from overlimit.leasing import bounds
 from overlimit.limiter import Limiter
 from overlimit.statistics import LimiterStats

@@ -14,9 +14,9 @@ from overlimit.command_line.operating.keeping import keeps, policies_instead
 from overlimit.command_line.operating.key_names import from_terminal
 from overlimit.command_line.operating.listing import limits_of
 from overlimit.command_line.operating.places import Place, url_argument
-from overlimit.command_line.operating.tables import print_rows, span
+from overlimit.command_line.operating.tables import span
 from overlimit.command_line.operating.whom import Identifier, PolicyName
-from overlimit.command_line.output import print_json
+from overlimit.command_line.output import print_json, print_rows
 from overlimit.decisions import Detail
 from overlimit.leasing import bounds
 from overlimit.limiter import Limiter

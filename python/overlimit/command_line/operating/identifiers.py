@@ -22,12 +22,12 @@ from overlimit.command_line.operating.keeping import (
 from overlimit.command_line.operating.listing import limits_of, limits_option, told_reading
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.shapes import GUESSED, Reading, by_tag, readings_of
-from overlimit.command_line.operating.tables import print_rows, span
+from overlimit.command_line.operating.tables import span
 from overlimit.command_line.operating.targets import Target
 from overlimit.command_line.operating.values import Value
 from overlimit.command_line.operating.walking import PART, Walk
 from overlimit.command_line.operating.whom import Identifier, PolicyName
-from overlimit.command_line.output import print_json
+from overlimit.command_line.output import print_json, print_rows
 from overlimit.errors import StoreError, StoreUnavailable
 
 F = TypeVar("F", bound=Callable[..., Any])

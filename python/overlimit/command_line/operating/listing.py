@@ -12,11 +12,11 @@ from overlimit.command_line.operating.endings import asks_store
 from overlimit.command_line.operating.keeping import policies_besides
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.shapes import GUESSED, Reading, by_tag, readings_of
-from overlimit.command_line.operating.tables import amount, print_rows, span
+from overlimit.command_line.operating.tables import amount, span
 from overlimit.command_line.operating.values import Lock
 from overlimit.command_line.operating.walking import KEYS, Found, Walk
 from overlimit.command_line.operating.whom import PolicyName
-from overlimit.command_line.output import print_json
+from overlimit.command_line.output import print_json, print_rows
 from overlimit.limits import Limit, as_limits
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -23,8 +23,8 @@ from overlimit.command_line.operating.places import (
     shared_memory_files,
     url_argument,
 )
-from overlimit.command_line.operating.tables import be, counted, print_rows, span
-from overlimit.command_line.output import print_json
+from overlimit.command_line.operating.tables import be, counted, span
+from overlimit.command_line.output import print_json, print_rows
 from overlimit.errors import StoreConfigError
 from overlimit.stores import SharedMemoryStore
 

@@ -17,9 +17,9 @@ from overlimit.command_line.operating.listing import keys_option, policy_option
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.servers import servers_of
 from overlimit.command_line.operating.shapes import algorithm_of, growth
-from overlimit.command_line.operating.tables import amount, print_rows
+from overlimit.command_line.operating.tables import amount
 from overlimit.command_line.operating.walking import Found, Walk
-from overlimit.command_line.output import print_json, print_json_line
+from overlimit.command_line.output import print_json, print_json_line, print_rows
 from overlimit.errors import StoreError
 
 Counts: TypeAlias = dict[str, tuple[int, int]]

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from overlimit._messages.texts import percent, printable
+from overlimit.command_line.output import print_rows
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
 Form: TypeAlias = Literal["text", "json", "csv"]
-
-_WIDE = 10_000  # what is not a terminal gets lines as long as they come
 
 
 def chosen_format(as_json: bool, as_csv: bool) -> Form:
@@ -34,17 +31,12 @@ def chosen_format(as_json: bool, as_csv: bool) -> Form:
 
 def print_table(frame: pd.DataFrame, shown: Mapping[str, Callable[[Any], str]]) -> None:
     """Print a table with the index first; each column as its function shows it, or as it is."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column(Text(str(frame.index.name)), overflow="fold")
-    for name in frame.columns:
-        table.add_column(Text(str(name).replace("_", " ")), justify="right")
-    for index, *cells in frame.itertuples():
-        texts = [shown.get(name, _plain)(cell) for name, cell in zip(frame.columns, cells, strict=True)]
-        table.add_row(Text(printable(index)), *map(Text, texts))
-    console = Console(width=None if sys.stdout.isatty() else _WIDE)
-    with console.capture() as printed:  # as rich would exit with 1 at a closed pipe
-        console.print(table)
-    click.echo(printed.get(), nl=False)
+    texts = [shown.get(name, _plain) for name in frame.columns]
+    rows = (
+        (index, *(text(cell) for text, cell in zip(texts, cells, strict=True)))
+        for index, *cells in frame.itertuples()
+    )
+    print_rows([str(frame.index.name), *(str(name).replace("_", " ") for name in frame.columns)], rows)
 
 
 def share(part: float) -> str:

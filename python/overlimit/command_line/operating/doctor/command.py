@@ -20,8 +20,7 @@ from overlimit.command_line.operating.endings import (
 from overlimit.command_line.operating.endings import status_of as kind_of
 from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.operating.servers import Server, servers_of
-from overlimit.command_line.operating.tables import print_rows
-from overlimit.command_line.output import print_json
+from overlimit.command_line.output import print_json, print_rows
 from overlimit.errors import StoreError
 
 _PINGS = 100
