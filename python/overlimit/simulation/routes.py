@@ -262,14 +262,13 @@ class RouteReplay:
                 whose[charge.whose] = self._columns_of(charge, columns)
             counted = tuple(map(self._count, held))
             # int returns the cost of the event, which is the argument of functions.
-            rules = [
-                (each.limiter, each.charge.whose, int if each.charge.cost is None else each.charge.cost)
-                for each in counted
-            ]
-            enforces = any(not charge.role for charge in held)
-            core_rules = tuple((*rule, charge.role) for rule, charge in zip(rules, held, strict=True))
+            rules = tuple(
+                (limiter, charge.whose, int if charge.cost is None else charge.cost, charge.role)
+                for charge, limiter, _ in counted
+            )
             if held:
-                made.append(_Step(core_rules, enforces, step.in_shadow, counted))
+                enforces = any(not charge.role for charge in held)
+                made.append(_Step(rules, enforces, step.in_shadow, counted))
         return _Kind(tuple(made), tuple(whose.items()))
 
     def _columns_of(self, charge: RouteCharge, present: tuple[int, ...]) -> tuple[int, ...]:
@@ -436,7 +435,7 @@ def _alike(
     events: Events,
 ) -> tuple[list[tuple[str, str]], list[tuple[int, tuple[int, ...]]], npt.NDArray[np.int64]]:
     """Return the methods and paths, what there is of them by columns, and which of that each event is."""
-    count = len(events)
+    count, bits = len(events), len(events._columns)
     endpoint, method = events._facts["endpoint"], events._facts.get("method")
     methods = np.full(count, -1, np.int64) if method is None else method.codes.astype(np.int64)
     width = 2 + (0 if method is None else len(method.labels))
@@ -447,12 +446,11 @@ def _alike(
     requests, which = np.unique(
         (endpoint.codes.astype(np.int64) + 1) * width + methods + 1, return_inverse=True
     )
-    kinds, kind_of = np.unique(which.astype(np.int64) << len(events._columns) | masks, return_inverse=True)
+    kinds, kind_of = np.unique(which.astype(np.int64) << bits | masks, return_inverse=True)
     asked = [
         (_text(method, number % width, "GET").upper(), unquote(_text(endpoint, number // width, "")))
         for number in requests.tolist()
     ]
-    bits = len(events._columns)
     present = [
         (kind >> bits, tuple(place for place in range(bits) if kind >> place & 1)) for kind in kinds.tolist()
     ]

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
 
 import click
 
@@ -19,7 +18,6 @@ from overlimit.command_line.operating.places import Place, url_argument
 from overlimit.command_line.output import print_json, print_rows
 from overlimit.leasing import bounds
 from overlimit.limiter import Limiter
-from overlimit.statistics import LimiterStats
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _AT_ONCE = 16
@@ -81,7 +79,8 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
     percentiles["max"] = took[-1]
     if as_json:
         told = {"decisions": len(took), "per_second": rate, "seconds": percentiles}
-        print_json({"status": "ok", **told, **_counted(stats)})
+        of_leases = {name: number for name, number in stats.items() if name in _COUNTED}
+        print_json({"status": "ok", **told, **of_leases})
         return FINE
     noun = "thread" if threads == 1 else "threads"
     click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}")
@@ -94,10 +93,6 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
         ("latency", "microseconds"), ((name, f"{value * 1e6:,.1f}") for name, value in percentiles.items())
     )
     return FINE
-
-
-def _counted(stats: LimiterStats) -> dict[str, Any]:
-    return {name: number for name, number in stats.items() if name in _COUNTED}
 
 
 @contextmanager

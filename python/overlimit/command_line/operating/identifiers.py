@@ -109,13 +109,7 @@ def _told(key: str, value: Value, read: list[Reading], now: int) -> dict[str, An
         "key": key,
         "kept_for": (now - value.created_at) / 1e6,
         "records": states,
-        "lock": None
-        if lock is None
-        else {
-            "left": lock.left(now) / 1e6,
-            "by": "hand" if lock.is_by_hand else "penalty",
-            "level": lock.level,
-        },
+        "lock": lock and {"left": lock.left(now) / 1e6, "by": lock.by, "level": lock.level},
     }
 
 

@@ -179,7 +179,7 @@ def locked(place: Place, policy: str | None, keys: int, as_json: bool) -> int:
     columns = ("policy", "identifier", "locked for", "by", "level")
     print_rows(
         columns,
-        ((key.policy, key.identifier, span(left), _by(lock), lock.level) for left, key, lock in found),
+        ((key.policy, key.identifier, span(left), lock.by, lock.level) for left, key, lock in found),
         texts=2,
     )
     _print_summary(place, walk, policy)
@@ -193,15 +193,11 @@ def _locked(walk: Walk) -> Iterator[tuple[int, Found, Lock]]:
             yield lock.left(found.now), found, lock
 
 
-def _by(lock: Lock) -> str:
-    return "hand" if lock.is_by_hand else "penalty"
-
-
 def _told_lock(left: int, found: Found, lock: Lock) -> dict[str, Any]:
     return {
         "policy": found.policy,
         "identifier": found.identifier,
         "locked_for": left / 1e6,
-        "by": _by(lock),
+        "by": lock.by,
         "level": lock.level,
     }

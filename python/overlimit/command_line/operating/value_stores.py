@@ -87,15 +87,11 @@ def kept_values(store: ValueStore, policy: str | None) -> Iterator[tuple[str, st
     for prefix in ("",) if policy is None else (f"{policy}:", f"{policy}#"):
         for key, stored in scanned(store, prefix):
             name = _KEY.fullmatch(key)
-            value = None if name is None else read_value(bytes(stored))
             if name is None:
                 yield "", key, None
             else:
-                yield (
-                    name["policy"],
-                    name["identifier"] if name["kind"] == ":" else f"#{name['identifier']}",
-                    value,
-                )
+                identifier = f"{name['kind']}{name['identifier']}".removeprefix(":")
+                yield name["policy"], identifier, read_value(bytes(stored))
 
 
 @click.group(short_help="Make the tables of stores.")

@@ -39,6 +39,11 @@ class Lock:
     level: int
     is_by_hand: bool
 
+    @property
+    def by(self) -> str:
+        """Who set it: ``"hand"`` or ``"penalty"``."""
+        return "hand" if self.is_by_hand else "penalty"
+
     def left(self, now: int) -> int:
         """Return for how many microseconds more it holds."""
         return max(0, self.end - max(now, self.start))

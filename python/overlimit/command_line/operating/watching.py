@@ -191,19 +191,8 @@ def _print(sample: Sample) -> None:
         click.echo(f"unreachable: {', '.join(sample.unreachable)}", err=True)
     if sample.calls is not None:
         click.echo(f"{sample.calls:,} calls of scripts and {sample.writes:,} writes, of all clients")
-    rows = (
-        (
-            each.policy,
-            f"{each.identifiers:,}",
-            amount(each.charged),
-            _rate(each, sample),
-            each.locked,
-            each.newly_locked,
-        )
-        for each in sample.policies
-    )
+    rows = []
+    for each in sample.policies:
+        charged, rate = amount(each.charged), f"{each.charged / sample.seconds:,.1f}"
+        rows.append((each.policy, f"{each.identifiers:,}", charged, rate, each.locked, each.newly_locked))
     print_rows(("policy", "identifiers", "charged", "per second", "locked", "newly"), rows)
-
-
-def _rate(row: Row, sample: Sample) -> str:
-    return f"{row.charged / sample.seconds:,.1f}"

@@ -21,12 +21,9 @@ from overlimit.command_line.simulating.output import (
     share,
 )
 from overlimit.command_line.simulating.policies import Rules, takes_policies, takes_rules
-from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from overlimit.simulation import Comparison, Events
 
 _FEW = 3
 
@@ -59,7 +56,10 @@ def compare(
         limiters = {name: rules.limiter(limits) for name, limits in policies.items()}
     events = log.events()
     with reported():
-        found = _compared(events, limiters)
+        from overlimit.simulation import compare as ask
+
+        with bars() as progress:
+            found = ask(events, limiters, progress=progress)
         table, agreement = found.to_pandas(), found.agreement
         if png is not None:
             with figure_at(png) as ax:
@@ -73,13 +73,6 @@ def compare(
     else:
         click.echo(f"{log.summary(events)}\n")
         _print_text(table, agreement)
-
-
-def _compared(events: Events, limiters: dict[str, Limiter]) -> Comparison:
-    from overlimit.simulation import compare
-
-    with bars() as progress:
-        return compare(events, limiters, progress=progress)
 
 
 def _plain(table: pd.DataFrame) -> list[dict[Any, Any]]:

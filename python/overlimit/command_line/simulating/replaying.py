@@ -24,7 +24,6 @@ from overlimit.command_line.simulating.output import (
     share,
 )
 from overlimit.command_line.simulating.policies import Rules, takes_rules
-from overlimit.limiter import Limiter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +105,10 @@ def replay(
         limiter = rules.limiter("; ".join(limits))
     events = log.events()
     with reported():
-        result = _replay(events, limiter)
+        from overlimit.simulation import replay as ask
+
+        with bars() as progress:
+            result = ask(events, limiter, columns=("allowed", "retry_after"), progress=progress)
         wanted = [name for name in _wanted(form, table) if _can_be(name, events) or name == table]
         tables = {name: _table(result, name, top, every, log.timezone) for name in wanted}
         if png is not None:
@@ -126,13 +128,6 @@ def _check_effects(wanted: tuple[str, ...], png: str | None) -> None:
 def _is_given(option: str) -> bool:
     source = click.get_current_context().get_parameter_source(option)
     return source is ParameterSource.COMMANDLINE
-
-
-def _replay(events: Events, limiter: Limiter) -> Replay:
-    from overlimit.simulation import replay
-
-    with bars() as progress:
-        return replay(events, limiter, columns=("allowed", "retry_after"), progress=progress)
 
 
 def _wanted(form: Form, table: str | None) -> tuple[str, ...]:

@@ -73,18 +73,9 @@ Examples:
     help="The share that may be refused.",
 )
 @click.option("--of", type=click.Choice(["identifiers", "events"]), default="identifiers", show_default=True)
-@takes_names(
-    "--among",
-    "An identifier or a label whose share it is; by default all but those of --stop.",
-)
-@takes_names(
-    "--stop",
-    "An identifier or a label of which the answer says how much is refused.",
-)
-@takes_names(
-    "--spare",
-    "An identifier or a label of which nothing may be refused.",
-)
+@takes_names("--among", "An identifier or a label whose share it is; by default all but those of --stop.")
+@takes_names("--stop", "An identifier or a label of which the answer says how much is refused.")
+@takes_names("--spare", "An identifier or a label of which nothing may be refused.")
 @click.option(
     "--resample",
     type=click.IntRange(min=1),

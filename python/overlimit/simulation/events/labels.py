@@ -69,10 +69,8 @@ def concatenated_labels(labels: Sequence[Column | None], counts: Sequence[int]) 
 
 def of_paths(targets: Column) -> Column:
     """Return the paths of requests as they were written, without queries and what is before them in URLs."""
-    numbers: dict[Label, int] = {}
-    codes = [numbers.setdefault(_path_of(label), len(numbers)) for label in targets.labels.tolist()]
-    labels = np.fromiter(numbers, object, len(numbers))
-    return Column(None, np.array([*codes, _UNLABELLED], np.int32)[targets.codes], labels)
+    paths = np.fromiter(map(_path_of, targets.labels), object, len(targets.labels))
+    return concatenated([targets._replace(labels=paths)])
 
 
 def _path_of(target: Label) -> Label:

@@ -112,10 +112,7 @@ def plot_timeline(
     ax.set_ylim(bottom=0)
     ax.set_ylabel(f"events per {duration_text(every)}")
     numbers_on(ax.yaxis, whole=True)
-    from overlimit.simulation.figures.time_axis import show_times  # which imports matplotlib
-
-    show_times(ax, timezone)
-    name_above(ax, title, policy_text(replay.limits, replay.penalty))
+    _name(ax, replay, timezone, title)
     return ax
 
 
@@ -124,6 +121,14 @@ def _check(replay: object) -> None:
         raise TypeError(
             f"this draws a Replay, as replay(events, limits) returns it, not {short_repr(replay)}"
         )
+
+
+def _name(ax: Axes, replay: Answers, timezone: str, title: str | None) -> None:
+    """Show times in a zone, and above all a title, or the limits."""
+    from overlimit.simulation.figures.time_axis import show_times  # which imports matplotlib
+
+    show_times(ax, timezone)
+    name_above(ax, title, policy_text(replay.limits, replay.penalty))
 
 
 def _draw_refused(ax: Axes, replay: Answers, bounds: Ints, sent: Ints, passed: Ints) -> None:
@@ -228,10 +233,7 @@ def plot_heatmap(
     width = width_for(replay.events, _MOST_COLUMNS)
     bounds = period_bounds(replay.events._times, width, timezone)
     edges = bounds.view("datetime64[us]")
-    from overlimit.simulation.figures.time_axis import show_times  # which imports matplotlib
-
-    show_times(ax, timezone)
-    name_above(ax, title, policy_text(replay.limits, replay.penalty))
+    _name(ax, replay, timezone, title)
     if len(edges):
         ax.set_xlim(edges[0], edges[-1])
     if not names:

@@ -60,13 +60,14 @@ def values_of(
 def frame_of(columns: Mapping[str, Any], time: str, micros: Micros) -> pd.DataFrame:
     """Return the columns of a log as a table, with its times in UTC."""
     pandas = required("pandas", "where=")
-    series = {name: _series(pandas, each) for name, each in columns.items()}
+    series = {name: series_of(pandas, each) for name, each in columns.items()}
     series[time] = pandas.DatetimeIndex(np.maximum(micros, 0).view("datetime64[us]")).tz_localize("UTC")
     frame: pd.DataFrame = pandas.DataFrame(series)
     return frame
 
 
-def _series(pandas: Any, column: Any) -> Any:
+def series_of(pandas: Any, column: Any) -> Any:
+    """Return a column as one that pandas can hold, texts as objects."""
     pyarrow = loaded("pyarrow")
     if pyarrow is not None and isinstance(column, pyarrow.DictionaryArray):
         return column.cast(column.type.value_type).to_pandas()

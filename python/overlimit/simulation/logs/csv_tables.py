@@ -15,6 +15,7 @@ import numpy as np
 
 from overlimit.simulation.logs.arrow_texts import Positions
 from overlimit.simulation.logs.chunks import Chunk
+from overlimit.simulation.logs.conditions import series_of
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted
 from overlimit.simulation.logs.lines import Lines, Mask
 from overlimit.simulation.logs.log_formats import delimiter_hint
@@ -223,7 +224,7 @@ class _Reader:
         if not self._wanted.all:
             return columns
         pandas = required("pandas", "where=")
-        others = {name: _series(pandas, c) for name, c in columns.items() if name not in self._wanted.names}
+        others = {name: series_of(pandas, c) for name, c in columns.items() if name not in self._wanted.names}
         numbers = {name: pandas.to_numeric(column, errors="coerce") for name, column in others.items()}
         if self._numeric is None:
             self._numeric = {name for name, c in others.items() if _is_numeric(c, numbers[name].isna())}
@@ -271,10 +272,6 @@ def _has_whole_quotes(lines: Lines, at: Positions, delimiter: int) -> Mask:
     wrong = np.where(is_opening, ~begins, ~(ends | doubled))
     whole[line[wrong]] = False
     return whole
-
-
-def _series(pandas: Any, column: Any) -> Any:
-    return column.to_pandas() if hasattr(column, "to_pandas") else pandas.Series(column, dtype=object)
 
 
 def _is_numeric(column: Any, is_absent: Any) -> bool:

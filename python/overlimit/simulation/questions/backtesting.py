@@ -142,31 +142,28 @@ def backtest(
     candidates = Candidates(Trial(events, unseen, groups.counted), policy_of)
     with progress_bar(len(cuts), shown=progress, unit="periods") as bar:
         periods: list[Period] = []
-        for start, first, last in cuts:
-            periods += _tried(events, asked, groups, candidates, policy_of, start, first, last)
+        for cut in cuts:
+            periods += _tried(asked, groups, candidates, cut)
             bar(1)
     return Backtest(events, asked, periods, timezone)
 
 
 def _tried(
-    events: Events,
-    asked: Asked,
-    groups: Groups,
-    candidates: Candidates,
-    policy_of: Callable[[int], PolicyLike],
-    start: int,
-    first: int,
-    last: int,
+    asked: Asked, groups: Groups, candidates: Candidates, cut: tuple[int, int, int]
 ) -> Iterator[Period]:
-    """Yield what comes of the events of a period, if there are any, and any before it."""
+    """Yield what comes of the events of a period, if there are any, and any before it.
+
+    A cut is when the period begins, and which of the events are its first and the first one after it.
+    """
+    start, first, last = cut
     before, within = slice(0, first), slice(first, last)
-    past, present = (_trial(events, groups, part) for part in (before, within))
+    past, present = (_trial(candidates.trial.events, groups, part) for part in (before, within))
     if past is None or present is None:
         return
     # What policies answer until then is the beginning of what they answer to all.
     found = fitted(asked, past, groups.part(before), lambda value: candidates.allowed(value)[before])
     value = asked.answer(found)
-    policy = policy_of(asked.between[1] if value is None else value)
+    policy = candidates.policy_of(asked.between[1] if value is None else value)
     share = present.shares(present.allowed(policy))[0 if asked.of == "events" else 1]
     yield Period(start, value, share, int(counted(present.sent, asked.of).sum()))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -222,14 +222,10 @@ class Effects:
         counts = [trial.refused(self._allowed(passed)) for passed in self._passed]
         sent = {of: counted(trial.sent, of) for of in get_args(Of)}
         refused = [[refused_of(each, of) for of in sent] for each in counts]
-        shares = [
-            [
-                [share_in(weights, each, whole) for each, whole in zip(row, wholes, strict=True)]
-                for row in refused
-            ]
-            for weights in draws_of(trial.sent, checked_draws(draws, "draws"), seed)
-            for wholes in [[int(weights @ each) for each in sent.values()]]
-        ]
+        shares = []
+        for weights in draws_of(trial.sent, checked_draws(draws, "draws"), seed):
+            wholes = [int(weights @ each) for each in sent.values()]
+            shares.append([list(map(partial(share_in, weights), row, wholes)) for row in refused])
         ends = dict(zip(("low", "high"), band(shares), strict=True))
         columns = {
             (f"refused_{of}", end): found[:, k] for k, of in enumerate(sent) for end, found in ends.items()
@@ -252,22 +248,23 @@ class Effects:
     def _columns(self) -> list[Shown]:
         effects: list[Effect] = list(self.effects.values())
         columns = [
-            Shown("refused_events", "refused events", [each.refused_events for each in effects]),
-            Shown(
-                "refused_identifiers", "refused identifiers", [each.refused_identifiers for each in effects]
-            ),
-            Shown("worst_hit", "worst hit", [each.worst_hit for each in effects], _listed),
-            Shown("peak_1s", "peak in 1 s", [each.peak_1s for each in effects], "{:,}".format),
-            Shown("peak_60s", "peak in 60 s", [each.peak_60s for each in effects], "{:,}".format),
+            self._column("refused_events", "refused events"),
+            self._column("refused_identifiers", "refused identifiers"),
+            self._column("worst_hit", "worst hit", _listed),
+            self._column("peak_1s", "peak in 1 s", "{:,}".format),
+            self._column("peak_60s", "peak in 60 s", "{:,}".format),
         ]
         for label in labels_of(self.effects):
+            name = printable(label)
             events = [each.refused_by_label[label] for each in effects]
             identifiers = [each.refused_identifiers_by_label[label] for each in effects]
-            columns.append(
-                Shown(f"refused_events[{printable(label)}]", f"refused: {printable(label)}", events)
-            )
-            columns.append(Shown(f"refused_identifiers[{printable(label)}]", "", identifiers))
+            columns.append(Shown(f"refused_events[{name}]", f"refused: {name}", events))
+            columns.append(Shown(f"refused_identifiers[{name}]", "", identifiers))
         return columns
+
+    def _column(self, name: str, head: str, text: Callable[[Any], str] = percent) -> Shown:
+        """Return what each effect has under a name."""
+        return Shown(name, head, [getattr(each, name) for each in self.effects.values()], text)
 
     def _texts(self) -> tuple[list[str], list[list[Any]]]:
         """Return a head and a row of texts for each; what is widest, who was worst hit, comes last."""

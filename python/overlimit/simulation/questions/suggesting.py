@@ -92,14 +92,14 @@ class Candidates:
     """Policies of values, each of which is asked once about events, when it is first looked at."""
 
     def __init__(self, trial: Trial, policy_of: Callable[[int], PolicyLike]) -> None:
-        self._trial, self._policy_of = trial, policy_of
+        self.trial, self.policy_of = trial, policy_of
         self._passed: dict[int, Bits] = {}
 
     def allowed(self, value: int) -> Bools:
         """Return which events the policy of a value lets pass, in the order of times."""
         if value not in self._passed:
-            self._passed[value] = np.packbits(self._trial.allowed(self._policy_of(value)))
-        return np.unpackbits(self._passed[value], count=len(self._trial.events)).view(np.bool_)
+            self._passed[value] = np.packbits(self.trial.allowed(self.policy_of(value)))
+        return np.unpackbits(self._passed[value], count=len(self.trial.events)).view(np.bool_)
 
 
 class Suggestion(Effects):
@@ -209,26 +209,17 @@ class Suggestion(Effects):
 
     def _columns(self) -> list[Shown]:
         part = " of others" if self._whose.startswith(_OTHERS) else self._whose.removesuffix(_OF_ALL)
-        tried, text = list(self.tried.values()), partial(percent, bound=self.refuse_at_most)
+        text = partial(percent, bound=self.refuse_at_most)
         columns = [
-            Shown("refused_events", f"refused events{part}", [each.refused_events for each in tried], text),
-            Shown(
-                "refused_identifiers",
-                f"refused identifiers{part}",
-                [each.refused_identifiers for each in tried],
-                text,
-            ),
+            self._column("refused_events", f"refused events{part}", text),
+            self._column("refused_identifiers", f"refused identifiers{part}", text),
         ]
         if self.spare:
-            spared = [each.refused_spared for each in tried]
-            columns.append(
-                Shown("refused_spared", f"events of {names_text(self.spare)}", spared, "{:,}".format)
-            )
-        for name in self.stopped:
-            shares = [each.stopped[name] for each in tried]
-            columns.append(
-                Shown(f"refused_events[{printable(name)}]", f"refused: {printable(name)}", shares, text)
-            )
+            whose = names_text(self.spare)
+            columns.append(self._column("refused_spared", f"events of {whose}", "{:,}".format))
+        for label in self.stopped:
+            shares, name = [each.stopped[label] for each in self.tried.values()], printable(label)
+            columns.append(Shown(f"refused_events[{name}]", f"refused: {name}", shares, text))
         return columns
 
     def __repr__(self) -> str:

@@ -75,9 +75,8 @@ def _taken(step: dict[str, Any], limiter: Limiter) -> Iterator[str]:
     elif step["do"] == "reset":
         limiter.reset(*identifiers)
     else:
-        patience = step["patience_us"] / 1e6 if "patience_us" in step else math.inf
         ask = limiter._hit_within if step["do"] == "hit" else limiter._peek_within
-        options = {"patience": patience} if "patience_us" in step else {}
+        options = {"patience": step["patience_us"] / 1e6} if "patience_us" in step else {}
         for _ in range(step.get("repeat", 1)):
             decision = ask(*identifiers, cost=step.get("cost", 1), **options)
         expected = dict(zip(_EXPECTED, step["expect"], strict=False)) | step.get("also", {})
