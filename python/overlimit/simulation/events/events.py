@@ -110,15 +110,7 @@ class Events:
     8 more if costs differ, and 8 more if the events were not given in order.
     """
 
-    __slots__ = (
-        "_bad_lines",
-        "_columns",
-        "_costs",
-        "_facts",
-        "_order",
-        "_skipped",
-        "_times",
-    )
+    __slots__ = ("_bad_lines", "_columns", "_costs", "_facts", "_order", "_skipped", "_times")
 
     _times: Micros
     _columns: tuple[Column, ...]
@@ -537,16 +529,13 @@ class Events:
             for name in FACTS
             if any(name in part._facts for part in parts)
         }
-        skipped, bad_lines = sum(part._skipped for part in parts), BadLines()
-        for part in parts:
-            bad_lines += part._bad_lines
         return Events._of(
             np.concatenate([part._times for part in parts]),
             [concatenated(columns) for columns in zip(*(part._columns for part in parts), strict=True)],
             np.concatenate([part._costs for part in parts]),
             facts,
-            skipped=skipped,
-            bad_lines=bad_lines,
+            skipped=sum(part._skipped for part in parts),
+            bad_lines=sum((part._bad_lines for part in parts), BadLines()),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -40,7 +40,7 @@ def labelled(
         _check_occurs(known, columns)
         codes = _codes_by(columns, known.get, numbers)
     elif callable(labels):
-        codes = _codes_by(columns, _asked(labels), numbers)
+        codes = _codes_by(columns, lambda identifier: _checked(labels(identifier)), numbers)
     else:
         given = label_column(labels, len(columns[0].codes))
         codes, numbers = in_time(given.codes), {label: k for k, label in enumerate(given.labels.tolist())}
@@ -58,13 +58,12 @@ def without_empty(labels: Column) -> Column:
 
 def concatenated_labels(labels: Sequence[Column | None], counts: Sequence[int]) -> Column:
     """Return the labels of parts of so many events as one column; a part may have none."""
-    none = np.empty(0, object)
-    return concatenated(
-        [
-            column or Column(None, np.full(count, _UNLABELLED, np.int32), none)
-            for column, count in zip(labels, counts, strict=True)
-        ]
-    )
+    return concatenated([column or unlabelled(count) for column, count in zip(labels, counts, strict=True)])
+
+
+def unlabelled(count: int) -> Column:
+    """Return the labels of so many events that have none."""
+    return Column(None, np.full(count, _UNLABELLED, np.int32), np.empty(0, object))
 
 
 def of_paths(targets: Column) -> Column:
@@ -108,10 +107,6 @@ def _codes_by(
                 of_identifiers[k] = numbers.setdefault(label, len(numbers))
         codes = np.where(codes == _UNLABELLED, of_identifiers[column.codes], codes)
     return codes
-
-
-def _asked(function: Callable[[Label], object]) -> Callable[[Label], Label | None]:
-    return lambda identifier: _checked(function(identifier))
 
 
 def _checked(label: object) -> Label | None:

@@ -25,28 +25,13 @@ class UnknownName(ValueError):
     """A condition names a column that is not there."""
 
 
-def rows_where(
-    where: Where, columns: Mapping[str, Any], time: str, micros: Micros, valid: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Return which valid rows fulfil a condition; ValueError for unknown columns, TypeError for no bools."""
-    frame = frame_of(columns, time, micros).loc[valid]
-    found = where(frame) if callable(where) else _evaluated(frame, where)
-    mask = _mask(found, len(frame))
-    result = np.zeros(len(valid), bool)
-    result[np.flatnonzero(valid)[mask]] = True
-    return result
+def rows_where(where: Where, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows fulfil a condition; ValueError for unknown columns, TypeError for no bools."""
+    return _mask(where(frame) if callable(where) else _evaluated(frame, where), len(frame))
 
 
-def values_of(
-    function: Values,
-    columns: Mapping[str, Any],
-    time: str,
-    micros: Micros,
-    rows: npt.NDArray[np.bool_],
-    argument: str,
-) -> Any:
-    """Return what a function says of some rows; TypeError if that is no value for each."""
-    frame = frame_of(columns, time, micros).loc[rows]
+def values_of(function: Values, frame: pd.DataFrame, argument: str) -> Any:
+    """Return what a function says of the rows of a table; TypeError if that is no value for each."""
     found = function(frame)
     if isinstance(found, str) or not hasattr(found, "__len__") or hasattr(found, "columns"):
         raise TypeError(f"{argument}= must return a column with a row for each, not {short_repr(found)}")
@@ -57,13 +42,15 @@ def values_of(
     return found
 
 
-def frame_of(columns: Mapping[str, Any], time: str, micros: Micros) -> pd.DataFrame:
-    """Return the columns of a log as a table, with its times in UTC."""
+def frame_of(
+    columns: Mapping[str, Any], time: str, micros: Micros, rows: npt.NDArray[np.bool_]
+) -> pd.DataFrame:
+    """Return the columns of a log, of some rows, as a table with its times in UTC."""
     pandas = required("pandas", "where=")
     series = {name: series_of(pandas, each) for name, each in columns.items()}
     series[time] = pandas.DatetimeIndex(np.maximum(micros, 0).view("datetime64[us]")).tz_localize("UTC")
     frame: pd.DataFrame = pandas.DataFrame(series)
-    return frame
+    return frame.loc[rows]
 
 
 def series_of(pandas: Any, column: Any) -> Any:

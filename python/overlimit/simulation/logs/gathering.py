@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Mapping
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from overlimit.simulation.events.given import given_column
 from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Column, factorized
 from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.logs.chunks import log_name
-from overlimit.simulation.logs.conditions import Values, Where, rows_where, values_of
+from overlimit.simulation.logs.conditions import Values, Where, frame_of, rows_where, values_of
 from overlimit.simulation.logs.distinct import Distinct
 from overlimit.simulation.logs.formats import NOT_A_LINE, Bad, Batch, Format, Table
 from overlimit.simulation.logs.log_formats import format_hint
@@ -203,8 +204,9 @@ class Gatherer:
         written = _time_column(columns, options.time)
         times = log_times(written, options.reading, options.zone)
         has_time = times.micros != NO_TIME
+        frame_at = partial(frame_of, table.columns, options.time_name, times.micros)
         for source, (argument, function) in options.functions.items():
-            found = values_of(function, table.columns, options.time_name, times.micros, has_time, argument)
+            found = values_of(function, frame_at(has_time), argument)
             columns = {**columns, source: _spread(found, has_time)}
         costs = _costs(columns, options, self._free_without_cost)
         codes = [self._distinct[name].codes_of(columns[source]) for name, source in options.sources.items()]
@@ -215,9 +217,9 @@ class Gatherer:
         }
         reasons = self._reasons_of_values(written, times, costs, codes, facts.get("label"))
         valid = ~np.logical_or.reduce(list(reasons.values()))
-        wanted = valid
+        wanted = valid.copy()
         if options.where is not None:
-            wanted = rows_where(options.where, table.columns, options.time_name, times.micros, valid)
+            wanted[valid] = rows_where(options.where, frame_at(valid))
         nobody = wanted & np.logical_and.reduce([each == MISSING for each in codes])
         if options.missing == "bad":
             reasons[f"it has no {options.names}"] = nobody
@@ -228,8 +230,7 @@ class Gatherer:
         picked = costs[which] if isinstance(options.cost, str) else costs
         facts = {name: each[which] for name, each in facts.items()}
         if callable(label := options.facts.get("label")):
-            given = values_of(label, table.columns, options.time_name, times.micros, kept, "labels")
-            facts["label"] = self._labels_given(given)
+            facts["label"] = self._labels_given(values_of(label, frame_at(kept), "labels"))
         kept_codes = (*(each[which] for each in codes), *(facts[name] for name in self._facts))
         rows = _Rows(table.lines[which], times.micros[which], kept_codes, picked)
         first_good = int(table.lines[good.argmax()]) if good.any() else None

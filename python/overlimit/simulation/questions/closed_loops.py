@@ -21,7 +21,7 @@ from overlimit.limiter import Limiter
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.events.instants import instant_of, micros_of
-from overlimit.simulation.events.labels import Label
+from overlimit.simulation.events.labels import Label, unlabelled
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import Advance, progress_bar
 from overlimit.simulation.replaying import Replay, check_question, core_replay, replay
@@ -265,15 +265,14 @@ def _behaviours(events: Events, clients: object) -> list[str]:
             raise ValueError(f"clients must be one of {known}, or a dict of them by label, not {behaviour!r}")
     if not isinstance(clients, Mapping):
         return [str(clients)] * len(events)
-    labels = labels_of_events(events)
-    names = [] if labels is None else labels.labels[np.flatnonzero(labels.counts())].tolist()
+    labels = labels_of_events(events) or unlabelled(len(events))
+    names = labels.compact().labels.tolist()
     if unknown := [label for label in by_label if label and label not in names]:
         raise ValueError(
             f"clients: no event has the label {unknown[0]!r}: events.with_labels(...) gives some"
         )
-    of_labels = [by_label.get(label, "retry") for label in (*([] if labels is None else labels.labels), "")]
-    codes = np.full(len(events), -1) if labels is None else labels.codes
-    return [of_labels[code] for code in codes.tolist()]
+    of_labels = [by_label.get(label, "retry") for label in (*labels.labels, "")]
+    return [of_labels[code] for code in labels.codes.tolist()]
 
 
 class ClosedLoop(Replay):

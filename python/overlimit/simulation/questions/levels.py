@@ -12,13 +12,7 @@ from overlimit.limiter import Limiter
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.events.identifiers import Column
 from overlimit.simulation.figures.above import legend_above, name_above
-from overlimit.simulation.figures.style import (
-    COLOURS,
-    REFUSED,
-    axes_for,
-    name_text,
-    shares_on,
-)
+from overlimit.simulation.figures.style import COLOURS, REFUSED, axes_for, name_text, shares_on
 from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.replaying import Replay, check_events, replay
 
@@ -90,17 +84,8 @@ def plot_level(
     ax = axes_for(ax, "plot_level")
     check_events(events)
     limiter = limiter_of(limits)
-    levels = _levels(_of_identifier(events, identifier), limiter)
-    instants = levels.times.astype("datetime64[us]")
-    for k, limit in enumerate(limiter.limits):
-        colour, style = COLOURS[k % len(COLOURS)], _STYLES[k % len(_STYLES)]
-        label = name_text(limit, _LIMIT_LENGTH)
-        ax.plot(instants, levels.used[:, k], style, color=colour, linewidth=1.4, label=label)
-    _shade_locks(ax, instants, levels.locked)
-    _mark_refusals(ax, levels.refusals)
+    _draw(ax, limiter, _levels(_of_identifier(events, identifier), limiter))
     ax.set_ylim(-0.02, 1.08)
-    if instants[0] < instants[-1]:
-        ax.set_xlim(instants[0], instants[-1])
     ax.set_ylabel(f"used by {name_text(identifier)}")
     shares_on(ax.yaxis)
     from overlimit.simulation.figures.time_axis import show_times  # which imports matplotlib
@@ -111,15 +96,18 @@ def plot_level(
     return ax
 
 
-def _shade_locks(ax: Axes, instants: npt.NDArray[np.datetime64], locked: npt.NDArray[np.bool_]) -> None:
-    if np.any(locked):
+def _draw(ax: Axes, limiter: Limiter, levels: _Levels) -> None:
+    """Draw a line for each limit, shade locks, and mark refusals above."""
+    instants, at = (each.astype("datetime64[us]") for each in (levels.times, levels.refusals))
+    for k, limit in enumerate(limiter.limits):
+        colour, style = COLOURS[k % len(COLOURS)], _STYLES[k % len(_STYLES)]
+        label = name_text(limit, _LIMIT_LENGTH)
+        ax.plot(instants, levels.used[:, k], style, color=colour, linewidth=1.4, label=label)
+    if (locked := levels.locked).any():
         ax.fill_between(instants, -1, 2, where=locked, color=REFUSED, alpha=0.25, linewidth=0, label="locked")
-
-
-def _mark_refusals(ax: Axes, refusals: npt.NDArray[np.int64]) -> None:
-    at = refusals.astype("datetime64[us]")
-    label = f"refused ({len(at):,})"
-    ax.plot(at, np.full(len(at), 1.04), "|", color=REFUSED, markersize=7, label=label)
+    ax.plot(at, np.full(len(at), 1.04), "|", color=REFUSED, markersize=7, label=f"refused ({len(at):,})")
+    if instants[0] < instants[-1]:
+        ax.set_xlim(instants[0], instants[-1])
 
 
 def _of_identifier(events: Events, identifier: str | bytes) -> Events:

@@ -8,7 +8,7 @@ import numpy as np
 
 from overlimit._messages.texts import percent
 from overlimit.route_charges import LimitsRoutes
-from overlimit.simulation.events.labels import Label
+from overlimit.simulation.events.labels import Label, unlabelled
 from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike
 from overlimit.simulation.questions.effects import Trial
@@ -94,8 +94,8 @@ def newly_refused(
         As `replay` does; also for no events, and for names that no event has.
     """
     check_question(events)
-    names = checked_names(among, "among")
-    asked = events_of(events, names, "among") if names else np.ones(len(events), bool)
+    named = checked_names(among, "among")
+    asked = events_of(events, named, "among") if named else np.ones(len(events), bool)
     trial = Trial(events, among=asked)
     there = int(np.count_nonzero(trial.sent))
     if after is None:
@@ -109,13 +109,14 @@ def newly_refused(
     fresh = np.flatnonzero(passed & ~passes & asked)
     titles = [title.rpartition(": ")[0] or title for title in now.titles]
     routes = events._in_time(now.limit)[fresh]
-    labels = labels_of_events(events)
+    labels = labels_of_events(events) or unlabelled(len(events))
+    names = [*labels.labels, ""]
     counts: dict[tuple[Label, str], tuple[int, set[int]]] = {}
     for k, route in zip(fresh.tolist(), routes.tolist(), strict=True):
-        label = "" if labels is None or labels.codes[k] < 0 else labels.labels[labels.codes[k]]
-        number, whose = counts.setdefault((label, titles[route]), (0, set()))
+        key = names[labels.codes[k]], titles[route]
+        number, whose = counts.setdefault(key, (0, set()))
         whose.update([int(codes[k])] if is_new[codes[k]] else [])
-        counts[label, titles[route]] = number + 1, whose
+        counts[key] = number + 1, whose
     rows = [_Row(*key, len(whose), number) for key, (number, whose) in counts.items()]
     rows.sort(key=lambda row: (-row.identifiers, -row.events))
     return NewlyRefused(int(np.count_nonzero(is_new)), there, rows)
