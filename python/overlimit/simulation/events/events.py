@@ -25,6 +25,7 @@ from overlimit.simulation.events.identifiers import (
     Column,
     checked_missing,
     concatenated,
+    encoded,
     identifier_columns,
     label_column,
     label_index,
@@ -655,5 +656,4 @@ def busiest(column: Column) -> tuple[str, int, str]:
 
 def _rank(label: str | bytes, seed: int) -> bytes:
     """Return a number of a label that is random, but the same in every run."""
-    text = label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(text, digest_size=16, key=repr(seed).encode()[:64]).digest()
+    return hashlib.blake2b(encoded(label), digest_size=16, key=repr(seed).encode()[:64]).digest()

@@ -144,6 +144,11 @@ def _decoded(value: bytes) -> str | bytes:
         return value
 
 
+def encoded(label: str | bytes) -> bytes:
+    """Return an identifier or a label as bytes."""
+    return label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
+
+
 def _of_codes(values: Array, codes: npt.NDArray[np.int64]) -> Factorized:
     """Look only at the values that occur."""
     seen = np.zeros(len(values) + 1, bool)

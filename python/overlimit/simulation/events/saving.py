@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlimit.simulation.events.bad_lines import BadLine, BadLines
-from overlimit.simulation.events.identifiers import Column, identifier_columns, label_column
+from overlimit.simulation.events.identifiers import Column, encoded, identifier_columns, label_column
 from overlimit.simulation.optional import required
 
 _KEY = b"overlimit"
@@ -185,14 +185,10 @@ def _is_text(label: str | bytes) -> bool:
         return False
 
 
-def _encoded(label: str | bytes) -> bytes:
-    return label if isinstance(label, bytes) else label.encode("utf-8", "surrogatepass")
-
-
 def _batches(arrow: Any, events: _Events, columns: dict[str, Column], schema: Any) -> Iterator[Any]:
     dictionaries = {}
     for name, column in columns.items():
-        labels = arrow.array(map(_encoded, column.labels.tolist()), arrow.binary())
+        labels = arrow.array(map(encoded, column.labels.tolist()), arrow.binary())
         dictionaries[name] = labels.cast(schema.field(name).type.value_type)
     for start in range(0, len(events), _ROWS):
         part = slice(start, start + _ROWS)

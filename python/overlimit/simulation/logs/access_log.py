@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from overlimit._core import access_lines
 from overlimit.simulation.events.labels import ORIGIN
 from overlimit.simulation.logs.arrow_texts import Positions, slices, texts_of
-from overlimit.simulation.logs.chunks import Chunk
+from overlimit.simulation.logs.chunks import Chunk, ChunkReader
 from overlimit.simulation.logs.formats import Batch, Format, Table, Wanted, matched
 from overlimit.simulation.logs.lines import Lines
 from overlimit.simulation.logs.log_formats import LogFormat
@@ -51,14 +50,12 @@ class AccessLog(Format):
         self._fields = tuple(chain.from_iterable(parts))
         self._may_be_plain = form.name in _PLAIN and is_installed("pyarrow")
 
-    def batches(
-        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
-    ) -> Iterator[Batch]:
+    def batches(self, log: ChunkReader, wanted: Wanted) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if the format has no field of a name."""
         names = set(wanted.among(self._fields))
         stored = sorted(names.difference(_PARTS_OF_REQUEST))
         stored += ["request"] if names.intersection(_PARTS_OF_REQUEST) else []
-        for chunk in chunks:
+        for chunk in log:
             batch = self._batch(chunk, stored)
             yield batch._replace(tables=[_finished(table, names, wanted.all) for table in batch.tables])
 
@@ -127,7 +124,6 @@ def _fields_of(chunk: Chunk, combined: bool) -> _Fields:
 
 
 def _columns(fields: _Fields, names: list[str]) -> dict[str, Any]:
-    """Return fields of plain lines."""
     columns = {name: fields.texts(name) for name in names}
     if "ip" in columns:
         # Addresses come again and again, so each is looked at once.

@@ -180,7 +180,7 @@ class ChunkReader:
     def __init__(
         self, path: Path, advance: Callable[[int], object], bad: Callable[[int, str, str], None]
     ) -> None:
-        self._path, self._advance, self._bad = path, advance, bad
+        self.path, self.advance, self._bad = path, advance, bad
         self._next_line = 1
         self._pending: list[bytes] = []
         self._pending_size = 0
@@ -188,7 +188,7 @@ class ChunkReader:
 
     def __iter__(self) -> Iterator[Chunk]:
         try:
-            for piece in bytes_of(self._path, self._advance):
+            for piece in bytes_of(self.path, self.advance):
                 yield from self._add(piece)
         except CutFile as cut:
             yield from self._whole_lines()
@@ -231,12 +231,11 @@ class ChunkReader:
         return rest
 
     def _chunks(self, data: bytes) -> Iterator[Chunk]:
-        """Yield lines as a chunk."""
         if self._next_line == 1:
             data = data.removeprefix(_BYTE_ORDER_MARK)
             if _is_utf_16(data):
                 raise ValueError(
-                    f"{self._path} is in UTF-16, and logs are read as UTF-8: convert it, as by "
+                    f"{self.path} is in UTF-16, and logs are read as UTF-8: convert it, as by "
                     "iconv -f UTF-16 -t UTF-8"
                 )
         if not data.endswith(b"\n"):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overlimit.simulation.logs.arrow_texts import Positions
-from overlimit.simulation.logs.chunks import Chunk
+from overlimit.simulation.logs.chunks import Chunk, ChunkReader
 from overlimit.simulation.logs.conditions import series_of
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted
 from overlimit.simulation.logs.lines import Lines, Mask
@@ -37,18 +37,16 @@ class CsvTables(Format):
         self._columns = None if columns is None else list(columns)
         self._delimiter = delimiter
 
-    def batches(
-        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
-    ) -> Iterator[Batch]:
+    def batches(self, log: ChunkReader, wanted: Wanted) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if it has no column of a name."""
         reader: _Reader | None = None
         pending: Chunk | None = None
-        for chunk in chunks:
+        for chunk in log:
             lines = Lines(chunk if pending is None else Chunk(pending.data + chunk.data, pending.first))
             start = 0
             if reader is None:
-                names, start = self._names(lines, path)
-                kept = wanted.among(names, path, delimiter_hint(names, self._delimiter))
+                names, start = self._names(lines, log.path)
+                kept = wanted.among(names, log.path, delimiter_hint(names, self._delimiter))
                 reader = _Reader(names, kept, wanted, self._delimiter)
             batch, rest = reader.read(lines, start, at_end=False)
             pending = lines.after(rest)

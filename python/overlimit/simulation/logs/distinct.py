@@ -14,9 +14,11 @@ from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, fac
 from overlimit.simulation.logs.arrow_texts import Texts, dictionary_of, slices
 from overlimit.simulation.optional import required
 
+AS_WRITTEN = 128
+"""How many bits of an address of IPv6 count where each counts as it is written: all of them."""
+
 _MOST_REMEMBERED = 1 << 16
 _UNKNOWN = -3
-_BITS = 128
 _HALF = 64
 # An address of IPv6 whose first half is not zero, and written in full or up to the zeros that are left out.
 _GROUP = "[0-9A-Fa-f]{1,4}"
@@ -88,7 +90,7 @@ class Distinct:
             last = label.rpartition(",")[2].strip()
             client = self._proxies.client(last, label)
             label = client if client and is_address(client) else label
-        if self._ipv6_prefix == _BITS:
+        if self._ipv6_prefix == AS_WRITTEN:
             return label
         # Without a colon, and with nothing around it, an address is as it counts.
         may_differ = ":" in label or not (label[0].isalnum() and label[-1].isalnum())

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from overlimit.simulation.logs.chunks import Chunk
+from overlimit.simulation.logs.chunks import ChunkReader
 
 
 class Bad(NamedTuple):
@@ -70,9 +70,7 @@ class Format(ABC):
     """Whether a row whose cost is missing costs nothing; else it is a bad line."""
 
     @abstractmethod
-    def batches(
-        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
-    ) -> Iterator[Batch]:
+    def batches(self, log: ChunkReader, wanted: Wanted) -> Iterator[Batch]:
         """Yield what is in one file, in order; raise ValueError if a column that is wanted is missing."""
 
 
@@ -98,16 +96,13 @@ class PatternFormat(Format):
         self._pattern = pattern
         self._names = list(pattern.groupindex)
 
-    def batches(
-        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
-    ) -> Iterator[Batch]:
+    def batches(self, log: ChunkReader, wanted: Wanted) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if there is no group of a name."""
         names = wanted.among(self._names)
-        for chunk in chunks:
+        for chunk in log:
             lines = chunk.lines()
-            yield matched(
-                self._pattern.search, names, lines, np.arange(chunk.first, chunk.first + len(lines))
-            )
+            numbers = np.arange(chunk.first, chunk.first + len(lines))
+            yield matched(self._pattern.search, names, lines, numbers)
 
 
 def matched(

@@ -22,13 +22,12 @@ from overlimit.simulation.events.identifiers import MISSING, REFUSED, Codes, Col
 from overlimit.simulation.events.instants import Micros
 from overlimit.simulation.logs.chunks import log_name
 from overlimit.simulation.logs.conditions import Values, Where, frame_of, rows_where, values_of
-from overlimit.simulation.logs.distinct import Distinct
+from overlimit.simulation.logs.distinct import AS_WRITTEN, Distinct
 from overlimit.simulation.logs.formats import NOT_A_LINE, Bad, Batch, Format, Table
 from overlimit.simulation.logs.log_formats import format_hint
 from overlimit.simulation.logs.log_times import NO_TIME, LogTimes, Reading, is_day, log_times, time_hint
 
 _MOST_BAD = 10_000
-_AS_WRITTEN = 128
 _NONE = np.empty(0, np.int64)
 _DIGITS_OF_MOST = 16
 
@@ -103,7 +102,7 @@ class Gatherer:
         self._distinct = {
             name: Distinct(name, options.ipv6_prefix, options.proxies) for name in options.sources
         }
-        self._facts = {name: Distinct(None, _AS_WRITTEN) for name in options.facts}
+        self._facts = {name: Distinct(None, AS_WRITTEN) for name in options.facts}
         self._kept: list[_Rows] = []
         self._skipped = 0
         self._first_bad: list[BadLine] = []
@@ -199,7 +198,6 @@ class Gatherer:
         return Events._of(rows.times, columns, costs, facts, skipped=self._skipped, bad_lines=bad_lines)
 
     def _found(self, table: Table) -> _Found:
-        """Return what the rows of a table are."""
         options, columns = self._options, table.columns
         written = _time_column(columns, options.time)
         times = log_times(written, options.reading, options.zone)

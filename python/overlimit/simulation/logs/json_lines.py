@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from overlimit._addresses import is_address
 from overlimit.simulation.logs.arrow_texts import Positions
-from overlimit.simulation.logs.chunks import Chunk
+from overlimit.simulation.logs.chunks import ChunkReader
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted, missing_column
 from overlimit.simulation.logs.lines import Lines, Mask
 from overlimit.simulation.optional import is_installed, required
@@ -40,20 +40,18 @@ class JsonLines(Format):
 
     name = "json"
 
-    def batches(
-        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
-    ) -> Iterator[Batch]:
+    def batches(self, log: ChunkReader, wanted: Wanted) -> Iterator[Batch]:
         """Yield what is in one file.
 
         Raises ValueError for a column that no line has: one that no line may lack as soon as the first lines
         are read, others at the end.
         """
         reader = _Reader(wanted)
-        for chunk in chunks:
+        for chunk in log:
             batch = reader.read(Lines(chunk))
-            reader.check(path, at_end=False)
+            reader.check(log.path, at_end=False)
             yield batch
-        reader.check(path, at_end=True)
+        reader.check(log.path, at_end=True)
 
 
 class _Reader:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from overlimit.simulation.logs.chunks import Chunk
+from overlimit.simulation.logs.chunks import ChunkReader
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted
 from overlimit.simulation.optional import required
 
@@ -23,22 +22,20 @@ class Parquet(Format):
 
     name = "parquet"
 
-    def batches(
-        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
-    ) -> Iterator[Batch]:
+    def batches(self, log: ChunkReader, wanted: Wanted) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if it has no column of a name.
 
         Without its end, which says what is where, nothing of a file can be read: it is one bad line.
         """
         parquet = required("pyarrow.parquet", "reading Parquet")
         try:
-            opened = parquet.ParquetFile(path)
+            opened = parquet.ParquetFile(log.path)
         except required("pyarrow", "reading Parquet").ArrowInvalid as error:
             yield Batch([], [Bad(1, "", f"it is no Parquet, or cut: {error}")])
             return
         with opened as file:
             paths = _paths(file.schema_arrow)
-            names = wanted.among(list(paths), path)
+            names = wanted.among(list(paths), log.path)
             tops = list(dict.fromkeys(paths[name][0] for name in names))
             first = 1
             for rows in file.iter_batches(_ROWS, columns=tops, use_threads=False):
@@ -46,7 +43,7 @@ class Parquet(Format):
                 numbers = np.arange(first, first + len(rows))
                 yield Batch([Table(columns, numbers, lambda k: str(rows.slice(k, 1).to_pylist()[0]))], [])  # noqa: B023
                 first += len(rows)
-        advance(path.stat().st_size)
+        log.advance(log.path.stat().st_size)
 
 
 def _paths(fields: Any, outer: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:

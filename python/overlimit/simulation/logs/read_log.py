@@ -19,13 +19,13 @@ from overlimit.simulation.events.saving import SavedColumns
 from overlimit.simulation.logs.choosing import FormatLike, check_saved, parsers_of, saved_columns_of
 from overlimit.simulation.logs.chunks import ChunkReader, Paths, files_of
 from overlimit.simulation.logs.conditions import Labels, UnknownName, Values, Where
+from overlimit.simulation.logs.distinct import AS_WRITTEN
 from overlimit.simulation.logs.formats import Format, Wanted
 from overlimit.simulation.logs.gathering import Gatherer, Options
 from overlimit.simulation.logs.log_times import reading_of
 from overlimit.simulation.optional import is_installed
 from overlimit.simulation.progress import progress_bar
 
-_AS_WRITTEN = 128
 _PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "fc00::/7", "::1")
 _ABOUT_A_PIECE = 16 << 20
 
@@ -166,7 +166,7 @@ def read_log(
         zone_named(timezone),
         missing,
         on_bad,
-        prefix if saved is None else _AS_WRITTEN,  # what was saved counts as it is written
+        prefix if saved is None else AS_WRITTEN,  # what was saved counts as it is written
         Addresses(trusted_proxies),
         functions,
     )
@@ -189,8 +189,7 @@ def _read(files: Sequence[Path], parsers: Sequence[Format], options: Options, pr
     with progress_bar(total, shown=progress, unit="B", description="reading") as bar:
         for file, parser in zip(files, parsers, strict=True):
             gatherer.begin(str(file), parser)
-            chunks = iter(ChunkReader(file, bar, gatherer.add_bad))
-            for batch in parser.batches(file, chunks, wanted, bar):
+            for batch in parser.batches(ChunkReader(file, bar, gatherer.add_bad), wanted):
                 gatherer.add(batch)
     events = gatherer.events()
     _warn_of_unit(events, options.reading.unit)

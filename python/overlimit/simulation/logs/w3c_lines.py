@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from overlimit.simulation.logs.access_log import whole_numbers, without_dashes
-from overlimit.simulation.logs.chunks import Chunk
+from overlimit.simulation.logs.chunks import ChunkReader
 from overlimit.simulation.logs.formats import Bad, Batch, Format, Table, Wanted
 
 _FIELDS = "#Fields:"
@@ -37,20 +36,18 @@ class W3cLines(Format):
     joins_date = True
     free_without_cost = True
 
-    def batches(
-        self, path: Path, chunks: Iterator[Chunk], wanted: Wanted, advance: Callable[[int], object]
-    ) -> Iterator[Batch]:
+    def batches(self, log: ChunkReader, wanted: Wanted) -> Iterator[Batch]:
         """Yield what is in one file; raise ValueError if no field of a name is among its first ones."""
         fields: list[str] = []
         names: list[str] | None = None
-        for chunk in chunks:
+        for chunk in log:
             rows, bad = _Rows(), []
             tables = []
             for number, line in enumerate(chunk.lines(), chunk.first):
                 if line.startswith(_FIELDS):
                     tables.append(rows.table(fields, names or [], wanted.all))
                     rows, fields = _Rows(), line[len(_FIELDS) :].split()
-                    names = wanted.among(_all_names(fields), path) if names is None else names
+                    names = wanted.among(_all_names(fields), log.path) if names is None else names
                 elif line.strip() and not line.startswith("#"):
                     reason = rows.add(number, line, len(fields))
                     bad += [Bad(number, line, reason)] if reason else []
