@@ -19,16 +19,7 @@ from overlimit.simulation.optional import required
 from overlimit.simulation.policies import PolicyLike, policy_of
 from overlimit.simulation.progress import Advance, progress_bar, unseen
 from overlimit.simulation.routes import RouteReplay
-from overlimit.simulation.tables import (
-    Answers,
-    by_identifier,
-    by_label,
-    by_limit,
-    by_time,
-    frame_of,
-    most_refused,
-    summary,
-)
+from overlimit.simulation.tables import Answers, most_refused, summary
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -121,73 +112,6 @@ class Replay(Answers):
         run(core, self.events, {})
         return summary(self, core.tallies())
 
-    def by_limit(self) -> pd.DataFrame:
-        """Return what each limit refused, in a table with a row per limit, which limits of routes name.
-
-        Its columns are ``refused`` (events whose refusal this limit binds, those of a lock included),
-        ``identifiers`` (how many were so refused) and ``longest_retry_after`` (seconds; NaN for none).
-        Raises ImportError without pandas, AttributeError if ``limit`` or ``retry_after`` was not computed.
-        """
-        return by_limit(self, self.limit, self.retry_after)
-
-    def by_identifier(self, column: str | None = None, top: int | None = 20) -> pd.DataFrame:
-        """Return the identifiers that were refused most, in a table with a row each.
-
-        Parameters
-        ----------
-        column
-            Which column of identifiers; by default the first that an event has.
-        top
-            How many at most; None: all.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``sent``, ``passed``, ``refused`` (events) and ``longest_lock_out`` (seconds from a refusal to the
-            instant at which the limits, and locks, would have let it pass again; infinity for never),
-            ``refused_cost``, and when it was ``first_refused`` and ``last_refused`` (UTC; NaT if never), by
-            ``refused``, then ``sent``, falling; and where events have labels the ``label`` that most of its
-            events have, ``""`` for none. Replays the events once more without ``retry_after``.
-
-        Raises
-        ------
-        ValueError
-            There is no such column.
-        ImportError
-            pandas is missing.
-        """
-        return by_identifier(self, column, top)
-
-    def by_label(self) -> pd.DataFrame:
-        """Return what became of the events of each label, in a table with a row each.
-
-        Its columns are those of `by_identifier` without ``label``: ``longest_lock_out`` is that of any
-        identifier from an event of this label on. The row ``""`` has the events without a label, if any.
-        Raises ValueError if the events have no labels (``events.with_labels``), ImportError without pandas.
-        """
-        return by_label(self)
-
-    def by_time(self, every: Every = 60, timezone: str = "UTC") -> pd.DataFrame:
-        """Return what was ``sent``, ``passed`` and ``refused`` in each period, those without events too.
-
-        Parameters
-        ----------
-        every
-            How long a period is: a number of seconds, a timedelta, or ``"hour"``, ``"day"``, ``"week"`` or
-            ``"month"``: those of the calendar, whose days have 23 or 25 hours when clocks change. Seconds
-            that divide a day count from local midnight, others from the epoch.
-        timezone
-            The time zone of the calendar, by its IANA name; the index are the starts of the periods in it.
-
-        Raises
-        ------
-        InvalidLimit
-            There is no such period or time zone.
-        ImportError
-            pandas is missing.
-        """
-        return by_time(self, every, timezone)
-
     def plot(
         self,
         every: Every | None = None,
@@ -200,14 +124,6 @@ class Replay(Answers):
         from overlimit.simulation.figures.replays import plot_timeline
 
         return plot_timeline(self, every, timezone=timezone, title=title, ax=ax)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the events with the answers beside them.
-
-        ``status`` and ``limit`` are texts, and the identifier that binds is ``binding_identifier``. Raises
-        ImportError without pandas.
-        """
-        return frame_of(self, self._columns)
 
     def to_arrow(self) -> pyarrow.Table:
         """Return the table of `to_pandas` as one of Arrow; raise ModuleNotFoundError without pyarrow."""

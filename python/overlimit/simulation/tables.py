@@ -170,7 +170,7 @@ def lock_outs(codes: Codes, times: Ints, allowed: Bools, retry_after: Floats) ->
 
 
 class Answers:
-    """What tables and figures show of a Replay."""
+    """What tables and figures show of a Replay, and its tables."""
 
     STATUSES: ClassVar[tuple[str, ...]] = ("ok", "over", "locked", "never")
     """What the codes of ``status`` stand for."""
@@ -181,6 +181,156 @@ class Answers:
     """What each of the limits is called."""
     penalty: Penalty | None
     allowed: Bools
+    limit: npt.NDArray[np.int16]
+    retry_after: Floats
+    _columns: dict[str, npt.NDArray[Any]]
+
+    def by_limit(self) -> pd.DataFrame:
+        """Return what each limit refused, in a table with a row per limit, which limits of routes name.
+
+        Its columns are ``refused`` (events whose refusal this limit binds, those of a lock included),
+        ``identifiers`` (how many were so refused) and ``longest_retry_after`` (seconds; NaN for none).
+        Raises ImportError without pandas, AttributeError if ``limit`` or ``retry_after`` was not computed.
+        """
+        pandas = required("pandas", "Replay.by_limit")
+        refused = np.flatnonzero(~self.allowed)
+        which, count = self.limit[refused], len(self.titles)
+        codes = self.events._as_given(self.events._codes_of()[0])[refused]
+        pairs = np.unique(np.stack([which, codes]), axis=1)[0]
+        longest = np.full(count, np.nan)
+        np.fmax.at(longest, which, self.retry_after[refused])
+        columns = {
+            "refused": np.bincount(which, minlength=count),
+            "identifiers": np.bincount(pairs, minlength=count),
+            "longest_retry_after": longest,
+        }
+        table: pd.DataFrame = pandas.DataFrame(columns, index=pandas.Index(self.titles, name="limit"))
+        return table
+
+    def by_identifier(self, column: str | None = None, top: int | None = 20) -> pd.DataFrame:
+        """Return the identifiers that were refused most, in a table with a row each.
+
+        Parameters
+        ----------
+        column
+            Which column of identifiers; by default the first that an event has.
+        top
+            How many at most; None: all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``sent``, ``passed``, ``refused`` (events) and ``longest_lock_out`` (seconds from a refusal to the
+            instant at which the limits, and locks, would have let it pass again; infinity for never),
+            ``refused_cost``, and when it was ``first_refused`` and ``last_refused`` (UTC; NaT if never), by
+            ``refused``, then ``sent``, falling; and where events have labels the ``label`` that most of its
+            events have, ``""`` for none. Replays the events once more without ``retry_after``.
+
+        Raises
+        ------
+        ValueError
+            There is no such column.
+        ImportError
+            pandas is missing.
+        """
+        required("pandas", "Replay.by_identifier")
+        codes, names = self.events._codes_of(column)
+        frame = self._counted(codes, codes, len(names)).set_axis(label_index(names, "identifier"))
+        labels = labels_of_events(self.events)
+        if labels is not None:
+            frame["label"] = label_index(interruptible(label_of_each, codes, len(names), labels))
+        return _worst_first(frame, top)
+
+    def by_label(self) -> pd.DataFrame:
+        """Return what became of the events of each label, in a table with a row each.
+
+        Its columns are those of `by_identifier` without ``label``: ``longest_lock_out`` is that of any
+        identifier from an event of this label on. The row ``""`` has the events without a label, if any.
+        Raises ValueError if the events have no labels (``events.with_labels``), ImportError without pandas.
+        """
+        required("pandas", "Replay.by_label")
+        labels = labels_of_events(self.events)
+        if labels is None:
+            raise ValueError("these events have no labels: events.with_labels(...) returns events that do")
+        codes, _ = self.events._codes_of()
+        names = np.append(labels.labels, [""])
+        groups = np.where(labels.codes < 0, np.int32(len(labels.labels)), labels.codes)
+        frame = self._counted(codes, groups, len(names)).set_axis(label_index(names, "label"))
+        return _worst_first(frame, None)
+
+    def by_time(self, every: Every = 60, timezone: str = "UTC") -> pd.DataFrame:
+        """Return what was ``sent``, ``passed`` and ``refused`` in each period, those without events too.
+
+        Parameters
+        ----------
+        every
+            How long a period is: a number of seconds, a timedelta, or ``"hour"``, ``"day"``, ``"week"`` or
+            ``"month"``: those of the calendar, whose days have 23 or 25 hours when clocks change. Seconds
+            that divide a day count from local midnight, others from the epoch.
+        timezone
+            The time zone of the calendar, by its IANA name; the index are the starts of the periods in it.
+
+        Raises
+        ------
+        InvalidLimit
+            There is no such period or time zone.
+        ImportError
+            pandas is missing.
+        """
+        pandas = required("pandas", "Replay.by_time")
+        bounds, sent, passed = in_periods(self, every, timezone)
+        index = pandas.DatetimeIndex(bounds[:-1].view("datetime64[us]"), name="time").tz_localize("UTC")
+        columns = {"sent": sent, "passed": passed, "refused": sent - passed}
+        table: pd.DataFrame = pandas.DataFrame(columns, index=index.tz_convert(timezone))
+        return table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the events with the answers beside them.
+
+        ``status`` and ``limit`` are texts, and the identifier that binds is ``binding_identifier``. Raises
+        ImportError without pandas.
+        """
+        pandas = required("pandas", "Replay.to_pandas")
+        events = self.events
+        frame: pd.DataFrame = events.to_pandas()
+        columns: dict[str, Any] = dict(self._columns)
+        if "status" in columns:
+            columns["status"] = pandas.Categorical.from_codes(columns["status"], self.STATUSES)
+        if "limit" in columns:
+            limits = [f"{k}: {title}" for k, title in enumerate(self.titles)]
+            columns["limit"] = pandas.Categorical.from_codes(columns["limit"], limits)
+        if "identifier" in columns:
+            columns_given = [events._as_given(column.values()) for column in events._columns]
+            every = np.stack([*columns_given, np.full(len(frame), None)])  # the last where none of them binds
+            columns["binding_identifier"] = label_index(
+                every[columns.pop("identifier"), np.arange(len(frame))]
+            )
+        return frame.assign(**columns)
+
+    def _counted(self, codes: Codes, groups: Codes, count: int) -> pd.DataFrame:
+        """Return what each of so many groups of events sent; ``codes`` tell whose lock-outs there are."""
+        pandas = required("pandas", "a table of a replay")
+        allowed = passed_in_time(self)
+        sent, passed = (
+            np.bincount(groups[which], minlength=count) for which in (codes >= 0, (codes >= 0) & allowed)
+        )
+        refused = (codes >= 0) & ~allowed
+        times, whose = self.events._times[refused], groups[refused]
+        costs, longest = np.zeros(count, np.int64), np.zeros(count)
+        first, last = np.full(count, _FOREVER_US), np.full(count, -1)
+        np.add.at(costs, whose, self.events._costs[refused])
+        np.minimum.at(first, whose, times)
+        np.maximum.at(last, whose, times)
+        retry_after = self.events._in_time(self._retry_after())
+        locked = interruptible(lock_outs, codes, self.events._times, allowed, retry_after)
+        np.maximum.at(longest, groups[locked.first], locked.seconds)
+        columns = {"sent": sent, "passed": passed, "refused": sent - passed, "longest_lock_out": longest}
+        columns |= {"refused_cost": costs}
+        for name, each in (("first_refused", first), ("last_refused", last)):
+            at = np.where(last < 0, np.datetime64("NaT", "us"), each.view("M8[us]"))
+            columns[name] = pandas.DatetimeIndex(at).tz_localize("UTC")
+        frame: pd.DataFrame = pandas.DataFrame(columns)
+        return frame
 
     def _retry_after(self) -> Floats:
         """Return the column ``retry_after``."""
@@ -193,24 +343,6 @@ Tally = tuple[int, int, int, int, float]
 def passed_in_time(replay: Answers) -> npt.NDArray[np.bool_]:
     """Return whether each event passed, in the order of times."""
     return replay.events._in_time(replay.allowed)
-
-
-def frame_of(replay: Answers, answers: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
-    """Return the events with the answers beside them."""
-    pandas = required("pandas", "Replay.to_pandas")
-    events = replay.events
-    frame: pd.DataFrame = events.to_pandas()
-    columns: dict[str, Any] = dict(answers)
-    if "status" in columns:
-        columns["status"] = pandas.Categorical.from_codes(columns["status"], replay.STATUSES)
-    if "limit" in columns:
-        limits = [f"{k}: {title}" for k, title in enumerate(replay.titles)]
-        columns["limit"] = pandas.Categorical.from_codes(columns["limit"], limits)
-    if "identifier" in columns:
-        columns_given = [events._as_given(column.values()) for column in events._columns]
-        every = np.stack([*columns_given, np.full(len(frame), None)])  # the last where none of them binds
-        columns["binding_identifier"] = label_index(every[columns.pop("identifier"), np.arange(len(frame))])
-    return frame.assign(**columns)
 
 
 def summary(replay: Answers, tallies: list[Tally]) -> pd.DataFrame:
@@ -226,24 +358,6 @@ def summary(replay: Answers, tallies: list[Tally]) -> pd.DataFrame:
     return table
 
 
-def by_limit(replay: Answers, limit: npt.NDArray[np.int16], retry_after: Floats) -> pd.DataFrame:
-    """Return one row per limit: the events it refused, of how many identifiers, and the longest wait."""
-    pandas = required("pandas", "Replay.by_limit")
-    refused = np.flatnonzero(~replay.allowed)
-    which, count = limit[refused], len(replay.titles)
-    codes = replay.events._as_given(replay.events._codes_of()[0])[refused]
-    pairs = np.unique(np.stack([which, codes]), axis=1)[0]
-    longest = np.full(count, np.nan)
-    np.fmax.at(longest, which, retry_after[refused])
-    columns = {
-        "refused": np.bincount(which, minlength=count),
-        "identifiers": np.bincount(pairs, minlength=count),
-        "longest_retry_after": longest,
-    }
-    table: pd.DataFrame = pandas.DataFrame(columns, index=pandas.Index(replay.titles, name="limit"))
-    return table
-
-
 def _least_left(least_left: int, most: int) -> float:
     return min(1.0, least_left / most) if most else np.nan
 
@@ -251,59 +365,6 @@ def _least_left(least_left: int, most: int) -> float:
 def labels_of_events(events: Events) -> Column | None:
     """Return the labels by which events are told apart; None without any."""
     return None if events._labels is None else without_empty(events._labels)
-
-
-def by_identifier(replay: Answers, column: str | None, top: int | None) -> pd.DataFrame:
-    """Return the identifiers that were refused most: sent, passed, refused, longest lock-out in seconds.
-
-    Where events have labels there is a column of those too.
-    """
-    required("pandas", "Replay.by_identifier")
-    codes, names = replay.events._codes_of(column)
-    frame = _counted(replay, codes, codes, len(names)).set_axis(label_index(names, "identifier"))
-    labels = labels_of_events(replay.events)
-    if labels is not None:
-        frame["label"] = label_index(interruptible(label_of_each, codes, len(names), labels))
-    return _worst_first(frame, top)
-
-
-def by_label(replay: Answers) -> pd.DataFrame:
-    """Return the same of each label, ``""`` for events without; a lock-out is of the event it begins with."""
-    required("pandas", "Replay.by_label")
-    labels = labels_of_events(replay.events)
-    if labels is None:
-        raise ValueError("these events have no labels: events.with_labels(...) returns events that do")
-    codes, _ = replay.events._codes_of()
-    names = np.append(labels.labels, [""])
-    groups = np.where(labels.codes < 0, np.int32(len(labels.labels)), labels.codes)
-    frame = _counted(replay, codes, groups, len(names)).set_axis(label_index(names, "label"))
-    return _worst_first(frame, None)
-
-
-def _counted(replay: Answers, codes: Codes, groups: Codes, count: int) -> pd.DataFrame:
-    """Return what each of so many groups of events sent; ``codes`` tell whose lock-outs there are."""
-    pandas = required("pandas", "a table of a replay")
-    allowed = passed_in_time(replay)
-    sent, passed = (
-        np.bincount(groups[which], minlength=count) for which in (codes >= 0, (codes >= 0) & allowed)
-    )
-    refused = (codes >= 0) & ~allowed
-    times, whose = replay.events._times[refused], groups[refused]
-    costs, longest = np.zeros(count, np.int64), np.zeros(count)
-    first, last = np.full(count, _FOREVER_US), np.full(count, -1)
-    np.add.at(costs, whose, replay.events._costs[refused])
-    np.minimum.at(first, whose, times)
-    np.maximum.at(last, whose, times)
-    retry_after = replay.events._in_time(replay._retry_after())
-    locked = interruptible(lock_outs, codes, replay.events._times, allowed, retry_after)
-    np.maximum.at(longest, groups[locked.first], locked.seconds)
-    columns = {"sent": sent, "passed": passed, "refused": sent - passed, "longest_lock_out": longest}
-    columns |= {"refused_cost": costs}
-    for name, each in (("first_refused", first), ("last_refused", last)):
-        at = np.where(last < 0, np.datetime64("NaT", "us"), each.view("M8[us]"))
-        columns[name] = pandas.DatetimeIndex(at).tz_localize("UTC")
-    frame: pd.DataFrame = pandas.DataFrame(columns)
-    return frame
 
 
 def _worst_first(frame: pd.DataFrame, top: int | None) -> pd.DataFrame:
@@ -315,7 +376,7 @@ def _worst_first(frame: pd.DataFrame, top: int | None) -> pd.DataFrame:
 def by_every_identifier(replay: Answers, top: int | None) -> pd.DataFrame:
     """Return the same for the identifiers of all columns: an event counts for each that it has."""
     pandas = required("pandas", "by_every_identifier")
-    tables = [by_identifier(replay, column.name, top) for column in replay.events._columns]
+    tables = [replay.by_identifier(column.name, top) for column in replay.events._columns]
     labels = np.concatenate([table.index.to_numpy(object) for table in tables])
     rows = pandas.concat([table.reset_index(drop=True) for table in tables])
     frame: pd.DataFrame = rows.set_axis(label_index(labels, "identifier"))
@@ -331,16 +392,6 @@ def most_refused(replay: Answers, top: int = 5) -> list[tuple[str | bytes, int, 
     return [
         (labels[k], int(sent[k]), int(sent[k] - refused[k]), int(refused[k])) for k in ordered if refused[k]
     ]
-
-
-def by_time(replay: Answers, every: Every, timezone: str) -> pd.DataFrame:
-    """Return what was sent, passed and refused in each period, empty ones included."""
-    pandas = required("pandas", "Replay.by_time")
-    bounds, sent, passed = in_periods(replay, every, timezone)
-    index = pandas.DatetimeIndex(bounds[:-1].view("datetime64[us]"), name="time").tz_localize("UTC")
-    columns = {"sent": sent, "passed": passed, "refused": sent - passed}
-    table: pd.DataFrame = pandas.DataFrame(columns, index=index.tz_convert(timezone))
-    return table
 
 
 def in_periods(replay: Answers, every: Every, timezone: str) -> tuple[Ints, Ints, Ints]:
