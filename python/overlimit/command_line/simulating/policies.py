@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -32,32 +33,24 @@ _OPTIONS = (
 )
 
 
+@dataclass(frozen=True)
 class Rules:
     """What limits mean that are written as texts."""
 
-    def __init__(self, algorithm: str | None, lock: tuple[float, ...]) -> None:
-        self._algorithm, self._lock = algorithm, lock
-
-    @property
-    def locks(self) -> tuple[float, ...]:
-        """The seconds of each lock; none without a penalty."""
-        return self._lock
-
-    @property
-    def in_text(self) -> bool:
-        """Whether limits mean what they do without options, as in a file of limits."""
-        return self._algorithm is None
+    algorithm: str | None
+    lock: tuple[float, ...]
+    """The seconds of each lock; none without a penalty."""
 
     def limiter(self, limits: str) -> Limiter:
         """Return a limiter of limits, or raise as ``Limiter`` does."""
-        return Limiter(limits, algorithm=self._algorithm, penalty=Penalty(self._lock) if self._lock else None)
+        return Limiter(limits, algorithm=self.algorithm, penalty=Penalty(self.lock) if self.lock else None)
 
     def code(self, limits: str) -> str:
         """Return Python that makes the policy of limits."""
-        if self._algorithm is None and not self._lock:
+        if self.algorithm is None and not self.lock:
             return repr(limits)
-        others = f", algorithm={self._algorithm!r}" * bool(self._algorithm)
-        return f"Limiter({limits!r}{others}{f', penalty=Penalty({self._lock!r})' * bool(self._lock)})"
+        others = f", algorithm={self.algorithm!r}" * bool(self.algorithm)
+        return f"Limiter({limits!r}{others}{f', penalty=Penalty({self.lock!r})' * bool(self.lock)})"
 
 
 def named_policies(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:

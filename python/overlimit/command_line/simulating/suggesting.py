@@ -141,7 +141,7 @@ def suggest(
         raise NothingFound(_naming_options(found.message))
     if write is not None and policy is not None:
         with reported():
-            write_policy(write, policy, _with(made, found.value), rules.locks)
+            write_policy(write, policy, _with(made, found.value), rules.lock)
         click.echo(f"wrote policies.{policy} of {write}", err=True)
         click.echo(_what_it_limits(write, policy), nl=False, err=True)
 
@@ -149,7 +149,7 @@ def suggest(
 def _check_writing(write: str | None, policy: str | None, rules: Rules) -> None:
     if (write is None) != (policy is None):
         raise click.UsageError("--write and --policy go together, as --write limits.toml --policy login")
-    if write is not None and not rules.in_text:
+    if write is not None and rules.algorithm is not None:
         raise click.UsageError("--write excludes --algorithm: a limits.toml has limits in text, without one")
 
 
