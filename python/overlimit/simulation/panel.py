@@ -23,7 +23,7 @@ from overlimit.simulation.figures.replays import plot_timeline
 from overlimit.simulation.optional import required
 from overlimit.simulation.questions.effects import Trial
 from overlimit.simulation.replaying import Replay, check_question
-from overlimit.simulation.tables import most_refused, peak_of_any
+from overlimit.simulation.tables import most_refused, peak_of_columns
 
 _KEPT = 256
 _HEAD = ("hit most", "sent", "passed", "refused")
@@ -72,9 +72,7 @@ class ShownEffects:
 
         In one it may have to be, because limits that count in blocks count some events for longer.
         """
-        times, costs, period_us = self._events._times, self._events._costs, 2 * seconds * 1_000_000
-        present = [(column.codes, column.codes >= 0) for column in self._events._columns]
-        return max(peak_of_any(codes[has], times[has], costs[has], period_us) for codes, has in present)
+        return peak_of_columns(self._events, np.ones(len(self._events), bool), 2 * seconds * 1_000_000)
 
 
 _MINUTE, _HOUR = 60, 3600

@@ -22,9 +22,9 @@ from overlimit.limits_file import FilePath, FilePolicy, LimitsFile, read_limits_
 from overlimit.route_charges import LimitsRoutes, RouteCharge, RouteStep, RouteSteps, of_policy
 from overlimit.simulation.events.events import Events
 from overlimit.simulation.policies import PolicyLike, limiter_of
+from overlimit.simulation.tables import Answers
 from overlimit.stores import MemoryStore
 
-_STATUSES = {name: code for code, name in enumerate(("ok", "over", "locked", "never"))}
 _BYTES_PER_KEY = 4096
 _LEAST_BYTES = 1 << 28
 _UNLIMITED = 2**53
@@ -387,7 +387,7 @@ def _values(kind: _Kind, shown: tuple[_Step, _core.Decision] | None, allowed: bo
     values |= {"remaining": decision.remaining, "reset_after": decision.reset_after, "delay": decision.delay}
     values |= {"limit": place, "identifier": column}
     if not allowed:
-        values |= {"status": _STATUSES[decision.status], "retry_after": decision.retry_after}
+        values |= {"status": Answers.STATUSES.index(decision.status), "retry_after": decision.retry_after}
     return values
 
 

@@ -119,6 +119,14 @@ def peak_of_any(codes: Codes, times: Ints, cost: Ints, period_us: int) -> int:
     return _most_between(cost, _ends(times, behind_last[np.cumsum(is_first) - 1], period_us))
 
 
+def peak_of_columns(events: Events, which: Bools, period_us: int) -> int:
+    """Return the most cost of one identifier, by whatever column, of some events in any such interval."""
+    present = [(column.codes, which & (column.codes >= 0)) for column in events._columns]
+    return max(
+        peak_of_any(codes[has], events._times[has], events._costs[has], period_us) for codes, has in present
+    )
+
+
 def _ends(times: Ints, behind_last: Ints, period_us: int) -> Ints:
     """Return for each event the first that comes a period later, at most that behind its identifier's last.
 

@@ -15,6 +15,7 @@ from overlimit import _core
 from overlimit.command_line.finite import FiniteRange
 from overlimit.command_line.operating.endings import FINE, asks_store
 from overlimit.command_line.operating.places import Place, url_argument
+from overlimit.command_line.operating.tables import counted
 from overlimit.command_line.output import print_json, print_rows
 from overlimit.leasing import bounds
 from overlimit.limiter import Limiter
@@ -82,8 +83,7 @@ def bench(place: Place, seconds: float, threads: int, identifiers: int, limits: 
         of_leases = {name: number for name, number in stats.items() if name in _COUNTED}
         print_json({"status": "ok", **told, **of_leases})
         return FINE
-    noun = "thread" if threads == 1 else "threads"
-    click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {threads} {noun}")
+    click.echo(f"{len(took):,} decisions, {rate:,.0f} a second, by {counted(threads, 'thread')}")
     if limiter.store._longest_stale > 0:
         click.echo(_OF_LEASES.format(**stats, unasked=stats["leased"] + stats["refusals"]))
         if limiter.store._longest_lease > 0 and (reason := bounds(limiter).reason):

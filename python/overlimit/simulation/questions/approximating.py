@@ -20,7 +20,7 @@ from overlimit.simulation.policies import PolicyLike, limiter_of
 from overlimit.simulation.progress import interruptible, progress_bar
 from overlimit.simulation.questions.effects import Bools
 from overlimit.simulation.replaying import allowed_in_time, check_question
-from overlimit.simulation.tables import peak_of_any
+from overlimit.simulation.tables import peak_of_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,13 +167,6 @@ def _worst_overshoot(events: Events, passed: Bools, exact: Sequence[Limit]) -> i
     """Return by how much an identifier got more than any exact limit grants in its period."""
     worst = None
     for limit in filter(_counts_in_a_period, exact):
-        period = micros(limit.per, "per")
-        most = max(_most_of_any(events, passed, column, period) for column in range(len(events._columns)))
+        most = peak_of_columns(events, passed, micros(limit.per, "per"))
         worst = max(worst or 0, most - limit.limit)  # type: ignore[attr-defined]
     return worst
-
-
-def _most_of_any(events: Events, passed: Bools, column: int, period_us: int) -> int:
-    codes = events._columns[column].codes
-    counted = passed & (codes >= 0)
-    return peak_of_any(codes[counted], events._times[counted], events._costs[counted], period_us)
