@@ -287,7 +287,7 @@ class TestWarnings:
         assert SharedMemoryStore(tmp_path / "a b").endpoint == f"shm://{tmp_path}/a%20b"
         assert as_store(SharedMemoryStore(tmp_path / "a b").endpoint).path == f"{tmp_path}/a b"
 
-    def test_files_of_the_same_name_that_other_users_have_made_are_found(self, name, monkeypatch):
+    def test_files_of_the_same_name_that_other_users_have_made_are_found(self, name):
         store = SharedMemoryStore(name)
         others = Path(f"/dev/shm/overlimit-54321-{name}-v3")
         others.write_bytes(b"")

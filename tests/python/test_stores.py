@@ -347,7 +347,7 @@ class TestLimiters:
         with pytest.raises(RuntimeError, match="__init__"):
             Forgetful().hit("a")
 
-    def test_a_forked_child_is_warned_once_that_memory_is_not_shared(self, redis_store):
+    def test_a_forked_child_is_warned_once_that_memory_is_not_shared(self):
         script = """
             import os, sys
             from overlimit import Limiter

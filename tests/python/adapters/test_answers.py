@@ -140,7 +140,7 @@ def test_several_limits_are_one_decision_that_charges_none_if_one_refuses(serve,
 
 
 @each()
-def test_what_waiting_cannot_help_has_no_time(serve, adapter):
+def test_what_waiting_cannot_help_has_no_time(serve):
     for options in ({"limits": "0/minute"}, {"limits": "2/minute", "cost": 3}):
         refusal = serve(headers="both", key_prefix=f"p{len(options)}", **options).ask()
         assert (refusal.status, refusal.headers.get("Retry-After")) == (429, None)

@@ -98,7 +98,7 @@ def test_a_limiter_on_another_store_or_clock_is_an_error_before_any_request(serv
 
 
 @each("decorators")
-def test_a_decorator_takes_it_too_also_one_that_is_shared(serve, credits):
+def test_a_decorator_takes_it_too_also_one_that_is_shared(serve):
     site = serve(
         {path: lambda asked: "ok" for path in ("/own", "/one", "/two")},
         routes={

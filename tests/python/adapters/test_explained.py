@@ -36,7 +36,7 @@ def test_explain_false_leaves_it_out(serve):
 
 
 @each()
-def test_who_is_locked_is_told_of_abnormal_usage_and_others_of_their_quota(serve, clock):
+def test_who_is_locked_is_told_of_abnormal_usage_and_others_of_their_quota(serve):
     site = serve(limits="1/minute", penalty=Penalty(3600))
     answers = [site.ask() for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 429, 429]

@@ -94,6 +94,12 @@ def _answer_ok() -> Callable[..., str]:
     return lambda **arguments: "ok"
 
 
+def ask(app: Flask, times: int, path: str = "/") -> list[int]:
+    """Return the status codes of so many requests to an app."""
+    client = app.test_client()
+    return [client.get(path).status_code for _ in range(times)]
+
+
 @pytest.fixture
 def make_site(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[..., Site]:
     """Return ``Site`` with the store and the clock of this test."""

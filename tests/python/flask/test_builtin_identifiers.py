@@ -267,7 +267,7 @@ def test_values_that_mean_the_same_count_together(make_site, make, counted):
     assert asked == [(True, counted)] * 3 + [(False, counted), nobody]
 
 
-def test_without_it_they_count_apart_and_limits_say_which(make_site):
+def test_without_it_they_count_apart_and_limits_say_which():
     plain, folded = by_json("account"), by_json("account", normalise=str.casefold)
     assert plain != folded
     assert (repr(plain), repr(folded)) == ("by_json('account')", "by_json('account', normalise=str.casefold)")

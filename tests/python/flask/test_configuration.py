@@ -16,17 +16,14 @@ from overlimit.flask.decorator import LimitKeywords
 from overlimit.http.options.configuration import KEYS
 from overlimit.http.options.rate_limit_options import RateLimitOptions
 
+from .conftest import ask
+
 
 def make_app(config=None) -> Flask:
     app = Flask("configured")
     app.config.update(config or {})
     app.get("/", endpoint="index")(lambda: "ok")
     return app
-
-
-def ask(app: Flask, times: int, path: str = "/") -> list[int]:
-    client = app.test_client()
-    return [client.get(path).status_code for _ in range(times)]
 
 
 @pytest.mark.parametrize("clock", [3, 0, "noon", type("Stopped", (), {"now": 5})()])
@@ -236,39 +233,20 @@ WARNINGS = [
 ]
 
 
-def configured(config: dict[str, object]) -> Flask:
-    app = Flask("configured")
-    app.config.update(config)
-    return app
-
-
-def line_of(caught) -> tuple[str, int]:
-    (warning,) = caught
-    return warning.filename, warning.lineno
-
-
-def here() -> tuple[str, int]:
-    """Return the file and line of the caller."""
-    frame = inspect.stack()[1]
-    return frame.filename, frame.lineno
+def line_above() -> int:
+    """Return the number of the line above the caller's."""
+    return inspect.stack()[1].lineno - 1
 
 
 @pytest.mark.parametrize(("config", "message"), WARNINGS)
-def test_a_warning_points_at_the_rate_limit_that_is_made(config, message):
-    app = configured(config)
+def test_a_warning_points_at_the_rate_limit_that_is_made_or_at_the_call_of_init_app(config, message):
+    limiter, app = RateLimit(), make_app(config)
     with pytest.warns(UserWarning, match=message) as caught:
         RateLimit(app)
-    file, line = here()
-    assert line_of(caught) == (file, line - 1)
-
-
-@pytest.mark.parametrize(("config", "message"), WARNINGS)
-def test_a_warning_points_at_the_call_of_init_app(config, message):
-    limiter, app = RateLimit(), configured(config)
+    assert [(each.filename, each.lineno) for each in caught] == [(__file__, line_above())]
     with pytest.warns(UserWarning, match=message) as caught:
         limiter.init_app(app)
-    file, line = here()
-    assert line_of(caught) == (file, line - 1)
+    assert [(each.filename, each.lineno) for each in caught] == [(__file__, line_above())]
 
 
 @pytest.mark.parametrize("option", [{"global_limits_cost": 2}, {"default_limits_per_method": True}])
@@ -276,14 +254,12 @@ def test_an_option_of_limits_that_are_not_there_is_warned_of_once_the_configurat
     limits = next(iter(option)).partition("_limits")[0]
     with pytest.warns(UserWarning, match=rf"has no effect without {limits}_limits"):
         RateLimit(Flask("bare"), **option)
-    RateLimit(configured({f"RATELIMIT_{limits.upper()}": "5/minute"}), **option)
+    RateLimit(make_app({f"RATELIMIT_{limits.upper()}": "5/minute"}), **option)
     RateLimit(Flask("bare"), global_limits_cost=None, default_limits_per_method=False)
 
 
 def test_a_note_in_the_log_points_there_too(caplog):
-    app = configured({"RATELIMIT_STRATEGY": "moving-window", "RATELIMIT_DEFAULT": "10001/minute"})
+    app = make_app({"RATELIMIT_STRATEGY": "moving-window", "RATELIMIT_DEFAULT": "10001/minute"})
     with caplog.at_level(logging.INFO, logger="overlimit"):
         RateLimit(app)
-    file, line = here()
-    (record,) = caplog.records
-    assert (record.pathname, record.lineno) == (file, line - 1)
+    assert [(each.pathname, each.lineno) for each in caplog.records] == [(__file__, line_above())]

@@ -25,21 +25,19 @@ def make_view():
 
 @pytest.fixture
 def make_login(make_site):
-    """Return a function that makes a site whose ``/`` answers as asked under limits."""
+    """Return a function that makes a site whose ``/`` answers as asked, once a minute on this condition."""
 
-    def make(*limits, **options):
-        site = make_site(**options)
-        view = make_view()
-        for value, more in reversed(limits):
-            view = site.limiter.limit(value, **more)(view)
-        site.app.add_url_rule("/", "index", view)
+    def make(deduct_when):
+        site = make_site()
+        limit = site.limiter.limit("1/minute", deduct_when=deduct_when)
+        site.app.add_url_rule("/", "index", limit(make_view()))
         return site
 
     return make
 
 
-def ask(site, *statuses, path="/"):
-    return [site.open(path, headers={"X-Status": str(status)}).status_code for status in statuses]
+def ask(site, *statuses):
+    return [site.open("/", headers={"X-Status": str(status)}).status_code for status in statuses]
 
 
 def test_quota_is_reserved_while_the_view_runs(make_site):
@@ -64,7 +62,7 @@ def test_quota_is_reserved_while_the_view_runs(make_site):
 
 
 def test_the_final_response_decides_behind_all_hooks(make_login):
-    site = make_login(("1/minute", {"deduct_when": failed}))
+    site = make_login(failed)
 
     @site.app.after_request
     def fail_late(response):
@@ -84,7 +82,7 @@ def test_a_hook_that_fails_counts_by_its_500(make_login, failures):
         asked.append(response.status_code)
         return response.status_code == 200
 
-    site = make_login(("1/minute", {"deduct_when": condition}))
+    site = make_login(condition)
     failing = []
 
     @site.app.after_request

@@ -180,7 +180,7 @@ def test_identities_of_their_own_count_apart(make_site, fasten, option):
         assert site.ask("/item", 2, method=method, headers=headers) == [200, 429]
 
 
-def test_it_is_one_store_call_and_costs_and_conditions_stay_apart(make_site, store_calls, clock):
+def test_it_is_one_store_call_and_costs_and_conditions_stay_apart(make_site, store_calls):
     site = make_site()
 
     class Item(MethodView):

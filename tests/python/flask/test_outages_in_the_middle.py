@@ -396,7 +396,7 @@ def test_what_can_be_taken_back_is_though_another_refund_fails(start_redis, pref
     assert second.peek(ME, cost=0).remaining == 9
 
 
-def test_the_strictest_of_a_request_says_what_happens_when_a_refund_fails(make_stopping, start_redis, prefix):
+def test_the_strictest_of_a_request_says_what_happens_when_a_refund_fails(start_redis, prefix):
     server = start_redis()
     app = Flask("strict")
     limiter = RateLimit(app, store=RedisStore(server.tcp_url(), timeout=DEADLINE, prefix=prefix))

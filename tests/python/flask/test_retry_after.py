@@ -219,7 +219,7 @@ def test_an_app_without_any_rate_limit(own, handler):
     assert client.get("/").headers.getlist("Retry-After") == ["60"]
 
 
-def test_of_several_refusals_the_one_that_is_answered_counts(make_site, own, clock):
+def test_of_several_refusals_the_one_that_is_answered_counts(make_site, own):
     site = make_site()
     site.app.register_error_handler(429, lambda error: ("wait", 429))
     hourly = site.limiter.limit("0/hour; 1/day")(lambda: "never")

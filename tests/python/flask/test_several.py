@@ -8,17 +8,14 @@ from flask import Blueprint, Flask
 from overlimit import ManualClock, MemoryStore
 from overlimit.flask import RateLimit, rate_limit
 
+from .conftest import ask
+
 
 def make_app(name: str, **config) -> Flask:
     app = Flask(name)
     app.config.update(config)
     app.get("/", endpoint="index")(lambda: "ok")
     return app
-
-
-def ask(app: Flask, times: int, path: str = "/") -> list[int]:
-    client = app.test_client()
-    return [client.get(path).status_code for _ in range(times)]
 
 
 def decided(app: Flask, limiter: RateLimit, path: str = "/"):

@@ -38,14 +38,6 @@ ROOT = Path(overlimit.http.__path__[0])
 SOURCES = sorted(ROOT.rglob("*.py"))
 
 
-def imported(source):
-    for node in ast.walk(ast.parse(source.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-
-
 FLASK = {path.stem: path for path in ROOT.parent.glob("flask/*.py")}
 FASTAPI = {path.stem: path for path in ROOT.parent.glob("fastapi/*.py")}
 QUART = {path.stem: path for path in ROOT.parent.glob("quart/*.py")}

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from flask import Flask
 
-import overlimit.asgi
-import overlimit.fastapi
-import overlimit.flask
-import overlimit.wsgi
 from overlimit import Limiter
+from overlimit.flask import RateLimit
 from programs import output_of
 from servers.patience import PATIENCE
 
 REQUESTS = 100
 LIMITS = "1000/hour"
-
-
-def by_flask(**options: Any) -> list[int]:
-    app = Flask("leasing")
-    overlimit.flask.RateLimit(app, default_limits=LIMITS, **options)
-    app.get("/")(lambda: "hello")
-    client = app.test_client()
-    return [client.get("/").status_code for _ in range(REQUESTS)]
 
 
 @pytest.fixture
@@ -34,7 +21,7 @@ def url(redis_server, prefix):
 
 def test_a_rate_limit_sums_what_its_limiters_count(url):
     app = Flask("leasing")
-    limiter = overlimit.flask.RateLimit(app, application_limits="2000/hour", store=url)
+    limiter = RateLimit(app, application_limits="2000/hour", store=url)
     for path in ("/one", "/two"):
         app.add_url_rule(path, path, limiter.limit(LIMITS)(lambda: "hello"))
     assert set(limiter.stats()["errors"].values()) == {0}
@@ -60,12 +47,15 @@ def held_units(policy: str, url: str) -> int:
 
 def test_requests_whose_refusals_are_charged_are_not_leased(redis_server, url):
     """`flask limits list` says so."""
-    before = redis_server.scripts_run()
-    assert by_flask(store=url, meta_limits="9/day") == [200] * REQUESTS
+    app = Flask("leasing")
+    RateLimit(app, default_limits=LIMITS, meta_limits="9/day", store=url)
+    app.get("/")(lambda: "hello")
+    client, before = app.test_client(), redis_server.scripts_run()
+    assert [client.get("/").status_code for _ in range(REQUESTS)] == [200] * REQUESTS
     assert redis_server.scripts_run() - before >= REQUESTS
 
 
-def test_processes_one_after_the_other_lose_nothing(redis_server, url):
+def test_processes_one_after_the_other_lose_nothing(url):
     program = """
         import sys
         from overlimit import Limiter
