@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -44,17 +45,18 @@ def command_without(packages: str, program: str) -> list[str]:
     return [sys.executable, "-W", "error", "-c", HIDE.format(packages=packages.split()) + program]
 
 
-def _finished(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+def finished(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end and return its status and what it has printed."""
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
 
 
 def run_without(packages: str, program: str) -> subprocess.CompletedProcess[str]:
-    return _finished(command_without(packages, program))
+    return finished(command_without(packages, program))
 
 
 def run(program: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, with arguments from ``sys.argv[1]`` on."""
-    return _finished([sys.executable, "-c", dedent(program), *map(str, arguments)], **options)
+    return finished([sys.executable, "-c", dedent(program), *map(str, arguments)], **options)
 
 
 def output_of(program: str, *arguments: object, **options: Any) -> str:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from overlimit.limits import ALGORITHMS
+from programs import finished
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "adding_an_algorithm.md"
@@ -33,9 +33,7 @@ def snake_case(name: str) -> str:
 
 
 def test_the_patch_applies_to_the_sources_as_they_are():
-    done = subprocess.run(
-        ["git", "apply", "--check", "--verbose", PATCH], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = finished(["git", "apply", "--check", "--verbose", PATCH], cwd=ROOT)
     assert done.returncode == 0, f"make it anew from {PAGE.name}:\n{done.stderr}"
 
 

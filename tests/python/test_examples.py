@@ -18,6 +18,7 @@ import pytest
 from matplotlib import pyplot
 
 from notebook_claims import CLAIMS
+from programs import finished, output_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEMO = EXAMPLES / "demo.py"
@@ -30,14 +31,8 @@ def get(port: int, path: str, user: str = "") -> tuple[HTTPResponse, dict[str, o
         return answer, json.load(answer)
 
 
-def run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, DEMO, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
-
-
 def test_the_demo_holds_every_claim_in_memory():
-    run = run_demo()
+    run = finished([sys.executable, DEMO])
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stderr == ""
     assert run.stdout.count("ok: ") >= 9
@@ -62,7 +57,7 @@ def assert_statuses_are_named(output: str) -> None:
 
 def test_the_demo_holds_every_claim_on_redis_and_again(redis_server):
     for _ in range(2):
-        run = run_demo("--store", redis_server.tcp_url() + "?timeout=10")
+        run = finished([sys.executable, DEMO, "--store", redis_server.tcp_url() + "?timeout=10"])
         assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -70,22 +65,12 @@ def test_the_demo_fails_when_a_claim_does(tmp_path):
     (tmp_path / "demo.py").write_text(DEMO.read_text())
     app = (EXAMPLES / "flask_app.py").read_text()
     (tmp_path / "flask_app.py").write_text(app.replace("120/minute", "121/minute"))
-    run = subprocess.run(
-        [sys.executable, tmp_path / "demo.py"], capture_output=True, text=True, timeout=60, check=False
-    )
+    run = finished([sys.executable, tmp_path / "demo.py"])
     assert run.returncode == 1
     assert "claim failed: " in run.stderr
 
 
-@pytest.fixture
-def interruptible():
-    """Let children be interrupted even where this process was started in the background, deaf to it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
+@pytest.mark.usefixtures("ctrl_c")
 def test_serving_stays_up_until_interrupted():
     command = [sys.executable, str(DEMO), "--serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -100,13 +85,7 @@ def test_serving_stays_up_until_interrupted():
 
 
 def test_the_polite_client_is_not_refused():
-    run = subprocess.run(
-        [sys.executable, EXAMPLES / "polite_client.py"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run = finished([sys.executable, EXAMPLES / "polite_client.py"])
     assert run.returncode == 0, run.stdout + run.stderr
     hasty, polite = run.stdout.splitlines()
     assert re.fullmatch(r"in a hurry: \d+ x 200, \d+ x 429 in \d+\.\d s", hasty)
@@ -197,7 +176,7 @@ def test_the_figure_of_the_readme_is_what_its_four_lines_draw(tmp_path):
     readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", readme, re.S) if "savefig" in block]
     assert len([line for line in code.splitlines() if line]) <= 4
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
+    output_of(code, cwd=tmp_path)
     drawn, shown = (
         pyplot.imread(path)[..., :3] * 255
         for path in (tmp_path / "timeline.png", EXAMPLES.parent / "docs" / "images" / "timeline.png")
@@ -220,12 +199,4 @@ print([Client(HTTP_HOST="localhost").get("/search").json() for _ in range(21)][-
 def test_the_django_project_goes_on_while_its_limits_are_switched_off(monkeypatch, tmp_path):
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "shop.settings")
     monkeypatch.setenv("SHOP_DATABASE", str(tmp_path / "db.sqlite3"))
-    run = subprocess.run(
-        [sys.executable, "-c", LIMITS_OFF],
-        cwd=EXAMPLES / "django_app",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert run.stdout == "{'found': [], 'remaining': None}\n", run.stderr
+    assert output_of(LIMITS_OFF, cwd=EXAMPLES / "django_app") == "{'found': [], 'remaining': None}\n"

@@ -136,19 +136,8 @@ def test_the_guide_shows_what_the_model_finds(tmp_path):
 def test_the_command_says_what_is_asked_and_admitted(tmp_path, capsys):
     import fleet
 
-    words = [
-        "simulate",
-        "--seconds",
-        "1",
-        "--rate",
-        "2000",
-        "--identifiers",
-        "5",
-        "--command-us",
-        "100",
-        "--json",
-    ]
-    assert fleet.main([*words, str(tmp_path / "found.json")]) == 0
+    words = "simulate --seconds 1 --rate 2000 --identifiers 5 --command-us 100"
+    assert fleet.main([*words.split(), "--json", str(tmp_path / "found.json")]) == 0
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert found["strict"]["commands_per_decision"] == 1
     assert found["strict"]["load"] == pytest.approx(found["strict"]["commands"] * 100e-6)

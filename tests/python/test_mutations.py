@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from programs import loaded_script
+from programs import finished, loaded_script
 
 pytestmark = pytest.mark.check
 
@@ -106,5 +105,4 @@ def test_what_a_mutation_needs_is_compiled(script, file, tests, targets):
 
 
 def test_it_says_how_it_is_called():
-    done = subprocess.run([SCRIPT, "--help"], capture_output=True, text=True, check=True)
-    assert "--only" in done.stdout
+    assert "--only" in finished([SCRIPT, "--help"]).stdout

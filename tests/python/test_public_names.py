@@ -22,12 +22,14 @@ from overlimit import (
     Store,
     StoreLike,
 )
+from overlimit.limits import ALGORITHMS
 
 
 def test_dir_shows_the_public_names_and_no_others():
     assert dir(overlimit) == sorted(overlimit.__all__)
     assert not [name for name in dir(overlimit) if name.startswith("_") and name != "__version__"]
     assert all(hasattr(overlimit, name) for name in dir(overlimit))
+    assert {kind.__name__ for kind in ALGORITHMS.values()} <= set(dir(overlimit))
 
 
 def test_types_can_annotate_and_be_read_back():

@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from programs import finished
 
 
 def run_pytest(folder: Path, code: str, *options: str) -> str:
     """Run pytest on a module of tests, without what this project says of its own, and return its output."""
     (folder / "test_project.py").write_text(code, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", encoding="utf-8")
-    words = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-W",
-        "ignore::pytest.PytestAssertRewriteWarning",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, *options, "test_project.py"],
+    words = "-m pytest -q -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestAssertRewriteWarning"
+    done = finished(
+        [sys.executable, *words.split(), *options, "test_project.py"],
         cwd=folder,
         env={name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
     )
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,17 +13,11 @@ import redis
 from overlimit import FixedWindow, Limiter, Penalty, SlidingWindow, TokenBucket
 from overlimit.limits import ALGORITHMS
 from overlimit.limits.limit import Terms
-from overlimit.redis_scripts import script_for
+from overlimit.redis_scripts import main, script_for
+from programs import finished
 
 LUA = Path(__file__).parents[2] / "lua"
 FRAGMENTS = sorted((LUA / "lib").glob("*.lua"))
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", "-m", "overlimit.redis_scripts", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
 DECIDING = """\
 -- SHA1      {sha1}
 -- KEYS[1]   ol1:example:user:1
@@ -126,7 +119,8 @@ class TestScripts:
 
 class TestTheCommand:
     def test_prints_the_script_behind_a_comment_that_shows_its_arguments(self):
-        done = run("10/second; 120/minute")
+        module = [sys.executable, "-W", "error", "-m", "overlimit.redis_scripts"]
+        done = finished([*module, "10/second; 120/minute"])
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("-- SHA1      ")
         for line in [
@@ -136,21 +130,22 @@ class TestTheCommand:
         ]:
             assert line in done.stdout
 
-    def test_prints_the_script_alone_for_other_programs(self):
-        done = run("10/second", "--script-only")
-        assert done.stdout == script_for([SlidingWindow(10, 1)]).text
+    def test_prints_the_script_alone_for_other_programs(self, capsys):
+        assert main(["10/second", "--script-only"]) == 0
+        assert capsys.readouterr().out == script_for([SlidingWindow(10, 1)]).text
 
-    def test_takes_what_makes_another_script(self):
+    def test_takes_what_makes_another_script(self, capsys):
         options = ["--algorithm", "fixed_window", "--penalty", "60,300", "--extend", "--identifiers", "3"]
-        done = run("10/minute", *options)
         expected = script_for([FixedWindow(10, 60)], penalty=Penalty([60, 300], extend=True), identifiers=3)
-        assert done.stdout == expected.commented()
+        assert main(["10/minute", *options]) == 0
+        assert capsys.readouterr().out == expected.commented()
 
-    def test_explains_itself(self):
-        done = run("--help")
-        assert done.returncode == 0
-        assert "--which {decide,read,refund,lock,lease,restore}" in done.stdout
-        assert all(name in done.stdout for name in ALGORITHMS)
+    def test_explains_itself(self, capsys):
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(["--help"])
+        text = capsys.readouterr().out
+        assert "--which {decide,read,refund,lock,lease,restore}" in text
+        assert all(name in text for name in ALGORITHMS)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -166,11 +161,12 @@ class TestTheCommand:
         ],
         ids=lambda value: " ".join(value) if isinstance(value, list) else "",
     )
-    def test_says_what_is_wrong_and_fails(self, arguments, message):
-        done = run(*arguments)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert message in done.stderr
-        assert "Traceback" not in done.stderr
+    def test_says_what_is_wrong_and_fails(self, capsys, arguments, message):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(arguments)
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert message in printed.err
 
 
 LUA_WORDS = set(

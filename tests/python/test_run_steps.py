@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from programs import finished
 
 RUN_STEPS = Path(__file__).parents[2] / "scripts" / "run-steps"
 MAKEFILE = """
@@ -35,15 +36,7 @@ def run(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 
     def steps(*targets):
-        done = subprocess.run(
-            [RUN_STEPS, "--jobs", "2", *targets],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = finished([RUN_STEPS, "--jobs", "2", *targets], cwd=tmp_path, env=environment)
         assert done.stderr == ""
         return done.returncode, done.stdout.splitlines()
 

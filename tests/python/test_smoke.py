@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from programs import finished
 
 # Without shared memory more is skipped than is counted here.
 pytestmark = [pytest.mark.check, pytest.mark.usefixtures("shared_memory")]
@@ -25,9 +26,7 @@ def run_stores(tmp_path):
         shutil.copytree(SMOKE, copy, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
         environment = {**os.environ, "REDIS_SERVER": redis, "SMOKE_REQUIRES": requires}
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", copy / "test_stores.py"]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = finished(command, env=environment)
         return done.returncode, done.stdout + done.stderr
 
     return run

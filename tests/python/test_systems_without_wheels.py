@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from programs import run
 
 pytestmark = pytest.mark.check
 
@@ -26,14 +26,8 @@ BUILD = "import sys; {pretending}; from scikit_build_core.build import {step}; {
     ],
 )
 def test_it_says_what_is_supported(tmp_path, pretending, told, step):
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD.format(pretending=pretending, step=step), str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"NO_COLOR": "1"},
-    )
+    program = BUILD.format(pretending=pretending, step=step)
+    done = run(program, tmp_path, cwd=ROOT, env={"NO_COLOR": "1"})
     assert done.returncode != 0
     assert told in done.stdout + done.stderr
     assert "CMake" not in done.stdout + done.stderr

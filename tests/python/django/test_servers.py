@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from programs import finished
 from servers.gunicorn import Gunicorn
 from servers.http_clients import Answer, Clients
 from servers.web_server import AsgiServer
@@ -34,14 +34,8 @@ USERS = (
 
 
 def manage(environment: dict[str, str], *command: str) -> str:
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "manage.py", *command],
-        cwd=SHOP,
-        env={**environment, "PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**environment, "PATH": os.environ["PATH"]}
+    run = finished([sys.executable, "-W", "error", "manage.py", *command], cwd=SHOP, env=environment)
     assert run.returncode == 0, run.stderr
     return run.stdout + run.stderr
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import overlimit.http
+from programs import output_of
 
 HIDE_FLASK = """
 import sys
@@ -30,8 +29,7 @@ except ImportError:
 
 
 def test_everything_but_the_extension_imports_without_flask():
-    run = subprocess.run([sys.executable, "-c", HIDE_FLASK], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "imported without Flask"
+    assert output_of(HIDE_FLASK) == "imported without Flask\n"
 
 
 ROOT = Path(overlimit.http.__path__[0])
@@ -156,7 +154,4 @@ print(sorted({str(key) for key in before if before[key] is not after.get(key)}))
 )
 def test_importing_an_adapter_replaces_nothing_of_its_framework(adapter):
     name, _, roots = adapter.partition(" ")
-    run = subprocess.run(
-        [sys.executable, "-c", UNCHANGED, name, roots], capture_output=True, text=True, check=True
-    )
-    assert run.stdout == "[]\n"
+    assert output_of(UNCHANGED, name, roots) == "[]\n"
