@@ -60,24 +60,33 @@ SETTINGS = {
 }
 
 
+WITH_TWO = ("deduct_when", "scope", "group", "on_breach")
+"""Options whose functions are given something before the request."""
+
+
 def ordinary(option):
     """Return a function for an option that blocks."""
     convert = OPTIONS[option][1]
-    if option in ("deduct_when", "scope", "group", "on_breach"):
+    if option in WITH_TWO:
         return lambda given, request: convert(look_up(request.GET["v"]))
     return lambda request: convert(look_up(request.GET["v"]))
 
 
-def coroutine(option):
-    """Return a coroutine function for an option."""
+def awaiting(option, read):
+    """Return a coroutine function for an option that awaits what is read of a request."""
 
-    async def look_up_later(request):
-        return OPTIONS[option][1](await sync_to_async(look_up)(request.GET["v"]))
+    async def with_one(request):
+        return OPTIONS[option][1](await read(request))
 
     async def with_two(given, request):
-        return await look_up_later(request)
+        return await with_one(request)
 
-    return with_two if option in ("deduct_when", "scope", "group", "on_breach") else look_up_later
+    return with_two if option in WITH_TWO else with_one
+
+
+def coroutine(option):
+    """Return a coroutine function for an option that asks the database."""
+    return awaiting(option, lambda request: sync_to_async(look_up)(request.GET["v"]))
 
 
 class Login(MiddlewareMixin):
@@ -100,12 +109,9 @@ def of_user(option):
     """Return a coroutine function for an option that reads the user."""
 
     async def read_user(request):
-        return OPTIONS[option][1](request.user.pk)
+        return request.user.pk
 
-    async def with_two(given, request):
-        return await read_user(request)
-
-    return with_two if option in ("deduct_when", "scope", "group", "on_breach") else read_user
+    return awaiting(option, read_user)
 
 
 functions = pytest.mark.parametrize("function_for", [ordinary, coroutine, of_user])

@@ -19,6 +19,17 @@ from overlimit.fastapi import RateLimit
 from servers.patience import eventually
 
 
+async def ask_all(app, *asked):
+    """Ask for paths at once, each with these header fields."""
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://site") as client:
+        return await asyncio.gather(*(client.get(path, headers=headers) for path, headers in asked))
+
+
+def statuses(answers):
+    return Counter(answer.status_code for answer in answers)
+
+
 @pytest.mark.every_store
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
 def test_requests_that_wait_at_once_are_decided_each_by_its_own(site, is_async):
@@ -42,18 +53,11 @@ def test_requests_that_wait_at_once_are_decided_each_by_its_own(site, is_async):
 
     limit = site.limiter.limit("10/minute", identifiers=identifiers, cost=cost)
     site.app.get("/")(limit(asynchronous if is_async else synchronous))
-
-    async def ask_all():
-        transport = httpx.ASGITransport(site.asked)
-        async with httpx.AsyncClient(transport=transport, base_url="http://site") as client:
-            sent = [{"X-Name": name, "X-Cost": str(1 + (name > "c"))} for name in "abcdef" * 15]
-            answers = await asyncio.gather(*(client.get("/", headers=headers) for headers in sent))
-            return [(headers["X-Name"], answer) for headers, answer in zip(sent, answers, strict=True)]
-
-    answers = site.run(ask_all())
-    admitted = Counter(name for name, answer in answers if answer.status_code == 200)
-    assert admitted == {**dict.fromkeys("abc", 10), **dict.fromkeys("def", 5)}
-    told = [(name, answer.json()) for name, answer in answers if answer.status_code == 200]
+    names = "abcdef" * 15
+    fields = [{"X-Name": name, "X-Cost": str(1 + (name > "c"))} for name in names]
+    answers = site.run(ask_all(site.asked, *(("/", each) for each in fields)))
+    told = [(name, each.json()) for name, each in zip(names, answers, strict=True) if each.is_success]
+    assert Counter(name for name, _ in told) == {**dict.fromkeys("abc", 10), **dict.fromkeys("def", 5)}
     assert all(name == identifier for name, (identifier, _) in told)
     assert sorted(left for name, (_, left) in told if name == "a") == list(range(10))
     assert sorted(left for name, (_, left) in told if name == "f") == list(range(0, 10, 2))
@@ -73,19 +77,16 @@ def test_no_more_are_under_way_than_the_limit_has_left_whatever_will_not_count(s
         under_way -= 1
         raise HTTPException(status)
 
-    async def ask_all(status):
-        transport = httpx.ASGITransport(site.asked)
-        async with httpx.AsyncClient(transport=transport, base_url="http://site") as client:
-            answers = await asyncio.gather(*(client.get(f"/{status}") for _ in range(20)))
-            return Counter(answer.status_code for answer in answers)
+    def guesses(status):
+        return statuses(site.run(ask_all(site.asked, *[(f"/{status}", {})] * 20)))
 
     for _ in range(3):
-        passed = site.run(ask_all(404))
+        passed = guesses(404)
         assert passed[404] >= 3
         assert passed.total() == passed[404] + passed[429]
-    assert site.run(ask_all(401)) == {401: 3, 429: 17}
+    assert guesses(401) == {401: 3, 429: 17}
     assert most <= 3
-    assert site.run(ask_all(404)) == {429: 20}
+    assert guesses(404) == {429: 20}
 
 
 @pytest.mark.every_store
@@ -94,16 +95,9 @@ def test_event_loops_in_several_threads_count_together(site):
     @site.limiter.limit("20/minute")
     async def index() -> None: ...
 
-    async def ask_all():
-        transport = httpx.ASGITransport(site.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://site") as client:
-            answers = await asyncio.gather(*(client.get("/") for _ in range(10)))
-            return [answer.status_code for answer in answers]
-
     with ThreadPoolExecutor(4) as pool:
-        work = [pool.submit(asyncio.run, ask_all()) for _ in range(4)]
-        found = Counter(status for each in work for status in each.result())
-    assert found == {200: 20, 429: 20}
+        answers = pool.map(asyncio.run, [ask_all(site.app, *[("/", {})] * 10) for _ in range(4)])
+        assert sum(map(statuses, answers), Counter()) == {200: 20, 429: 20}
 
 
 def test_clients_of_tests_which_make_a_loop_for_each_request_leave_no_connections(start_redis):

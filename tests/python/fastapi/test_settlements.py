@@ -122,7 +122,7 @@ async def leave_stream(site, how):
     await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
 
 
-@pytest.mark.every_store
+@pytest.mark.parametrize("store", ["memory", "redis", "values"], indirect=True)
 @pytest.mark.parametrize("how", ["while it is made", "while it is sent", "as sending says"])
 @pytest.mark.parametrize("of", [awaits_at_its_end, waits_at_its_end])
 @pytest.mark.parametrize("is_path_function", [False, True])
