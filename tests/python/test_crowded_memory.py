@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -110,16 +110,8 @@ class TestTheCount:
         limiter = limited(MemoryStore(max_keys=4))
         for identifier in names(4):
             limiter.hit(identifier)
-
-        def hit(prefix: str) -> None:
-            for identifier in names(500, prefix):
-                limiter.hit(identifier)
-
-        threads = [threading.Thread(target=hit, args=(prefix,)) for prefix in "abcdefgh"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(limiter.hit, names(4000, "other")))
         assert crowded(limiter) == (4000, 4000)
         assert len(warnings()) == 1
 

@@ -11,6 +11,7 @@ import inspect
 import re
 import shutil
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,24 +19,7 @@ import numpydoc.docscrape
 import pytest
 
 import blocks
-import overlimit
-import overlimit.aio
-import overlimit.aiohttp
-import overlimit.asgi
-import overlimit.django
-import overlimit.fastapi
 import overlimit.flask
-import overlimit.http
-import overlimit.http.fields
-import overlimit.httpx
-import overlimit.jobs
-import overlimit.metrics
-import overlimit.quart
-import overlimit.recipes
-import overlimit.requests
-import overlimit.simulation
-import overlimit.testing
-import overlimit.wsgi
 from overlimit.http.options import configuration
 
 ROOT = Path(__file__).parents[2]
@@ -58,26 +42,15 @@ LISTED = ("Attributes", "Parameters", "Raises", "Returns")
 FLAW_TABLE = re.compile(r"^\| flaw \| instead \| test \|\n\|[ -|]+\n(?P<rows>(?:^\|.*\n)+)", re.M)
 
 
-MODULES = (
-    overlimit,
-    overlimit.recipes,
-    overlimit.testing,
-    overlimit.aio,
-    overlimit.flask,
-    overlimit.django,
-    overlimit.fastapi,
-    overlimit.quart,
-    overlimit.asgi,
-    overlimit.wsgi,
-    overlimit.requests,
-    overlimit.httpx,
-    overlimit.aiohttp,
-    overlimit.http,
-    overlimit.jobs,
-    overlimit.metrics,
-    overlimit.http.fields,
-    overlimit.simulation,
-)
+MODULES = [
+    import_module(name)
+    for name in (
+        *("overlimit", "overlimit.recipes", "overlimit.testing", "overlimit.aio", "overlimit.flask"),
+        *("overlimit.django", "overlimit.fastapi", "overlimit.quart", "overlimit.asgi", "overlimit.wsgi"),
+        *("overlimit.requests", "overlimit.httpx", "overlimit.aiohttp", "overlimit.http"),
+        *("overlimit.http.fields", "overlimit.jobs", "overlimit.metrics", "overlimit.simulation"),
+    )
+]
 
 
 class Example(NamedTuple):

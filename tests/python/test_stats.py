@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -134,16 +134,8 @@ def test_a_wrong_password_counts_as_configuration(start_redis):
 
 def test_no_call_of_any_thread_is_lost(redis_store):
     limiter = Limiter("9/minute", name="default", store=redis_store)
-
-    def call() -> None:
-        for _ in range(50):
-            limiter.hit("a")
-
-    threads = [threading.Thread(target=call) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(limiter.hit, ["a"] * 400))
     assert limiter.stats()["calls"] == 400
     assert sum(limiter.stats()["latency"].values()) == 400
 

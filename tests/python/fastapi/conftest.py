@@ -9,12 +9,12 @@ import pytest
 from fastapi import FastAPI
 
 from asgi_sites import AsgiSite
-from memory_unless_marked import pytest_generate_tests, store
-from overlimit import ManualClock, _core
+from memory_unless_marked import pytest_generate_tests, store, store_calls
+from overlimit import ManualClock
 from overlimit.fastapi import RateLimit
 from overlimit.stores import Store
 
-__all__ = ["pytest_generate_tests", "store"]
+__all__ = ["pytest_generate_tests", "store", "store_calls"]
 
 
 class Site(AsgiSite):
@@ -54,30 +54,3 @@ def make_site(store: Store, clock: ManualClock) -> Iterator[Callable[..., Site]]
 def site(make_site: Callable[..., Site]) -> Site:
     """Return a site without limits of its own."""
     return make_site()
-
-
-@pytest.fixture
-def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the number of charges of each call to a store, as they come."""
-    calls: list[int] = []
-
-    decide, later = _core._decide_request, _core._later
-
-    def note(rules: Any, known: Any, *_: Any) -> None:
-        calls.append(sum(len(known[identify]) for _, identify, _, _ in rules))
-
-    def noted(*arguments: Any) -> Any:
-        decision = decide(*arguments)
-        note(*arguments)
-        return decision
-
-    def noted_later(operation: Any, *arguments: Any, **keywords: Any) -> Any:
-        if operation is not noted:
-            return later(operation, *arguments, **keywords)
-        decision = later(decide, *arguments)
-        note(*arguments)
-        return decision
-
-    monkeypatch.setattr(_core, "_decide_request", noted)
-    monkeypatch.setattr(_core, "_later", noted_later)
-    return calls

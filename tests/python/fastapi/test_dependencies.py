@@ -23,7 +23,7 @@ def test_a_dependency_of_a_route_joins_its_one_call(site, store_calls):
     def index() -> None: ...
 
     assert site.items("/") == {"decorator": 4, "dependency": 2}
-    assert store_calls == [2]
+    assert [len(charges) for charges in store_calls] == [2]
     assert site.statuses("/", 3) == [200, 200, 429]
     assert site.items("/") == {"decorator": 2, "dependency": 0}
 
@@ -148,7 +148,7 @@ def test_one_dependency_in_several_places_of_a_route_is_one_hit(site, store_call
         return given
 
     assert site.statuses("/", 4) == [200, 200, 200, 429]
-    assert store_calls == [1] * 4
+    assert [len(charges) for charges in store_calls] == [1] * 4
 
 
 def test_shared_dependencies_count_together(site):
@@ -338,6 +338,6 @@ def test_several_ratelimits_of_one_app_are_asked_together(make_site, store_calls
     )
     site.app.get("/")(lambda: None)
     assert site.statuses("/", 3) == [200, 200, 429]
-    assert store_calls == [2, 2, 2]
+    assert [len(charges) for charges in store_calls] == [2, 2, 2]
     second.enabled = False
     assert site.statuses("/", 1) == [200]

@@ -11,12 +11,11 @@ from flask import Flask, g, request
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-import memory_unless_marked
-from overlimit import Decision, ManualClock, MemoryStore, RedisStore, _core
+from memory_unless_marked import pytest_generate_tests, store, store_calls
+from overlimit import ManualClock, MemoryStore, RedisStore
 from overlimit.flask import RateLimit
 
-store = memory_unless_marked.store
-pytest_generate_tests = memory_unless_marked.pytest_generate_tests
+__all__ = ["pytest_generate_tests", "store", "store_calls"]
 
 
 class Site:
@@ -108,24 +107,3 @@ def make_site(store: MemoryStore | RedisStore, clock: ManualClock) -> Callable[.
         return Site(**{"store": store, "clock": clock, **options})
 
     return make
-
-
-@pytest.fixture
-def store_calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[Any, ...]]]:
-    """Return the charges of each call to a store, as they come."""
-    calls: list[list[tuple[Any, ...]]] = []
-    decide_request = _core._decide_request
-
-    def noted(rules: Any, known: Any, *rest: Any) -> Decision:
-        decision = decide_request(rules, known, *rest)
-        calls.append(
-            [
-                (limiter, identifier, cost)
-                for limiter, identify, cost, _ in rules
-                for identifier in known[identify]
-            ]
-        )
-        return decision
-
-    monkeypatch.setattr(_core, "_decide_request", noted)
-    return calls

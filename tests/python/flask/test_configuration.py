@@ -79,7 +79,7 @@ def test_a_rate_limit_added_later_takes_over(clock):
     assert ask(app, 2) == [200, 429]
 
 
-@pytest.mark.parametrize("key", ["DEFAULT", "APPLICATION", "META", "IN_MEMORY_FALLBACK"])
+@pytest.mark.parametrize("key", ["DEFAULT", "APPLICATION", "GLOBAL", "META", "IN_MEMORY_FALLBACK"])
 def test_a_malformed_limit_is_an_error_that_names_its_key(key):
     app = Flask("site")
     app.config[f"RATELIMIT_{key}"] = "5/minut"

@@ -396,8 +396,7 @@ def test_the_policy_stays_the_same(make_pages, store_calls):
     for path, quota in (("/login", 2), ("/page", 12)):
         headers = site.open(path).headers
         assert f";q={quota};w=3600" in headers["RateLimit-Policy"]
-    named = [{limiter.name for limiter, _, _ in charges} for charges in store_calls]
-    assert named[0] == named[1]
+    assert set(store_calls[0]) == set(store_calls[1])
 
 
 def test_a_reset_reaches_all_answers(make_pages):

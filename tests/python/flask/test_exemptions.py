@@ -142,12 +142,10 @@ def test_an_exempt_blueprint_keeps_its_own_limits(family, flags, held):
     assert family(["child"], child=flags) == ([D, A], held)
 
 
-@pytest.fixture
-def woods(make_site):
-    """Return a site with two trees of blueprints, exempt and limited in many ways."""
+def test_exemptions_and_limits_of_a_tree_of_blueprints(make_site):
     site = make_site(application_limits="5/day", default_limits="1/minute")
-    names = ["n1", "n1_1", "n1_1_1", "n1_1_2", "n2", "n2_1", "n2_1_1"]
-    tree = {name: Blueprint(name, __name__) for name in names}
+    held = {"n1": [], "n1_1": [2], "n1_1_1": [], "n1_1_2": [3], "n2": [2, 5], "n2_1": [3], "n2_1_1": [1, 5]}
+    tree = {name: Blueprint(name, __name__) for name in held}
     for name, blueprint in tree.items():
         blueprint.get(f"/{name}")(lambda: "ok")
     exempt, limit = site.limiter.exempt, site.limiter.limit
@@ -159,25 +157,9 @@ def woods(make_site):
     exempt(tree["n2_1"], flags=scope("DEFAULT|APPLICATION"))
     limit("3/minute")(tree["n2_1"])
     exempt(tree["n2_1_1"], flags=scope("ANCESTORS"))
-    for name in reversed(names):
+    for name in reversed(tree):
         tree.get(name.rpartition("_")[0], site.app).register_blueprint(tree[name])
-    return site
-
-
-@pytest.mark.parametrize(
-    ("name", "held"),
-    [
-        ("n1", []),
-        ("n1_1", [2]),
-        ("n1_1_1", []),
-        ("n1_1_2", [3]),
-        ("n2", [2, 5]),
-        ("n2_1", [3]),
-        ("n2_1_1", [1, 5]),
-    ],
-)
-def test_exemptions_and_limits_of_a_tree_of_blueprints(woods, name, held):
-    assert woods.quotas(f"/{name}") == held
+    assert {name: site.quotas(f"/{name}") for name in tree} == held
 
 
 def test_a_bare_decorator_a_called_one_and_one_above_the_route_hold(site):

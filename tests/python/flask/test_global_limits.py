@@ -5,17 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from flask import Flask
 
-from overlimit.flask import ExemptionScope, RateLimit, rate_limit
-
-
-def test_a_key_sets_it(clock):
-    app = Flask("site")
-    app.config.update(RATELIMIT_GLOBAL="3/minute", RATELIMIT_GLOBAL_COST="2")
-    RateLimit(app, clock=clock, identifiers=lambda: [])
-    app.get("/")(lambda: "ok")
-    assert [app.test_client().get("/").status_code for _ in range(2)] == [200, 429]
+from overlimit.flask import ExemptionScope, rate_limit
 
 
 @pytest.mark.parametrize("how", ["exempt", "filter", "shadow", "exempt_when", "disabled"])
@@ -56,8 +47,3 @@ def test_commands_list_check_and_reset_it(make_site):
     assert [(each["name"], each["remaining"]) for each in checked] == [("global", 0)]
     site.limiter.reset("all")
     assert site.ask("/free", 2) == [200, 429]
-
-
-def test_a_malformed_one_is_an_error_that_names_option_and_key():
-    with pytest.raises(ValueError, match=r"global_limits \(RATELIMIT_GLOBAL\): "):
-        RateLimit(global_limits="often")

@@ -18,6 +18,7 @@ OF_LIMITER = set(inspect.signature(flask_limiter.Limiter).parameters) & set(
 LIMITS = {
     "default_limits": "RATELIMIT_DEFAULT",
     "application_limits": "RATELIMIT_APPLICATION",
+    "global_limits": "RATELIMIT_GLOBAL",
     "meta_limits": "RATELIMIT_META",
     "in_memory_fallback": "RATELIMIT_IN_MEMORY_FALLBACK",
 }

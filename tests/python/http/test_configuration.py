@@ -50,6 +50,8 @@ def test_what_is_not_set_is_no_option():
         ("APPLICATION_EXEMPT_WHEN", who, {"application_limits_exempt_when": who}),
         ("APPLICATION_DEDUCT_WHEN", about, {"application_limits_deduct_when": about}),
         ("APPLICATION_COST", 0, {"application_limits_cost": 0}),
+        ("GLOBAL", "5/minute", {"global_limits": "5/minute"}),
+        ("GLOBAL_COST", "2", {"global_limits_cost": 2}),
         ("META", "5/hour", {"meta_limits": "5/hour"}),
         ("ON_BREACH_CALLBACK", about, {"on_breach": about}),
         ("ON_META_BREACH_CALLBACK", about, {"on_meta_breach": about}),
