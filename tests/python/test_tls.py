@@ -184,8 +184,6 @@ class TestClients:
     @pytest.fixture
     def connect(self, tls_server):
         """Return a function that makes a redis-py client of the server; closed with the test."""
-        import redis
-
         clients = []
 
         def connect(**options):
@@ -214,8 +212,6 @@ class TestClients:
         assert connections_of(client) == 1
 
     def test_one_from_a_url(self, tls_server, prefix):
-        import redis
-
         url = f"{tls_server.tls_url()}?ssl_ca_certs={quote(tls_server.ca)}"
         with redis.from_url(url) as client:
             assert not over_limit(client, 3600, 1, identifiers=prefix)

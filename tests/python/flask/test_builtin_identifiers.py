@@ -53,12 +53,6 @@ def site_by(make_site):
     return make
 
 
-def test_an_empty_header_or_cookie_is_absent(site_by):
-    assert charged(site_by(by_header("X-Key")), headers={"X-Key": ""}) == ["anonymous"]
-    with Flask("cookies").test_request_context("/", headers={"Cookie": "c="}):
-        assert by_cookie("c")() == ""
-
-
 def test_a_list_may_hold_functions_of_the_app_and_those_that_return_several(site_by):
     who = [get_identifiers, lambda: ["tenant:1", None, "tenant:2"], lambda: 7]
     assert charged(site_by(who), user="ann") == ["ip:192.0.2.1", "user:ann", "tenant:1", "tenant:2", "7"]

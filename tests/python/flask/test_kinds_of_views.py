@@ -46,15 +46,13 @@ def view_in_a_partial(site, path, *decorators):
     add(site, path, partial(decorated(lambda text: text, decorators), "ok"))
 
 
-def class_view(site, path, *decorators):
-    page = type("Page", (View,), {"dispatch_request": lambda self: "ok", "decorators": decorators[::-1]})
-    add(site, path, page.as_view(path.strip("/")))
+def class_view(site, path, *decorators, **more):
+    names = {"dispatch_request": lambda self: "ok", "decorators": decorators[::-1], **more}
+    add(site, path, type("Page", (View,), names).as_view(path.strip("/")))
 
 
 def class_view_that_is_kept(site, path, *decorators):
-    names = {"dispatch_request": lambda self: "ok", "decorators": decorators[::-1]}
-    page = type("Page", (View,), {**names, "init_every_request": False})
-    add(site, path, page.as_view(path.strip("/")))
+    class_view(site, path, *decorators, init_every_request=False)
 
 
 def method(site, path, *decorators):
