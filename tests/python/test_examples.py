@@ -111,13 +111,7 @@ def test_the_example_app_explains_a_refusal(example_app):
     assert int(refusals[0].headers["Retry-After"]) >= 1
 
 
-FIGURES = {
-    "first_look": 1,
-    "redis_live": 0,
-    "retry_storms": 3,
-    "tune_from_a_log": 4,
-    "which_algorithm": 2,
-}
+FIGURES = {"first_look": 1, "redis_live": 0, "retry_storms": 3, "tune_from_a_log": 4, "which_algorithm": 2}
 """How many figures each notebook draws at least."""
 
 

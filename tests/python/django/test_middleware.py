@@ -95,9 +95,7 @@ def test_the_middleware_may_stand_anywhere(serve):
 
 def test_it_works_above_a_middleware_that_is_not_async(serve):
     client = serve.asynchronously(
-        path("", plain),
-        default_limits="2/minute",
-        middleware=[OURS, f"{__name__}.only_sync", OURS],
+        path("", plain), default_limits="2/minute", middleware=[OURS, f"{__name__}.only_sync", OURS]
     )
 
     async def ask():

@@ -107,8 +107,7 @@ class BurstOfMost(Burst):
 
 def template_page(*decorators):
     return view_of(
-        *decorators,
-        view=lambda request: TemplateResponse(request, TEMPLATE, {"n": next(Api.pages)}),
+        *decorators, view=lambda request: TemplateResponse(request, TEMPLATE, {"n": next(Api.pages)})
     )
 
 

@@ -22,11 +22,7 @@ from servers.web_server import AsgiServer
 pytestmark = pytest.mark.check
 
 SHOP = Path(__file__).parents[3] / "examples" / "django_app"
-SERVERS = [
-    ("gunicorn", "shm"),
-    ("uvicorn", "memory"),
-    ("daphne", "redis"),
-]
+SERVERS = [("gunicorn", "shm"), ("uvicorn", "memory"), ("daphne", "redis")]
 USERS = (
     "from django.contrib.auth.models import User;"
     "[User.objects.create_user(name, password='right') for name in ('ann', 'ben')]"

@@ -11,14 +11,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 
 from asgi_sites import AsgiSite
 from overlimit import InvalidLimit
-from overlimit.fastapi import (
-    ExemptionScope,
-    RateLimit,
-    by_cookie,
-    by_header,
-    by_json,
-    by_path_parameter,
-)
+from overlimit.fastapi import ExemptionScope, RateLimit, by_cookie, by_header, by_json, by_path_parameter
 from overlimit.http.rules.applied_limits import applied_limits_above
 
 

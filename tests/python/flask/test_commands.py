@@ -470,10 +470,7 @@ def test_the_commands_make_no_file_and_no_table(tmp_path, postgresql_server, pre
         invoke = app.test_cli_runner().invoke
         for command in ("check", "reset"):
             done = invoke(args=["limits", command, "ip:127.0.0.1"])
-            assert (done.exit_code, f"there is no {what};" in done.output) == (
-                1,
-                True,
-            )
+            assert (done.exit_code, f"there is no {what};" in done.output) == (1, True)
         assert [app.test_client().get("/").status_code for _ in range(2)] == [200, 429]
         assert invoke(args=["limits", "check", "ip:127.0.0.1"]).exit_code == 0
 

@@ -69,8 +69,7 @@ def test_what_an_exempt_view_is_exempt_from(site, flags, held):
 
 
 @pytest.mark.parametrize(
-    ("flags", "held"),
-    [(None, []), ("DEFAULT", [A]), ("APPLICATION", [ROUTE]), ("NONE", [ROUTE, A])],
+    ("flags", "held"), [(None, []), ("DEFAULT", [A]), ("APPLICATION", [ROUTE]), ("NONE", [ROUTE, A])]
 )
 @pytest.mark.parametrize("order", [1, -1], ids=["exempt above", "exempt below"])
 def test_an_exempt_view_is_free_from_its_own_decorated_limits_too(site, flags, held, order):
@@ -80,8 +79,7 @@ def test_an_exempt_view_is_free_from_its_own_decorated_limits_too(site, flags, h
 
 
 @pytest.mark.parametrize(
-    ("flags", "held"),
-    [(None, []), ("DEFAULT", [A]), ("APPLICATION", [PARENT]), ("NONE", [PARENT, A])],
+    ("flags", "held"), [(None, []), ("DEFAULT", [A]), ("APPLICATION", [PARENT]), ("NONE", [PARENT, A])]
 )
 def test_an_exempt_view_is_free_from_its_blueprints_limits(site, flags, held):
     pages = Blueprint("pages", __name__)

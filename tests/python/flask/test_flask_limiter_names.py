@@ -218,8 +218,7 @@ def test_a_field_of_a_limit_class_is_an_option_or_answered(kind):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [*flask_limiter.__all__, "get_remote_address", "get_remote_address_cloudflare"],
+    "name", [*flask_limiter.__all__, "get_remote_address", "get_remote_address_cloudflare"]
 )
 def test_a_name_of_a_module(name):
     theirs = {**vars(flask_limiter), **vars(flask_limiter.util), **vars(flask_limiter.contrib.util)}

@@ -9,15 +9,7 @@ import pytest
 from flask import Response
 from werkzeug.datastructures import Headers
 
-from overlimit import (
-    FixedWindow,
-    LeakyBucket,
-    Limiter,
-    MemoryStore,
-    SlidingLog,
-    TokenBucket,
-    _core,
-)
+from overlimit import FixedWindow, LeakyBucket, Limiter, MemoryStore, SlidingLog, TokenBucket, _core
 from overlimit.flask import RateLimit, RateLimitExceeded, rate_limit
 
 

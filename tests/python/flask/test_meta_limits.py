@@ -10,12 +10,7 @@ from overlimit import flask as extension
 
 @pytest.mark.parametrize(
     ("flags", "statuses"),
-    [
-        (None, [200, 200]),
-        ("META", [200, 429]),
-        ("DEFAULT", [429, 429]),
-        ("APPLICATION", [429, 429]),
-    ],
+    [(None, [200, 200]), ("META", [200, 429]), ("DEFAULT", [429, 429]), ("APPLICATION", [429, 429])],
 )
 def test_who_is_refused_too_often_still_reaches_what_is_exempt_from_meta_limits(make_site, flags, statuses):
     site = make_site(default_limits="1/minute", meta_limits="1/hour")

@@ -206,10 +206,7 @@ def check_fields(response: Any, step: str, way: str) -> None:
 # What comes of a call that has failed does not depend on how it failed.
 PAIRS = [
     pytest.param(
-        way,
-        fault,
-        marks=() if name == "killed" or way == "deny" else pytest.mark.prove,
-        id=f"{way}-{name}",
+        way, fault, marks=() if name == "killed" or way == "deny" else pytest.mark.prove, id=f"{way}-{name}"
     )
     for way, (name, fault) in itertools.product(WAYS, FAULTS.items())
 ]

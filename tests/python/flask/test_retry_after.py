@@ -144,8 +144,7 @@ def test_whatever_is_handled_and_where(make_site, own, way, handled, of_blueprin
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    ("given", "sent"),
-    [("59", "60"), ("61", "61"), ("3600", "3600"), ("soon", "60"), (-1, "60"), (90, 90)],
+    ("given", "sent"), [("59", "60"), ("61", "61"), ("3600", "3600"), ("soon", "60"), (-1, "60"), (90, 90)]
 )
 def test_a_later_one_of_the_handler_is_kept(make_site, own, way, given, sent):
     def as_field(value):

@@ -26,11 +26,7 @@ def test_a_plan_needs_the_body_where_identifiers_are_in_it(identifiers, is_read)
 
 @pytest.mark.parametrize(
     ("store", "per_process"),
-    [
-        (MemoryStore(), True),
-        ("shm://myapp", False),
-        ("redis://localhost:1/0", False),
-    ],
+    [(MemoryStore(), True), ("shm://myapp", False), ("redis://localhost:1/0", False)],
     ids=["memory", "shared_memory", "redis"],
 )
 def test_a_plan_counts_per_process_in_memory_alone(store, per_process, request):

@@ -53,10 +53,7 @@ def test_a_failed_store_is_a_503_without_a_type(media_type):
 
 @pytest.mark.parametrize(
     ("problem", "heading"),
-    [
-        (quota_exceeded("Wait."), "429 Too Many Requests"),
-        (store_failed("Wait."), "503 Service Unavailable"),
-    ],
+    [(quota_exceeded("Wait."), "429 Too Many Requests"), (store_failed("Wait."), "503 Service Unavailable")],
 )
 def test_a_page_says_status_and_detail(problem, heading):
     page = problem.body("text/html")

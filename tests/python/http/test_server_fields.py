@@ -325,9 +325,7 @@ def test_dates_and_epochs_count_from_the_date_of_the_response_or_else_from_now()
 
 
 @pytest.mark.parametrize(
-    "text",
-    [each * 20_000 for each in ('"\\', '""', ",", "1,", ";", '"a', "99")],
-    ids=range(7),
+    "text", [each * 20_000 for each in ('"\\', '""', ",", "1,", ";", '"a', "99")], ids=range(7)
 )
 def test_what_is_long_takes_no_more_than_its_length_says(text):
     names = ("RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "RateLimit-Limit", "Retry-After", "Date")
