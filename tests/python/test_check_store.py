@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import itertools
+import math
 import os
 import re
 import secrets
@@ -168,32 +169,33 @@ class Roomless(Locking):
         super().put(key, write)
 
 
-class OfShortKeys(Locking):
-    def values(self, keys):
-        return super().values([key[:100] for key in keys])
-
-    def put(self, key, write):
-        super().put(key[:100], write)
-
-
-class Caseless(Locking):
-    """Its keys are those of a collation that knows no small letters."""
-
-    def values(self, keys):
-        return super().values([key.upper() for key in keys])
-
-    def put(self, key, write):
-        super().put(key.upper(), write)
-
-
-class OfPaths(Locking):
-    """It keeps keys as names of files."""
+class Renaming(Locking):
+    """It keeps keys by other names."""
 
     def item(self, key):
-        return super().item(key.replace("/", ":"))
+        return super().item(self.renamed(key))
 
     def put(self, key, write):
-        super().put(key.replace("/", ":"), write)
+        super().put(self.renamed(key), write)
+
+
+class OfShortKeys(Renaming):
+    def renamed(self, key):
+        return key[:100]
+
+
+class Caseless(Renaming):
+    """Its keys are those of a collation that knows no small letters."""
+
+    def renamed(self, key):
+        return key.upper()
+
+
+class OfPaths(Renaming):
+    """It keeps keys as names of files."""
+
+    def renamed(self, key):
+        return key.replace("/", ":")
 
 
 class Stripping(Locking):
@@ -376,24 +378,9 @@ class Early(Locking):
             self.write(keys, step(self.values(keys), now))
 
 
-class Timeless(Keeping):
-    def now(self):
-        return "soon"
-
-
-class Endlessly(Keeping):
-    def now(self):
-        return float("inf")
-
-
-class InMilliseconds(Keeping):
-    def now(self):
-        return time.time() * 1000
-
-
-class HourAhead(Keeping):
-    def now(self):
-        return time.time() + 3600
+def telling(now):
+    """Return a kind of store that tells what a function returns for the time."""
+    return type("Telling", (Keeping,), {"now": lambda self: now()})
 
 
 class Standing(Keeping):
@@ -581,10 +568,10 @@ def test_a_store_that_keeps_its_promises_passes(kind: type[ValueStore]) -> None:
         (Quiet, "transact calls step, or raises what kept it from that"),
         (Lazy, "transact calls step, or raises what kept it from that"),
         (Early, "now is the time at which the values are held"),
-        (Timeless, "now is a number of seconds since the Unix epoch, not 'soon'"),
-        (Endlessly, "now is a number of seconds since the Unix epoch, not inf"),
-        (InMilliseconds, "now is in seconds since the Unix epoch"),
-        (HourAhead, "it is 3600 seconds away"),
+        (telling(lambda: "soon"), "now is a number of seconds since the Unix epoch, not 'soon'"),
+        (telling(lambda: math.inf), "now is a number of seconds since the Unix epoch, not inf"),
+        (telling(lambda: time.time() * 1000), "now is in seconds since the Unix epoch"),
+        (telling(lambda: time.time() + 3600), "it is 3600 seconds away"),
         (Backward, "now goes on as time does, and never backward"),
         (Standing, "it is read anew for each transaction"),
         (Unsteady, "now goes on as time does, and never backward"),
