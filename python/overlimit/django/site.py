@@ -45,7 +45,7 @@ class Site:
         """Read the settings; raise ImproperlyConfigured, naming the key, for what is wrong."""
         own = read(given)
         self.exempt = own.exempt
-        self._rate_limits = AppRateLimits(self, "this site", by_address_and_user, how_to_register="")
+        self._rate_limits = AppRateLimits(self, "this site", by_address_and_user)
         self._paths: dict[str, tuple[str, ...]] = {}
         handle = RateLimitHandle()
         self._rate_limits.register(handle, own.options, **LABELS)

@@ -31,7 +31,7 @@ class AppState(AppStateByNumbers):
 
     def __init__(self, app: FastAPI) -> None:
         """Add a middleware, and the answer 429 to its OpenAPI; `of` makes one state per app."""
-        super().__init__(app, app.title, by_address_and_user, how_to_register="call init_app(app) on it")
+        super().__init__(app, app.title, by_address_and_user)
         self.app = app
         self._found: Found[LimitedRoute] = Found([], [], [])
         self._warned_of: list[object] = []

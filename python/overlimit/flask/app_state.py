@@ -64,9 +64,7 @@ class AppState(AppStateOfViews):
 
     def __init__(self, app: Flask) -> None:
         """Wrap the app's dispatching, its error handling and its responses; `of` makes one state per app."""
-        super().__init__(
-            app, app.name, app.view_functions, BY_DEFAULT, how_to_register="call init_app(app) on it"
-        )
+        super().__init__(app, app.name, app.view_functions, BY_DEFAULT)
         self.app = app
         self._warned_of: list[object] = []
         self._dispatch, self._process = app.dispatch_request, app.process_response

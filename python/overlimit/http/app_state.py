@@ -30,10 +30,10 @@ class BaseAppState:
     An adapter says what routes there are: `find_route`, `found_routes`, `endpoints` and `methods_taken`.
     """
 
-    def __init__(self, app: Any, app_name: str, default_identify: Identify, *, how_to_register: str) -> None:
+    def __init__(self, app: Any, app_name: str, default_identify: Identify) -> None:
         """Begin without RateLimits, as `AppRateLimits` does."""
-        self.app_name, self.how_to_register = app_name, how_to_register
-        self.rate_limits = AppRateLimits(app, app_name, default_identify, how_to_register=how_to_register)
+        self.app_name = app_name
+        self.rate_limits = AppRateLimits(app, app_name, default_identify)
         self.plans = PlanCache(self.rate_limits, self.find_route, self._check_route)
 
     def register(self, handle: RateLimitHandle, settings: Settings) -> None:
@@ -96,9 +96,11 @@ class AppStateOfViews(BaseAppState):
     An adapter says what `find_route` and `found_routes` do, and which methods are taken.
     """
 
-    def __init__(self, app: Any, app_name: str, views: Mapping[str, View], *about: Any, **named: Any) -> None:
+    def __init__(
+        self, app: Any, app_name: str, views: Mapping[str, View], default_identify: Identify
+    ) -> None:
         """Begin without RateLimits; ``views`` are those of the app, to which others may be added."""
-        super().__init__(app, app_name, *about, **named)
+        super().__init__(app, app_name, default_identify)
         self._views = views
         self._views_seen = 0
 
@@ -146,9 +148,9 @@ class AppStateByNumbers(BaseAppState):
     Routes may share their functions. An adapter says what routes there are by `prepare`.
     """
 
-    def __init__(self, *about: Any, **named: Any) -> None:
+    def __init__(self, *about: Any) -> None:
         """Begin without routes, and otherwise as any does."""
-        super().__init__(*about, **named)
+        super().__init__(*about)
         self.numbers: dict[CalledRoute, str] = {}
         """The routes that were found."""
         self._routes: Sequence[CalledRoute] = ()

@@ -338,7 +338,7 @@ class BaseRateLimit(Generic[A]):
             rate_limit = state.rate_limits.get(self._handle)
             if rate_limit is None:
                 raise RuntimeError(
-                    f"{state.app_name!r} does not have this RateLimit: {state.how_to_register}"
+                    f"{state.app_name!r} does not have this RateLimit: call init_app(app) on it"
                 )
             yield state, rate_limit
 

@@ -31,8 +31,7 @@ class AppState(AppStateOfViews):
 
     def __init__(self, app: Quart) -> None:
         """Add a middleware, and decide before views are called; `of` makes one state per app."""
-        about = app, app.name, app.view_functions, by_address_and_user
-        super().__init__(*about, how_to_register="call init_app(app) on it")
+        super().__init__(app, app.name, app.view_functions, by_address_and_user)
         self.app = app
         app.cli.commands.setdefault("limits", limits_group(lambda: AppState.of(app), with_appcontext))
         app.asgi_app = ConversationMiddleware(app.asgi_app, lambda scope, send: Conversation(self, send))  # type: ignore[method-assign, assignment, arg-type]

@@ -199,10 +199,7 @@ class AppRateLimit:
 class AppRateLimits:
     """All RateLimits of one app, in the order they were registered."""
 
-    def __init__(
-        self, app: object, app_name: str, default_identify: Identify, *, how_to_register: str
-    ) -> None:
-        """Start without any; ``how_to_register`` ends the error message if one is not registered."""
+    def __init__(self, app: object, app_name: str, default_identify: Identify) -> None:
         self.app: Any = app
         self.lock = PerProcess(threading.RLock)
         """Held while a RateLimit is registered, and while plans are compiled."""
@@ -210,8 +207,7 @@ class AppRateLimits:
         """Called whenever other limits may hold than before."""
         self.files: tuple[FileLimits, ...] = ()
         """The files that are followed, each to be looked at before a request."""
-        self._app_name, self._how_to_register = app_name, how_to_register
-        self._default_identify = default_identify
+        self._app_name, self._default_identify = app_name, default_identify
         self._registered: dict[Handle, AppRateLimit] = {}
         self._implicit: AppRateLimit | None = None
         self._own_memory = cache(MemoryStore)
@@ -280,7 +276,7 @@ class AppRateLimits:
             others = ", ".join(sorted(repr(each._app_name) for each in applied.handle.apps))
             raise RuntimeError(
                 f"a function of {self._app_name!r} is limited by a RateLimit that this app does not have"
-                f"{others and f', but another one ({others})'}: {self._how_to_register}"
+                f"{others and f', but another one ({others})'}: call init_app(app) on it"
             )
         return rate_limit
 
