@@ -34,7 +34,7 @@ from overlimit.http.deciding.plans import RoutePlan, StorePlan
 from overlimit.http.raised import own_kinds
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.rules.precedence import Route
-from overlimit.http.rules.views import counted_place, places_of
+from overlimit.http.rules.views import counted_place
 
 _HOOKS_FAILED = "_overlimit_hooks_failed"
 """The attribute of a request whose ``after_request`` hooks have failed."""
@@ -93,11 +93,6 @@ class AppState(AppStateOfViews):
     def find_route(self, endpoint: str, method: str) -> Route:
         """Return the limits of an endpoint's view for one HTTP method."""
         return find_route(self.app, endpoint, method)
-
-    def found_routes(self) -> Iterable[Route]:
-        """Return every route."""
-        places = places_of(self.app.url_map.iter_rules(), self._views)
-        return (find_route(self.app, *place) for place in places)
 
     def _check_route(self, route: Route, more: Iterable[AppliedLimit]) -> None:
         super()._check_route(route, more)

@@ -21,7 +21,7 @@ from overlimit.http.rules.precedence import (
     rules_of_route,
 )
 from overlimit.http.rules.rule import Rule
-from overlimit.http.rules.views import View, functions_of
+from overlimit.http.rules.views import View, functions_of, places_of
 
 
 class BaseAppState:
@@ -93,7 +93,7 @@ class BaseAppState:
 class AppStateOfViews(BaseAppState):
     """That of an app whose decorators wrap its views; plans know these by endpoints.
 
-    An adapter says what `find_route` and `found_routes` do, and which methods are taken.
+    An adapter says what `find_route` does, and which methods are taken.
     """
 
     def __init__(
@@ -107,6 +107,11 @@ class AppStateOfViews(BaseAppState):
     def endpoints(self) -> Collection[str]:
         """Return the names of all views."""
         return self._views.keys()
+
+    def found_routes(self) -> Iterator[Route]:
+        """Yield every route, by endpoint and method; a handshake of a websocket is a GET."""
+        places = places_of(self.rate_limits.app.url_map.iter_rules(), self._views)
+        return (self.find_route(*place) for place in places)
 
     def has_new_views(self) -> bool:
         """Return whether views were added since this was asked before."""

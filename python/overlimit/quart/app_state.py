@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from overlimit.http.identifying.default import by_address_and_user
 from overlimit.http.raised import as_refusal, own_kinds
 from overlimit.http.rules.applied_limits import AppliedLimit, LimitedFunction
 from overlimit.http.rules.precedence import Route
-from overlimit.http.rules.views import counted_place, groups_of, places_of, route_of
+from overlimit.http.rules.views import counted_place, groups_of, route_of
 from overlimit.quart.conversation import Conversation, QuartRequest, limited_request, this_request
 from overlimit.quart.errors import RateLimitExceeded, RefusedRequest, StoreFailed
 
@@ -62,10 +62,6 @@ class AppState(AppStateOfViews):
         paths = [rule.rule for rule in rules if method in (rule.methods or ("GET",))]
         is_static = getattr(view, "__name__", "") == Quart.send_static_file.__name__
         return route_of(self.app, endpoint, method, view, groups, paths, is_static=is_static)
-
-    def found_routes(self) -> Iterator[Route]:
-        """Return every route, by endpoint and method; a handshake of a websocket is a GET."""
-        return (self.find_route(*place) for place in places_of(self.app.url_map.iter_rules(), self._views))
 
     def methods_taken(self) -> Collection[str]:
         """Return the methods of all rules."""
