@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from flask import Flask, request_started
 
 from overlimit.flask.app_state import AppState
@@ -17,4 +15,4 @@ def _set_up(app: Flask, **_: object) -> None:
 
 
 # Flask sends this signal for every request of every app, which costs them all a little.
-unnoticed = Unnoticed(partial(request_started.connect, _set_up), partial(request_started.disconnect, _set_up))
+unnoticed = Unnoticed(_set_up, request_started)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ParamSpec, TypeVar, overload
 
 from quart import Blueprint, Quart
@@ -27,12 +26,7 @@ async def _set_up(app: Quart, **_: object) -> None:
         unnoticed.discard(state.decorated())
 
 
-def _switch(name: str) -> None:
-    for started in (request_started, websocket_started):
-        getattr(started, name)(_set_up)
-
-
-unnoticed = Unnoticed(partial(_switch, "connect"), partial(_switch, "disconnect"))
+unnoticed = Unnoticed(_set_up, request_started, websocket_started)
 
 
 class LimitDecorator(AwaitingDecorator):

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
 from weakref import WeakSet
 
 from overlimit._forks import PerProcess
-
-
-class _Lasting:
-    """Stands for what is decorated but cannot be in a set of weak references."""
-
-
-_LASTING = _Lasting()
 
 
 class Unnoticed:
@@ -23,9 +17,9 @@ class Unnoticed:
     can notice them. Having apps notice costs all their requests a little, so it is done only meanwhile.
     """
 
-    def __init__(self, watch: Callable[[], object], leave: Callable[[], object]) -> None:
-        """Have each app set up at its first request by ``watch``, until ``leave`` ends that."""
-        self._watch, self._leave = watch, leave
+    def __init__(self, set_up: Callable[..., object], *signals: Any) -> None:
+        """Have each app set up, which these signals send when it is to answer a request."""
+        self._set_up, self._signals = set_up, signals
         self._decorated: WeakSet[object] = WeakSet()
         self._changing = PerProcess(threading.Lock)
 
@@ -34,9 +28,10 @@ class Unnoticed:
         with self._changing():
             try:
                 self._decorated.add(decorated)
-            except TypeError:
-                self._decorated.add(_LASTING)
-            self._watch()
+            except TypeError:  # no weak references to it, so it is noticed for good
+                self._decorated.add(Unnoticed)
+            for each in self._signals:
+                each.connect(self._set_up)
 
     def discard(self, decorated: Iterable[object]) -> None:
         """Note that limits on these hold: calls pass through them, or they have an app."""
@@ -45,4 +40,5 @@ class Unnoticed:
         with self._changing():
             self._decorated.difference_update(decorated)
             if not self._decorated:
-                self._leave()
+                for each in self._signals:
+                    each.disconnect(self._set_up)
