@@ -125,7 +125,7 @@ class LimitsByPath:
         limits = rate_limit.settings.group("application_limits")
         routes = self._in_code
         if file is not None:
-            limits, routes = file.default(limits), file.before(routes, limits)
+            limits, routes = file.group("default_limits", limits, "limits"), file.before(routes, limits)
         everywhere = tuple(rules_of_options(rate_limit, limits, CountName(_KIND, (), "application", "", "")))
         plans = []
         names = distinct(map(field_name_of, routes))

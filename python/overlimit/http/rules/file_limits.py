@@ -73,23 +73,18 @@ class FileLimits:
                 hint = f"did you mean {like!r}?" if like else f"there are {', '.join(known) or 'none'}"
                 raise found.wrong(("routes", text), f"the app has no such route: {hint}")
 
-    def group(self, name: str, options: LimitOptions) -> LimitOptions:
-        """Return what the file says in place of the limits of an option, if it does."""
-        policy = {"default_limits": self.current.default, "application_limits": self.current.application}.get(
-            name
-        )
+    def group(self, name: str, options: LimitOptions, called: str | None = None) -> LimitOptions:
+        """Return what the file says in place of the limits of an option, if it does.
+
+        The log calls these by their name, or as they are ``called`` in a middleware.
+        """
+        known = {"default_limits": self.current.default, "application_limits": self.current.application}
+        policy = known.get(name)
         if policy is None:
             return options
         if options.parts:
-            self.tell_of(name)
+            self.tell_of(called or name)
         return options_of(policy, options)
-
-    def default(self, options: LimitOptions) -> LimitOptions:
-        """Return what the file says in place of the limits that a middleware has for all requests."""
-        policy = self.current.default
-        if policy is not None and options.parts:
-            self.tell_of("limits")
-        return options if policy is None else options_of(policy, options)
 
     def before(
         self, routes: Mapping[str, LimitOptions], said_of_all: LimitOptions
