@@ -260,11 +260,8 @@ def _answering(refusal: StoreAnswer, request: HttpRequest) -> Steps[HttpResponse
 
 def answer_to(error: errors.RateLimitExceeded, request: HttpRequest) -> HttpResponseBase:
     """Return the response to a refusal that a view has raised."""
-    ledger, accept, message = (
-        Ledger.of(request),
-        request.META.get("HTTP_ACCEPT"),
-        getattr(error, "message", None),
-    )
+    ledger, accept = Ledger.of(request), request.META.get("HTTP_ACCEPT")
+    message = getattr(error, "message", None)
     return _response(ledger.raised(error.decision, ledger.site.rate_limit, accept, message))
 
 

@@ -106,7 +106,7 @@ class Conversation(BaseConversation):
             request = cast(AsgiRequest, self.request)
             await refuse(ledger.refusal, request, _handshake_of(websocket), self.sends)
         else:
-            await websocket.send(closing(ledger.refusal))
+            await websocket.send(closing(store_failed=ledger.refusal.store_failed))
         return False
 
     def note_raised(self, connection: HTTPConnection, refused: RefusedRequest) -> None:

@@ -81,17 +81,14 @@ def taken_functions(options: dict[str, Any], known: dict[str, Option]) -> dict[s
 
     They may be coroutine functions.
     """
+    taken = dict(options)
     for name in options.keys() & known.keys():
-        if known[name].kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
-            check_takes_no_key(name, options[name])
-    taken = {
-        name: taking_dependencies(value, *known[name].kind.called_with) if name in known else value
-        for name, value in options.items()
-    }
-    return {
-        name: asked_once(value, kept_in) if name.endswith("exempt_when") else value
-        for name, value in taken.items()
-    }
+        kind, value = known[name].kind, options[name]
+        if kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
+            check_takes_no_key(name, value)
+        found = taking_dependencies(value, kind.own_arguments, kind.of)
+        taken[name] = asked_once(found, kept_in) if name.endswith("exempt_when") else found
+    return taken
 
 
 def route_options(

@@ -279,17 +279,14 @@ class AwaitedFunction(StandsForFunctions):
 
     def __call__(self, *arguments: Any) -> Any:
         """Return or raise what the function has for these arguments, the last of which is the request's."""
-        returned, raised = self._kept(arguments)
+        outcomes = self.kept_in(arguments[-1]) if arguments else {}
+        try:
+            returned, raised = outcomes[self._key(arguments)]
+        except KeyError:
+            raise RuntimeError(f"{self.name} is a coroutine function, and was not awaited here") from None
         if raised is not None:
             raise raised
         return returned
-
-    def _kept(self, arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
-        outcomes = self.kept_in(arguments[-1]) if arguments else {}
-        try:
-            return outcomes[self._key(arguments)]
-        except KeyError:
-            raise RuntimeError(f"{self.name} is a coroutine function, and was not awaited here") from None
 
     def keep(self, arguments: tuple[Any, ...], returned: Any, raised: Exception | None) -> None:
         """Keep an outcome for calls with these very arguments."""

@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from overlimit.http.callables import function_name
-from overlimit.http.options.kinds import Option
 from overlimit.http.options.limit_options import (
-    LIMIT_OPTIONS,
     LimitOptions,
     ReadLimits,
     check_limits_are_given,
@@ -101,7 +99,6 @@ def options_of_decorator(
     arguments: int = 0,
     is_shared: bool = False,
     during_request: bool = False,
-    known: Mapping[str, Option] = LIMIT_OPTIONS,
     written: str = "rate_limit",
 ) -> LimitOptions:
     """Check the options of a decorator, as `limit_options` does, and that it was written with limits."""
@@ -115,7 +112,6 @@ def options_of_decorator(
     return limit_options(
         value,
         keywords,
-        known,
         read=read,
         arguments=arguments,
         is_shared=is_shared,

@@ -313,7 +313,9 @@ def _separate_limits(
 
 def _windows(policies: list[_Item]) -> dict[int | None, float | None]:
     """Return the windows of policies without names, as of ``100;w=60``, by their quotas."""
-    return {_whole_of(each): each.number("w") for each in reversed(policies) if "w" in each.parameters}
+    return {
+        _whole(_number(each.text)): each.number("w") for each in reversed(policies) if "w" in each.parameters
+    }
 
 
 def _items(values: dict[str, list[str]], name: str) -> list[_Item]:
@@ -377,10 +379,6 @@ def _left(text: str | None, quota: str | None = None) -> int | None:
 def _unit_of(name: str | None) -> str | None:
     """Return what a limit counts, if its name says it."""
     return next((word for word in re.split("[^a-z]+", (name or "").lower()) if word in _UNITS), None)
-
-
-def _whole_of(item: _Item | None) -> int | None:
-    return None if item is None else _whole(_number(item.text))
 
 
 def _whole(number: float | None) -> int | None:

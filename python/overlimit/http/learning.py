@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypedDict
 
 from overlimit._core import Decision
@@ -127,7 +128,7 @@ class Learning:
         self._lock = PerProcess(threading.Lock)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self._limiter, self._of_tokens)
+        return partial(Learning, of_tokens=self._of_tokens), (self._limiter,)
 
     def limiter_of(self, host: str) -> Limiter:
         """Return the limiter of a host, whose numbers change as more is learnt."""
@@ -255,7 +256,3 @@ def _are_alike(told: ServerLimit, per: float, *, is_only: bool) -> bool:
     if told.window is None:
         return is_only and (told.reset_after or 0.0) <= per * (1 + _ALIKE)
     return abs(told.window - per) <= _ALIKE * per
-
-
-def _made(limiter: Limiter, of_tokens: bool) -> Learning:
-    return Learning(limiter, of_tokens=of_tokens)

@@ -78,12 +78,9 @@ def paced(states: str, buckets: Mapping[str, Item]) -> str:
     """Return the value of ``RateLimit`` with resets as `Item.paced` says; ``buckets`` are by their keys."""
 
     def later(found: re.Match[str]) -> str:
-        item = buckets.get(found[1])
-        return (
-            found[0]
-            if item is None
-            else f"{found[1]};r={found[2]};t={item.paced(*map(int, found.groups()[1:]))}"
-        )
+        key, left, seconds = found.groups()
+        item = buckets.get(key)
+        return found[0] if item is None else f"{key};r={left};t={item.paced(int(left), int(seconds))}"
 
     return _STATE.sub(later, states)
 

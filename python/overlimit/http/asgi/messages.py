@@ -46,7 +46,7 @@ class LimitedMessages:
             return True
         self._request.scope[DECISION] = ledger.decision(self._rate_limit)
         await run_async(refusal.asking_hooks(callable, "an ASGI app"))
-        close = closing(refusal)
+        close = closing(store_failed=refusal.store_failed)
         self._end = {**close, "type": "websocket.disconnect"}
         await self._send(close)
         return False

@@ -140,7 +140,7 @@ async def send_refusal(
     if request.scope["type"] == "http":
         await _send_response(refusal, request, send)
     elif is_accepted or not _takes_denial(request):
-        await send(_closing(store_failed=refusal[0] is HTTPStatus.SERVICE_UNAVAILABLE))
+        await send(closing(store_failed=refusal[0] is HTTPStatus.SERVICE_UNAVAILABLE))
     else:
         await _send_response(refusal, request, _denying(send))
 
@@ -154,7 +154,7 @@ async def refuse(refusal: StoreAnswer, request: AsgiRequest, receive: Receive, s
     if request.scope["type"] == "websocket":
         await receive()  # the handshake, to which this is the answer
         if not _takes_denial(request):
-            await send(closing(refusal))
+            await send(closing(store_failed=refusal.store_failed))
             return
         send = _denying(send)
     if app is None:
@@ -168,12 +168,8 @@ def _takes_denial(request: AsgiRequest) -> bool:
     return _DENIAL in (request.scope.get("extensions") or {})
 
 
-def closing(refusal: StoreAnswer) -> Message:
+def closing(*, store_failed: bool) -> Message:
     """Return the message that closes a websocket because of a refusal."""
-    return _closing(store_failed=refusal.store_failed)
-
-
-def _closing(*, store_failed: bool) -> Message:
     code = _TRY_AGAIN_LATER if store_failed else _REFUSED
     return {"type": "websocket.close", "code": code, "reason": "rate limit exceeded"}
 

@@ -221,7 +221,7 @@ class StoreAnswer:
     def settling(self, used: int) -> Steps[None]:
         """Make it cost what was used; raises StoreError if the store failed and ``on_error`` says so."""
         # A refused request was not charged, and neither was one that no store decided.
-        if not self.decision or self.store_failed or not self.call.can_settle:
+        if not self.decision or self.store_failed or not self.call.settled:
             return
         try:
             yield from self.call.settling(self.decision, used)

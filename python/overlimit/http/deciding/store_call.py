@@ -70,7 +70,8 @@ class StoreCall:
         self.rules = _join_policies(rules)
         self.refunding = max((rule.limiter for rule in self.rules), key=_strictness)
         """The limiter that refunds: as for decisions, the strictest says what happens when that fails."""
-        self._settled = tuple(rule.limiter for rule in self.rules if rule.has_cost)
+        self.settled = tuple(rule.limiter for rule in self.rules if rule.has_cost)
+        """The limiters of what has a cost."""
         self._core_rules = tuple(
             (each.limiter, each.identify, each.cost, int(each.role)) for each in self.rules
         )
@@ -105,7 +106,8 @@ class StoreCall:
         Leaves it to the caller to wait, for coroutine functions too.
         """
         if not self.others:
-            return self, (yield from self._deciding(identifiers, self._asking(identifiers)))
+            asked = Call(partial(self.decide, identifiers), partial(self.decide_later, identifiers))
+            return self, (yield from self._deciding(identifiers, asked))
         refused: list[tuple[StoreCall, Decision]] = []
         *earlier, last = enumerate((self, *self.others))
         are_used_up = yield from last[1]._meta_limits_used_up(identifiers)
@@ -135,9 +137,6 @@ class StoreCall:
                 yield from awaiting((rule.cost,), *arguments)
         decision: Decision = yield asked
         return decision
-
-    def _asking(self, identifiers: IdentifierCache) -> Call:
-        return Call(partial(self.decide, identifiers), partial(self.decide_later, identifiers))
 
     def _trying(self, identifiers: IdentifierCache, patience: float | None, place: int) -> Call:
         def trying(ask: Callable[..., Any], *operation: Any) -> Any:
@@ -197,7 +196,7 @@ class StoreCall:
         One call charges what was too little, and one gives back what was too much; where there is nothing to
         do, no store is asked.
         """
-        about = self._settled, decision, used
+        about = self.settled, decision, used
         yield asking(_core._settle_more, *about)
         yield asking(_core._settle_rest, *about)
         self._wake_waiters(decision)
@@ -205,11 +204,6 @@ class StoreCall:
     def _wake_waiters(self, decision: Decision) -> None:
         """Let those that wait in this process ask for what was given back."""
         wake_after_refund(self.refunding.store, decision)
-
-    @property
-    def can_settle(self) -> bool:
-        """Whether there is a limit that has a cost."""
-        return bool(self._settled)
 
     def refund_part(self, decision: Decision, charges: list[int]) -> Steps[None]:
         """Refund some of its charges."""

@@ -46,11 +46,6 @@ class Kind(NamedTuple):
     """Whether no text says it, so that one in a file of settings can be the path to import it from."""
 
     @property
-    def called_with(self) -> tuple[int | None, str]:
-        """How many arguments a function gets before the request, and what they are."""
-        return self.own_arguments, self.of
-
-    @property
     def may_be_imported(self) -> bool:
         """Whether a dotted path may stand for it in a file of settings."""
         return self.has_no_text or self.own_arguments is not None or self == SWITCH_OR_FUNCTION
