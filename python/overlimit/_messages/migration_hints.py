@@ -116,6 +116,19 @@ OF_CLOCK: Mapping[str, str] = MappingProxyType(
 )
 """Methods that a ``ManualClock`` does not have."""
 
+OF_RATE_LIMIT: Mapping[str, str] = MappingProxyType(
+    {
+        "auto_check": "leave it out: every request is decided by itself",
+        "headers_enabled": "write headers='both' for True, headers=None for False",
+        "in_memory_fallback_enabled": "write on_error='local'",
+        "retry_after": "leave it out: Retry-After is always in seconds",
+        "storage_uri": "write store='redis://host:6379/0', or another URL or store",
+        "strategy": "write algorithm='fixed_window', 'sliding_log' or 'sliding_window_counter'",
+        "swallow_errors": "write on_error='allow' for True, on_error='raise' for False",
+    }
+)
+"""Arguments of the ``Limiter`` of Flask-Limiter and of slowapi that a ``RateLimit`` does not have."""
+
 _FOR_FLASK, _FOR_FASTAPI, _FOR_DJANGO = "overlimit.flask", "overlimit.fastapi", "overlimit.django"
 _FOR_DECORATORS = (_FOR_FLASK, _FOR_FASTAPI, _FOR_DJANGO)
 _FOR_ALL = (*_FOR_DECORATORS, "overlimit.asgi", "overlimit.wsgi")

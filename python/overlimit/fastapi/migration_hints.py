@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from overlimit._messages.migration_hints import OF_RATE_LIMIT
+from overlimit.http.rate_limit import NO_LIMITS
+
 ARGUMENTS = MappingProxyType(
     {
-        "auto_check": "leave it out: every request is decided by itself",
+        **OF_RATE_LIMIT,
+        **dict.fromkeys(("limit", "limits"), NO_LIMITS),
         "config_filename": "leave it out, and give the options themselves",
-        "headers_enabled": "write headers='both' for True, headers=None for False",
-        "in_memory_fallback_enabled": "write on_error='local'",
         "key_style": "leave it out: a limit counts by its function, whatever the path",
-        "limit": "write default_limits='100/minute', or application_limits= for all routes together",
-        "limits": "write default_limits='100/minute', or application_limits= for all routes together",
-        "retry_after": "leave it out: Retry-After is always in seconds",
         "storage_options": "write store=RedisStore(url, ...)",
-        "storage_uri": "write store='redis://host:6379/0', or another URL or store",
-        "strategy": "write algorithm='fixed_window', 'sliding_log' or 'sliding_window_counter'",
-        "swallow_errors": "write on_error='allow' for True, on_error='raise' for False",
     }
 )
 """Arguments of slowapi's ``Limiter``, and what else people try."""

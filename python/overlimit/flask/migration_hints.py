@@ -7,28 +7,21 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from overlimit._messages.migration_hints import OF_DECISION
+from overlimit._messages.migration_hints import OF_DECISION, OF_RATE_LIMIT
+from overlimit.http.rate_limit import NO_LIMITS
 
 ARGUMENTS = MappingProxyType(
     {
-        "auto_check": "leave it out: every request is decided by itself",
+        **OF_RATE_LIMIT,
         "fail_on_first_breach": "leave it out: all limits are decided in one step",
         "header_name_mapping": "write header_names=HeaderNames(limit=..., remaining=..., reset=...)",
-        "headers_enabled": "write headers='both' for True, headers=None for False",
-        "in_memory_fallback_enabled": "write on_error='local'",
         "request_identifier": "set the key RATELIMIT_REQUEST_IDENTIFIER",
-        "retry_after": "leave it out: Retry-After is always in seconds",
         "storage_options": "write store=RedisStore(url, ...), or set the key RATELIMIT_STORAGE_OPTIONS",
-        "storage_uri": "write store='redis://host:6379/0', or another URL or store",
-        "strategy": "write algorithm='fixed_window', 'sliding_log' or 'sliding_window_counter'",
-        "swallow_errors": "write on_error='allow' for True, on_error='raise' for False",
     }
 )
 """Arguments of its ``Limiter``."""
 
-GUESSES = ARGUMENTS | dict.fromkeys(
-    ("limit", "limits"), "write default_limits='100/minute', or application_limits= for all routes together"
-)
+GUESSES = ARGUMENTS | dict.fromkeys(("limit", "limits"), NO_LIMITS)
 """Arguments of its ``Limiter``, and what else people try."""
 
 _OWN_LIMITER = "use an overlimit.Limiter of your own, with the same store="
