@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
@@ -70,7 +71,8 @@ def read(given: object) -> SiteSettings:
     """Read ``OVERLIMIT``; raise ImproperlyConfigured, naming the key, for what is wrong or unknown."""
     try:
         found = _read(given)
-        _check_addresses(found.options)
+        with _labelled(NAME, ValueError):
+            found.options.addresses()
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(str(error)) from error
     return found
@@ -90,11 +92,13 @@ def _errors(reading: Callable[[object], object], given: Iterable[object]) -> Ite
             yield str(error)
 
 
-def _check_addresses(settings: Settings) -> None:
+@contextmanager
+def _labelled(label: str, *kinds_of_errors: type[Exception]) -> Iterator[None]:
+    """Have errors of these kinds say which setting is wrong."""
     try:
-        settings.addresses()
-    except ValueError as error:
-        raise ValueError(f"{NAME}: {error}") from None
+        yield
+    except kinds_of_errors as error:
+        raise type(error)(f"{label}: {error}") from None
 
 
 @hides_passwords
@@ -108,9 +112,9 @@ def _read(given: object) -> SiteSettings:
         check_options(NAME, [key], SITE_OPTIONS, _hints_at(key))
     found = {SITE_OPTIONS[key].name: _value(key, value) for key, value in given.items()}
     exempt = ExemptRequests(found.pop("exempt", None), LABELS["exempt"], kept_in)
-    key = found.pop("key", None)
-    with_key = {**found, "identifiers": _identifiers(key)}
-    settings = Settings(with_key, 1).completed({})
+    with _labelled(LABELS["key"], ValueError):
+        found["identifiers"] = as_identify(LABELS["key"], identifiers_of(found.pop("key", None)), 1)
+    settings = Settings(found, 1).completed({})
     settings.check(**LABELS)
     _check_store(settings)
     return SiteSettings(settings, exempt)
@@ -120,10 +124,8 @@ def _check_store(settings: Settings) -> None:
     store = settings.options["store"]
     if store == "memory://" or not settings.options["enabled"]:
         return
-    try:
+    with _labelled(LABELS["store"], TypeError, ValueError):
         as_store(store)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{LABELS['store']}: {error}") from None
 
 
 def _hints_at(key: object) -> Mapping[str, str]:
@@ -139,10 +141,8 @@ def _value(key: str, value: Any) -> Any:
     if option.kind in (kinds.LIMITS, kinds.LIMITS_OF_ALL):
         return optional(value, kept_in)
     read = option.kind.read(value)
-    try:
+    with _labelled(LABELS[option.name], TypeError):
         return taking_request(read, option.kind.own_arguments, kept_in)
-    except TypeError as error:
-        raise TypeError(f"{LABELS[option.name]}: {error}") from None
 
 
 def _imported(key: str, path: str) -> Any:
@@ -150,10 +150,3 @@ def _imported(key: str, path: str) -> Any:
         return import_string(path)
     except ImportError as error:
         raise ValueError(f"{LABELS[SITE_OPTIONS[key].name]}: {error}") from error
-
-
-def _identifiers(key: object) -> Any:
-    try:
-        return as_identify(LABELS["key"], identifiers_of(key), 1)
-    except ValueError as error:
-        raise ValueError(f"{LABELS['key']}: {error}") from None
