@@ -117,7 +117,9 @@ def find_routes(app: Starlette, has_its_own: Callable[[Starlette], bool]) -> Fou
             _note_passing(mount)
             look_through(inner.routes or (), place.below(_path_of(mount), inner))
         elif not isinstance(inner, StaticFiles):
-            found.routes.append(_limited_mount(mount, inner, place))
+            # What has no routes that could be found is decided as one.
+            of_mount = partial(LimitedRoute.of_mount, mount, inner)
+            found.routes.append(LimitedApp.route_at(mount, place, of_mount))
 
     look_through(app.routes, Place(app, overridden_by=app))
     return found
@@ -207,17 +209,11 @@ def _limited(target: Any, place: Place) -> LimitedRoute:
     """Have a route of an app ask its conversation; the same as before if it does so already."""
     dependant = getattr(target, "dependant", None)
     is_new = not isinstance(target.app, LimitedApp)
-    route: LimitedRoute = LimitedApp.of(target).at(place, partial(LimitedRoute.of, target))
+    route = LimitedApp.route_at(target, place, partial(LimitedRoute.of, target))
     if is_new and dependant is not None:
         _limit_call(dependant, isinstance(target, WebSocketRoute))
     overrides = getattr(route.overridden_by, "dependency_overrides", None) or {}
     route.dependencies = tuple(_dependencies_of(dependant, overrides))
-    return route
-
-
-def _limited_mount(mount: Any, inner: ASGIApp, place: Place) -> LimitedRoute:
-    """Have a mounted app without routes that could be found be decided as one; the same if it is already."""
-    route: LimitedRoute = LimitedApp.of(mount).at(place, partial(LimitedRoute.of_mount, mount, inner))
     return route
 
 

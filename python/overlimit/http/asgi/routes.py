@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from overlimit.http.asgi.conversations import CONVERSATION, BaseConversation
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Receive, Scope, Send, read_json
@@ -32,30 +32,29 @@ class AsgiRoute(Protocol):
         """Return what has the framework supply functions before anything else."""
 
 
-R = TypeVar("R", bound=AsgiRoute)
+R = TypeVar("R")
 
 
-class LimitedApp(Generic[R]):
+class LimitedApp:
     """What answers on a route, with the plan of the route noted in its conversation."""
 
     def __init__(self, app: ASGIApp) -> None:
         """Take what answered until now, which is found as ``app``."""
         self.app = app
-        self._routes: dict[str, R] = {}
+        self._routes: dict[str, Any] = {}
 
     @classmethod
-    def of(cls, target: Any) -> LimitedApp[Any]:
-        """Return what a route, a mounted app or a host answers by, put there at first use."""
+    def route_at(cls, target: Any, place: Place, make: Callable[[Place], R]) -> R:
+        """Return a route as it is reached through the mounts of a place, always the same.
+
+        The target is what routes: a route, a mounted app or a host, which answers by this from then on.
+        """
         if not isinstance(target.app, cls):
             target.app = cls(target.app)
-        limited: LimitedApp[Any] = target.app
-        return limited
-
-    def at(self, place: Place, make: Callable[[Place], R]) -> R:
-        """Return the route as it is reached through the mounts of a place, always the same."""
-        if place.prefix not in self._routes:
-            self._routes[place.prefix] = make(place)
-        return self._routes[place.prefix]
+        routes: dict[str, R] = target.app._routes
+        if place.prefix not in routes:
+            routes[place.prefix] = make(place)
+        return routes[place.prefix]
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Have the app answer, once what is to be decided first is."""
@@ -81,7 +80,7 @@ class LimitedApp(Generic[R]):
             app = partial(route.resolved_first(plan.supplied), app)
         return _read_then_answer(conversation, plan, request, app, receive, send)
 
-    def reached(self, known: Container[object], prefix: str) -> R | None:
+    def reached(self, known: Container[object], prefix: str) -> AsgiRoute | None:
         """Return the known route by its mounts; one by a way that nobody knows of is not unlimited."""
         route = self._routes.get(prefix)
         return (
