@@ -151,14 +151,11 @@ class _Call:
             return answer_to(error, self._request)
         return None
 
-    @property
-    def _is_exempt(self) -> bool:
-        return getattr(self._view, EXEMPT, False) or getattr(self.owner, EXEMPT, False)
-
     def _plan(self) -> Any:
         """Return what this call decides; None: nothing, or another decorator below does."""
         ledger = self._ledger
-        if not self._applied or self._is_exempt:
+        is_exempt = getattr(self._view, EXEMPT, False) or getattr(self.owner, EXEMPT, False)
+        if not self._applied or is_exempt:
             return None
         if not self._is_innermost:
             ledger.pending = (*ledger.pending, *self._applied)

@@ -51,6 +51,7 @@ class Conversation(BaseConversation):
     """What the middleware of an app and its routes know of one request."""
 
     __slots__ = ()
+    request_of = StarletteRequest
 
     def note_stream(self, stream: Any) -> None:
         """Note what the response is made of, which `leave` ends as it is run: awaited, or in a thread."""
@@ -62,10 +63,6 @@ class Conversation(BaseConversation):
         """Note what the path function is given for the parameters of the path."""
         if isinstance(self.request, StarletteRequest):
             self.request.validated = values
-
-    def request_of(self, scope: Scope) -> StarletteRequest:
-        """Describe a request to limits."""
-        return StarletteRequest(scope)
 
     async def decide_then_answer(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide a request or a handshake before the app sees it."""

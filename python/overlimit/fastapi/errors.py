@@ -121,5 +121,4 @@ def _handler_of_app(handlers: Mapping[Any, Any], refused: RefusedRequest) -> Any
     return next((each for each in found if each not in (answer_refusal, http_exception_handler)), None)
 
 
-def _as_refused(error: Exception) -> RefusedRequest:
-    return as_refusal(error, RateLimitExceeded, StoreFailed)
+_as_refused = partial(as_refusal, exceeded=RateLimitExceeded, failed=StoreFailed)

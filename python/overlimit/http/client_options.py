@@ -111,12 +111,10 @@ def _check_budgets(name: str, given: Any, _: int) -> None:
         if not isinstance(each, tuple) or not 2 <= len(each) <= 4:
             raise TypeError(f"{wanted}, and this has {short_repr(each)}")
         _check_identifiers("the identifier of a budget", each[1], 0)
-        for check, value in zip((check_cost, _settle_of_budget), each[2:], strict=False):
-            check(value)
-
-
-def _settle_of_budget(given: object) -> None:
-    _check_settle("the settle of a budget", given, 0)
+        if len(each) > 2:
+            check_cost(each[2])
+        if len(each) > 3:
+            _check_settle("the settle of a budget", each[3], 0)
 
 
 class WhoKeyword(TypedDict, total=False):

@@ -130,7 +130,8 @@ class LimitsByPath:
         plans = []
         names = distinct(map(field_name_of, routes))
         for (pattern, options), name in zip(routes.items(), names, strict=True):
-            own = tuple(rules_of_options(rate_limit, options, self._count_of(pattern, name)))
+            count = CountName(_KIND, ("1",), name, pattern, "", pattern, variants=("route",))
+            own = tuple(rules_of_options(rate_limit, options, count))
             # One in shadow replaces nothing.
             rules = own if options.replaces_defaults else (*own, *everywhere)
             plans.append((Pattern.read(pattern), self._plan(rules, pattern)))
@@ -138,10 +139,6 @@ class LimitsByPath:
         others = self._limits_of_others.items()
         self.others = {name: self._other_plan(self._settings, name, value) for name, value in others}
         """The plans of the other limits, by their names; None for those that are not set."""
-
-    @staticmethod
-    def _count_of(pattern: str, name: str) -> CountName:
-        return CountName(_KIND, ("1",), name, pattern, "", pattern, variants=("route",))
 
     def _settings_of(self, settings: Settings, limits: AnyLimits, called: str) -> Settings:
         """Return the same settings with other limits, which are checked."""

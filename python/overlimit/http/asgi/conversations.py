@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any
 
 from overlimit.http.asgi.lifespan import run_lifespan
 from overlimit.http.asgi.requests import ASGIApp, AsgiRequest, Message, Receive, Scope, Send
@@ -29,6 +29,9 @@ class BaseConversation:
     """
 
     __slots__ = ("_answering", "_send", "leave", "ledger", "plan", "prefix", "request", "sends", "state")
+
+    request_of: type[AsgiRequest] = AsgiRequest
+    """Describes a request to limits, given its scope."""
 
     def __init__(self, state: Any, send: Send) -> None:
         """Begin with nothing to decide; ``state`` is what the adapter knows of the app."""
@@ -105,24 +108,16 @@ class BaseConversation:
             _, refused.retry_after_name = self.ledger.refused_by
         self.note(self.ledger)
 
-    def request_of(self, scope: Scope) -> AsgiRequest:
-        """Describe a request to limits."""
-        return AsgiRequest(scope)
-
     async def decide_then_answer(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide a request before an app sees it, where routes are apps."""
         raise NotImplementedError
 
 
-Begin: TypeAlias = Callable[[Scope, Send], BaseConversation | None]
-"""Makes the conversation for a request; None: that of an app around this one goes on."""
-
-
 class ConversationMiddleware:
     """Adds the header fields to whatever answers a request that a route has decided."""
 
-    def __init__(self, app: ASGIApp, begin: Begin) -> None:
-        """Stand around an app; ``begin`` makes the conversation for each request."""
+    def __init__(self, app: ASGIApp, begin: Callable[[Scope, Send], BaseConversation | None]) -> None:
+        """Stand around an app; ``begin`` makes the conversation for a request, or leaves it to one around."""
         self._app, self._begin = app, begin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -37,13 +37,13 @@ class Switch:
 
         A failure changes nothing. Meanwhile others go on with the last answer, except before the first.
         """
-        if self.function is None or (self._asked_at is not None and self._is_fresh()):
+        if self.function is None or self._is_fresh():
             return False
         if not self._asking().acquire(blocking=self._asked_at is None):
             return False
         try:
             before = self.on
-            if self._asked_at is None or not self._is_fresh():  # another thread may have asked by now
+            if not self._is_fresh():  # another thread may have asked by now
                 self.on = self._answer()
                 self._asked_at = self._now()
             return self.on is not before
