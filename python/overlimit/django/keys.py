@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from overlimit._messages.arguments import checks_arguments
 from overlimit.http.identifying import words
 from overlimit.http.identifying.builtin import BuiltinIdentifier, Normalise, by_field
 from overlimit.http.identifying.identifiers import Identify, makes_an_identifier
@@ -16,7 +15,6 @@ Key: TypeAlias = str | Identify | Sequence[str | Identify]
 
 
 @makes_an_identifier
-@checks_arguments()
 def by_post(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a field of the form in the body: ``post:``, its name and value.
 
@@ -26,7 +24,6 @@ def by_post(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
 
 
 @makes_an_identifier
-@checks_arguments()
 def by_get(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a parameter of the query: ``get:``, its name and value; raises as `by_post` does."""
     return by_field("get", name, lambda request: request.GET, normalise)

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from overlimit._addresses import PEERS, Addresses, grouped
 from overlimit._forwarded import checked_header_name
-from overlimit._messages.arguments import checks_arguments
 from overlimit._messages.texts import nearest, short_repr
 from overlimit.http.callables import StandsForFunctions, check_callable, dotted_name
 from overlimit.http.identifying.identifiers import ReadsRequest, escaped, makes_an_identifier
@@ -126,7 +125,6 @@ everybody = BuiltinIdentifier((), "everybody", ("all",), lambda request, _: "all
 
 
 @makes_an_identifier
-@checks_arguments()
 def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a header field: ``header:``, its name in lower case and a hash of its value.
 
@@ -139,7 +137,6 @@ def by_header(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
 
 
 @makes_an_identifier
-@checks_arguments()
 def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a cookie: ``cookie:``, its name and a hash of its value, which may be a secret.
 
@@ -150,7 +147,6 @@ def by_cookie(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
 
 
 @makes_an_identifier
-@checks_arguments()
 def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a parameter of the path, as ``tenant`` in ``/<tenant>/orders``: ``path:``, name and value.
 
@@ -166,7 +162,6 @@ def by_path_parameter(name: str, *, normalise: Normalise = None) -> BuiltinIdent
 
 
 @makes_an_identifier
-@checks_arguments()
 def by_json(name: str, *, normalise: Normalise = None) -> BuiltinIdentifier:
     """Identify by a member of the JSON object in the body: ``json:``, its name and value.
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from overlimit._addresses import USUAL_IPV6_PREFIX, Addresses, grouped_object
 from overlimit._core import MAX_IDENTIFIERS
+from overlimit._messages.arguments import checks_arguments
 from overlimit._options import is_set
 from overlimit.http.callables import (
     StandsForFunctions,
@@ -232,9 +233,13 @@ MAKES_ONE = "makes_an_identifier"
 
 
 def makes_an_identifier(function: F) -> F:
-    """Mark a function that is called in the program, as ``by_header("X-Key")``, and not for each request."""
-    vars(function)[MAKES_ONE] = True
-    return function
+    """Mark a function that is called in the program, as ``by_header("X-Key")``, and not for each request.
+
+    Its arguments are checked as `checks_arguments` does.
+    """
+    checked = checks_arguments()(function)
+    vars(checked)[MAKES_ONE] = True
+    return checked
 
 
 def _check_was_called(name: str, given: object) -> None:
